@@ -1,0 +1,73 @@
+"""The exceptions of ragtrace. Every message gives the value got, what is allowed, and the remedy.
+
+RagtraceError
+├── ConfigurationError      a setting or an argument that cannot be used
+├── MissingExtraError       a package of an extra is not installed
+├── RecordError             a record that cannot be written or read
+├── RegistryError           metrics/ holds something that does not fit together
+├── ModelError              a model folder or name that cannot be loaded
+└── StoreError              the database or the spool
+    ├── StoreUnavailable    cannot be opened or reached: try again, or mend the path or the server
+    ├── CorruptStore        the file is no database, or a damaged one
+    └── SchemaMismatch      the schema is older or newer than this ragtrace
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConfigurationError",
+    "CorruptStore",
+    "MissingExtraError",
+    "ModelError",
+    "RagtraceError",
+    "RecordError",
+    "RegistryError",
+    "SchemaMismatch",
+    "StoreError",
+    "StoreUnavailable",
+]
+
+
+class RagtraceError(Exception):
+    """Root of all errors that ragtrace raises on purpose."""
+
+
+class ConfigurationError(RagtraceError):
+    """A setting or an argument that cannot be used."""
+
+
+class MissingExtraError(RagtraceError):
+    """A package is not installed; the message names the `pip install` that mends it."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; pip install 'ragtrace[{extra}]'")
+        self.package = package
+        self.extra = extra
+
+
+class RecordError(RagtraceError):
+    """A record that cannot be written or read."""
+
+
+class RegistryError(RagtraceError):
+    """The metric registry holds something that does not fit together."""
+
+
+class ModelError(RagtraceError):
+    """A model folder or name that cannot be loaded."""
+
+
+class StoreError(RagtraceError):
+    """The database or the spool cannot be used."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be opened or reached."""
+
+
+class CorruptStore(StoreError):
+    """The file is no database, or a damaged one."""
+
+
+class SchemaMismatch(StoreError):
+    """The database's schema is older or newer than this ragtrace."""

@@ -1,0 +1,477 @@
+"""The record: the one versioned description of a request that every part of ragtrace reads and writes.
+
+Frozen msgspec structs, strict on write (`encode_record` refuses what it could not read back), tolerant on read
+(unknown fields are ignored, fields of version n-1 are filled in by `decode_record`).
+
+Conventions: times are integer nanoseconds since the Unix epoch, durations integer nanoseconds, ranks start at 1
+(1 = best), probabilities and coverages lie in [0, 1], `None` means undefined or unknown, never zero.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from ragtrace.errors import RecordError
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Analysis",
+    "Candidate",
+    "Citation",
+    "Claim",
+    "Diagnosis",
+    "DroppedChunk",
+    "ErrorInfo",
+    "Facet",
+    "FacetKind",
+    "FacetMatch",
+    "Fault",
+    "Feedback",
+    "GenerateRun",
+    "Generation",
+    "Gold",
+    "Item",
+    "LostChunk",
+    "Metadata",
+    "PackRun",
+    "PackedChunk",
+    "Packing",
+    "Query",
+    "RankMove",
+    "Reference",
+    "RequestRecord",
+    "RerankRun",
+    "RetrieveRun",
+    "Score",
+    "Stage",
+    "StageRun",
+    "TokenUsage",
+    "content_hash",
+    "decode_record",
+    "encode_record",
+    "replace",
+    "to_builtins",
+]
+
+SCHEMA_VERSION: Final = 1
+
+T = TypeVar("T")
+
+Metadata: TypeAlias = dict[str, Any]
+Stage: TypeAlias = Literal["retrieval", "ranking", "generation", "citation"]
+Reference: TypeAlias = Literal["oracle", "proxy", "none"]
+FacetKind: TypeAlias = Literal["entity", "time", "jurisdiction", "version", "quantity", "custom"]
+
+
+class _Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of every part of a record."""
+
+
+class ErrorInfo(_Struct, frozen=True, kw_only=True):
+    """An exception that passed through a request or one of its stages."""
+
+    type: str
+    message: str = ""
+    stage: str | None = None
+
+
+class Facet(_Struct, frozen=True, kw_only=True):
+    """One constraint that the evidence must meet: an entity, a time, a place, a version, a quantity.
+
+    `aliases` are other surface forms that count as the same value; `weight` > 0.
+    """
+
+    kind: FacetKind
+    value: str
+    weight: float = 1.0
+    source: Literal["host", "query", "gold"] = "host"
+    aliases: tuple[str, ...] = ()
+    start: int | None = None
+    end: int | None = None
+
+
+class Query(_Struct, frozen=True, kw_only=True):
+    """What was asked (`original`), and what the retriever was really given (`rewritten`, when it differs)."""
+
+    original: str = ""
+    rewritten: str | None = None
+    query_class: str | None = None
+    facets: tuple[Facet, ...] = ()
+
+
+class Candidate(_Struct, frozen=True, kw_only=True):
+    """One chunk that a retriever returned. `rank` starts at 1. `text` lives in the content store under
+    `content_hash` and is absent where content is not captured."""
+
+    chunk_id: str
+    rank: int
+    score: float | None = None
+    doc_id: str | None = None
+    source: str | None = None
+    modality: str = "text"
+    metadata: Metadata = {}
+    content_hash: str | None = None
+    text: str | None = None
+
+
+class RankMove(_Struct, frozen=True, kw_only=True):
+    """One chunk's way through a reranker. `rank_after` is None when the reranker dropped it, `rank_before` is None
+    when it was not among its inputs."""
+
+    chunk_id: str
+    rank_before: int | None = None
+    rank_after: int | None = None
+    score: float | None = None
+
+
+class PackedChunk(_Struct, frozen=True, kw_only=True):
+    """One chunk as it stands in the prompt. `text` is what was really given (cut when `truncated`)."""
+
+    chunk_id: str
+    position: int
+    tokens: int | None = None
+    tokens_full: int | None = None
+    truncated: bool = False
+    content_hash: str | None = None
+    text: str | None = None
+
+
+class DroppedChunk(_Struct, frozen=True, kw_only=True):
+    """One chunk that packing left out, and why: `budget`, `duplicate`, `filter`, `limit` or the host's own word."""
+
+    chunk_id: str
+    reason: str = "unknown"
+
+
+class Packing(_Struct, frozen=True, kw_only=True):
+    """What reached the prompt, in prompt order, and what did not."""
+
+    chunks: tuple[PackedChunk, ...] = ()
+    dropped: tuple[DroppedChunk, ...] = ()
+    budget_tokens: int | None = None
+
+
+class Citation(_Struct, frozen=True, kw_only=True):
+    """A citation mark in the answer (`start`, `end` are offsets into it) and the packed chunk that it names.
+    `chunk_id` is None for a dangling citation."""
+
+    marker: str
+    chunk_id: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+class TokenUsage(_Struct, frozen=True, kw_only=True):
+    """Token counts as the model reported them."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Generation(_Struct, frozen=True, kw_only=True):
+    """The answer. `prompt_template` holds `{chunk:ID}` where packed chunks stood, so that the prompt can be rebuilt
+    for any subset of them. `citations` are those that the host reported; others are read from the answer."""
+
+    answer: str | None = None
+    answer_hash: str | None = None
+    prompt_template: str | None = None
+    citations: tuple[Citation, ...] = ()
+    finish_reason: str | None = None
+    usage: TokenUsage | None = None
+    model: str | None = None
+
+
+class _Run(_Struct, frozen=True, kw_only=True, tag_field="stage"):
+    """One run of one stage. A stage that runs twice in a request has two runs."""
+
+    name: str = ""
+    started_at: int = 0
+    ended_at: int = 0
+    span_id: str | None = None
+    error: ErrorInfo | None = None
+
+    @property
+    def duration_ns(self) -> int:
+        """Wall time of the run in nanoseconds, never negative."""
+        return max(0, self.ended_at - self.started_at)
+
+
+class RetrieveRun(_Run, frozen=True, kw_only=True, tag="retrieve"):
+    """One retriever call: the query it was given and every candidate it returned, best first."""
+
+    query: str | None = None
+    top_k: int | None = None
+    candidates: tuple[Candidate, ...] = ()
+
+
+class RerankRun(_Run, frozen=True, kw_only=True, tag="rerank"):
+    """One reranker call: every chunk that went in or came out, with its ranks before and after."""
+
+    moves: tuple[RankMove, ...] = ()
+
+
+class PackRun(_Run, frozen=True, kw_only=True, tag="pack"):
+    """One packing of chunks into a prompt."""
+
+    packing: Packing = Packing()
+
+
+class GenerateRun(_Run, frozen=True, kw_only=True, tag="generate"):
+    """One generator call."""
+
+    generation: Generation = Generation()
+
+
+StageRun: TypeAlias = RetrieveRun | RerankRun | PackRun | GenerateRun
+
+
+class Feedback(_Struct, frozen=True, kw_only=True):
+    """A judgement of the answer, which may arrive days later. `score` in [-1, 1] or [0, 1] as the source defines."""
+
+    request_id: str
+    score: float | None = None
+    label: str | None = None
+    source: str = "user"
+    comment: str | None = None
+    created_at: int = 0
+    feedback_id: str = ""
+
+
+class RequestRecord(_Struct, frozen=True, kw_only=True):
+    """Everything that ragtrace knows of one request; the contract between all its parts.
+
+    `head_sampled` (drawn at random with `head_probability`) and `flags` are independent: the random stratum is
+    `head_sampled`, whatever the flags.
+    """
+
+    request_id: str
+    service: str
+    segment: str = "default"
+    trace_id: str | None = None
+    span_id: str | None = None
+    tenant_id: str | None = None
+    session_id: str | None = None
+    status: Literal["ok", "error"] = "ok"
+    error: ErrorInfo | None = None
+    started_at: int = 0
+    ended_at: int = 0
+    query: Query = Query()
+    versions: dict[str, str] = {}
+    stages: tuple[StageRun, ...] = ()
+    flags: tuple[str, ...] = ()
+    head_sampled: bool = True
+    head_probability: float = 1.0
+    feedback: tuple[Feedback, ...] = ()
+    attributes: Metadata = {}
+    record_revision: int = 0
+    schema_version: int = 0
+
+    @property
+    def duration_ns(self) -> int:
+        """Wall time of the request in nanoseconds, never negative."""
+        return max(0, self.ended_at - self.started_at)
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The union of all retrieve runs, each chunk once at its best rank, best rank first; ties keep run order."""
+        best: dict[str, Candidate] = {}
+        for run in self.stages:
+            if isinstance(run, RetrieveRun):
+                for candidate in run.candidates:
+                    known = best.get(candidate.chunk_id)
+                    if known is None or candidate.rank < known.rank:
+                        best[candidate.chunk_id] = candidate
+        return tuple(sorted(best.values(), key=lambda candidate: candidate.rank))
+
+    @property
+    def moves(self) -> tuple[RankMove, ...]:
+        """The moves of the last rerank run that did not fail; empty when nothing was reranked."""
+        runs = [run for run in self.stages if isinstance(run, RerankRun) and run.error is None]
+        return runs[-1].moves if runs else ()
+
+    @property
+    def packing(self) -> Packing | None:
+        """The last packing that did not fail: what the last answer was written from."""
+        runs = [run for run in self.stages if isinstance(run, PackRun) and run.error is None]
+        return runs[-1].packing if runs else None
+
+    @property
+    def generation(self) -> Generation | None:
+        """The last generation that did not fail."""
+        runs = [run for run in self.stages if isinstance(run, GenerateRun) and run.error is None]
+        return runs[-1].generation if runs else None
+
+
+class Fault(_Struct, frozen=True, kw_only=True):
+    """Something that went wrong inside ragtrace or could not be understood, counted instead of raised.
+
+    `where` is the place (`coerce.retrieve`, `sink.write`), `kind` the sort of it (an exception or type name).
+    """
+
+    service: str
+    where: str
+    kind: str
+    message: str = ""
+    count: int = 1
+    at: int = 0
+
+
+class Gold(_Struct, frozen=True, kw_only=True):
+    """What a question needs, known beforehand: its oracle evidence and its required facets."""
+
+    service: str
+    question: str
+    chunk_ids: tuple[str, ...] = ()
+    query_class: str | None = None
+    facets: tuple[Facet, ...] = ()
+
+
+Item: TypeAlias = RequestRecord | Feedback | Fault
+
+
+class FacetMatch(_Struct, frozen=True, kw_only=True):
+    """How well the candidates meet one facet: the best match in [0, 1] and the candidate that gave it."""
+
+    facet: Facet
+    match: float
+    chunk_id: str | None = None
+    rank: int | None = None
+    in_rewrite: bool | None = None
+
+
+class LostChunk(_Struct, frozen=True, kw_only=True):
+    """A reference chunk that did not reach the prompt whole, and where it was lost."""
+
+    chunk_id: str
+    where: Literal["retrieval", "rerank", "packing", "truncation"]
+    rank_before: int | None = None
+    rank_after: int | None = None
+    reason: str | None = None
+
+
+class Claim(_Struct, frozen=True, kw_only=True):
+    """One statement of the answer, `answer[start:end]`, with its support by the packed evidence.
+
+    `support` and `contradiction` lie in [0, 1]; None for a claim that is not factual. `unselected_*` is the best
+    support by a candidate that was not packed.
+    """
+
+    start: int
+    end: int
+    text: str
+    factual: bool = True
+    weight: float = 1.0
+    support: float | None = None
+    contradiction: float | None = None
+    best_chunk: str | None = None
+    citations: tuple[Citation, ...] = ()
+    layer: str = "lexical"
+    unselected_chunk: str | None = None
+    unselected_support: float | None = None
+    reason: str | None = None
+
+
+class Score(_Struct, frozen=True, kw_only=True):
+    """One metric's value for one request; `value` is None when undefined, `reason` then says why."""
+
+    metric: str
+    value: float | None = None
+    reason: str | None = None
+    reference: Reference = "none"
+
+
+class Diagnosis(_Struct, frozen=True, kw_only=True):
+    """The first broken stage of a request with its proof.
+
+    `verdict`: healthy, recall_failure, selection_failure, grounding_failure, citation_failure or undetermined.
+    `stage` and `owner` are None for healthy and undetermined. `missing` lists the values that were needed and
+    undefined. `suspected_rollout` is `component=version`.
+    """
+
+    verdict: str
+    stage: Stage | None = None
+    owner: str | None = None
+    cause: str | None = None
+    evidence: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    reference: Reference = "none"
+    versions: dict[str, str] = {}
+    suspected_rollout: str | None = None
+
+
+class Analysis(_Struct, frozen=True, kw_only=True):
+    """The outcome of one analysis job, stored whole: scores, claims, facet matches, losses and the diagnosis."""
+
+    request_id: str
+    analyzer_version: str
+    kind: str = "coverage"
+    record_revision: int = 0
+    reference: Reference = "none"
+    reference_chunks: tuple[str, ...] = ()
+    scores: tuple[Score, ...] = ()
+    facets: tuple[FacetMatch, ...] = ()
+    lost: tuple[LostChunk, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    diagnosis: Diagnosis = Diagnosis(verdict="undetermined")
+    computed_at: int = 0
+
+    def score(self, metric: str) -> float | None:
+        """The value of `metric`, or None when it is undefined or was not computed."""
+        return next((score.value for score in self.scores if score.metric == metric), None)
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(RequestRecord)
+
+
+def encode_record(record: RequestRecord) -> bytes:
+    """JSON of `record` in the current schema version.
+
+    Raises: RecordError when a field has a type or value that could not be read back (a NaN score, a set in the
+    metadata, a text where a number belongs).
+    """
+    stamped = replace(record, schema_version=SCHEMA_VERSION)
+    try:
+        body = _ENCODER.encode(stamped)
+        _DECODER.decode(body)
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
+        raise RecordError(
+            f"record {record.request_id!r} cannot be written: {error}; give JSON values of the documented types"
+        ) from error
+    return body
+
+
+def decode_record(body: bytes) -> RequestRecord:
+    """Read a record of this schema version or the one before it.
+
+    Raises: RecordError when the bytes are no record or come from a newer schema version.
+    """
+    try:
+        record = _DECODER.decode(body)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise RecordError(f"not a ragtrace record: {error}") from error
+    if record.schema_version > SCHEMA_VERSION:
+        raise RecordError(
+            f"record {record.request_id!r} has schema version {record.schema_version}, this ragtrace reads up to "
+            f"{SCHEMA_VERSION}; upgrade ragtrace"
+        )
+    return record
+
+
+def content_hash(text: str) -> str:
+    """The key of `text` in the content store: 128-bit BLAKE2b of its UTF-8 bytes, 32 hexadecimal digits."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def replace(struct: T, **changes: Any) -> T:
+    """A copy of a record part with some fields changed."""
+    changed: T = msgspec.structs.replace(struct, **changes)  # type: ignore[type-var]
+    return changed
+
+
+def to_builtins(struct: object) -> Any:
+    """Plain JSON-ready data of a record part."""
+    return msgspec.to_builtins(struct)
