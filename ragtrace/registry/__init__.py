@@ -1,0 +1,10 @@
+"""The metric registry: every metric's name, unit, labels, buckets, owner and objective, authored in `metrics/`.
+
+`ragtrace.registry.instruments` holds the values (generated), this package's face holds their types.
+"""
+
+from __future__ import annotations
+
+from ragtrace.registry.model import UNIT_NAMES, Instrument, Kind, Objective, Sli, StageInfo
+
+__all__ = ["UNIT_NAMES", "Instrument", "Kind", "Objective", "Sli", "StageInfo"]

@@ -1,0 +1,286 @@
+"""Reads `metrics/*.yaml` and says precisely what does not fit together.
+
+The files have the shape of an OpenTelemetry weaver registry (`groups:` of `metric` and `attribute_group` entries) with
+ragtrace's annotations; `stages.yaml` lists the stages. Only the generator imports this module, and with it PyYAML.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+import msgspec
+import yaml
+
+from ragtrace.errors import RegistryError
+from ragtrace.registry.model import UNIT_NAMES, Instrument, Objective, Sli, StageInfo
+
+__all__ = ["STAGES_FILE", "Registry", "read"]
+
+STAGES_FILE: Final = "stages.yaml"
+
+_RESERVED_SUFFIXES: Final = ("_bucket", "_sum", "_count", "_created")
+_NAME: Final = re.compile(r"ragtrace(_[a-z][a-z0-9]*)+")
+_ID: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_FUNCTION: Final = re.compile(r"ragtrace(\.\w+)+:[a-z]\w*")
+_NO_STAGE_OWNER: Final = "platform"
+
+T = TypeVar("T")
+
+
+class Registry(NamedTuple):
+    """All that `metrics/` says: stages in order, metrics by id, and each label's allowed values (empty: any)."""
+
+    stages: tuple[StageInfo, ...]
+    instruments: dict[str, Instrument]
+    attributes: dict[str, tuple[str, ...]]
+
+
+class _Authored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of what may stand in a file: an unknown key is an error."""
+
+
+class _Stage(_Authored, frozen=True):
+    id: str
+    failure: str
+    owner: str
+    components: tuple[str, ...]
+
+
+class _Member(_Authored, frozen=True):
+    id: str
+    value: str
+
+
+class _Enumeration(_Authored, frozen=True):
+    members: tuple[_Member, ...]
+
+
+class _Attribute(_Authored, frozen=True):
+    id: str
+    brief: str
+    type: Literal["string"] | _Enumeration
+
+
+class _AttributeGroup(_Authored, frozen=True, tag="attribute_group"):
+    id: str
+    brief: str
+    attributes: tuple[_Attribute, ...]
+
+
+class _Ref(_Authored, frozen=True):
+    ref: str
+
+
+class _Objective(_Authored, frozen=True):
+    threshold: float
+    direction: Literal[">=", "<="]
+    target: float
+
+
+class _Sli(_Authored, frozen=True):
+    name: str
+    given: tuple[str, ...] = ()
+
+
+class _Metric(_Authored, frozen=True, tag="metric"):
+    id: str
+    metric_name: str
+    brief: str
+    instrument: Literal["counter", "gauge", "histogram"]
+    unit: str
+    owner: str
+    attributes: tuple[_Ref, ...] = ()
+    symbol: str | None = None
+    formula: str | None = None
+    source: str | None = None
+    stage: str | None = None
+    buckets: tuple[float, ...] = ()
+    objective: _Objective | None = None
+    sli: _Sli | None = None
+    computed_by: str | None = None
+
+    def built(self) -> Instrument:
+        """The instrument that the entry describes."""
+        return Instrument(
+            id=self.id,
+            name=self.metric_name,
+            kind=self.instrument,
+            unit=self.unit,
+            brief=self.brief,
+            owner=self.owner,
+            attributes=tuple(attribute.ref for attribute in self.attributes),
+            symbol=self.symbol,
+            formula=self.formula,
+            source=self.source,
+            stage=self.stage,
+            buckets=self.buckets,
+            objective=None if self.objective is None else Objective(*msgspec.structs.astuple(self.objective)),
+            sli=None if self.sli is None else Sli(self.sli.name, self.sli.given),
+            computed_by=self.computed_by,
+        )
+
+
+def read(metrics: Path) -> Registry:
+    """Read and check every file of the folder `metrics`.
+
+    Raises: RegistryError naming the file and the entry.
+    """
+    stages = _read_stages(metrics / STAGES_FILE)
+    found: list[tuple[str, _Metric]] = []
+    attributes: dict[str, tuple[str, ...]] = {}
+    for path in sorted(metrics.glob("*.yaml")):
+        if path.name == STAGES_FILE:
+            continue
+        for where, group in _groups(path):
+            if isinstance(group, _Metric):
+                found.append((where, group))
+            else:
+                _add_attributes(attributes, where, group)
+    return Registry(stages, _check_all(found, stages, attributes), attributes)
+
+
+def _load(path: Path, key: str) -> list[Any]:
+    try:
+        body = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise RegistryError(f"{path.name}: cannot be read: {error}") from error
+    entries = body.get(key) if isinstance(body, dict) and len(body) == 1 else None
+    if not isinstance(entries, list):
+        raise RegistryError(f"{path.name}: must hold one list under the key {key!r} and nothing else")
+    return entries
+
+
+def _convert(where: str, entry: Any, into: type[T] | Any) -> Any:
+    try:
+        return msgspec.convert(entry, into)
+    except msgspec.ValidationError as error:
+        raise RegistryError(f"{where}: {error}") from error
+
+
+def _named(path: Path, entries: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Each entry with the words that name it in a message: the file and the id, or the position where it has none."""
+    for position, entry in enumerate(entries, start=1):
+        name = entry.get("id") if isinstance(entry, dict) else None
+        yield f"{path.name}: {name if isinstance(name, str) else f'entry {position}'}", entry
+
+
+def _groups(path: Path) -> Iterator[tuple[str, _Metric | _AttributeGroup]]:
+    for where, entry in _named(path, _load(path, "groups")):
+        yield where, _convert(where, entry, _Metric | _AttributeGroup)
+
+
+def _read_stages(path: Path) -> tuple[StageInfo, ...]:
+    stages: dict[str, StageInfo] = {}
+    for where, entry in _named(path, _load(path, "stages")):
+        stage: _Stage = _convert(where, entry, _Stage)
+        _require(stage.id not in stages, where, f"stage {stage.id!r} stands there twice; keep one")
+        order = len(stages) + 1
+        stages[stage.id] = StageInfo(
+            name=stage.id, order=order, failure=stage.failure, owner=stage.owner, components=stage.components
+        )
+    return tuple(stages.values())
+
+
+def _add_attributes(attributes: dict[str, tuple[str, ...]], where: str, group: _AttributeGroup) -> None:
+    for attribute in group.attributes:
+        _require(attribute.id not in attributes, where, f"label {attribute.id!r} stands there twice; keep one")
+        usable = _ID.fullmatch(attribute.id) and attribute.id != "le"
+        _require(usable, where, f"{attribute.id!r} cannot be a label name")
+        members = () if isinstance(attribute.type, str) else attribute.type.members
+        attributes[attribute.id] = tuple(member.value for member in members)
+
+
+def _check_all(
+    found: list[tuple[str, _Metric]], stages: tuple[StageInfo, ...], attributes: dict[str, tuple[str, ...]]
+) -> dict[str, Instrument]:
+    instruments: dict[str, Instrument] = {}
+    names: dict[str, str] = {}
+    for where, metric in found:
+        _require(metric.id not in instruments, where, f"id {metric.id!r} stands there twice; rename one")
+        _require(
+            metric.metric_name not in names,
+            where,
+            f"metric_name {metric.metric_name!r} is also that of {names.get(metric.metric_name)!r}; rename one",
+        )
+        _check_name(where, metric)
+        _check_values(where, metric, attributes)
+        _check_stage(where, metric, stages)
+        instruments[metric.id] = metric.built()
+        names[metric.metric_name] = metric.id
+    _check_slis(found, {stage.name: stage.order for stage in stages})
+    return instruments
+
+
+def _require(holds: object, where: str, message: str) -> None:
+    if not holds:
+        raise RegistryError(f"{where}: {message}")
+
+
+def _check_name(where: str, metric: _Metric) -> None:
+    name = metric.metric_name
+    _require(_ID.fullmatch(metric.id), where, f"id {metric.id!r} must be lower_snake_case")
+    _require(_NAME.fullmatch(name), where, f"metric_name {name!r} must be ragtrace_lower_snake_case")
+    _require(not name.endswith(_RESERVED_SUFFIXES), where, f"metric_name {name!r} ends as a histogram's series do")
+    counter = metric.instrument == "counter"
+    _require(
+        name.endswith("_total") == counter, where, f"metric_name {name!r}: counters, and only they, end with _total"
+    )
+    _check_unit(where, name.removesuffix("_total"), metric.unit)
+
+
+def _check_unit(where: str, base: str, unit: str) -> None:
+    counts_things = unit.startswith("{") and unit.endswith("}")
+    allowed = ", ".join(UNIT_NAMES)
+    _require(counts_things or unit in UNIT_NAMES, where, f"unit {unit!r} is none of {allowed}, {{word}}")
+    spelled = [code for code, name in UNIT_NAMES.items() if base.endswith(f"_{name}")]
+    expected = [] if counts_things else [unit]
+    ending = "in no unit" if counts_things else f"with _{UNIT_NAMES[unit]}"
+    _require(spelled == expected, where, f"metric_name {base!r} of unit {unit!r} must end {ending}")
+
+
+def _check_values(where: str, metric: _Metric, attributes: dict[str, tuple[str, ...]]) -> None:
+    refs = [attribute.ref for attribute in metric.attributes]
+    unknown = sorted(set(refs) - set(attributes))
+    _require(not unknown, where, f"attributes {unknown} are not in attributes.yaml; add them there")
+    _require(len(set(refs)) == len(refs), where, "an attribute stands there twice; keep one")
+    histogram = metric.instrument == "histogram"
+    _require(bool(metric.buckets) == histogram, where, "histograms, and only they, have buckets")
+    rising = all(low < high for low, high in zip(metric.buckets, metric.buckets[1:], strict=False))
+    _require(rising, where, f"buckets {list(metric.buckets)} must increase")
+    if metric.objective is not None:
+        _require(0 < metric.objective.target < 1, where, f"target {metric.objective.target} must lie in (0, 1)")
+        in_range = metric.unit != "1" or 0 <= metric.objective.threshold <= 1
+        _require(in_range, where, f"threshold {metric.objective.threshold} of a ratio must lie in [0, 1]")
+    _require(
+        metric.computed_by is None or _FUNCTION.fullmatch(metric.computed_by),
+        where,
+        f"computed_by {metric.computed_by!r} must be ragtrace.module:function",
+    )
+
+
+def _check_stage(where: str, metric: _Metric, stages: tuple[StageInfo, ...]) -> None:
+    owners = {stage.name: stage.owner for stage in stages}
+    if metric.stage is not None:
+        allowed = ", ".join(owners)
+        _require(metric.stage in owners, where, f"stage {metric.stage!r} is none of stages.yaml: {allowed}")
+    expected = _NO_STAGE_OWNER if metric.stage is None else owners[metric.stage]
+    _require(metric.owner == expected, where, f"owner {metric.owner!r} of stage {metric.stage} must be {expected!r}")
+
+
+def _check_slis(found: list[tuple[str, _Metric]], order: dict[str, int]) -> None:
+    """An indicator has an objective and a stage, and is conditional only on earlier stages."""
+    names: set[str] = set()
+    for where, metric in found:
+        if metric.sli is None:
+            continue
+        name, stage = metric.sli.name, metric.stage
+        if metric.objective is None or stage is None:
+            raise RegistryError(f"{where}: an sli needs an objective and a stage")
+        _require(name not in names, where, f"sli {name!r} stands there twice; rename one")
+        names.add(name)
+        earlier = [other for other in order if order[other] < order[stage]]
+        for given in metric.sli.given:
+            _require(given in earlier, where, f"sli is given {given!r}, which is no stage before {stage}: {earlier}")

@@ -1,0 +1,53 @@
+"""Finds the folders that stand beside the package: metrics, alerts, dashboards, collectors and migrations.
+
+An installed ragtrace carries a copy of them in `ragtrace/_share/`; a checkout has them at its top level.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Final
+
+from ragtrace.errors import ConfigurationError
+
+__all__ = ["FOLDERS", "checkout", "folder"]
+
+FOLDERS: Final = ("alerts", "collectors", "dashboards", "metrics", "migrations")
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def folder(name: str) -> Path:
+    """The folder `name`, one of `FOLDERS`: the packaged copy first, else the checkout's.
+
+    Raises: ConfigurationError when the name is none of ours or the folder is nowhere.
+    """
+    if name not in FOLDERS:
+        raise ConfigurationError(f"no folder {name!r}; ragtrace has {', '.join(FOLDERS)}")
+    packaged = _PACKAGE / "_share" / name
+    if packaged.is_dir():
+        return packaged
+    root = checkout()
+    if root is not None and (root / name).is_dir():
+        return root / name
+    raise ConfigurationError(
+        f"folder {name!r} is neither in {packaged.parent} nor in a checkout of ragtrace at {_PACKAGE.parent}; "
+        "install ragtrace from its wheel again"
+    )
+
+
+def checkout() -> Path | None:
+    """The root of the checkout that this package runs from, None when it is installed.
+
+    A folder counts as the checkout only when ragtrace's own `pyproject.toml` stands in it, so that an installed
+    ragtrace never takes the host application's folders for its own.
+    """
+    project = _PACKAGE.parent / "pyproject.toml"
+    try:
+        declared = tomllib.loads(project.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    section = declared.get("project")
+    named = isinstance(section, dict) and section.get("name") == "ragtrace"
+    return project.parent if named else None

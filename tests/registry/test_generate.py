@@ -1,0 +1,211 @@
+"""The generator: what it refuses, what it writes, and how it compares."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ragtrace import resources
+from ragtrace.errors import RegistryError
+from ragtrace.registry.authored import read
+from ragtrace.registry.generate import OUTPUTS, differing, main, render, write
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with the shipped metrics/ and no generated file yet."""
+    shutil.copytree(resources.folder("metrics"), tmp_path / "metrics")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "ragtrace"\n', encoding="utf-8")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "ragtrace" / "registry").mkdir(parents=True)
+    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "ragtrace")
+    return tmp_path
+
+
+def _edit(checkout: Path, file: str, entry: str, change: Edit) -> None:
+    path = checkout / "metrics" / file
+    body = yaml.safe_load(path.read_text(encoding="utf-8"))
+    entries = next(iter(body.values()))
+    change(next(one for one in entries if one["id"] == entry))
+    path.write_text(yaml.safe_dump(body, allow_unicode=True, sort_keys=False), encoding="utf-8")
+
+
+def _set(**changes: Any) -> Edit:
+    return lambda entry: entry.update(changes)
+
+
+REFUSED: list[tuple[Edit, str]] = [
+    (_set(color="red"), "unknown field `color`"),
+    (lambda entry: entry.pop("unit"), "missing required field `unit`"),
+    (_set(type="event"), "Invalid value 'event'"),
+    (_set(instrument="summary"), "Invalid enum value 'summary'"),
+    (_set(id="query_coverage"), "id 'query_coverage' stands there twice"),
+    (_set(id="Evidence-Recall"), "must be lower_snake_case"),
+    (_set(metric_name="ragtrace_query_coverage_ratio"), "also that of 'query_coverage'"),
+    (_set(metric_name="ragtrace.evidence.recall"), "must be ragtrace_lower_snake_case"),
+    (_set(metric_name="evidence_recall_ratio"), "must be ragtrace_lower_snake_case"),
+    (_set(metric_name="ragtrace_evidence_recall_sum"), "ends as a histogram's series do"),
+    (_set(metric_name="ragtrace_evidence_recall_ratio_total"), "end with _total"),
+    (_set(metric_name="ragtrace_evidence_recall"), "must end with _ratio"),
+    (_set(unit="{chunk}"), "must end in no unit"),
+    (_set(unit="percent"), "unit 'percent' is none of 1, s, By"),
+    (_set(owner="release-guard"), "owner 'release-guard' of stage ranking must be 'ranking-context'"),
+    (_set(owner="ranking-context", stage="reranking"), "stage 'reranking' is none of stages.yaml: retrieval, ranking"),
+    (_set(stage=None), "must be 'platform'"),
+    (_set(buckets=[0, 0.5, 0.5, 1]), "must increase"),
+    (_set(buckets=[1, 0.5]), "must increase"),
+    (_set(buckets=[]), "histograms, and only they, have buckets"),
+    (_set(objective={"threshold": 1.5, "direction": ">=", "target": 0.95}), "threshold 1.5 of a ratio"),
+    (_set(objective={"threshold": 0.9, "direction": ">=", "target": 1.0}), "target 1.0 must lie in"),
+    (_set(objective={"threshold": 0.9, "direction": ">", "target": 0.9}), "Invalid enum value '>'"),
+    (_set(attributes=[{"ref": "tenant"}]), r"attributes \['tenant'\] are not in attributes.yaml"),
+    (_set(attributes=[{"ref": "service"}, {"ref": "service"}]), "an attribute stands there twice"),
+    (_set(computed_by="ragtrace.coverage.evidence_recall"), "must be ragtrace.module:function"),
+    (_set(objective=None), "an sli needs an objective"),
+    (_set(sli={"name": "qc"}), "sli 'qc' stands there twice"),
+    (_set(sli={"name": "eo", "given": ["generation"]}), r"no stage before ranking: \['retrieval'\]"),
+    (_set(sli={"name": "eo", "given": ["qc"]}), "no stage before ranking"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED)
+def test_entry_that_does_not_fit_is_refused(checkout: Path, change: Edit, message: str) -> None:
+    """What does not fit is an error that names the file and says what is wrong."""
+    _edit(checkout, "coverage.yaml", "evidence_recall", change)
+    with pytest.raises(RegistryError, match=message) as caught:
+        read(checkout / "metrics")
+    assert str(caught.value).startswith("coverage.yaml: ")
+
+
+def test_message_names_the_entry(checkout: Path) -> None:
+    """The message names the entry by its id, or by its position where it has none."""
+    _edit(checkout, "coverage.yaml", "evidence_recall", _set(buckets=[2, 1]))
+    with pytest.raises(RegistryError, match=r"^coverage\.yaml: evidence_recall: buckets"):
+        read(checkout / "metrics")
+    _edit(checkout, "coverage.yaml", "joint_query_coverage", lambda entry: entry.pop("id"))
+    with pytest.raises(RegistryError, match=r"^coverage\.yaml: entry 2: .*`id`"):
+        read(checkout / "metrics")
+
+
+def test_counter_without_total_is_refused(checkout: Path) -> None:
+    """A counter's name ends with _total."""
+    _edit(checkout, "requests.yaml", "requests", _set(metric_name="ragtrace_requests"))
+    with pytest.raises(RegistryError, match=r"requests\.yaml: requests: .*_total"):
+        read(checkout / "metrics")
+
+
+@pytest.mark.parametrize(
+    ("file", "entry", "change", "message"),
+    [
+        (
+            "stages.yaml",
+            "ranking",
+            _set(id="retrieval"),
+            "stages.yaml: retrieval: stage 'retrieval' stands there twice",
+        ),
+        ("stages.yaml", "ranking", _set(pager="x"), "stages.yaml: ranking: .*unknown field `pager`"),
+        (
+            "attributes.yaml",
+            "labels",
+            lambda e: e["attributes"].append(e["attributes"][0]),
+            "'service' stands there twice",
+        ),
+        ("attributes.yaml", "labels", lambda e: e["attributes"][0].update(id="le"), "'le' cannot be a label name"),
+    ],
+)
+def test_stages_and_labels_are_checked(checkout: Path, file: str, entry: str, change: Edit, message: str) -> None:
+    """Stages and labels that do not fit are refused as metrics are."""
+    _edit(checkout, file, entry, change)
+    with pytest.raises(RegistryError, match=message):
+        read(checkout / "metrics")
+
+
+@pytest.mark.parametrize("text", ["groups: [", "", "groups: 3", "metrics: []", "groups: []\nmore: 1", "- a", "\x00"])
+def test_file_of_another_shape_is_refused(checkout: Path, text: str) -> None:
+    """A file that is no list of groups is an error that names the file."""
+    (checkout / "metrics" / "self.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(RegistryError, match=r"^self\.yaml: "):
+        read(checkout / "metrics")
+
+
+def test_missing_stages_are_refused(checkout: Path) -> None:
+    """Without stages.yaml nothing can be checked."""
+    (checkout / "metrics" / "stages.yaml").unlink()
+    with pytest.raises(RegistryError, match=r"^stages\.yaml: cannot be read"):
+        read(checkout / "metrics")
+
+
+def test_generated_module_reads_back_as_the_registry(checkout: Path) -> None:
+    """Executing the generated module gives the values that were authored."""
+    registry = read(checkout / "metrics")
+    source = render(checkout / "metrics")["ragtrace/registry/instruments.py"]
+    namespace: dict[str, Any] = {"__name__": "generated"}
+    exec(compile(ast.parse(source), "instruments.py", "exec"), namespace)
+    assert namespace["INSTRUMENTS"] == registry.instruments
+    assert namespace["STAGES"] == registry.stages
+    assert namespace["ATTRIBUTES"] == registry.attributes
+    assert set(namespace["__all__"]) <= set(namespace)
+
+
+def test_generated_files_say_so_first() -> None:
+    """The head of every generated file names the command that makes it."""
+    for path, text in render(resources.folder("metrics")).items():
+        head = text.split("\n")[1 if path.endswith(".json") else 0]
+        assert "Generated by `python -m ragtrace.registry.generate`" in head
+
+
+def test_check_names_the_files_that_differ(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--check` fails on missing and on edited files, names them, and writes nothing."""
+    paths = [path for path, _ in OUTPUTS]
+    assert main(["--check"]) == 1
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == paths
+    assert differing(checkout) == paths
+
+    assert main([]) == 0
+    assert main(["--check"]) == 0
+    (checkout / "docs" / "metrics.md").write_text("edited", encoding="utf-8")
+    capsys.readouterr()
+    assert main(["--check"]) == 1
+    assert capsys.readouterr().out.startswith("docs/metrics.md differs")
+
+
+def test_second_run_changes_nothing(checkout: Path) -> None:
+    """Writing is idempotent and touches only what differs."""
+    assert write(checkout) == [path for path, _ in OUTPUTS]
+    assert write(checkout) == []
+
+
+def test_a_new_metric_is_one_entry(checkout: Path) -> None:
+    """An entry added to the YAML appears in the module and on the page."""
+    path = checkout / "metrics" / "self.yaml"
+    path.write_text(
+        path.read_text(encoding="utf-8")
+        + "\n  - {id: spool_size, type: metric, metric_name: ragtrace_spool_size_bytes, brief: Spool., "
+        "instrument: gauge, unit: By, owner: platform}\n",
+        encoding="utf-8",
+    )
+    write(checkout)
+    assert "SPOOL_SIZE: Final" in (checkout / "ragtrace" / "registry" / "instruments.py").read_text(encoding="utf-8")
+    assert "`ragtrace_spool_size_bytes`" in (checkout / "docs" / "metrics.md").read_text(encoding="utf-8")
+
+
+def test_error_is_one_line_and_exit_code_2(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A registry that does not fit ends the command with the message alone."""
+    _edit(checkout, "coverage.yaml", "evidence_recall", _set(owner="nobody"))
+    assert main([]) == 2
+    assert capsys.readouterr().err.startswith("coverage.yaml: evidence_recall: owner 'nobody'")
+
+
+def test_installed_package_generates_nothing(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Outside a checkout the command refuses."""
+    (checkout / "pyproject.toml").unlink()
+    assert main([]) == 2
+    assert "in a checkout of ragtrace only" in capsys.readouterr().err

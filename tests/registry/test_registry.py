@@ -1,0 +1,101 @@
+"""The registry as shipped: complete, resolvable, and the generated files are what it gives."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+from typing import get_args
+
+import jsonschema
+import msgspec
+import pytest
+
+from ragtrace import coverage, resources
+from ragtrace.registry import Instrument
+from ragtrace.registry.generate import differing
+from ragtrace.registry.instruments import ATTRIBUTES, INSTRUMENTS, STAGES
+from ragtrace.types import Candidate, PackRun, Query, RequestRecord, RetrieveRun, Score, Stage, encode_record
+
+COMPUTED = [instrument for instrument in INSTRUMENTS.values() if instrument.computed_by]
+
+
+@pytest.mark.parametrize("instrument", COMPUTED, ids=lambda instrument: instrument.id)
+def test_computed_by_resolves(instrument: Instrument) -> None:
+    """Each `computed_by` names a function that exists."""
+    module, _, function = (instrument.computed_by or "").partition(":")
+    assert inspect.isfunction(getattr(import_module(module), function))
+
+
+def test_every_metric_function_is_listed() -> None:
+    """The functions of `ragtrace.coverage.METRICS` and the registry's scores are the same set."""
+    public = {f"ragtrace.coverage:{function.__name__}" for function in coverage.METRICS}
+    assert public == {instrument.computed_by for instrument in COMPUTED}
+
+
+def test_every_score_names_its_place() -> None:
+    """Each score of a request has a stage, a formula and a source, and its id is its function's name."""
+    for instrument in COMPUTED:
+        assert instrument.stage
+        assert instrument.formula
+        assert instrument.source
+        assert instrument.computed_by == f"ragtrace.coverage:{instrument.id}"
+
+
+def test_every_stage_has_an_indicator() -> None:
+    """The four stages of the record types, in order, each with at least one service level indicator."""
+    assert tuple(stage.name for stage in STAGES) == get_args(Stage)
+    assert [stage.order for stage in STAGES] == [1, 2, 3, 4]
+    assert {one.stage for one in INSTRUMENTS.values() if one.sli} == {stage.name for stage in STAGES}
+
+
+def test_indicators_are_those_of_the_alerting_design() -> None:
+    """The values of the label `metric` and what each is conditional on."""
+    slis = {one.sli.name: one.sli.given for one in INSTRUMENTS.values() if one.sli}
+    later = ("retrieval", "ranking")
+    assert slis == {"qc": (), "eo": ("retrieval",), "ac": later, "contradiction": later, "cc": later}
+
+
+def test_labels_are_the_record_types_values() -> None:
+    """Enumerated labels allow exactly what the record types allow."""
+    hints = inspect.get_annotations(Score, eval_str=True)
+    assert ATTRIBUTES["reference"] == get_args(hints["reference"])
+    assert ATTRIBUTES["status"] == get_args(inspect.get_annotations(RequestRecord, eval_str=True)["status"])
+
+
+def test_generated_files_are_up_to_date() -> None:
+    """Running the generator would change no file."""
+    root = resources.checkout()
+    if root is None:
+        pytest.skip("ragtrace runs installed; generated files are compared in a checkout")
+    assert differing(root) == []
+
+
+def test_host_parses_no_yaml() -> None:
+    """Reading the instruments loads neither PyYAML nor the generator."""
+    loaded = (
+        "import sys, ragtrace.registry.instruments;"
+        "print([name for name in ('yaml', 'ragtrace.registry.authored') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_record_schema_describes_written_records() -> None:
+    """An encoded record is valid by the committed schema, a record without its id is not."""
+    root = resources.checkout()
+    if root is None:
+        pytest.skip("docs/ is not part of the wheel")
+    schema = msgspec.json.decode((root / "docs" / "record.schema.json").read_bytes())
+    record = RequestRecord(
+        request_id="r1",
+        service="shop",
+        query=Query(original="what applies in 2024?"),
+        stages=(RetrieveRun(name="find", candidates=(Candidate(chunk_id="c1", rank=1),)), PackRun(name="pack")),
+    )
+    written = msgspec.json.decode(encode_record(record))
+    jsonschema.validate(written, schema)
+    del written["request_id"]
+    with pytest.raises(jsonschema.ValidationError, match="request_id"):
+        jsonschema.validate(written, schema)
