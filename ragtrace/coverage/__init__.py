@@ -1,0 +1,79 @@
+"""Coverage: the four metrics of a request's evidence path, as pure functions without models.
+
+`METRICS` lists the functions that compute a score of the metric registry.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ragtrace.coverage.answer import SUPPORTED, answer_coverage, contradiction_rate, judge_claims
+from ragtrace.coverage.citations import (
+    citation_coverage,
+    citation_precision,
+    citation_recall,
+    dangling_citations,
+    find_citations,
+)
+from ragtrace.coverage.claims import is_abstention, split_claims
+from ragtrace.coverage.evidence import (
+    candidate_recall,
+    evidence_overlap,
+    evidence_precision,
+    evidence_recall,
+    lost_evidence,
+    rank_shift,
+    truncated_tokens,
+)
+from ragtrace.coverage.facets import extract_facets, facet_in_text, facet_matrix
+from ragtrace.coverage.proxy import proxy_reference
+from ragtrace.coverage.query import joint_query_coverage, match_facets, query_coverage
+
+__all__ = [
+    "ANALYZER_VERSION",
+    "METRICS",
+    "SUPPORTED",
+    "answer_coverage",
+    "candidate_recall",
+    "citation_coverage",
+    "citation_precision",
+    "citation_recall",
+    "contradiction_rate",
+    "dangling_citations",
+    "evidence_overlap",
+    "evidence_precision",
+    "evidence_recall",
+    "extract_facets",
+    "facet_in_text",
+    "facet_matrix",
+    "find_citations",
+    "is_abstention",
+    "joint_query_coverage",
+    "judge_claims",
+    "lost_evidence",
+    "match_facets",
+    "proxy_reference",
+    "query_coverage",
+    "rank_shift",
+    "split_claims",
+    "truncated_tokens",
+]
+
+ANALYZER_VERSION: Final = "coverage-1"  # raise it whenever a change could give a stored request another score
+
+METRICS: Final = (
+    query_coverage,
+    joint_query_coverage,
+    evidence_overlap,
+    evidence_recall,
+    evidence_precision,
+    candidate_recall,
+    rank_shift,
+    truncated_tokens,
+    answer_coverage,
+    contradiction_rate,
+    citation_coverage,
+    citation_precision,
+    citation_recall,
+    dangling_citations,
+)

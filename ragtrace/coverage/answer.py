@@ -1,0 +1,92 @@
+"""Answer Coverage: what share of the answer's claims does the packed evidence support, and what share contradict?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ragtrace.coverage.claims import split_claims
+from ragtrace.coverage.support import Evidence, Support, Vocabulary, claim_support
+from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
+
+__all__ = ["SUPPORTED", "answer_coverage", "contradiction_rate", "judge_claims"]
+
+SUPPORTED: Final = 0.6  # lexical support (and contradiction) from which a claim counts as supported (contradicted)
+
+
+def answer_coverage(claims: Sequence[Claim]) -> float | None:
+    """AC = Σ w_i · supported(s_i) / Σ w_i over the factual claims, in [0, 1]; None without factual claims.
+
+    supported is 1 from `SUPPORTED` on and 0 below: the lexical layer's support is a measure, no probability.
+    Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §3.
+    """
+    return _rate([(claim.weight, claim.support) for claim in claims if claim.factual])
+
+
+def contradiction_rate(claims: Sequence[Claim]) -> float | None:
+    """Σ w_i · contradicted(s_i) / Σ w_i over the factual claims, in [0, 1]; None without factual claims."""
+    return _rate([(claim.weight, claim.contradiction) for claim in claims if claim.factual])
+
+
+def judge_claims(
+    answer: str,
+    packed: Sequence[PackedChunk],
+    candidates: Sequence[Candidate] = (),
+    *,
+    citations: Sequence[Citation] = (),
+) -> tuple[tuple[Claim, ...], tuple[dict[str, float], ...]]:
+    """The claims of `answer` with their support by the packed chunks, and for each claim {chunk id: support}.
+
+    packed: in prompt order, with texts; candidates: the whole pool, from which word weights and the support by
+    unselected chunks come. A chunk that the claim cites and that contradicts it counts as a contradiction even where
+    another chunk supports the claim: an answer that cites a chunk says what that chunk says.
+    """
+    selected = [Evidence.read(chunk.chunk_id, chunk.text) for chunk in packed if chunk.text]
+    chosen = {chunk.chunk_id for chunk in packed}
+    others = [
+        Evidence.read(item.chunk_id, item.text) for item in candidates if item.text and item.chunk_id not in chosen
+    ]
+    vocabulary = Vocabulary([*selected, *others])
+    claims = split_claims(answer, packed, citations)
+    judged = [_judge(claim, selected, others, vocabulary) if claim.factual else (claim, {}) for claim in claims]
+    return tuple(claim for claim, _ in judged), tuple(support for _, support in judged)
+
+
+def _judge(
+    claim: Claim, selected: Sequence[Evidence], others: Sequence[Evidence], vocabulary: Vocabulary
+) -> tuple[Claim, dict[str, float]]:
+    supports = claim_support(claim.text, selected, vocabulary)
+    by_chunk = {support.chunk_id: support.support for support in supports}
+    best = max(supports, key=lambda support: (support.support, support.contradiction), default=Support("", 0.0))
+    cited = {citation.chunk_id for citation in claim.citations}
+    against = _against(best, [support for support in supports if support.chunk_id in cited], supports)
+    elsewhere = None
+    if best.support < SUPPORTED:
+        found = claim_support(claim.text, others, vocabulary)
+        elsewhere = max(found, key=lambda support: support.support, default=None)
+    judged = replace(
+        claim,
+        support=best.support,
+        contradiction=against.contradiction if against else 0.0,
+        best_chunk=(against or best).chunk_id or None,
+        reason=(against or best).reason,
+        unselected_chunk=elsewhere.chunk_id if elsewhere and elsewhere.support >= SUPPORTED else None,
+        unselected_support=elsewhere.support if elsewhere else None,
+    )
+    return judged, by_chunk
+
+
+def _against(best: Support, cited: Sequence[Support], supports: Sequence[Support]) -> Support | None:
+    """The chunk that contradicts the claim: one that it cites, else any while none supports the claim."""
+    if cited and max(support.support for support in cited) >= SUPPORTED:
+        return None
+    heard = cited if any(support.contradiction >= SUPPORTED for support in cited) else supports
+    if heard is supports and best.support >= SUPPORTED:
+        return None
+    worst = max(heard, key=lambda support: support.contradiction, default=None)
+    return worst if worst and worst.contradiction >= SUPPORTED else None
+
+
+def _rate(weighted: Sequence[tuple[float, float | None]]) -> float | None:
+    total = sum(weight for weight, _ in weighted)
+    return sum(weight for weight, value in weighted if (value or 0.0) >= SUPPORTED) / total if total else None

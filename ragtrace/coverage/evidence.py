@@ -1,0 +1,132 @@
+"""Evidence Overlap: did the reference evidence reach the prompt, and where was the rest of it lost?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+from ragtrace.coverage.text import best_sentence
+from ragtrace.types import LostChunk, PackedChunk, Packing, RankMove, RequestRecord
+
+__all__ = [
+    "candidate_recall",
+    "evidence_overlap",
+    "evidence_precision",
+    "evidence_recall",
+    "lost_evidence",
+    "rank_shift",
+    "truncated_tokens",
+]
+
+Where: TypeAlias = Literal["retrieval", "rerank", "packing", "truncation"]
+
+
+def evidence_overlap(packed: Iterable[str], reference: Iterable[str]) -> float | None:
+    """EO = |E ∩ E*| / |E ∪ E*| on chunk ids, in [0, 1]; None without a reference.
+
+    Always reported, never judged: with 8 packed chunks and one needed it cannot exceed 0.125; see `evidence_recall`.
+    Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §3.
+    """
+    given, wanted = set(packed), set(reference)
+    return len(given & wanted) / len(given | wanted) if wanted else None
+
+
+def evidence_recall(packed: Iterable[str], reference: Iterable[str]) -> float | None:
+    """|E ∩ E*| / |E*| in [0, 1]: the share of the reference evidence that is in the prompt; None without one."""
+    return _share(set(reference), set(packed))
+
+
+def evidence_precision(packed: Iterable[str], reference: Iterable[str]) -> float | None:
+    """|E ∩ E*| / |E| in [0, 1]: the share of the prompt that is reference evidence; None without either."""
+    wanted = set(reference)
+    return _share(set(packed), wanted) if wanted else None
+
+
+def candidate_recall(candidates: Iterable[str], reference: Iterable[str]) -> float | None:
+    """|C ∩ E*| / |E*| in [0, 1]: the share of the reference evidence among all candidates; None without one."""
+    return _share(set(reference), set(candidates))
+
+
+def rank_shift(moves: Sequence[RankMove], reference: Iterable[str]) -> float | None:
+    """Mean |rank_before - rank_after| over the reference chunks that the reranker kept, in ranks.
+
+    None when no reference chunk has both ranks. Source: "Diagnosing Hallucinations with Attribution Traces and
+    Retrieval Coverage Metrics", §3.
+    """
+    wanted = set(reference)
+    shifts = [
+        abs(move.rank_after - move.rank_before)
+        for move in moves
+        if move.chunk_id in wanted and move.rank_before is not None and move.rank_after is not None
+    ]
+    return sum(shifts) / len(shifts) if shifts else None
+
+
+def truncated_tokens(packed: Sequence[PackedChunk]) -> float | None:
+    """Tokens that truncation cut off the packed chunks, summed; None where no chunk's token counts are known."""
+    cut = [chunk.tokens_full - chunk.tokens for chunk in packed if chunk.tokens is not None and chunk.tokens_full]
+    return float(sum(cut)) if cut else None
+
+
+def lost_evidence(record: RequestRecord, reference: Iterable[str]) -> tuple[LostChunk, ...]:
+    """Where each reference chunk that is not whole in the prompt was lost, in the order of `reference`.
+
+    `retrieval`: not among the candidates; `rerank`: dropped by the reranker, or sunk by it from within the packed
+    depth to below it; `packing`: left out of the prompt otherwise, with the recorded reason; `truncation`: in the
+    prompt, but without the sentence that answers the question best (where texts are not captured: cut by more than
+    half).
+    """
+    path = _Path(record)
+    return tuple(loss for chunk_id in dict.fromkeys(reference) if (loss := path.loss(chunk_id)))
+
+
+class _Path:
+    """One record's chunks by id, on their way from the candidates into the prompt."""
+
+    def __init__(self, record: RequestRecord) -> None:
+        packing = record.packing or Packing()
+        self._query = record.query.original
+        self._candidates = {candidate.chunk_id: candidate for candidate in record.candidates}
+        self._moves = {move.chunk_id: move for move in record.moves}
+        self._packed = {chunk.chunk_id: chunk for chunk in packing.chunks}
+        self._dropped = {chunk.chunk_id: chunk.reason for chunk in packing.dropped}
+
+    def loss(self, chunk_id: str) -> LostChunk | None:
+        where, reason = self._where(chunk_id)
+        if where is None:
+            return None
+        candidate, move = self._candidates.get(chunk_id), self._moves.get(chunk_id)
+        return LostChunk(
+            chunk_id=chunk_id,
+            where=where,
+            rank_before=candidate.rank if candidate else move.rank_before if move else None,
+            rank_after=move.rank_after if move else None,
+            reason=reason,
+        )
+
+    def _where(self, chunk_id: str) -> tuple[Where | None, str]:
+        if chunk_id in self._packed:
+            return self._cut(self._packed[chunk_id])
+        if chunk_id not in self._candidates and chunk_id not in self._moves:
+            return "retrieval", "not among the candidates"
+        if self._moves:
+            move = self._moves.get(chunk_id)
+            if move is None or move.rank_after is None:
+                return "rerank", "dropped by the reranker"
+            if move.rank_before is not None and move.rank_before <= len(self._packed) < move.rank_after:
+                return "rerank", f"sunk below the {len(self._packed)} packed"
+        return "packing", self._dropped.get(chunk_id, "not packed")
+
+    def _cut(self, chunk: PackedChunk) -> tuple[Where | None, str]:
+        if not chunk.truncated:
+            return None, ""
+        candidate = self._candidates.get(chunk.chunk_id)
+        if chunk.text and candidate and candidate.text:
+            lost = best_sentence(self._query, candidate.text) not in chunk.text
+        else:
+            lost = 2 * (chunk.tokens or 0) < (chunk.tokens_full or 0)
+        return ("truncation" if lost else None), f"{chunk.tokens} of {chunk.tokens_full} tokens given"
+
+
+def _share(of: set[str], among: set[str]) -> float | None:
+    return len(of & among) / len(of) if of else None

@@ -1,0 +1,81 @@
+"""Query Coverage: how much of what the question requires do the retrieved candidates hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace.coverage.facets import facet_in_text, facet_matrix
+from ragtrace.types import Candidate, Facet, FacetMatch
+
+__all__ = ["joint_query_coverage", "match_facets", "query_coverage"]
+
+Matrix = NDArray[np.float64]
+
+
+def query_coverage(
+    facets: Sequence[Facet], candidates: Sequence[Candidate], *, k: int | None = None, matrix: Matrix | None = None
+) -> float | None:
+    """QC@k = Σ w_f · max_{c ≤ k} match(f, c) / Σ w_f, in [0, 1]; None without facets.
+
+    candidates: best first; k: how many of them count (all by default); matrix: `facet_matrix` of the same arguments,
+    when it is known already. Different candidates may meet different facets.
+    Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §3.
+    """
+    if not facets:
+        return None
+    table = _table(facets, candidates, k, matrix)
+    best = table.max(axis=1) if table.shape[1] else np.zeros(len(facets))
+    return _weighted(facets, best)
+
+
+def joint_query_coverage(
+    facets: Sequence[Facet], candidates: Sequence[Candidate], *, k: int | None = None, matrix: Matrix | None = None
+) -> float | None:
+    """The best single candidate's weighted match max_c Σ w_f · match(f, c) / Σ w_f, in [0, 1]; None without facets.
+
+    Low while Query Coverage is high: each constraint is met somewhere, but by no one chunk (the right product in the
+    wrong year). Never above Query Coverage.
+    """
+    if not facets:
+        return None
+    table = _table(facets, candidates, k, matrix)
+    weights = np.array([facet.weight for facet in facets])
+    return float(min(1.0, (weights @ table).max() / weights.sum())) if table.shape[1] else 0.0
+
+
+def match_facets(
+    facets: Sequence[Facet],
+    candidates: Sequence[Candidate],
+    *,
+    rewritten: str | None = None,
+    matrix: Matrix | None = None,
+) -> tuple[FacetMatch, ...]:
+    """Each facet's best match, the candidate that gave it, and whether a rewritten query still states the facet."""
+    table = _table(facets, candidates, None, matrix)
+    found = []
+    for facet, row in zip(facets, table, strict=True):
+        best = int(row.argmax()) if row.size else -1
+        met = best >= 0 and row[best] > 0
+        found.append(
+            FacetMatch(
+                facet=facet,
+                match=float(row[best]) if met else 0.0,
+                chunk_id=candidates[best].chunk_id if met else None,
+                rank=candidates[best].rank if met else None,
+                in_rewrite=None if rewritten is None else facet_in_text(facet, rewritten),
+            )
+        )
+    return tuple(found)
+
+
+def _table(facets: Sequence[Facet], candidates: Sequence[Candidate], k: int | None, matrix: Matrix | None) -> Matrix:
+    table = facet_matrix(facets, candidates) if matrix is None else matrix
+    return table[:, : len(candidates) if k is None else k]
+
+
+def _weighted(facets: Sequence[Facet], matches: Matrix) -> float:
+    weights = np.array([facet.weight for facet in facets])
+    return float(np.clip(weights @ matches / weights.sum(), 0.0, 1.0))

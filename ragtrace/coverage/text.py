@@ -1,0 +1,132 @@
+"""Words, sentences and typed values of a text: the reading on which facet matching and claim support rest.
+
+English rules; other scripts fall back to whitespace words and to the segmenter's own language rules. All results
+carry character offsets into the text they were read from. No model, no torch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import sentencex
+import snowballstemmer
+
+__all__ = ["NEGATIONS", "Sentence", "best_sentence", "content_words", "negation_count", "sentences", "stem", "words"]
+
+NEGATIONS: Final = frozenset(
+    "not no never none neither nor cannot without except unless hardly excluded excludes excluding".split()
+)
+_STOPWORDS: Final = frozenset(
+    """a about above after again all also am an and any are as at be because been before being below between both but by
+    can could did do does doing down during each few for from further had has have having he her here hers him his how i
+    if in into is it its itself just me more most my of off on once only or other our out over own per same she should
+    so some such than that the their them then there these they this those through to too under until up very was we
+    were what when where which while who whom why will with would you your yours yes may must shall""".split()
+)
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+(?:[.,]\d+)*")
+_CONTRACTED: Final = re.compile(r"n['’]t$")
+_BULLET: Final = re.compile(r"[ \t]*(?:[-*•+]|\d{1,3}[.)]|\([a-z0-9]{1,3}\))[ \t]+")
+_HEADING: Final = re.compile(r"[ \t]*(?:#{1,6}[ \t]+|\|)")
+_CITATION_TAIL: Final = re.compile(r"\s*(?:\[[^\]\n]{1,40}\]|\([^)\n]{1,40}\)|【[^】\n]{1,40}】)[\s.]*")
+_STEMMER: Final = snowballstemmer.stemmer("english")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """`text[start:end]`, without surrounding white space."""
+
+    start: int
+    end: int
+    text: str
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """The Snowball stem of a word, case folded, without a possessive."""
+    folded = word.casefold().replace("’", "'").removesuffix("'s")
+    stemmed: str = _STEMMER.stemWord(folded)
+    return stemmed
+
+
+def words(text: str) -> list[str]:
+    """All words and numbers of `text`, in order, as written."""
+    return _WORD.findall(text)
+
+
+def content_words(text: str) -> list[str]:
+    """Stems of the words of `text` that carry meaning: no stop words, no numbers (see `values`)."""
+    return [
+        stem(word)
+        for word in words(text)
+        if not word[0].isdigit() and (folded := word.casefold()) not in _STOPWORDS and folded not in NEGATIONS
+    ]
+
+
+def negation_count(text: str) -> int:
+    """How many words of `text` negate: not, never, n't, without, except, unless and their like."""
+    return sum(1 for word in words(text) if word.casefold() in NEGATIONS or _CONTRACTED.search(word.casefold()))
+
+
+def best_sentence(query: str, text: str) -> str:
+    """The sentence of `text` that shares most words with `query`, the first of equals; "" for an empty text."""
+    asked = set(content_words(query))
+    found = [sentence.text for sentence in sentences(text)]
+    return max(found, key=lambda sentence: len(asked & set(content_words(sentence))), default="")
+
+
+def sentences(text: str, language: str = "en") -> list[Sentence]:
+    """Split `text` into sentences whose offsets slice it exactly.
+
+    List items, headings and table rows are sentences of their own; a citation mark behind a full stop belongs to the
+    sentence before it. Bullets and numbers of a list are not part of the sentence.
+    """
+    found: list[Sentence] = []
+    for start, end in _blocks(text):
+        for sentence in _split_block(text, start, end, language):
+            found.append(sentence)
+    return found
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Spans of text that no sentence crosses: paragraphs, list items, headings, table rows."""
+    start, position = 0, 0
+    previous = ""
+    for line in text.splitlines(keepends=True):
+        opens = bool(_BULLET.match(line) or _HEADING.match(line)) or not line.strip() or bool(_HEADING.match(previous))
+        if opens and position > start:
+            yield start, position
+            start = position
+        position += len(line)
+        previous = line
+    if position > start:
+        yield start, position
+
+
+def _split_block(text: str, start: int, end: int, language: str) -> Iterator[Sentence]:
+    bullet = _BULLET.match(text, start, end)
+    start = bullet.end() if bullet else start
+    pending: tuple[int, int] | None = None
+    position = start
+    for piece in sentencex.segment(language, text[start:end]):
+        span = (position, position + len(piece))
+        position = span[1]
+        if pending and _CITATION_TAIL.fullmatch(piece):
+            pending = (pending[0], span[1])
+            continue
+        if pending:
+            yield from _trimmed(text, *pending)
+        pending = span
+    if pending:
+        yield from _trimmed(text, *pending)
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[Sentence]:
+    piece = text[start:end]
+    lead = len(piece) - len(piece.lstrip())
+    body = piece.strip()
+    if body:
+        yield Sentence(start + lead, start + lead + len(body), body)

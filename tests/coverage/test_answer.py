@@ -1,0 +1,119 @@
+"""Support and contradiction of claims by the packed evidence, always-on layer."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrace.coverage import answer_coverage, contradiction_rate, judge_claims
+from ragtrace.types import Candidate, Claim, PackedChunk
+
+NEW = (
+    "Northgate Home Plus, Ireland, edition 2024: escape of water\n"
+    "We pay up to €5,000 for damage caused by water escaping from a fixed installation. "
+    "We do not pay if the home has been unoccupied for more than 30 consecutive days. Report the loss within 14 days."
+)
+OLD = NEW.replace("2024", "2023").replace("5,000", "4,000")
+PACKED = [PackedChunk(chunk_id="new", position=1, text=NEW), PackedChunk(chunk_id="old", position=2, text=OLD)]
+
+
+def judge(answer: str, packed: list[PackedChunk] = PACKED, candidates: tuple[Candidate, ...] = ()) -> Claim:
+    """The first claim of `answer`."""
+    return judge_claims(answer, packed, candidates)[0][0]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "We pay up to €5,000 for damage caused by water escaping from a fixed installation [1].",
+        "In the 2024 edition, we pay up to €5,000 for damage by water escaping from a fixed installation [1].",
+        "We do not pay if the home has been unoccupied for more than 30 consecutive days [1].",
+        "The loss must be reported within two weeks [1].",
+    ],
+)
+def test_what_the_evidence_says_is_supported(answer: str) -> None:
+    """Verbatim, framed by what the heading says, and with a quantity in another unit."""
+    claim = judge(answer)
+    assert claim.support is not None
+    assert claim.support >= 0.6
+    assert (claim.contradiction, claim.best_chunk) == (0.0, "new")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("We pay up to €6,000 for damage caused by water escaping from a fixed installation.", "says €"),
+        ("We do not pay if the home has been unoccupied for more than 90 consecutive days.", "says 30 consecutive days"),
+        ("We pay if the home has been unoccupied for more than 30 consecutive days.", "negated"),
+        ("Report the loss within 20 days.", "says 14 days"),
+    ],
+)
+def test_an_altered_value_or_negation_contradicts(answer: str, reason: str) -> None:
+    """The proof names what the evidence says instead."""
+    claim = judge(answer)
+    assert claim.support is not None
+    assert claim.support < 0.6
+    assert claim.contradiction is not None
+    assert claim.contradiction >= 0.6
+    assert reason in (claim.reason or "")
+
+
+def test_the_cited_chunk_is_held_to_its_word() -> None:
+    """€4,000 stands in last year's chunk, but the claim cites this year's, which says €5,000."""
+    answer = "We pay up to €4,000 for damage caused by water escaping from a fixed installation"
+    assert judge(f"{answer} [1].").contradiction == 1.0
+    assert judge(f"{answer} [2].").contradiction == 0.0
+
+
+def test_an_invented_sentence_is_neither_supported_nor_contradicted() -> None:
+    """What the evidence does not speak of is unsupported."""
+    claim = judge("Bicycles stolen abroad are replaced by courier.")
+    assert (claim.support, claim.contradiction) == (0.0, 0.0)
+
+
+def test_support_by_a_chunk_that_was_not_packed_is_recorded() -> None:
+    """It tells a selection loss from a hallucination."""
+    claim = judge("Bicycles are covered up to €900.", PACKED, (Candidate(chunk_id="bike", rank=9, text="Bicycles are covered up to €900."),))
+    assert claim.support == 0.0
+    assert (claim.unselected_chunk, claim.unselected_support) == ("bike", 1.0)
+
+
+def test_coverage_weighs_factual_claims_only() -> None:
+    """Weighted shares; undefined without a factual claim."""
+    claims = [
+        Claim(start=0, end=1, text="a", weight=3.0, support=0.9, contradiction=0.0),
+        Claim(start=0, end=1, text="b", weight=1.0, support=0.1, contradiction=0.8),
+        Claim(start=0, end=1, text="c", factual=False),
+    ]
+    assert answer_coverage(claims) == 0.75
+    assert contradiction_rate(claims) == 0.25
+    assert answer_coverage(claims[2:]) is None
+    assert contradiction_rate([]) is None
+
+
+SENTENCES = st.sampled_from([*NEW.split("\n")[1].split(". "), "Cats sleep all day", "We pay 7 % of it", "", "؟ 你好。"])
+
+
+@settings(max_examples=60)
+@given(st.lists(SENTENCES, max_size=4), st.lists(SENTENCES, max_size=4), SENTENCES)
+def test_a_supporting_chunk_never_lowers_coverage(answer: list[str], evidence: list[str], more: str) -> None:
+    """In [0, 1], and adding a chunk to the prompt never lowers it."""
+    text = ". ".join(answer) + "."
+    packed = [PackedChunk(chunk_id=str(place), position=place, text=part) for place, part in enumerate(evidence, start=1)]
+    pool = tuple(Candidate(chunk_id=chunk.chunk_id, rank=1, text=chunk.text) for chunk in packed)
+    extra = PackedChunk(chunk_id="extra", position=9, text=more)
+    everything = (*pool, Candidate(chunk_id="extra", rank=2, text=more))
+    before = answer_coverage(judge_claims(text, packed, everything)[0])
+    after = answer_coverage(judge_claims(text, [*packed, extra], everything)[0])
+    assert (before is None) == (after is None)
+    if before is not None and after is not None:
+        assert 0.0 <= before <= after <= 1.0
+
+
+@pytest.mark.parametrize("answer", ["", "   ", "…", "؟؟", "a" * 100_000, "| a | b |\n|---|---|\n| 1 | 2 |", "\u202eabc", "e\u0301t\u00e9."])
+def test_odd_answers_have_a_defined_result(answer: str) -> None:
+    """Never a crash, and nothing that was not claimed is called supported."""
+    claims, supports = judge_claims(answer, PACKED)
+    assert len(claims) == len(supports)
+    assert answer_coverage(claims) in (None, 0.0)

@@ -1,0 +1,123 @@
+"""Evidence overlap, recall, precision, and where each reference chunk was lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace.coverage import (
+    candidate_recall,
+    evidence_overlap,
+    evidence_precision,
+    evidence_recall,
+    lost_evidence,
+    rank_shift,
+    truncated_tokens,
+)
+from ragtrace.types import (
+    Candidate,
+    DroppedChunk,
+    PackedChunk,
+    Packing,
+    PackRun,
+    Query,
+    RankMove,
+    RequestRecord,
+    RerankRun,
+    RetrieveRun,
+)
+
+IDS = st.sets(st.sampled_from("abcdef"))
+
+
+def test_overlap_recall_and_precision() -> None:
+    """Two needed, one packed among four: Jaccard 1/5, recall 1/2, precision 1/4."""
+    assert evidence_overlap("abcd", "ax") == 1 / 5
+    assert evidence_recall("abcd", "ax") == 1 / 2
+    assert evidence_precision("abcd", "ax") == 1 / 4
+    assert candidate_recall("abcdx", "ax") == 1.0
+
+
+def test_without_a_reference_nothing_is_defined() -> None:
+    """No reference gives None, an empty prompt gives 0."""
+    assert (evidence_overlap("ab", ""), evidence_recall("ab", ""), evidence_precision("ab", "")) == (None, None, None)
+    assert (evidence_overlap("", "a"), evidence_recall("", "a"), evidence_precision("", "a")) == (0.0, 0.0, None)
+
+
+@given(IDS, IDS)
+def test_bounds_and_order(packed: set[str], reference: set[str]) -> None:
+    """Overlap never exceeds recall or precision; all lie in [0, 1]."""
+    overlap, recall = evidence_overlap(packed, reference), evidence_recall(packed, reference)
+    if not reference:
+        assert overlap is None
+        return
+    assert overlap is not None
+    assert recall is not None
+    assert 0.0 <= overlap <= recall <= 1.0
+
+
+LONG = "The limit is €5,000. " + "Other rules apply to gardens. " * 5
+
+
+def path(**packed: PackedChunk) -> RequestRecord:
+    """Six candidates a..f; the reranker drops e and sinks d; the packer takes two chunks unless told otherwise."""
+    chunks = packed or {"a": PackedChunk(chunk_id="a", position=1), "b": PackedChunk(chunk_id="b", position=2)}
+    moves = [("a", 1, 1), ("b", 3, 2), ("c", 4, 3), ("d", 2, 5), ("e", 5, None), ("f", 6, 4)]
+    return RequestRecord(
+        request_id="r",
+        service="s",
+        query=Query(original="What is the limit?"),
+        stages=(
+            RetrieveRun(
+                candidates=tuple(
+                    Candidate(chunk_id=name, rank=before, text=LONG) for name, before, _ in sorted(moves, key=lambda m: m[1])
+                )
+            ),
+            RerankRun(moves=tuple(RankMove(chunk_id=n, rank_before=b, rank_after=a) for n, b, a in moves)),
+            PackRun(
+                packing=Packing(chunks=tuple(chunks.values()), dropped=(DroppedChunk(chunk_id="c", reason="budget"),))
+            ),
+        ),
+    )
+
+
+def test_each_lost_chunk_has_a_place_and_a_reason() -> None:
+    """Never retrieved, dropped or sunk by the reranker, left out by the packer; what was packed is not lost."""
+    lost = lost_evidence(path(), ["a", "x", "e", "d", "c", "f"])
+    assert [(loss.chunk_id, loss.where, loss.rank_before, loss.rank_after, loss.reason) for loss in lost] == [
+        ("x", "retrieval", None, None, "not among the candidates"),
+        ("e", "rerank", 5, None, "dropped by the reranker"),
+        ("d", "rerank", 2, 5, "sunk below the 2 packed"),
+        ("c", "packing", 4, 3, "budget"),
+        ("f", "packing", 6, 4, "not packed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "where"),
+    [
+        (LONG[:25], 5, None),
+        (LONG[25:60], 5, "truncation"),
+        (None, 20, None),
+        (None, 5, "truncation"),
+    ],
+)
+def test_truncation_loses_a_chunk_only_with_its_answer(text: str | None, tokens: int, where: str | None) -> None:
+    """A cut chunk is lost when the sentence that answers is gone; without texts, when less than half is left."""
+    cut = PackedChunk(chunk_id="a", position=1, tokens=tokens, tokens_full=30, truncated=True, text=text)
+    lost = lost_evidence(path(a=cut), ["a"])
+    assert [loss.where for loss in lost] == ([where] if where else [])
+
+
+def test_rank_shift_is_the_mean_distance_of_the_reference() -> None:
+    """b moved one rank, d three; dropped chunks have no distance."""
+    assert rank_shift(path().moves, ["b", "d", "e"]) == 2.0
+    assert rank_shift(path().moves, ["e", "x"]) is None
+
+
+def test_truncated_tokens_sum_what_was_cut() -> None:
+    """Unknown counts are undefined, not zero."""
+    cut = PackedChunk(chunk_id="a", position=1, tokens=10, tokens_full=30)
+    assert truncated_tokens([cut, cut]) == 40.0
+    assert truncated_tokens([PackedChunk(chunk_id="a", position=1)]) is None

@@ -1,0 +1,105 @@
+"""Typed values: dates as intervals, quantities after unit conversion, money, versions."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace.coverage.values import DateRange, date_ranges, overlap, parse_quantity, same_kind, same_value, values
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("2024", date(2024, 1, 1), date(2024, 12, 31)),
+        ("on 2024-02-29", date(2024, 2, 29), date(2024, 2, 29)),
+        ("2024-02", date(2024, 2, 1), date(2024, 2, 29)),
+        ("1st March 2024", date(2024, 3, 1), date(2024, 3, 1)),
+        ("March 3, 2024", date(2024, 3, 3), date(2024, 3, 3)),
+        ("Dec 2023", date(2023, 12, 1), date(2023, 12, 31)),
+        ("Q4 2023", date(2023, 10, 1), date(2023, 12, 31)),
+        ("2022-2024", date(2022, 1, 1), date(2024, 12, 31)),
+        ("2022 to 2024", date(2022, 1, 1), date(2024, 12, 31)),
+    ],
+)
+def test_dates_are_intervals(text: str, first: date, last: date) -> None:
+    """Each shape of a date stands for all the days it covers."""
+    assert date_ranges(text) == [DateRange(first, last)]
+
+
+@pytest.mark.parametrize("text", ["31 February 2024", "2024-13-01", "€2,024", "20245", "v2024"])
+def test_what_is_no_date_is_none(text: str) -> None:
+    """Impossible days and other numbers are not read as dates."""
+    assert date_ranges(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "unit"),
+    [
+        ("€1,000.50", 1000.5, "EUR"),
+        ("EUR 5,000", 5000, "EUR"),
+        ("3.5 million euros", 3.5e6, "EUR"),
+        ("250 USD", 250, "USD"),
+        ("30 consecutive days", 30, "day"),
+        ("a 30-day limit", 30, "day"),
+        ("six weeks", 6, "week"),
+        ("15 %", 15, "%"),
+        ("15 per cent", 15, "%"),
+        ("80 km", 80, "km"),
+    ],
+)
+def test_quantities_have_number_and_unit(text: str, number: float, unit: str) -> None:
+    """Currency before or after, number words, scales and units of one or more words on."""
+    quantity = parse_quantity(text)
+    assert quantity is not None
+    assert (quantity.kind, quantity.number, quantity.unit) == ("quantity", number, unit)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("two weeks", "14 days", True),
+        ("1 km", "1,000 m", True),
+        ("30 days", "90 days", False),
+        ("€30", "$30", False),
+        ("30 %", "30 days", False),
+        ("five", "5", True),
+    ],
+)
+def test_quantities_compare_after_conversion(one: str, other: str, same: bool) -> None:
+    """Equal amounts are the same whatever the unit they are given in; currencies are never converted."""
+    left, right = parse_quantity(one), parse_quantity(other)
+    assert left is not None
+    assert right is not None
+    assert same_value(left, right) is same
+
+
+def test_a_value_stands_in_the_place_of_its_own_kind_only() -> None:
+    """Days can contradict weeks, not percent; a date can contradict a date only."""
+    days, weeks, percent = values("30 days"), values("two weeks"), values("3 %")
+    assert same_kind(days[0], weeks[0])
+    assert not same_kind(days[0], percent[0])
+    assert not same_kind(values("2024")[0], days[0])
+
+
+def test_versions_are_no_decimal_numbers() -> None:
+    """v1.10 and 1.10.2 are versions."""
+    assert [value.raw for value in values("from v1.10 to 1.10.2")] == ["1.10", "1.10.2"]
+
+
+@given(st.dates(), st.dates(), st.dates(), st.dates())
+def test_overlap_is_a_symmetric_share(a: date, b: date, c: date, d: date) -> None:
+    """In [0, 1], the same both ways, 1 for an interval inside another."""
+    one, other = DateRange(min(a, b), max(a, b)), DateRange(min(c, d), max(c, d))
+    assert 0 <= overlap(one, other) == overlap(other, one) <= 1
+    assert overlap(one, one) == 1
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_values_inside_it(text: str) -> None:
+    """Never an error; spans lie in the text, in order."""
+    found = values(text)
+    assert all(0 <= value.start < value.end <= len(text) for value in found)
