@@ -1,0 +1,36 @@
+"""The store: records, texts, results, totals and the queue, in SQLite or PostgreSQL. The only place that speaks SQL."""
+
+from __future__ import annotations
+
+from ragtrace.store.rows import (
+    Delta,
+    Exemplar,
+    Finished,
+    Job,
+    JobState,
+    Labels,
+    Release,
+    RequestRow,
+    SchemaState,
+    Total,
+)
+from ragtrace.store.schema import check, migrate
+from ragtrace.store.store import Store
+from ragtrace.store.totals import histogram_deltas
+
+__all__ = [
+    "Delta",
+    "Exemplar",
+    "Finished",
+    "Job",
+    "JobState",
+    "Labels",
+    "Release",
+    "RequestRow",
+    "SchemaState",
+    "Store",
+    "Total",
+    "check",
+    "histogram_deltas",
+    "migrate",
+]

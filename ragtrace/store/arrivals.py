@@ -1,0 +1,110 @@
+"""Owns what arrives beside records: feedback, which may come days later or before its record, and faults."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from ragtrace.store.content import chunks
+from ragtrace.store.database import insert
+from ragtrace.store.tables import counted, fault, feedback
+from ragtrace.store.text import bigint, clean
+from ragtrace.types import Fault, Feedback, content_hash
+
+__all__ = ["add_faults", "add_feedback", "faults", "feedback_of", "united"]
+
+_FAULT: Final = "fault"
+_FIELDS: Final = tuple(feedback.c[name] for name in Feedback.__struct_fields__)
+
+
+def add_feedback(connection: sa.Connection, given: Sequence[Feedback]) -> None:
+    """Store feedback, each once."""
+    rows = {_identity(each): _feedback_row(each) for each in given}
+    if rows:
+        connection.execute(
+            insert(connection, feedback).on_conflict_do_nothing(), [rows[identity] for identity in sorted(rows)]
+        )
+
+
+def _feedback_row(given: Feedback) -> dict[str, Any]:
+    return {
+        "feedback_id": _identity(given),
+        "request_id": clean(given.request_id),
+        "created_at": bigint(given.created_at),
+        "score": given.score,
+        "label": clean(given.label),
+        "source": clean(given.source),
+        "comment": clean(given.comment),
+    }
+
+
+def feedback_of(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, list[Feedback]]:
+    """The feedback of these requests, oldest first."""
+    found: dict[str, list[Feedback]] = defaultdict(list)
+    for ids in chunks(request_ids):
+        rows = connection.execute(
+            sa.select(*_FIELDS)
+            .where(feedback.c.request_id.in_(ids))
+            .order_by(feedback.c.created_at, feedback.c.feedback_id)
+        )
+        for row in rows.mappings():
+            found[row["request_id"]].append(Feedback(**row))
+    return found
+
+
+def united(carried: Sequence[Feedback], joined: Sequence[Feedback]) -> tuple[Feedback, ...]:
+    """The feedback that a record carried, then what came by itself, each once."""
+    known = {_identity(each) for each in carried}
+    return (*carried, *(each for each in joined if each.feedback_id not in known))
+
+
+def _identity(given: Feedback) -> str:
+    """Its id; where the host gave none, a hash of what it says."""
+    return clean(given.feedback_id) or content_hash(msgspec.json.encode(given).decode())
+
+
+def add_faults(connection: sa.Connection, given: Sequence[Fault]) -> None:
+    """Add up faults by place and kind. One that carries its time is counted once, however often it is written."""
+    rows: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for each in _uncounted(connection, given):
+        key = (clean(each.service), clean(each.where), clean(each.kind))
+        row = rows.setdefault(key, dict(zip(("service", "where", "kind"), key, strict=True)) | {"count": 0, "at": 0})
+        row["count"] += each.count
+        if bigint(each.at) >= row["at"]:
+            row["message"], row["at"] = clean(each.message), bigint(each.at)
+    if rows:
+        connection.execute(_add(connection), [rows[key] for key in sorted(rows)])
+
+
+def _uncounted(connection: sa.Connection, given: Sequence[Fault]) -> list[Fault]:
+    timed = {content_hash(msgspec.json.encode(each).decode()): each for each in given if each.at}
+    if not timed:
+        return list(given)
+    statement = insert(connection, counted).on_conflict_do_nothing().returning(counted.c.request_id)
+    new = connection.scalars(statement, [{"request_id": key, "kind": _FAULT} for key in sorted(timed)])
+    return [each for each in given if not each.at] + [timed[key] for key in new]
+
+
+def _add(connection: sa.Connection) -> sa.Insert:
+    statement = insert(connection, fault)
+    new = statement.excluded
+    later = new["at"] >= fault.c["at"]
+    return statement.on_conflict_do_update(
+        index_elements=["service", "where", "kind"],
+        set_={
+            "count": fault.c["count"] + new["count"],
+            "message": sa.case((later, new["message"]), else_=fault.c["message"]),
+            "at": sa.case((later, new["at"]), else_=fault.c["at"]),
+        },
+    )
+
+
+def faults(connection: sa.Connection) -> list[Fault]:
+    """All faults, added up by service, place and kind, with the latest message."""
+    columns = [fault.c[name] for name in Fault.__struct_fields__]
+    rows = connection.execute(sa.select(*columns).order_by(fault.c["service"], fault.c["where"], fault.c["kind"]))
+    return [Fault(**row) for row in rows.mappings()]

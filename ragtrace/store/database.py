@@ -1,0 +1,84 @@
+"""Opens connections: one engine per store, and its two kinds of transaction, one that reads and one that writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from ragtrace.errors import MissingExtraError
+from ragtrace.store.address import Address
+from ragtrace.store.trouble import explained
+
+__all__ = ["Database", "insert"]
+
+_BUSY_SECONDS: Final = 30.0
+_BEGIN: Final = "ragtrace_begin"
+_SNAPSHOT: Final[dict[str, Any]] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+
+
+class Database:
+    """The engine of one store, with errors explained. Safe for several threads; each transaction has a connection of
+    its own."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._engine = _sqlite(address) if address.is_sqlite else _postgresql(address)
+        self._reader = self._engine if address.is_sqlite else self._engine.execution_options(**_SNAPSHOT)
+        self._writer = self._engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """A transaction that sees one state of the database and changes nothing."""
+        with explained(self.address), self._reader.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[sa.Connection]:
+        """A transaction that is committed at the end, or rolled back whole. In SQLite it takes the write lock at its
+        start: taken later, another writer in between would make it fail."""
+        with explained(self.address), self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def driver(self) -> Iterator[Any]:
+        """The driver's own connection, outside any transaction."""
+        with explained(self.address), self._engine.connect() as connection:
+            yield connection.connection
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        self._engine.dispose()
+
+
+def _sqlite(address: Address) -> sa.Engine:
+    engine = sa.create_engine(address.url, connect_args={"timeout": _BUSY_SECONDS}, hide_parameters=True)
+
+    @sa.event.listens_for(engine, "connect")
+    def _connected(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # sqlite3 begins nothing by itself; the next listener does
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begun(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+
+    return engine
+
+
+def _postgresql(address: Address) -> sa.Engine:
+    connect: dict[str, Any] = {} if "connect_timeout" in address.url.query else {"connect_timeout": 10}
+    try:
+        return sa.create_engine(address.url, pool_pre_ping=True, connect_args=connect, hide_parameters=True)
+    except ImportError as error:
+        raise MissingExtraError("psycopg", "server") from error
+
+
+def insert(connection: sa.Connection, table: sa.Table) -> sqlite.Insert:
+    """An INSERT that may end in ON CONFLICT; PostgreSQL's is built by the same methods as SQLite's."""
+    if connection.dialect.name == "sqlite":
+        return sqlite.insert(table)
+    return cast(sqlite.Insert, postgresql.insert(table))

@@ -1,0 +1,76 @@
+"""Owns the payload: a record as one compressed value, next to the hashes of its texts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import zstandard
+
+from ragtrace.errors import CorruptStore
+from ragtrace.store.content import Slots, compress, decompress
+from ragtrace.types import Analysis, Gold, RequestRecord, decode_record, encode_record
+
+__all__ = [
+    "read_analysis",
+    "read_gold",
+    "read_record",
+    "write_analysis",
+    "write_gold",
+    "write_record",
+]
+
+
+class _Payload(msgspec.Struct, frozen=True):
+    record: msgspec.Raw
+    texts: Slots
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+_PAYLOADS: Final = msgspec.json.Decoder(_Payload)
+_ANALYSES: Final = msgspec.json.Decoder(Analysis)
+_GOLDS: Final = msgspec.json.Decoder(Gold)
+
+
+def write_record(record: RequestRecord, texts: Slots) -> bytes:
+    """The payload of a record without its texts. Raises: RecordError."""
+    return compress(_ENCODER.encode(_Payload(msgspec.Raw(encode_record(record)), texts)))
+
+
+def read_record(request_id: str, payload: bytes) -> tuple[RequestRecord, Slots]:
+    """The reverse of `write_record`. Raises: CorruptStore, RecordError (a record of a newer schema version)."""
+    try:
+        read = _PAYLOADS.decode(decompress(payload))
+    except (zstandard.ZstdError, msgspec.MsgspecError) as error:
+        raise _damaged(f"record {request_id!r}", error) from error
+    return decode_record(bytes(read.record)), read.texts
+
+
+def write_analysis(analysis: Analysis) -> bytes:
+    """An analysis as it is stored."""
+    return compress(_ENCODER.encode(analysis))
+
+
+def read_analysis(body: bytes) -> Analysis:
+    """The reverse of `write_analysis`. Raises: CorruptStore."""
+    try:
+        return _ANALYSES.decode(decompress(body))
+    except (zstandard.ZstdError, msgspec.MsgspecError) as error:
+        raise _damaged("an analysis", error) from error
+
+
+def write_gold(gold: Gold) -> bytes:
+    """A gold set as it is stored."""
+    return compress(_ENCODER.encode(gold))
+
+
+def read_gold(body: bytes) -> Gold:
+    """The reverse of `write_gold`. Raises: CorruptStore."""
+    try:
+        return _GOLDS.decode(decompress(body))
+    except (zstandard.ZstdError, msgspec.MsgspecError) as error:
+        raise _damaged("a gold set", error) from error
+
+
+def _damaged(what: str, error: Exception) -> CorruptStore:
+    return CorruptStore(f"{what} cannot be read: {error}; restore the database from a copy")

@@ -1,0 +1,162 @@
+"""Owns the queue: jobs that are leased, fenced, retried and, past the cap of attempts, set aside.
+
+A job goes pending → leased → done. A lease that runs out puts it back; so does a failure, after a pause; the cap makes
+it dead instead. The fence is the lease's token: only the newest lease of a job can heartbeat, finish or fail it.
+Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, get_args
+
+import sqlalchemy as sa
+
+from ragtrace.store.content import chunks
+from ragtrace.store.database import insert
+from ragtrace.store.rows import Job, JobState
+from ragtrace.store.tables import job
+
+__all__ = [
+    "ATTEMPTS",
+    "FLAGGED",
+    "claim",
+    "claimable",
+    "depth",
+    "enqueue",
+    "expired",
+    "fail",
+    "finish",
+    "heartbeat",
+    "oldest",
+    "owned",
+]
+
+ATTEMPTS: Final = 5
+FLAGGED: Final = 10  # priority of a flagged request's job; others have 0
+
+_FIELDS: Final = tuple(job.c[name] for name in Job.__slots__)
+_PENDING: Final = job.c.state == sa.literal_column("'pending'")  # as the partial indexes have it, literally
+_LEASED: Final = job.c.state == sa.literal_column("'leased'")
+_FREE: Final[dict[str, Any]] = {"lease_owner": None, "lease_token": None, "lease_expires_at": None}
+
+
+def enqueue(connection: sa.Connection, jobs: Sequence[dict[str, Any]], now: float) -> None:
+    """Add jobs given by request_id, kind, analyzer_version, record_revision, service and flagged; a job whose key is
+    known is left as it is."""
+    rows = [
+        {
+            **new,
+            "priority": FLAGGED if new["flagged"] else 0,
+            "state": "pending",
+            "attempts": 0,
+            "available_at": now,
+            "created_at": now,
+        }
+        for new in jobs
+    ]
+    if rows:
+        connection.execute(insert(connection, job).on_conflict_do_nothing(), rows)
+
+
+def claim(
+    connection: sa.Connection, owner: str, kinds: Sequence[str], limit: int, lease_seconds: float, now: float
+) -> list[Job]:
+    """Lease up to `limit` jobs, flagged first, then oldest."""
+    _reclaim(connection, now)
+    rows = connection.execute(claimable(kinds, limit, now)).mappings().all()
+    if not rows:
+        return []
+    lease = {"lease_owner": owner, "lease_token": uuid.uuid4().hex, "lease_expires_at": now + lease_seconds}
+    leased = sa.update(job).where(job.c.id.in_([row["id"] for row in rows]))
+    connection.execute(leased.values(state="leased", attempts=job.c.attempts + 1, **lease))
+    return [Job(**{**row, "attempts": row["attempts"] + 1, "lease_token": lease["lease_token"]}) for row in rows]
+
+
+def claimable(kinds: Sequence[str], limit: int, now: float) -> sa.Select[Any]:
+    """The jobs to lease next. Those that another claim holds at this moment are skipped."""
+    return (
+        sa.select(*_FIELDS)
+        .where(_PENDING, job.c.kind.in_(kinds), job.c.available_at <= now)
+        .order_by(job.c.priority.desc(), job.c.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+
+
+def expired(now: float) -> sa.Select[Any]:
+    """The jobs whose lease ran out. Those whose worker is finishing them at this moment are skipped."""
+    return sa.select(job.c.id).where(_LEASED, job.c.lease_expires_at < now).with_for_update(skip_locked=True)
+
+
+def oldest() -> sa.Select[Any]:
+    """When the oldest job that waits was enqueued."""
+    return sa.select(sa.func.min(job.c.created_at)).where(_PENDING)
+
+
+def _reclaim(connection: sa.Connection, now: float) -> None:
+    """Put back the jobs whose lease ran out, or bury them at the cap."""
+    for ids in chunks(connection.scalars(expired(now)).all()):
+        spent = job.c.attempts >= ATTEMPTS
+        error = sa.func.coalesce(job.c.error + sa.literal("; "), "") + sa.literal("lease ran out")
+        connection.execute(
+            sa.update(job)
+            .where(job.c.id.in_(ids))
+            .values(
+                state=sa.case((spent, "dead"), else_="pending"),
+                finished_at=sa.case((spent, now), else_=None),
+                error=error,
+                **_FREE,
+            )
+        )
+
+
+def owned(connection: sa.Connection, jobs: Iterable[Job]) -> list[Job]:
+    """Those of `jobs` whose lease is still the newest, locked until the transaction ends."""
+    given = {each.id: each for each in jobs}
+    kept: list[Job] = []
+    for ids in chunks(sorted(given)):
+        rows = connection.execute(
+            sa.select(job.c.id, job.c.lease_token)
+            .where(job.c.id.in_(ids), job.c.state == "leased")
+            .order_by(job.c.id)
+            .with_for_update()
+        )
+        kept += [given[row.id] for row in rows if row.lease_token == given[row.id].lease_token]
+    return kept
+
+
+def heartbeat(connection: sa.Connection, jobs: Sequence[Job], lease_seconds: float, now: float) -> list[Job]:
+    """Prolong the leases that are still owned, and return their jobs."""
+    kept = owned(connection, jobs)
+    for ids in chunks(each.id for each in kept):
+        connection.execute(sa.update(job).where(job.c.id.in_(ids)).values(lease_expires_at=now + lease_seconds))
+    return kept
+
+
+def finish(connection: sa.Connection, jobs: Sequence[Job], now: float) -> None:
+    """Mark jobs that are `owned` as done."""
+    for ids in chunks(each.id for each in jobs):
+        connection.execute(
+            sa.update(job).where(job.c.id.in_(ids)).values(state="done", finished_at=now, error=None, **_FREE)
+        )
+
+
+def fail(connection: sa.Connection, failed: Job, error: str, retry_in: float, now: float) -> None:
+    """Put a job back for later, or bury it at the cap; nothing happens when the lease was lost."""
+    if not owned(connection, [failed]):
+        return
+    dead = failed.attempts >= ATTEMPTS
+    state: dict[str, Any] = {"state": "dead", "finished_at": now} if dead else {"state": "pending"}
+    connection.execute(
+        sa.update(job).where(job.c.id == failed.id).values(**state, error=error, available_at=now + retry_in, **_FREE)
+    )
+
+
+def depth(connection: sa.Connection) -> dict[JobState, int]:
+    """How many jobs are in each state."""
+    counts: dict[JobState, int] = dict.fromkeys(get_args(JobState), 0)
+    for state, count in connection.execute(sa.select(job.c.state, sa.func.count()).group_by(job.c.state)):
+        counts[state] = count
+    return counts

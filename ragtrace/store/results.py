@@ -1,0 +1,185 @@
+"""Writes what the analyzer found, together with the end of its jobs, and reads it back.
+
+`diagnosis` points to the newest analysis of a request: the highest record revision, then the latest to finish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ragtrace.store import queue, totals
+from ragtrace.store.content import chunks
+from ragtrace.store.database import insert
+from ragtrace.store.payload import read_analysis, write_analysis
+from ragtrace.store.rows import Finished
+from ragtrace.store.tables import analysis, counted, diagnosis, request, score, success
+from ragtrace.store.text import bigint, clean
+from ragtrace.types import Analysis
+
+__all__ = ["bodies", "finish", "get", "last_success"]
+
+
+def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) -> int:
+    """Write the outcomes whose fence holds, and mark their jobs as done. Returns how many those were."""
+    outcomes = {each.job.id: each for each in finished}
+    jobs = queue.owned(connection, [each.job for each in outcomes.values()])
+    started = _started(connection, [job.request_id for job in jobs])
+    held = {job.id for job in jobs if job.request_id in started}  # a request deleted meanwhile has no result
+    kept = sorted((outcomes[job_id] for job_id in held), key=lambda each: (each.job.request_id, each.job.id))
+    _write_analyses(connection, kept)
+    newest = _newest(connection, kept)
+    _write_scores(connection, newest)
+    _write_diagnoses(connection, newest, started)
+    first = _first(connection, kept)
+    queue.finish(connection, jobs, now)
+    totals.add(connection, (delta for each in kept if each.job.id in first for delta in each.deltas))
+    _note_success(connection, {job.service for job in jobs}, now)
+    return len(jobs)
+
+
+def _started(connection: sa.Connection, request_ids: Sequence[str]) -> dict[str, int]:
+    """When these requests began. Their rows stay locked, so that two results of one request follow each other."""
+    started: dict[str, int] = {}
+    for ids in chunks(sorted(set(request_ids))):
+        rows = connection.execute(
+            sa.select(request.c.request_id, request.c.started_at)
+            .where(request.c.request_id.in_(ids))
+            .order_by(request.c.request_id)
+            .with_for_update()
+        )
+        started.update((row.request_id, row.started_at) for row in rows)
+    return started
+
+
+def _write_analyses(connection: sa.Connection, finished: Sequence[Finished]) -> None:
+    rows = [
+        {
+            **_key(each.analysis),
+            "analyzer_version": clean(each.analysis.analyzer_version),
+            "record_revision": bigint(each.analysis.record_revision),
+            "reference": each.analysis.reference,
+            "computed_at": bigint(each.analysis.computed_at),
+            "body": write_analysis(each.analysis),
+        }
+        for each in finished
+    ]
+    if rows:
+        _upsert(connection, analysis, rows)
+
+
+def _upsert(connection: sa.Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
+    statement = insert(connection, table)
+    rest = {column.name: statement.excluded[column.name] for column in table.c if not column.primary_key}
+    connection.execute(statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=rest), rows)
+
+
+def _key(found: Analysis) -> dict[str, str]:
+    return {"request_id": clean(found.request_id), "kind": clean(found.kind)}
+
+
+def _newest(connection: sa.Connection, finished: Sequence[Finished]) -> list[Analysis]:
+    """The analyses that no stored one of a newer revision outdates, one for each request and kind."""
+    revisions: dict[tuple[str, str], int] = {}
+    for ids in chunks(dict.fromkeys(each.job.request_id for each in finished)):
+        rows = connection.execute(sa.select(diagnosis).where(diagnosis.c.request_id.in_(ids)))
+        revisions.update(((row.request_id, row.kind), row.record_revision) for row in rows)
+    newest: dict[tuple[str, str], Analysis] = {}
+    for each in finished:
+        key = (clean(each.analysis.request_id), clean(each.analysis.kind))
+        if each.analysis.record_revision >= revisions.get(key, each.analysis.record_revision):
+            revisions[key] = each.analysis.record_revision
+            newest[key] = each.analysis
+    return list(newest.values())
+
+
+def _write_scores(connection: sa.Connection, analyses: Sequence[Analysis]) -> None:
+    """Replace the scores of these requests."""
+    if analyses:
+        old = sa.delete(score).where(
+            score.c.request_id == sa.bindparam("request_id"), score.c.kind == sa.bindparam("kind")
+        )
+        connection.execute(old, [_key(found) for found in analyses])
+    rows = [
+        {
+            **_key(found),
+            "metric": each.metric,
+            "reference": each.reference,
+            "analyzer_version": clean(found.analyzer_version),
+            "value": each.value,
+            "reason": clean(each.reason),
+        }
+        for found in analyses
+        for each in found.scores
+    ]
+    if rows:
+        _upsert(connection, score, rows)
+
+
+def _write_diagnoses(connection: sa.Connection, analyses: Sequence[Analysis], started: dict[str, int]) -> None:
+    rows = [
+        {
+            **_key(found),
+            "analyzer_version": clean(found.analyzer_version),
+            "record_revision": bigint(found.record_revision),
+            "started_at": started[clean(found.request_id)],
+            "verdict": found.diagnosis.verdict,
+            "stage": found.diagnosis.stage,
+            "owner": found.diagnosis.owner,
+            "cause": clean(found.diagnosis.cause),
+            "reference": found.diagnosis.reference,
+            "suspected_rollout": clean(found.diagnosis.suspected_rollout),
+        }
+        for found in analyses
+    ]
+    if rows:
+        _upsert(connection, diagnosis, rows)
+
+
+def _first(connection: sa.Connection, finished: Sequence[Finished]) -> set[int]:
+    """The jobs that are the first result of their request and kind, of which alone the deltas count."""
+    earliest: dict[tuple[str, str], int] = {}
+    for each in finished:
+        earliest.setdefault((each.job.request_id, each.job.kind), each.job.id)
+    if not earliest:
+        return set()
+    statement = insert(connection, counted).on_conflict_do_nothing().returning(counted.c.request_id, counted.c.kind)
+    rows = [{"request_id": request_id, "kind": kind} for request_id, kind in sorted(earliest)]
+    return {earliest[row.request_id, row.kind] for row in connection.execute(statement, rows)}
+
+
+def _note_success(connection: sa.Connection, services: set[str], now: float) -> None:
+    if services:
+        statement = insert(connection, success)
+        later = statement.excluded["at"] > success.c["at"]
+        connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=["service"], set_={"at": statement.excluded["at"]}, where=later
+            ),
+            [{"service": service, "at": now} for service in sorted(services)],
+        )
+
+
+def last_success(connection: sa.Connection) -> dict[str, float]:
+    """When a result of each service was last committed, in Unix seconds."""
+    return {row.service: row.at for row in connection.execute(sa.select(success).order_by(success.c.service))}
+
+
+def get(connection: sa.Connection, request_id: str, kind: str) -> Analysis | None:
+    """The newest analysis of one request."""
+    return next((found for _, found in bodies(connection, [clean(request_id)], kind)), None)
+
+
+def bodies(connection: sa.Connection, request_ids: Sequence[str], kind: str) -> Iterator[tuple[str, Analysis]]:
+    """The newest analysis of each of these requests that has one. Raises: CorruptStore."""
+    same = [diagnosis.c[column.name] == column for column in analysis.primary_key]
+    for ids in chunks(request_ids):
+        newest = (
+            sa.select(analysis.c.request_id, analysis.c.body)
+            .join(diagnosis, sa.and_(*same))
+            .where(diagnosis.c.request_id.in_(ids), diagnosis.c.kind == kind)
+        )
+        for row in connection.execute(newest):
+            yield row.request_id, read_analysis(row.body)

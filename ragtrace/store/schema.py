@@ -1,0 +1,161 @@
+"""The schema's version: what a database has, what this ragtrace needs, and the way from one to the other.
+
+A migration runs in one transaction, SQLite's included, behind a lock that other processes wait for.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from ragtrace import resources
+from ragtrace.errors import SchemaMismatch, StoreUnavailable
+from ragtrace.store.address import Address
+from ragtrace.store.database import Database
+from ragtrace.store.rows import SchemaState
+from ragtrace.store.tables import metadata
+
+__all__ = ["VERSION_TABLE", "check", "ensure", "migrate"]
+
+VERSION_TABLE: Final = "ragtrace_version"
+
+_LOCK_KEY: Final = 0x7261677472616365  # "ragtrace"
+_LOCK_SECONDS: Final = 30.0
+_environment = threading.Lock()  # alembic keeps its environment in a module
+
+
+def check(url: str) -> SchemaState:
+    """The schema's state, without changing anything: a SQLite file that is missing is not created.
+
+    Raises: ConfigurationError, StoreUnavailable, CorruptStore.
+    """
+    address = Address.parse(url)
+    if address.is_sqlite and _absent(address.file):
+        return SchemaState(None, _head())
+    database = Database(address)
+    try:
+        with database.read() as connection:
+            return SchemaState(_current(connection), _head())
+    finally:
+        database.close()
+
+
+def _absent(file: Path) -> bool:
+    """Whether nothing stands at a place where a file could be made."""
+    return os.path.isdir(file.parent) and not os.path.lexists(file)
+
+
+def migrate(url: str) -> str:
+    """Bring the database to the schema of this ragtrace, an empty one too, and return the revision.
+
+    Raises: SchemaMismatch when its schema is newer, or its tables belong to another application.
+    """
+    database = Database(Address.parse(url))
+    try:
+        return _upgrade(database)
+    finally:
+        database.close()
+
+
+def ensure(database: Database) -> None:
+    """Migrate an empty database; refuse one of another version.
+
+    Raises: SchemaMismatch with the remedy: upgrade the database, or ragtrace.
+    """
+    with database.read() as connection:
+        current = _current(connection)
+    if current is None:
+        _upgrade(database)
+    elif current != _head():
+        _refuse_newer(database.address, current)
+        raise SchemaMismatch(
+            f"store {database.address.shown} has schema {current}, this ragtrace needs {_head()}; "
+            f"ragtrace db upgrade --store {database.address.shown}"
+        )
+
+
+def _upgrade(database: Database) -> str:
+    if database.address.is_sqlite:
+        _use_wal(database)
+    with database.write() as connection:
+        if not database.address.is_sqlite:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK_KEY)))
+        current, head = _current(connection), _head()
+        if current is None:
+            _refuse_strangers(database.address, connection)
+        else:
+            _refuse_newer(database.address, current)
+        if current != head:
+            _run(connection)
+    return head
+
+
+def _use_wal(database: Database) -> None:
+    """Switch the file to write-ahead logging; the file remembers it. SQLite does not wait for others here: we do."""
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        with database.driver() as connection:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise sa.exc.OperationalError("PRAGMA journal_mode = WAL", None, error) from error
+            else:
+                return
+        time.sleep(0.05)
+
+
+def _current(connection: sa.Connection) -> str | None:
+    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+
+
+def _refuse_newer(address: Address, current: str) -> None:
+    with _environment:
+        known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if current not in known:
+        raise SchemaMismatch(
+            f"store {address.shown} has schema {current}, which is newer than this ragtrace's {_head()}; "
+            "pip install --upgrade ragtrace"
+        )
+
+
+def _refuse_strangers(address: Address, connection: sa.Connection) -> None:
+    taken = sorted(set(metadata.tables) & set(sa.inspect(connection).get_table_names()))
+    if taken:
+        raise SchemaMismatch(
+            f"store {address.shown} holds tables of another application ({', '.join(taken)}); "
+            "give ragtrace a database of its own"
+        )
+
+
+def _head() -> str:
+    with _environment:
+        head = ScriptDirectory.from_config(_config()).get_current_head()
+    if head is None:
+        raise StoreUnavailable(f"no migrations in {resources.folder('migrations')}; install ragtrace from its wheel")
+    return head
+
+
+def _run(connection: sa.Connection) -> None:
+    config = _config()
+    config.attributes["connection"] = connection
+    config.attributes["version_table"] = VERSION_TABLE
+    with _environment:
+        command.upgrade(config, "head")
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(resources.folder("migrations")).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config

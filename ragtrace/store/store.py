@@ -1,0 +1,242 @@
+"""The store: everything that ragtrace keeps, in SQLite or PostgreSQL, behind one object.
+
+Each method is one transaction; `analyses` is one for every page.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Final
+
+import sqlalchemy as sa
+
+from ragtrace.store import arrivals, golds, leases, queue, records, requests, results, schema, tables, totals
+from ragtrace.store.address import Address
+from ragtrace.store.database import Database
+from ragtrace.store.rows import Finished, Job, JobState, Release, RequestRow, Total
+from ragtrace.store.text import clean
+from ragtrace.types import Analysis, Fault, Gold, Item, RequestRecord
+
+__all__ = ["Store"]
+
+_PAGE: Final = 200
+
+
+class Store:
+    """One database. Safe for several threads; processes share it through the database.
+
+    Errors of the database are raised as StoreUnavailable, CorruptStore, SchemaMismatch or StoreError, whose messages
+    name the remedy and never a password.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, url: str) -> Store:
+        """Open `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/DATABASE`; an empty database gets its schema.
+
+        Raises: ConfigurationError (no such kind of database), StoreUnavailable (unreachable, not writable),
+        CorruptStore, SchemaMismatch (an older schema: `ragtrace db upgrade`; a newer one: upgrade ragtrace).
+        """
+        database = Database(Address.parse(url))
+        try:
+            schema.ensure(database)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def url(self) -> str:
+        """The URL without its password, as messages show it."""
+        return self._database.address.shown
+
+    # records
+
+    def write(self, items: Sequence[Item]) -> None:
+        """Write records, feedback and faults in one transaction; writing them again changes nothing.
+
+        A record replaces an older revision of itself. Its texts go to the content table, its versions become
+        releases, a new request counts in the totals, and a job is enqueued when it is in the random stratum or
+        flagged.
+
+        Raises: RecordError when a record cannot be encoded; nothing is written then.
+        """
+        batch = records.Batch(items)
+        with self._database.write() as connection:
+            batch.write(connection)
+
+    def get_record(self, request_id: str) -> RequestRecord | None:
+        """The newest revision of a record, with its texts and all feedback."""
+        return next(iter(self.get_records([request_id]).values()), None)
+
+    def get_records(self, request_ids: Iterable[str]) -> dict[str, RequestRecord]:
+        """The records of these ids that are stored."""
+        with self._database.read() as connection:
+            return records.read(connection, request_ids)
+
+    def find_requests(
+        self,
+        *,
+        service: str | None = None,
+        segment: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        stage: str | None = None,
+        limit: int = 50,
+    ) -> list[RequestRow]:
+        """Requests, newest first, that started in [since, until) (nanoseconds) and broke first in `stage`."""
+        query = requests.find_query(
+            service=service, segment=segment, since=since, until=until, stage=stage, limit=limit
+        )
+        with self._database.read() as connection:
+            return requests.find(connection, query)
+
+    def find_request_ids(self, beginning: str, limit: int = 10) -> list[str]:
+        """Up to `limit` request ids that start with `beginning`; one that is equal to it comes first."""
+        with self._database.read() as connection:
+            return requests.ids_starting(connection, clean(beginning), limit)
+
+    def releases(self, service: str | None = None) -> list[Release]:
+        """The versions that requests carried, earliest first."""
+        query = sa.select(tables.release).order_by(tables.release.c.first_seen_at, *tables.release.primary_key)
+        if service is not None:
+            query = query.where(tables.release.c.service == clean(service))
+        with self._database.read() as connection:
+            return [Release(**row) for row in connection.execute(query).mappings()]
+
+    def faults(self) -> list[Fault]:
+        """Faults, added up by service, place and kind."""
+        with self._database.read() as connection:
+            return arrivals.faults(connection)
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        counts: dict[str, int] = {}
+        with self._database.read() as connection:
+            for name, table in sorted(tables.metadata.tables.items()):
+                counts[name] = connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+        return counts
+
+    # gold sets
+
+    def put_gold(self, gold: Iterable[Gold]) -> int:
+        """Store gold sets, replacing those of the same service and question. Returns how many."""
+        with self._database.write() as connection:
+            return golds.put(connection, gold)
+
+    def find_gold(self, service: str, question: str) -> Gold | None:
+        """The gold set of a question, whatever its case and white space."""
+        return self.find_golds([(service, question)]).get((service, question))
+
+    def find_golds(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Gold]:
+        """The gold sets of (service, question) pairs, under the pairs as given."""
+        with self._database.read() as connection:
+            return golds.find(connection, pairs)
+
+    # queue
+
+    def claim(
+        self,
+        owner: str,
+        *,
+        kinds: Sequence[str] = ("coverage",),
+        limit: int = 16,
+        lease_seconds: float = 60.0,
+        now: float | None = None,
+    ) -> list[Job]:
+        """Lease up to `limit` jobs: flagged requests first, then the oldest; leases that ran out are taken over."""
+        with self._database.write() as connection:
+            return queue.claim(connection, owner, kinds, limit, lease_seconds, _seconds(now))
+
+    def heartbeat(self, jobs: Sequence[Job], lease_seconds: float = 60.0, now: float | None = None) -> list[Job]:
+        """Prolong the leases, and return the jobs that are still owned."""
+        with self._database.write() as connection:
+            return queue.heartbeat(connection, jobs, lease_seconds, _seconds(now))
+
+    def finish(self, finished: Sequence[Finished], now: float | None = None) -> int:
+        """Write analyses, scores, diagnoses and totals and end their jobs, all in one transaction.
+
+        A job whose lease was lost is skipped whole. Deltas count for the first result of a request and kind only.
+        Returns how many jobs ended.
+        """
+        with self._database.write() as connection:
+            return results.finish(connection, finished, _seconds(now))
+
+    def fail(self, job: Job, error: str, *, retry_in: float = 30.0, now: float | None = None) -> None:
+        """Put a job back for `retry_in` seconds from now; at the cap of attempts it becomes dead."""
+        with self._database.write() as connection:
+            queue.fail(connection, job, clean(error), retry_in, _seconds(now))
+
+    def queue_depth(self) -> dict[JobState, int]:
+        """How many jobs are pending, leased, done and dead."""
+        with self._database.read() as connection:
+            return queue.depth(connection)
+
+    def oldest_pending(self) -> float | None:
+        """When the oldest job that waits was enqueued, in Unix seconds."""
+        with self._database.read() as connection:
+            oldest: float | None = connection.scalar(queue.oldest())
+            return oldest
+
+    # results
+
+    def get_analysis(self, request_id: str, kind: str = "coverage") -> Analysis | None:
+        """The newest analysis of a request."""
+        with self._database.read() as connection:
+            return results.get(connection, request_id, kind)
+
+    def analyses(
+        self, *, service: str | None = None, kind: str = "coverage", since: int | None = None
+    ) -> Iterator[tuple[RequestRow, Analysis]]:
+        """Each request's newest analysis, by the request's start, from `since` (nanoseconds) on."""
+        page: list[RequestRow] = []
+        while True:
+            after = page[-1] if page else None
+            with self._database.read() as connection:
+                page = requests.analyzed(connection, service=service, kind=kind, since=since, after=after, limit=_PAGE)
+                found = dict(results.bodies(connection, [row.request_id for row in page], kind))
+            yield from ((row, found[row.request_id]) for row in page)
+            if len(page) < _PAGE:
+                return
+
+    def totals(self) -> list[Total]:
+        """Every series with its value, by name and labels."""
+        with self._database.read() as connection:
+            return totals.totals(connection)
+
+    def last_success(self) -> dict[str, float]:
+        """When a result of each service was last committed, in Unix seconds."""
+        with self._database.read() as connection:
+            return results.last_success(connection)
+
+    # leases
+
+    def acquire(self, name: str, owner: str, seconds: float, now: float | None = None) -> bool:
+        """Take or prolong the lease `name`. False when another owner holds it."""
+        with self._database.write() as connection:
+            return leases.acquire(connection, clean(name), clean(owner), seconds, _seconds(now))
+
+    def release(self, name: str, owner: str) -> None:
+        """Give the lease `name` back."""
+        with self._database.write() as connection:
+            leases.release(connection, clean(name), clean(owner))
+
+
+def _seconds(now: float | None) -> float:
+    return time.time() if now is None else now

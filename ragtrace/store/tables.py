@@ -1,0 +1,221 @@
+"""The tables of the store, as SQLAlchemy Core describes them. `migrations/` creates them; a test holds the two equal.
+
+Columns in nanoseconds carry the record's own times (`started_at`, `first_seen_at`, `computed_at`); the queue and the
+leases count in Unix seconds. Large bodies stand last in their rows, so that scans of the narrow columns skip them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+
+__all__ = [
+    "analysis",
+    "content",
+    "counted",
+    "diagnosis",
+    "fault",
+    "feedback",
+    "gold",
+    "job",
+    "lease",
+    "metadata",
+    "release",
+    "request",
+    "score",
+    "success",
+    "total",
+]
+
+metadata: Final = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+_ID: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite numbers rows only in an INTEGER key
+
+request: Final = sa.Table(
+    "request",
+    metadata,
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("service", sa.Text, nullable=False),
+    sa.Column("segment", sa.Text, nullable=False),
+    sa.Column("started_at", sa.BigInteger, nullable=False),
+    sa.Column("ended_at", sa.BigInteger, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("trace_id", sa.Text),
+    sa.Column("query_class", sa.Text),
+    sa.Column("flags", sa.Text, nullable=False),
+    sa.Column("head_sampled", sa.Boolean, nullable=False),
+    sa.Column("head_probability", sa.Double, nullable=False),
+    sa.Column("record_revision", sa.BigInteger, nullable=False),
+    sa.Column("payload", sa.LargeBinary, nullable=False),
+    sa.Index(None, "service", "segment", "started_at"),
+    sa.Index(None, "service", "started_at"),
+    sa.Index(None, "started_at"),
+)
+
+content: Final = sa.Table(
+    "content",
+    metadata,
+    sa.Column("hash", sa.Text, primary_key=True),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+feedback: Final = sa.Table(
+    "feedback",
+    metadata,
+    sa.Column("feedback_id", sa.Text, primary_key=True),
+    sa.Column("request_id", sa.Text, nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("score", sa.Double),
+    sa.Column("label", sa.Text),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("comment", sa.Text),
+    sa.Index(None, "request_id"),
+)
+
+analysis: Final = sa.Table(
+    "analysis",
+    metadata,
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("analyzer_version", sa.Text, primary_key=True),
+    sa.Column("record_revision", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("reference", sa.Text, nullable=False),
+    sa.Column("computed_at", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+score: Final = sa.Table(
+    "score",
+    metadata,
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("metric", sa.Text, primary_key=True),
+    sa.Column("reference", sa.Text, primary_key=True),
+    sa.Column("analyzer_version", sa.Text, nullable=False),
+    sa.Column("value", sa.Double),
+    sa.Column("reason", sa.Text),
+)
+
+diagnosis: Final = sa.Table(
+    "diagnosis",
+    metadata,
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("analyzer_version", sa.Text, nullable=False),
+    sa.Column("record_revision", sa.BigInteger, nullable=False),
+    sa.Column("started_at", sa.BigInteger, nullable=False),
+    sa.Column("verdict", sa.Text, nullable=False),
+    sa.Column("stage", sa.Text),
+    sa.Column("owner", sa.Text),
+    sa.Column("cause", sa.Text),
+    sa.Column("reference", sa.Text, nullable=False),
+    sa.Column("suspected_rollout", sa.Text),
+    sa.Index(None, "kind", "stage", "started_at"),
+    sa.Index(None, "kind", "started_at"),
+)
+
+job: Final = sa.Table(
+    "job",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("request_id", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("analyzer_version", sa.Text, nullable=False),
+    sa.Column("record_revision", sa.BigInteger, nullable=False),
+    sa.Column("service", sa.Text, nullable=False),
+    sa.Column("flagged", sa.Boolean, nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("attempts", sa.Integer, nullable=False),
+    sa.Column("available_at", sa.Double, nullable=False),
+    sa.Column("created_at", sa.Double, nullable=False),
+    sa.Column("lease_owner", sa.Text),
+    sa.Column("lease_token", sa.Text),
+    sa.Column("lease_expires_at", sa.Double),
+    sa.Column("finished_at", sa.Double),
+    sa.Column("error", sa.Text),
+    sa.UniqueConstraint("request_id", "kind", "analyzer_version", "record_revision"),
+)
+_PENDING: Final = sa.text("state = 'pending'")
+_LEASED: Final = sa.text("state = 'leased'")
+sa.Index(
+    "ix_job_pending",
+    job.c.priority.desc(),
+    job.c.id,
+    sqlite_where=_PENDING,
+    postgresql_where=_PENDING,
+)
+sa.Index("ix_job_leased", job.c.lease_expires_at, sqlite_where=_LEASED, postgresql_where=_LEASED)
+sa.Index("ix_job_waiting", job.c.created_at, sqlite_where=_PENDING, postgresql_where=_PENDING)
+sa.Index(
+    "ix_job_finished_at_state", job.c.finished_at, job.c.state
+)  # led by state, SQLite would prefer it to the others
+
+counted: Final = sa.Table(
+    "counted",
+    metadata,
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+)
+
+total: Final = sa.Table(
+    "total",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("labels", sa.Text, primary_key=True),
+    sa.Column("value", sa.Double, nullable=False),
+    sa.Column("first_at", sa.Double, nullable=False),
+    sa.Column("exemplar_trace_id", sa.Text),
+    sa.Column("exemplar_value", sa.Double),
+    sa.Column("exemplar_at", sa.Double),
+)
+
+success: Final = sa.Table(
+    "success",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("at", sa.Double, nullable=False),
+)
+
+release: Final = sa.Table(
+    "release",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("component", sa.Text, primary_key=True),
+    sa.Column("version", sa.Text, primary_key=True),
+    sa.Column("first_seen_at", sa.BigInteger, nullable=False),
+)
+
+gold: Final = sa.Table(
+    "gold",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("question_hash", sa.Text, primary_key=True),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+fault: Final = sa.Table(
+    "fault",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("where", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("message", sa.Text, nullable=False),
+    sa.Column("count", sa.BigInteger, nullable=False),
+    sa.Column("at", sa.BigInteger, nullable=False),
+)
+
+lease: Final = sa.Table(
+    "lease",
+    metadata,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("expires_at", sa.Double, nullable=False),
+)

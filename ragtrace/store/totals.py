@@ -1,0 +1,106 @@
+"""Owns the totals: series that only grow, advanced in the transaction that writes what they count.
+
+Histograms are kept the way Prometheus shows them, as cumulative buckets, a sum and a count.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from math import inf
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from ragtrace.store.database import insert
+from ragtrace.store.rows import Delta, Exemplar, Labels, Total
+from ragtrace.store.tables import total
+
+__all__ = ["add", "bound", "histogram_deltas", "totals"]
+
+_EXEMPLAR: Final = ("exemplar_trace_id", "exemplar_value", "exemplar_at")
+
+
+def bound(value: float) -> str:
+    """A bucket's bound as the label `le` writes it."""
+    return "+Inf" if value == inf else repr(float(value))
+
+
+def histogram_deltas(
+    name: str,
+    labels: Iterable[tuple[str, str]],
+    value: float,
+    buckets: Sequence[float],
+    exemplar: Exemplar | None = None,
+) -> tuple[Delta, ...]:
+    """One observation of a histogram, as deltas of its series.
+
+    Every bucket is named, those that the value is above with 0, so that all exist from the first observation on. The
+    exemplar goes to the smallest bucket that holds the value.
+
+    Args:
+        buckets: increasing upper bounds, without +Inf.
+    """
+    fixed = tuple(labels)
+    bounds = (*buckets, inf)
+    first = next(index for index, upper in enumerate(bounds) if value <= upper)
+    series = [
+        Delta(
+            f"{name}_bucket",
+            (*fixed, ("le", bound(upper))),
+            1.0 if index >= first else 0.0,
+            exemplar if index == first else None,
+        )
+        for index, upper in enumerate(bounds)
+    ]
+    return (*series, Delta(f"{name}_sum", fixed, value), Delta(f"{name}_count", fixed, 1.0))
+
+
+def add(connection: sa.Connection, deltas: Iterable[Delta]) -> None:
+    """Advance the totals by `deltas`. Rows are taken in one order, so that two writers never wait for each other."""
+    sums: dict[tuple[str, str], dict[str, Any]] = {}
+    now = time.time()
+    for delta in deltas:
+        key = (delta.name, _written(delta.labels))
+        row = sums.setdefault(key, {"name": key[0], "labels": key[1], "value": 0.0, "first_at": now, **dict.fromkeys(_EXEMPLAR)})
+        row["value"] += delta.value
+        if delta.exemplar is not None:
+            shown = (delta.exemplar.trace_id, delta.exemplar.value, delta.exemplar.at)
+            row.update(zip(_EXEMPLAR, shown, strict=True))
+    if sums:
+        connection.execute(_upsert(connection), [sums[key] for key in sorted(sums)])
+
+
+def _upsert(connection: sa.Connection) -> sa.Insert:
+    statement = insert(connection, total)
+    new = statement.excluded
+    latest = {name: sa.case((new.exemplar_trace_id.is_not(None), new[name]), else_=total.c[name]) for name in _EXEMPLAR}
+    return statement.on_conflict_do_update(
+        index_elements=["name", "labels"], set_={"value": total.c.value + new.value, **latest}
+    )
+
+
+def totals(connection: sa.Connection) -> list[Total]:
+    """Every series in the order of its first appearance (then by name and labels), so that the order never changes:
+    what an exporter cuts off at a limit stays cut off."""
+    rows = connection.execute(sa.select(total).order_by(total.c.first_at, total.c.name, total.c.labels))
+    return [
+        Total(
+            row.name,
+            _read(row.labels),
+            row.value,
+            None
+            if row.exemplar_trace_id is None
+            else Exemplar(row.exemplar_trace_id, row.exemplar_value, row.exemplar_at),
+        )
+        for row in rows
+    ]
+
+
+def _written(labels: Labels) -> str:
+    return json.dumps(sorted(labels), ensure_ascii=True, separators=(",", ":"))
+
+
+def _read(labels: str) -> Labels:
+    return tuple((name, value) for name, value in json.loads(labels))

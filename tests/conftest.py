@@ -1,0 +1,134 @@
+"""Real servers for the tests: a scratch PostgreSQL on a free loopback port, started once and stopped again."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_PASSWORD = "s3cret-words"
+
+
+class PostgresServer:
+    """A PostgreSQL server of our own, in a temporary folder, with password authentication."""
+
+    def __init__(self, binaries: Path, folder: Path) -> None:
+        self.binaries = binaries
+        self.folder = folder
+        self.port = _free_port()
+        self.password = _PASSWORD
+        self._as: dict[str, Any] = {"user": "postgres", "group": "postgres", "extra_groups": []}
+        if os.geteuid() != 0:
+            self._as = {}
+        self._numbers = itertools.count()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def create(self) -> None:
+        """Make the cluster and start the server."""
+        if self._as:
+            shutil.chown(self.folder, "postgres", "postgres")
+        secret = self.folder / "password"
+        secret.write_text(self.password)
+        secret.chmod(0o644)
+        options = ["--auth=scram-sha-256", f"--pwfile={secret}", "--username=ragtrace", "--no-sync", "--encoding=UTF8"]
+        subprocess.run(
+            [self.binaries / "initdb", "-D", self.folder / "data", "--locale=C.UTF-8", *options],
+            check=True,
+            capture_output=True,
+            cwd=self.folder,
+            **self._as,
+        )
+        self.start()
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        settings = [f"port={self.port}", f"unix_socket_directories={self.folder}", "listen_addresses=127.0.0.1"]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    self.binaries / "postgres",
+                    *("-D", self.folder / "data", "-F"),
+                    *(part for each in settings for part in ("-c", each)),
+                ],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                **self._as,
+            )
+        for _ in range(600):
+            if self._process.poll() is not None:
+                break
+            if subprocess.run(self._ready(), capture_output=True, check=False).returncode == 0:
+                return
+            time.sleep(0.05)
+        raise RuntimeError(f"PostgreSQL did not start:\n{(self.folder / 'log').read_text()}")
+
+    def _ready(self) -> list[str]:
+        return [str(self.binaries / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+
+    def stop(self) -> None:
+        """Stop the server and drop its connections."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(timeout=60)
+            self._process = None
+
+    def url(self, database: str, *, user: str = "ragtrace", password: str = _PASSWORD) -> str:
+        """The store URL of a database of this server."""
+        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
+
+    def run(self, statement: str, database: str = "postgres") -> None:
+        """Run one statement as the superuser, outside a transaction."""
+        import psycopg
+
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def new_database(self) -> str:
+        """The URL of a new, empty database."""
+        name = f"scratch_{next(self._numbers)}"
+        self.run(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A running PostgreSQL; the test is skipped where none can be started."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed (pip install 'ragtrace[server]')")
+    binaries = _postgres_binaries()
+    with tempfile.TemporaryDirectory(prefix="ragtrace-postgres-", ignore_cleanup_errors=True) as folder:
+        server = PostgresServer(binaries, Path(folder))
+        try:
+            server.create()
+            yield server
+        finally:
+            server.stop()
+
+
+def _postgres_binaries() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
+    on_path = shutil.which("initdb")
+    if on_path:
+        found.append(Path(on_path).resolve().parent)
+    if not found:
+        pytest.skip("PostgreSQL's initdb is not installed (apt-get install postgresql)")
+    if os.geteuid() == 0 and subprocess.run(["id", "postgres"], capture_output=True, check=False).returncode:
+        pytest.skip("PostgreSQL does not run as root, and there is no user postgres (apt-get install postgresql)")
+    return found[-1]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

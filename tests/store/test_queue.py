@@ -1,0 +1,153 @@
+"""Jobs are leased to one worker at a time, flagged first, and never lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from ragtrace.store import Finished, Job, Store, queue
+from ragtrace.store.queue import ATTEMPTS
+from ragtrace.types import RequestRecord
+
+MakeRecord = Callable[..., RequestRecord]
+MakeFinished = Callable[..., Finished]
+
+FAR = 1e11  # a time after every job of the tests was enqueued
+
+
+def _ids(jobs: list[Job]) -> list[str]:
+    return [job.request_id for job in jobs]
+
+
+def test_flagged_jobs_come_first_then_the_oldest(store: Store, make_record: MakeRecord) -> None:
+    """Priority decides, then the order of arrival; a limit takes the first of them."""
+    store.write([make_record("r1"), make_record("r2")])
+    store.write([make_record("r0"), make_record("r3", flags=("slow",))])
+    first = store.claim("w", limit=2)
+    assert _ids(first) == ["r3", "r1"]
+    assert [(job.flagged, job.attempts, job.service) for job in first] == [(True, 1, "shop"), (False, 1, "shop")]
+    assert _ids(store.claim("w")) == ["r2", "r0"]
+
+
+def test_a_leased_job_is_not_given_twice(store: Store, make_record: MakeRecord) -> None:
+    """While a lease runs, nobody else gets the job."""
+    store.write([make_record()])
+    assert len(store.claim("a", lease_seconds=60, now=FAR)) == 1
+    assert store.claim("b", now=FAR + 59) == []
+    assert store.queue_depth() == {"pending": 0, "leased": 1, "done": 0, "dead": 0}
+
+
+def test_a_job_is_enqueued_once(store: Store, make_record: MakeRecord) -> None:
+    """The same record gives one job; a newer revision gives another."""
+    store.write([make_record()])
+    store.write([make_record()])
+    store.write([make_record(record_revision=1)])
+    assert [(job.request_id, job.record_revision) for job in store.claim("w")] == [("r1", 0), ("r1", 1)]
+
+
+def test_only_the_kinds_asked_for_are_claimed(store: Store, make_record: MakeRecord) -> None:
+    """A worker of another kind gets nothing of coverage."""
+    store.write([make_record()])
+    assert store.claim("w", kinds=("deep",)) == []
+    assert len(store.claim("w", kinds=("deep", "coverage"))) == 1
+
+
+def test_an_expired_lease_is_taken_over_and_fenced(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished
+) -> None:
+    """After a lease ran out another worker gets the job, and the first one's result is refused."""
+    store.write([make_record()])
+    [lost] = store.claim("a", lease_seconds=60, now=FAR)
+    [job] = store.claim("b", lease_seconds=60, now=FAR + 61)
+    assert (job.id, job.attempts) == (lost.id, 2)
+    assert store.finish([make_finished(lost)], now=FAR + 62) == 0
+    store.fail(lost, "too late", now=FAR + 62)
+    assert store.get_analysis("r1") is None
+    assert [total.name for total in store.totals()] == ["ragtrace_requests_total"]
+    assert store.heartbeat([lost, job], 60, now=FAR + 62) == [job]
+    assert store.finish([make_finished(job)], now=FAR + 63) == 1
+    assert store.queue_depth()["done"] == 1
+
+
+def test_a_result_after_the_lease_ran_out_counts_while_nobody_took_over(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished
+) -> None:
+    """The fence is the token, not the clock."""
+    store.write([make_record()])
+    [job] = store.claim("a", lease_seconds=60, now=FAR)
+    assert store.finish([make_finished(job)], now=FAR + 1_000) == 1
+
+
+def test_a_heartbeat_prolongs_the_lease(store: Store, make_record: MakeRecord) -> None:
+    """A job whose worker is alive is not taken over."""
+    store.write([make_record()])
+    [job] = store.claim("a", lease_seconds=60, now=FAR)
+    assert store.heartbeat([job], 60, now=FAR + 50) == [job]
+    assert store.claim("b", now=FAR + 100) == []
+    assert len(store.claim("b", now=FAR + 111)) == 1
+
+
+def test_a_failed_job_is_tried_again_later(store: Store, make_record: MakeRecord) -> None:
+    """A failure puts the job back, to be claimed after the pause."""
+    store.write([make_record()])
+    [job] = store.claim("a", now=FAR)
+    store.fail(job, "no model\x00", retry_in=30, now=FAR)
+    assert store.queue_depth()["pending"] == 1
+    assert store.claim("a", now=FAR + 29) == []
+    assert [again.attempts for again in store.claim("a", now=FAR + 30)] == [2]
+
+
+def test_a_job_that_fails_too_often_is_dead(store: Store, make_record: MakeRecord) -> None:
+    """At the cap of attempts a failing job is set aside."""
+    store.write([make_record()])
+    for _ in range(ATTEMPTS):
+        [job] = store.claim("a", now=FAR)
+        store.fail(job, "broken", retry_in=0, now=FAR)
+    assert store.claim("a", now=FAR) == []
+    assert store.queue_depth() == {"pending": 0, "leased": 0, "done": 0, "dead": 1}
+
+
+def test_a_job_that_kills_its_workers_is_dead(store: Store, make_record: MakeRecord) -> None:
+    """At the cap of attempts a job whose leases all ran out is set aside."""
+    store.write([make_record()])
+    for attempt in range(ATTEMPTS):
+        assert len(store.claim("a", lease_seconds=60, now=FAR + 61 * attempt)) == 1
+    assert store.claim("a", now=FAR + 61 * ATTEMPTS) == []
+    assert store.queue_depth()["dead"] == 1
+
+
+def test_the_oldest_pending_job_tells_the_backlog(store: Store, make_record: MakeRecord) -> None:
+    """Its time of arrival is given while anything waits."""
+    assert store.oldest_pending() is None
+    store.write([make_record()])
+    oldest = store.oldest_pending()
+    assert oldest is not None
+    store.write([make_record("r2")])
+    assert store.oldest_pending() == oldest
+    store.claim("w")
+    assert store.oldest_pending() is None
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (queue.claimable(["coverage"], 16, 1.0), "ix_job_pending"),
+        (queue.expired(1.0), "ix_job_leased"),
+        (queue.oldest(), "ix_job_waiting"),
+    ],
+)
+def test_the_queue_reads_only_the_jobs_that_wait(tmp_path: Path, query: sa.Select[Any], index: str) -> None:
+    """The done jobs, which stay, cost nothing: SQLite's plan takes the partial index and sorts nothing."""
+    path = tmp_path / "plan.db"
+    with Store.open(f"sqlite:///{path}"):
+        engine = sa.create_engine(f"sqlite:///{path}")
+        written = query.compile(dialect=engine.dialect, compile_kwargs={"literal_binds": True})
+        with engine.connect() as connection:
+            plan = [row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {written}")]
+        engine.dispose()
+    assert len(plan) == 1
+    assert f"{index} " in f"{plan[0]} "

@@ -1,0 +1,166 @@
+"""An empty database is migrated once, an older one on request, a newer one never."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from ragtrace import resources
+from ragtrace.errors import SchemaMismatch
+from ragtrace.store import SchemaState, Store, check, migrate
+from ragtrace.store.address import Address
+from ragtrace.store.database import Database
+from ragtrace.store.schema import VERSION_TABLE
+from ragtrace.store.tables import metadata
+from ragtrace.types import RequestRecord
+
+HEAD = "0001"
+
+NEXT = '''
+"""One table more."""
+import sqlalchemy as sa
+from alembic import op
+
+revision = "next"
+down_revision = "0001"
+
+
+def upgrade():
+    op.create_table("later", sa.Column("id", sa.Integer, primary_key=True))
+    if {fails}:
+        raise RuntimeError("power cut")
+'''
+
+OPEN = """
+import sys
+from ragtrace.store import Store
+sys.stdin.readline()
+with Store.open(sys.argv[1]) as store:
+    print(store.counts()["request"])
+"""
+
+
+def _run(url: str, statement: str) -> None:
+    database = Database(Address.parse(url))
+    with database.write() as connection:
+        connection.exec_driver_sql(statement)
+    database.close()
+
+
+@pytest.fixture
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes this ragtrace one that has a migration more."""
+
+    def install(*, fails: bool = False) -> None:
+        folder = tmp_path / "migrations"
+        if not folder.exists():
+            shutil.copytree(resources.folder("migrations"), folder)
+        (folder / "versions" / "next.py").write_text(NEXT.format(fails=fails))
+        monkeypatch.setattr(resources, "folder", lambda name: folder)
+
+    return install
+
+
+def test_an_empty_database_gets_its_schema(url: str) -> None:
+    """Opening migrates to the newest revision; checking does not."""
+    assert check(url) == SchemaState(None, HEAD)
+    assert check(url) == SchemaState(None, HEAD)
+    Store.open(url).close()
+    assert check(url) == SchemaState(HEAD, HEAD)
+    assert migrate(url) == HEAD
+
+
+def test_checking_creates_no_file(tmp_path: Path) -> None:
+    """A SQLite file that is missing is still missing afterwards."""
+    assert check(f"sqlite:///{tmp_path}/none.db").current is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_migrations_make_the_tables_of_the_code(url: str) -> None:
+    """Alembic finds no difference between the migrated database and `tables.py`."""
+    migrate(url)
+    database = Database(Address.parse(url))
+    with database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
+        assert compare_metadata(context, metadata) == []
+        indexes = {index["name"] for table in metadata.tables for index in sa.inspect(connection).get_indexes(table)}
+    database.close()
+    assert indexes >= {index.name for table in metadata.tables.values() for index in table.indexes}
+
+
+def test_an_older_schema_is_upgraded_on_request_only(
+    url: str, later: Callable[..., None], make_record: Callable[..., RequestRecord]
+) -> None:
+    """Opening names the command; `migrate` keeps what is there."""
+    with Store.open(url) as store:
+        store.write([make_record()])
+    later()
+    with pytest.raises(SchemaMismatch, match=r"has schema 0001, this ragtrace needs next; ragtrace db upgrade --store"):
+        Store.open(url)
+    assert check(url) == SchemaState(HEAD, "next")
+    assert migrate(url) == "next"
+    with Store.open(url) as store:
+        assert store.get_record("r1") is not None
+
+
+def test_a_migration_that_fails_changes_nothing(url: str, later: Callable[..., None]) -> None:
+    """Schema changes are rolled back with the rest, in SQLite too."""
+    migrate(url)
+    later(fails=True)
+    with pytest.raises(RuntimeError, match="power cut"):
+        migrate(url)
+    assert check(url) == SchemaState(HEAD, "next")
+    later(fails=False)
+    assert migrate(url) == "next"
+
+
+def test_a_newer_schema_is_refused(url: str) -> None:
+    """Neither opening nor migrating touches a database that a newer ragtrace made."""
+    migrate(url)
+    _run(url, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+    for attempt in (Store.open, migrate):
+        with pytest.raises(SchemaMismatch, match=r"9999, which is newer .* pip install --upgrade ragtrace") as caught:
+            attempt(url)
+        assert "\n" not in str(caught.value)
+    assert check(url) == SchemaState("9999", HEAD)
+
+
+def test_tables_of_another_application_are_left_alone(url: str) -> None:
+    """A database where our names are taken is refused; one with other tables is shared."""
+    _run(url, "CREATE TABLE customer (id INTEGER)")
+    _run(url, "CREATE TABLE job (id INTEGER)")
+    with pytest.raises(SchemaMismatch, match=r"another application \(job\); give ragtrace a database of its own"):
+        Store.open(url)
+    _run(url, "DROP TABLE job")
+    with Store.open(url) as store:
+        assert store.counts()["job"] == 0
+
+
+def test_many_processes_open_an_empty_database_at_once(url: str, python: Callable[..., Popen[str]]) -> None:
+    """One migrates, the others wait for it, and all can read."""
+    processes = [python(OPEN, url) for _ in range(8)]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.close()
+    for process in processes:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        assert (process.wait(timeout=120), process.stdout.read(), process.stderr.read()) == (0, "0\n", "")
+    assert check(url) == SchemaState(HEAD, HEAD)
+
+
+def test_the_logging_of_the_host_is_left_alone(url: str) -> None:
+    """A migration adds no handler and changes no level."""
+    root, alembic = logging.getLogger(), logging.getLogger("alembic")
+    before = list(root.handlers), root.level, list(alembic.handlers), alembic.level, alembic.disabled
+    migrate(url)
+    assert (list(root.handlers), root.level, list(alembic.handlers), alembic.level, alembic.disabled) == before

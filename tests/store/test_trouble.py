@@ -1,0 +1,170 @@
+"""What is wrong with a store is said in one line that names the remedy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from ragtrace.errors import CorruptStore, SchemaMismatch, StoreError, StoreUnavailable
+from ragtrace.store import Store, check, migrate
+from ragtrace.types import RequestRecord
+
+MakeRecord = Callable[..., RequestRecord]
+Python = Callable[..., Popen[str]]
+
+
+def _one_line(caught: pytest.ExceptionInfo[StoreError], *parts: str) -> None:
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize("attempt", [Store.open, check, migrate])
+@pytest.mark.parametrize("body", [b"this is no database " * 400, b"SQLite format 3\x00" + b"\x07" * 8_000])
+def test_a_file_of_garbage_is_refused_and_left_alone(
+    tmp_path: Path, attempt: Callable[[str], object], body: bytes
+) -> None:
+    """The file is named, what to do with it too, and its bytes stay."""
+    path = tmp_path / "bad.db"
+    path.write_bytes(body)
+    with pytest.raises(CorruptStore) as caught:
+        attempt(f"sqlite:///{path}")
+    _one_line(caught, f"restore a copy of {path}, move it away", "RAGTRACE_STORE")
+    assert path.read_bytes() == body
+
+
+def test_a_damaged_page_is_found_when_it_is_read(tmp_path: Path, make_record: MakeRecord) -> None:
+    """A database that broke after it was opened is corrupt, not a crash of the driver."""
+    path = tmp_path / "ragtrace.db"
+    with Store.open(f"sqlite:///{path}") as store:
+        store.write([make_record(f"r{number}") for number in range(200)])
+    body = bytearray(path.read_bytes())
+    body[4096 * 2 :] = b"\xff" * (len(body) - 4096 * 2)
+    path.write_bytes(body)
+    with pytest.raises(CorruptStore) as caught, Store.open(f"sqlite:///{path}") as store:
+        store.get_records([f"r{number}" for number in range(200)])
+    _one_line(caught, str(path))
+
+
+def test_a_damaged_payload_is_named(tmp_path: Path, make_record: MakeRecord) -> None:
+    """A record that cannot be unpacked says which one it is."""
+    path = tmp_path / "ragtrace.db"
+    with Store.open(f"sqlite:///{path}") as store:
+        store.write([make_record()])
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE request SET payload = x'00ff'")
+        connection.close()
+        with pytest.raises(CorruptStore) as caught:
+            store.get_record("r1")
+    _one_line(caught, "record 'r1' cannot be read", "restore the database from a copy")
+
+
+@pytest.mark.parametrize(
+    ("below", "said"),
+    [
+        ("missing/ragtrace.db", "does not exist or cannot be entered: create it"),
+        ("file/ragtrace.db", "is not a folder"),
+        ("folder", "is a folder: name a file in it"),
+        ("n" * 300, "takes no file"),
+    ],
+)
+@pytest.mark.parametrize("attempt", [Store.open, migrate])
+def test_a_place_where_no_file_can_be(tmp_path: Path, attempt: Callable[[str], object], below: str, said: str) -> None:
+    """The message says what stands in the way."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StoreUnavailable) as caught:
+        attempt(f"sqlite:///{tmp_path / below}")
+    _one_line(caught, said, "RAGTRACE_STORE")
+
+
+def test_a_store_that_is_opened_read_only_can_be_read(tmp_path: Path, make_record: MakeRecord) -> None:
+    """Reading works; writing is unavailable and says why."""
+    path = tmp_path / "ragtrace.db"
+    with Store.open(f"sqlite:///{path}") as store:
+        store.write([make_record()])
+    with Store.open(f"sqlite:///file:{path}?mode=ro&uri=true") as store:
+        assert store.get_record("r1") is not None
+        for write in (lambda: store.write([make_record("r2")]), lambda: store.claim("w")):
+            with pytest.raises(StoreUnavailable) as caught:
+                write()
+            _one_line(caught, "readonly database", "writable")
+
+
+READ_ONLY = """
+import sys
+from ragtrace.errors import StoreUnavailable
+from ragtrace.store import Store
+from ragtrace.types import RequestRecord
+try:
+    with Store.open(sys.argv[1]) as store:
+        print(len(store.find_requests()))
+        store.write([RequestRecord(request_id="r2", service="s")])
+except StoreUnavailable as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def bound() -> list[str]:
+    """The words before a command that make permissions hold for root as they do for anybody else."""
+    if os.geteuid() != 0:
+        return []
+    words = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
+    if shutil.which("setpriv") is None or subprocess.run([*words, "true"], check=False).returncode:
+        pytest.skip("root ignores permissions, and setpriv (util-linux) cannot change that here")
+    return words
+
+
+def test_a_folder_without_the_right_to_write(tmp_path: Path, bound: list[str], python: Python) -> None:
+    """A user who may not write there is told so, and no file appears."""
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    output, _ = python(READ_ONLY, f"sqlite:///{folder}/ragtrace.db", before=bound).communicate()
+    assert f"folder {folder} is not writable: mend its permissions" in output
+    assert output.count("\n") == 1
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_without_the_right_to_enter(tmp_path: Path, bound: list[str], python: Python) -> None:
+    """A user who may not even look into it gets the same kind of answer."""
+    folder = tmp_path / "closed"
+    folder.mkdir(mode=0o000)
+    output, errors = python(READ_ONLY, f"sqlite:///{folder}/below/ragtrace.db", before=bound).communicate()
+    assert errors == ""
+    assert f"folder {folder}/below does not exist or cannot be entered" in output
+
+
+def test_a_file_without_the_right_to_write(
+    tmp_path: Path, bound: list[str], python: Python, make_record: MakeRecord
+) -> None:
+    """A user who may read the file reads it, and is told why writing fails."""
+    path = tmp_path / "ragtrace.db"
+    with Store.open(f"sqlite:///{path}") as store:
+        store.write([make_record()])
+    path.chmod(0o444)
+    output, errors = python(READ_ONLY, f"sqlite:///{path}", before=bound).communicate()
+    assert errors == ""
+    found, said = output.splitlines()
+    assert found == "1"
+    assert said.endswith(f"make {path} writable, or give another store (--store URL or RAGTRACE_STORE)")
+
+
+def test_a_store_whose_tables_are_gone(tmp_path: Path) -> None:
+    """A database that was replaced under an open store names the command that mends it."""
+    path = tmp_path / "ragtrace.db"
+    with Store.open(f"sqlite:///{path}") as store:
+        with sqlite3.connect(path) as connection:
+            connection.execute("DROP TABLE request")
+        connection.close()
+        with pytest.raises(SchemaMismatch) as caught:
+            store.find_requests()
+    _one_line(caught, "no such table: request", f"ragtrace db upgrade --store sqlite:///{path}")
