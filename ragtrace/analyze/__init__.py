@@ -1,0 +1,8 @@
+"""From a stored request to its scores and its diagnosis: the analyzer and its worker."""
+
+from __future__ import annotations
+
+from ragtrace.analyze.analysis import analyze_record
+from ragtrace.analyze.diagnosis import diagnose
+
+__all__ = ["analyze_record", "diagnose"]

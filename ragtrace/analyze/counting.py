@@ -1,0 +1,101 @@
+"""What one analysis adds to the totals that are exported: indicators, histograms, diagnoses, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ragtrace.analyze.diagnosis import stage_health
+from ragtrace.registry import instruments
+from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.registry.model import Instrument
+from ragtrace.store import Delta, Exemplar, histogram_deltas
+from ragtrace.types import Analysis, GenerateRun, PackRun, RequestRecord, RerankRun, RetrieveRun, StageRun
+
+__all__ = ["LATE_AFTER_SECONDS", "analysis_deltas"]
+
+LATE_AFTER_SECONDS: Final = 300.0  # the shortest alert window: a later result would page for what is long past
+
+_STAGE_NAMES: Final[dict[type[StageRun], str]] = {
+    RetrieveRun: "retrieve",
+    RerankRun: "rerank",
+    PackRun: "pack",
+    GenerateRun: "generate",
+}
+
+
+def analysis_deltas(record: RequestRecord, analysis: Analysis, *, now: int) -> tuple[Delta, ...]:
+    """Increments of the totals for a request's first completed analysis. `now`: nanoseconds since the epoch.
+
+    Indicators count only results in time (`LATE_AFTER_SECONDS` after the request's end); later ones are counted apart.
+    With scope `conditional` an indicator counts a request only where the stages before it are good by the rules of
+    the diagnosis.
+    """
+    labels = _Labels(record, analysis)
+    late = now - record.ended_at > LATE_AFTER_SECONDS * 1e9
+    deltas = list(_observed(record, analysis, labels))
+    if late:
+        deltas.append(labels.count(instruments.LATE_EVALUATIONS))
+    else:
+        deltas.extend(_indicators(analysis, labels))
+    return tuple(deltas)
+
+
+class _Labels:
+    """Fills an instrument's labels from one request; what is not the request's is given by name."""
+
+    def __init__(self, record: RequestRecord, analysis: Analysis) -> None:
+        self._values = {
+            "service": record.service,
+            "segment": record.segment,
+            "stratum": "random" if record.head_sampled else "flagged",
+            "reference": analysis.reference,
+        }
+        self._trace_id = record.trace_id
+        self._at = record.ended_at / 1e9
+
+    def of(self, instrument: Instrument, **given: str) -> tuple[tuple[str, str], ...]:
+        values = self._values | given
+        return tuple((name, values[name]) for name in instrument.attributes)
+
+    def count(self, instrument: Instrument, by: float = 1.0, *, shown: bool = True, **given: str) -> Delta:
+        exemplar = self._exemplar(by) if shown else None
+        return Delta(instrument.name, self.of(instrument, **given), by, exemplar)
+
+    def observe(self, instrument: Instrument, value: float, **given: str) -> tuple[Delta, ...]:
+        labels = self.of(instrument, **given)
+        return histogram_deltas(instrument.name, labels, value, instrument.buckets, self._exemplar(value))
+
+    def _exemplar(self, value: float) -> Exemplar | None:
+        return Exemplar(self._trace_id, value, self._at) if self._trace_id else None
+
+
+def _observed(record: RequestRecord, analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
+    for score in analysis.scores:
+        instrument = INSTRUMENTS[score.metric]
+        if score.value is None:
+            yield labels.count(instruments.UNDEFINED, metric=score.metric, reason=score.reason or "unknown")
+        else:
+            yield from labels.observe(instrument, score.value)
+    for run in record.stages:
+        yield from labels.observe(instruments.STAGE_DURATION, run.duration_ns / 1e9, stage=_STAGE_NAMES[type(run)])
+    for loss in analysis.lost:
+        yield labels.count(instruments.LOST_EVIDENCE, where=loss.where)
+    verdict = analysis.diagnosis
+    yield labels.count(instruments.DIAGNOSES, stage=verdict.stage or "none", verdict=verdict.verdict)
+
+
+def _indicators(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
+    scores: Mapping[str, float | None] = {score.metric: score.value for score in analysis.scores}
+    health = stage_health(scores, analysis.reference)
+    good_stages = {stage for stage, state in health.items() if state == "good"}
+    for instrument in INSTRUMENTS.values():
+        value = scores.get(instrument.id)
+        if instrument.sli is None or instrument.objective is None or value is None:
+            continue
+        good = instrument.objective.met(value)
+        scopes = ("all", "conditional") if good_stages.issuperset(instrument.sli.given) else ("all",)
+        name = instrument.sli.name
+        for scope in scopes:  # the exemplar of an indicator is a bad request
+            yield labels.count(instruments.SLI_REQUESTS, shown=not good, metric=name, scope=scope)
+            yield labels.count(instruments.SLI_GOOD_REQUESTS, float(good), shown=False, metric=name, scope=scope)

@@ -1,0 +1,207 @@
+"""The first broken stage of a request: one ordered table of rules, used by worker, alerts, triage, gate and pages.
+
+Each stage is good, bad or unknown by the objectives of the metric registry. The first rule that holds names the
+stage: retrieval bad; ranking bad; generation bad while the evidence is in the prompt; citation bad while all else is
+good. A request is healthy only where all four are known to be good, otherwise it is undetermined.
+Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, Protocol, TypeAlias
+
+from ragtrace.registry.instruments import INSTRUMENTS, STAGES
+from ragtrace.registry.model import StageInfo
+from ragtrace.types import Claim, Diagnosis, FacetMatch, LostChunk, Reference, Stage
+
+__all__ = ["Health", "Release", "diagnose", "stage_health", "suspected_rollout"]
+
+Health: TypeAlias = Literal["good", "bad", "unknown"]
+Scores: TypeAlias = Mapping[str, float | None]
+
+_STAGES: Final = {stage.name: stage for stage in STAGES}
+_PREFERRED: Final = {
+    "lost_in_rewrite": ("rewriter",),
+    "lost_in_rerank": ("reranker",),
+    "lost_in_packing": ("packer",),
+    "truncated": ("packer",),
+}
+
+
+class Release(Protocol):
+    """A version of a component and when it was first seen (nanoseconds since the epoch)."""
+
+    @property
+    def component(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def first_seen_at(self) -> int: ...
+
+
+def stage_health(scores: Scores, reference: Reference = "none") -> dict[Stage, Health]:
+    """Health of each stage on its own, in the order in which a break is looked for.
+
+    scores: metric id -> value, None or absent when undefined. With an oracle reference, evidence absent from the
+    candidates shows a bad retrieval, and its presence is enough for a good one; a proxy reference is drawn from the
+    candidates, so then retrieval is known by its facets alone.
+    """
+    facets = [_judge(scores, "query_coverage"), _judge(scores, "joint_query_coverage")]
+    if reference == "oracle":
+        recall = _judge(scores, "candidate_recall")
+        retrieval = "bad" if "bad" in (recall, *facets) else recall
+    else:
+        retrieval = _worst(facets)
+    return {
+        "retrieval": retrieval,
+        "ranking": _judge(scores, "evidence_recall"),
+        "generation": _worst([_judge(scores, "answer_coverage"), _judge(scores, "contradiction_rate")]),
+        "citation": _judge(scores, "citation_coverage"),
+    }
+
+
+def diagnose(
+    scores: Scores,
+    *,
+    reference: Reference = "none",
+    facets: Sequence[FacetMatch] = (),
+    lost: Sequence[LostChunk] = (),
+    claims: Sequence[Claim] = (),
+    versions: Mapping[str, str] | None = None,
+    releases: Sequence[Release] = (),
+) -> Diagnosis:
+    """Name the first broken stage, its owner, the proof, and the rollout to suspect.
+
+    scores: metric id -> value in the metric's range, None or absent when undefined. facets, lost and claims are the
+    proof; versions are the request's, releases its service's (see `suspected_rollout`).
+    Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §4.
+    """
+    health = stage_health(scores, reference)
+    labels = dict(versions or {})
+    broken = _first_broken(health)
+    if broken is None:
+        missing = () if set(health.values()) == {"good"} else _missing(scores, reference)
+        return Diagnosis(verdict="undetermined" if missing else "healthy", missing=missing, reference=reference)
+    cause, evidence = _PROOFS[broken](scores, facets, lost, claims)
+    stage = _STAGES[broken]
+    return Diagnosis(
+        verdict=stage.failure,
+        stage=broken,
+        owner=stage.owner,
+        cause=cause,
+        evidence=evidence,
+        reference=reference,
+        versions={name: labels[name] for name in stage.components if name in labels},
+        suspected_rollout=suspected_rollout(stage, cause, labels, releases),
+    )
+
+
+def suspected_rollout(
+    stage: StageInfo, cause: str, versions: Mapping[str, str], releases: Sequence[Release]
+) -> str | None:
+    """`component=version`: the stage's component whose version of this request came last after another version.
+
+    A component that has only ever had one version cannot have been rolled out. The component that the cause points
+    at (a rewriter for a facet lost in the rewrite) goes before the others.
+    """
+    seen = {(release.component, release.version): release.first_seen_at for release in releases}
+    rolled_out: list[tuple[bool, int, str]] = []
+    for component in stage.components:
+        version = versions.get(component)
+        at = seen.get((component, version or ""))
+        if version and at is not None and any(name == component and seen[name, other] < at for name, other in seen):
+            rolled_out.append((component in _PREFERRED.get(cause, ()), at, f"{component}={version}"))
+    return max(rolled_out)[2] if rolled_out else None
+
+
+def _first_broken(health: Mapping[Stage, Health]) -> Stage | None:
+    if health["retrieval"] == "bad":
+        return "retrieval"
+    if health["ranking"] == "bad":
+        return "ranking"
+    if health["generation"] == "bad" and health["ranking"] == "good":
+        return "generation"
+    if health["citation"] == "bad" and {health["retrieval"], health["ranking"], health["generation"]} == {"good"}:
+        return "citation"
+    return None
+
+
+def _judge(scores: Scores, metric: str) -> Health:
+    value = scores.get(metric)
+    objective = INSTRUMENTS[metric].objective
+    if value is None or objective is None:
+        return "unknown"
+    return "good" if objective.met(value) else "bad"
+
+
+def _worst(parts: Sequence[Health]) -> Health:
+    return "bad" if "bad" in parts else "unknown" if "unknown" in parts else "good"
+
+
+def _missing(scores: Scores, reference: Reference) -> tuple[str, ...]:
+    retrieval = ("candidate_recall",) if reference == "oracle" else ("query_coverage", "joint_query_coverage")
+    needed = (*retrieval, "evidence_recall", "answer_coverage", "contradiction_rate", "citation_coverage")
+    return tuple(metric for metric in needed if scores.get(metric) is None)
+
+
+def _retrieval_proof(
+    scores: Scores, facets: Sequence[FacetMatch], lost: Sequence[LostChunk], claims: Sequence[Claim]
+) -> tuple[str, tuple[str, ...]]:
+    absent = [loss for loss in lost if loss.where == "retrieval"]
+    dropped = [match for match in facets if match.in_rewrite is False]
+    unmet = [match for match in facets if match.match < 0.5]
+    proof = [f"evidence {loss.chunk_id} is not among the candidates" for loss in absent]
+    proof += [f"the rewritten query dropped {_named(match)}" for match in dropped]
+    proof += [f"no candidate meets {_named(match)}" for match in unmet]
+    if not proof:
+        joint = scores.get("joint_query_coverage")
+        proof = [f"no single candidate meets the facets together (joint query coverage {joint:.2f})" if joint is not None
+                 else "query coverage is low"]  # fmt: skip
+    cause = "lost_in_rewrite" if dropped else "absent_from_candidates" if absent else "facets_unmet"
+    return cause, tuple(proof)
+
+
+def _ranking_proof(
+    scores: Scores, facets: Sequence[FacetMatch], lost: Sequence[LostChunk], claims: Sequence[Claim]
+) -> tuple[str, tuple[str, ...]]:
+    proof = []
+    for loss in lost:
+        ranks = f"rank {loss.rank_before} before rerank, {loss.rank_after or 'dropped'} after"
+        proof.append(f"evidence {loss.chunk_id} was lost in {loss.where} ({ranks}; {loss.reason})")
+    causes = {"rerank": "lost_in_rerank", "packing": "lost_in_packing", "truncation": "truncated"}
+    first = next((causes[loss.where] for loss in lost if loss.where in causes), "evidence_not_packed")
+    return first, tuple(proof)
+
+
+def _generation_proof(
+    scores: Scores, facets: Sequence[FacetMatch], lost: Sequence[LostChunk], claims: Sequence[Claim]
+) -> tuple[str, tuple[str, ...]]:
+    contradicted = [claim for claim in claims if claim.factual and claim.contradiction]
+    unsupported = [
+        claim for claim in claims if claim.factual and not claim.contradiction and (claim.support or 0) < 0.6
+    ]
+    proof = [f"contradicts {claim.best_chunk}: “{claim.text}” ({claim.reason})" for claim in contradicted]
+    for claim in unsupported:
+        where = f", but by {claim.unselected_chunk}, which was not packed" if claim.unselected_chunk else ""
+        proof.append(f"not supported by the prompt{where}: “{claim.text}”")
+    return "contradicted" if contradicted else "unsupported", tuple(proof)
+
+
+def _citation_proof(
+    scores: Scores, facets: Sequence[FacetMatch], lost: Sequence[LostChunk], claims: Sequence[Claim]
+) -> tuple[str, tuple[str, ...]]:
+    uncited = [claim for claim in claims if claim.factual and not any(mark.chunk_id for mark in claim.citations)]
+    return "uncited", tuple(f"no citation: “{claim.text}”" for claim in uncited)
+
+
+_PROOFS: Final = {
+    "retrieval": _retrieval_proof,
+    "ranking": _ranking_proof,
+    "generation": _generation_proof,
+    "citation": _citation_proof,
+}
+
+
+def _named(match: FacetMatch) -> str:
+    return f"the {match.facet.kind} “{match.facet.value}”"

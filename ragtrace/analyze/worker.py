@@ -1,0 +1,115 @@
+"""The worker: leases jobs, analyzes their requests, and commits scores, totals and the job's end in one transaction.
+
+It may be killed at any moment. What was not committed is leased again by the next worker once the lease has run out,
+and a worker that lost its lease commits nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ragtrace.analyze.analysis import analyze_record
+from ragtrace.analyze.counting import analysis_deltas
+from ragtrace.store import Finished, Job, Release, Store
+from ragtrace.types import Gold, RequestRecord
+
+__all__ = ["WorkSummary", "run"]
+
+_log = logging.getLogger("ragtrace.analyze")
+
+
+@dataclass(slots=True)
+class WorkSummary:
+    """How many jobs a worker ended: `done`, `failed` (will be tried again or was dead-lettered), `lost` (leases)."""
+
+    done: int = 0
+    failed: int = 0
+    lost: int = 0
+
+
+def run(
+    store: Store | str,
+    *,
+    owner: str | None = None,
+    follow: bool = False,
+    batch: int = 16,
+    lease_seconds: float = 60.0,
+    poll_seconds: float = 1.0,
+    limit: int | None = None,
+    on_progress: Callable[[WorkSummary], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> WorkSummary:
+    """Analyze pending jobs until none is left (`follow`: wait for more), `limit` is reached, or `stop()` is true.
+
+    store: an open store or its URL. batch: jobs leased and committed together. on_progress is called after each
+    batch. Raises: StoreError when the store cannot be used; a request that cannot be analyzed fails its own job only.
+    """
+    if isinstance(store, str):
+        with Store.open(store) as opened:
+            return run(opened, owner=owner, follow=follow, batch=batch, lease_seconds=lease_seconds, limit=limit,
+                       poll_seconds=poll_seconds, on_progress=on_progress, stop=stop)  # fmt: skip
+    name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    summary = WorkSummary()
+    while not (stop and stop()):
+        room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
+        jobs = store.claim(name, limit=room, lease_seconds=lease_seconds) if room > 0 else []
+        if jobs:
+            _work(store, jobs, lease_seconds, summary)
+            if on_progress:
+                on_progress(summary)
+        elif follow and room > 0:
+            time.sleep(poll_seconds)
+        else:
+            break
+    return summary
+
+
+def _work(store: Store, jobs: Sequence[Job], lease_seconds: float, summary: WorkSummary) -> None:
+    records = store.get_records([job.request_id for job in jobs])
+    golds = store.find_golds({(record.service, record.query.original) for record in records.values()})
+    releases = {service: store.releases(service) for service in {record.service for record in records.values()}}
+    finished: list[Finished] = []
+    renew_at = time.monotonic() + lease_seconds / 2
+    held = {job.id for job in jobs}
+    for job in jobs:
+        if time.monotonic() > renew_at:
+            held = {kept.id for kept in store.heartbeat(jobs, lease_seconds)}
+            renew_at = time.monotonic() + lease_seconds / 2
+        if job.id not in held:
+            summary.lost += 1
+            continue
+        outcome = _analyze(store, job, records.get(job.request_id), golds, releases)
+        if outcome:
+            finished.append(outcome)
+        else:
+            summary.failed += 1
+    done = store.finish(finished) if finished else 0
+    summary.done += done
+    summary.lost += len(finished) - done
+
+
+def _analyze(
+    store: Store,
+    job: Job,
+    record: RequestRecord | None,
+    golds: dict[tuple[str, str], Gold],
+    releases: dict[str, list[Release]],
+) -> Finished | None:
+    if record is None:
+        store.fail(job, "the request is no longer in the store")
+        return None
+    now = time.time_ns()
+    try:
+        gold = golds.get((record.service, record.query.original))
+        analysis = analyze_record(record, gold, releases[record.service], computed_at=now)
+        return Finished(job, analysis, analysis_deltas(record, analysis, now=now))
+    except Exception as error:  # one request must not stop the others
+        _log.exception("request %s cannot be analyzed", job.request_id)
+        store.fail(job, f"{type(error).__name__}: {error}")
+        return None

@@ -1,0 +1,118 @@
+"""One record's analysis: references, reasons of what is undefined, determinism."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.analyze import analyze_record
+from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.types import (
+    ErrorInfo,
+    Facet,
+    GenerateRun,
+    Generation,
+    Gold,
+    PackedChunk,
+    Packing,
+    PackRun,
+    Query,
+    RequestRecord,
+    RetrieveRun,
+    replace,
+)
+from tests.analyze.examples import ANSWER, QUESTION, RERANK, RETRIEVE, packed, request
+
+GOLD = Gold(service="s", question=QUESTION, chunk_ids=("water",))
+
+
+def test_a_healthy_request_is_healthy_with_oracle_and_proxy() -> None:
+    """Both references find the chunk that the answer was written from."""
+    for gold, reference in ((GOLD, "oracle"), (None, "proxy")):
+        analysis = analyze_record(request(), gold)
+        assert (analysis.reference, analysis.reference_chunks) == (reference, ("water",))
+        assert analysis.diagnosis.verdict == "healthy"
+
+
+def test_every_per_request_metric_of_the_registry_is_scored_once() -> None:
+    """No metric without a score and no score without a metric."""
+    wanted = {name for name, instrument in INSTRUMENTS.items() if instrument.computed_by}
+    assert sorted(score.metric for score in analyze_record(request()).scores) == sorted(wanted)
+
+
+def test_analysis_is_a_function_of_the_request() -> None:
+    """The same record gives the same analysis, to the bit."""
+    assert analyze_record(request(), GOLD, computed_at=7) == analyze_record(request(), GOLD, computed_at=7)
+
+
+def test_the_first_break_is_named_with_its_proof() -> None:
+    """Evidence that was a candidate and is not in the prompt is a selection failure, whatever the answer says."""
+    broken = request(RETRIEVE, RERANK, packed("theft"), GenerateRun(generation=Generation(answer="We pay €1.")))
+    analysis = analyze_record(broken, GOLD)
+    assert analysis.diagnosis.verdict == "selection_failure"
+    assert analysis.score("evidence_recall") == 0.0
+    assert [loss.where for loss in analysis.lost] == ["packing"]
+
+
+def reasons(of: RequestRecord, gold: Gold | None = None) -> dict[str, str | None]:
+    """metric -> reason, for what is undefined."""
+    return {score.metric: score.reason for score in analyze_record(of, gold).scores if score.value is None}
+
+
+def test_nothing_recorded_is_undetermined_with_reasons() -> None:
+    """A request without stages: every score undefined, none of them 0 or 1."""
+    empty = replace(request(), stages=())
+    assert set(reasons(empty).values()) == {"not_recorded", "no_token_counts"}
+    assert analyze_record(empty).diagnosis.verdict == "undetermined"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(None, "not_recorded"), ("  ", "no_answer"), ("I don't know.", "abstained"), ("Hello!", "no_factual_claims")],
+)
+def test_undefined_answer_coverage_has_its_reason(answer: str | None, reason: str) -> None:
+    """An abstention is no full coverage, and no answer is not an unsupported one."""
+    found = reasons(request(answer=answer))
+    assert (found["answer_coverage"], found["citation_coverage"]) == (reason, reason)
+
+
+def test_a_question_without_constraints_has_no_query_coverage() -> None:
+    """Counted as no_facets."""
+    plain = replace(request(), query=Query(original="how do i file a claim?"))
+    assert reasons(plain)["query_coverage"] == "no_facets"
+
+
+def test_hash_only_content_is_undefined_not_bad() -> None:
+    """Without texts neither facets nor claims can be judged; ids still can, against an oracle."""
+    bare = RetrieveRun(candidates=tuple(replace(item, text=None) for item in RETRIEVE.candidates))
+    prompt = PackRun(packing=Packing(chunks=(PackedChunk(chunk_id="water", position=1),)))
+    blind = request(bare, prompt, GenerateRun(generation=Generation(answer=ANSWER)))
+    found = reasons(blind, GOLD)
+    assert (found["query_coverage"], found["answer_coverage"]) == ("no_candidate_text", "no_evidence_text")
+    assert analyze_record(blind, GOLD).score("evidence_recall") == 1.0
+    assert analyze_record(blind).reference == "none"
+
+
+def test_an_empty_retrieval_is_a_recall_failure() -> None:
+    """A retriever that ran and found nothing covers nothing."""
+    analysis = analyze_record(request(RetrieveRun(), GenerateRun(generation=Generation(answer="I don't know."))))
+    assert analysis.score("query_coverage") == 0.0
+    assert analysis.diagnosis.stage == "retrieval"
+
+
+def test_a_stage_that_raised_is_named() -> None:
+    """The verdict stays open, and the cause says which stage raised what."""
+    failed = replace(
+        request(RETRIEVE), status="error", error=ErrorInfo(type="TimeoutError", message="after 5 s", stage="generate")
+    )
+    diagnosis = analyze_record(failed).diagnosis
+    assert (diagnosis.verdict, diagnosis.cause) == ("undetermined", "error")
+    assert diagnosis.evidence == ("generate raised TimeoutError: after 5 s",)
+
+
+def test_gold_facets_stand_in_for_those_of_the_host() -> None:
+    """The host's own facets come first, then the gold set's, then those read from the question."""
+    gold = replace(GOLD, facets=(Facet(kind="jurisdiction", value="Ireland", source="gold"),))
+    silent = replace(request(), query=Query(original=QUESTION))
+    assert [match.facet.source for match in analyze_record(silent, gold).facets] == ["gold"]
+    assert {match.facet.source for match in analyze_record(silent).facets} == {"query"}
+    assert {match.facet.source for match in analyze_record(request(), gold).facets} == {"host"}

@@ -1,0 +1,118 @@
+"""The worker over a real store: complete, repeatable, and indifferent to being killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ragtrace.analyze import worker
+from ragtrace.analyze.worker import WorkSummary
+from ragtrace.store import Store
+from ragtrace.types import Gold, RequestRecord
+from tests.analyze.examples import ANSWER, QUESTION, request
+
+WORK = """
+import sys, time
+from ragtrace.analyze import worker
+whole = worker.analyze_record
+def analyze_record(*arguments, **named):
+    print("analyzing", flush=True)
+    time.sleep(0.005)
+    return whole(*arguments, **named)
+worker.analyze_record = analyze_record
+worker.run(sys.argv[1], batch=4, lease_seconds=0.3, follow=True, poll_seconds=0.05)
+"""
+
+
+def fill(url: str, count: int) -> list[str]:
+    """`count` requests, every third with an answer that contradicts the evidence; returns their ids."""
+    answers = [ANSWER, ANSWER, ANSWER.replace("5,000", "7,000")]
+    now = time.time_ns()
+    records = [request(answer=answers[n % 3], request_id=f"r{n:03}", ended_at=now) for n in range(count)]
+    with Store.open(url) as store:
+        store.put_gold([Gold(service="s", question=QUESTION, chunk_ids=("water",))])
+        store.write(records)
+    return [record.request_id for record in records]
+
+
+def outcome(url: str, ids: list[str]) -> tuple[dict[str, object], dict[str, float]]:
+    """Scores and verdict per request, and the totals that count requests."""
+    with Store.open(url) as store:
+        analyses = {name: store.get_analysis(name) for name in ids}
+        totals = {
+            f"{total.name}{total.labels}": total.value for total in store.totals() if not total.name.endswith("_sum")
+        }
+    return {name: (found.scores, found.diagnosis) if found else None for name, found in analyses.items()}, totals
+
+
+def test_every_job_is_done_once_and_a_second_run_does_nothing(tmp_path: Path) -> None:
+    """The queue is drained, progress is told, and running again changes no score and no total."""
+    url = f"sqlite:///{tmp_path}/r.db"
+    ids = fill(url, 20)
+    told: list[int] = []
+    assert worker.run(url, on_progress=lambda summary: told.append(summary.done)) == WorkSummary(done=20)
+    assert told == [16, 20]
+    first = outcome(url, ids)
+    assert None not in first[0].values()
+    assert worker.run(url) == WorkSummary()
+    assert outcome(url, ids) == first
+
+
+def test_limit_and_stop_end_the_work(tmp_path: Path) -> None:
+    """No more than `limit` jobs, and none once `stop()` is true."""
+    url = f"sqlite:///{tmp_path}/r.db"
+    fill(url, 10)
+    assert worker.run(url, limit=3, batch=2).done == 3
+    assert worker.run(url, stop=lambda: True).done == 0
+    assert worker.run(url).done == 7
+
+
+def test_one_request_that_cannot_be_analyzed_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its job fails with the reason and ends dead-lettered after its attempts; the rest is done."""
+    url = f"sqlite:///{tmp_path}/r.db"
+    fill(url, 5)
+    whole = worker.analyze_record
+
+    def analyze_record(record: RequestRecord, *rest: object, **named: object) -> object:
+        if record.request_id == "r002":
+            raise ValueError("cannot be read")
+        return whole(record, *rest, **named)  # type: ignore[arg-type]  # passed through as given
+
+    monkeypatch.setattr(worker, "analyze_record", analyze_record)
+    summary = worker.run(url)
+    assert (summary.done, summary.failed) == (4, 1)
+    with Store.open(url) as store:
+        assert store.queue_depth()["done"] == 4
+        for hours in range(1, 6):
+            for job in store.claim("w", now=time.time() + 3600 * hours):
+                store.fail(job, "cannot be read", now=time.time() + 3600 * hours)
+        assert store.queue_depth()["dead"] == 1
+
+
+def test_killed_workers_lose_and_double_nothing(tmp_path: Path) -> None:
+    """Workers killed with SIGKILL again and again end in the same scores and totals as one that was left alone."""
+    calm, rough = f"sqlite:///{tmp_path}/calm.db", f"sqlite:///{tmp_path}/rough.db"
+    ids = fill(calm, 90)
+    fill(rough, 90)
+    worker.run(calm)
+    for analyses in (1, 4, 7, 10, 13, 16):  # in the middle of a batch and between two
+        process = subprocess.Popen([sys.executable, "-c", WORK, rough], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        for _ in range(analyses):
+            assert process.stdout.readline() == "analyzing\n"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    with Store.open(rough) as store:
+        left = store.queue_depth()
+        assert left["done"] > 0
+        assert left["leased"] > 0
+        assert left["pending"] > 0
+    time.sleep(0.4)  # until the last lease has run out
+    worker.run(rough)
+    assert outcome(rough, ids) == outcome(calm, ids)
