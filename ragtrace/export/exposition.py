@@ -1,0 +1,47 @@
+"""The text that Prometheus scrapes, in either of its two formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client import exposition as text_format
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics import exposition as openmetrics_format
+
+from ragtrace.export.families import families, snapshot
+from ragtrace.export.series import MAX_SEGMENTS
+from ragtrace.store import Store
+
+__all__ = ["collected", "exposition"]
+
+
+class _Collected:
+    """Families that are collected already, as a prometheus_client collector."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = tuple(metrics)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def collected(store: Store, max_segments: int = MAX_SEGMENTS) -> CollectorRegistry:
+    """A registry that holds what the store's committed rows give at this moment.
+
+    Raises: StoreError when the store cannot be read.
+    """
+    registry = CollectorRegistry(support_collectors_without_names=True)
+    registry.register(_Collected(families(snapshot(store), max_segments)))
+    return registry
+
+
+def exposition(store: Store, openmetrics: bool = False, *, max_segments: int = MAX_SEGMENTS) -> bytes:
+    """All metrics of the store: OpenMetrics 1.0 with exemplars, or Prometheus's text format 0.0.4 without.
+
+    max_segments: how many segments of each service keep their name; the others are summed as `other`.
+    Raises: StoreError when the store cannot be read.
+    """
+    registry = collected(store, max_segments)
+    text: bytes = (openmetrics_format if openmetrics else text_format).generate_latest(registry)
+    return text

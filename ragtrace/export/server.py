@@ -1,0 +1,127 @@
+"""The exporter's HTTP server: `/metrics` for Prometheus, `/healthz` for a supervisor."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Iterable
+from socketserver import ThreadingMixIn
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import make_wsgi_app
+
+from ragtrace.errors import ConfigurationError, StoreError
+from ragtrace.export.exposition import collected
+from ragtrace.export.lease import LEASE_SECONDS, LeasedStore
+from ragtrace.export.series import MAX_SEGMENTS
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+__all__ = ["MetricsServer", "serve"]
+
+_LOG: Final = logging.getLogger(__name__)
+_RETRY_SECONDS: Final = 5
+
+
+class MetricsServer:
+    """A running exporter. Close it, or use it as a context manager, so that the next one need not wait for its lease.
+
+    `port` is the port that it listens on, also where 0 was asked for.
+    """
+
+    def __init__(self, store: LeasedStore, server: WSGIServer, max_segments: int) -> None:
+        self.port = int(server.server_port)
+        self._store = store
+        self._server = server
+        self._max_segments = max_segments
+        server.set_app(self._answer)
+        self._thread = threading.Thread(target=server.serve_forever, name="ragtrace-exporter", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the server and give the lease back."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+        self._store.close()
+
+    def __enter__(self) -> MetricsServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/metrics":
+            return self._metrics(environ, start_response)
+        if path == "/healthz":
+            return _plain(start_response, "200 OK", "ok")
+        return _plain(start_response, "404 Not Found", "metrics are at /metrics")
+
+    def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """What the store holds now; 503 with the reason while it cannot be read or another exporter serves it."""
+        try:
+            with self._store.held() as store:
+                registry = collected(store, self._max_segments)
+        except StoreError as error:
+            return _plain(start_response, "503 Service Unavailable", str(error), ("Retry-After", str(_RETRY_SECONDS)))
+        body: Iterable[bytes] = make_wsgi_app(registry)(environ, start_response)
+        return body
+
+
+def serve(
+    store_url: str,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    max_segments: int = MAX_SEGMENTS,
+    lease_seconds: float = LEASE_SECONDS,
+) -> MetricsServer:
+    """Serve the store's metrics from threads of this process. A store that cannot be used now is tried again.
+
+    port: 0 takes a free one. max_segments: how many segments of each service keep their name. lease_seconds: how long
+    another exporter waits after this one died without closing.
+    Raises: ConfigurationError when the address cannot be listened on or `store_url` is no store's address.
+    """
+    try:
+        server = _Server(host, port)
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(
+            f"cannot listen on {host}, port {port}: {error}; give another --host or --port"
+        ) from error
+    try:
+        return MetricsServer(LeasedStore(store_url, lease_seconds), server, max_segments)
+    except BaseException:
+        server.server_close()
+        raise
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """One thread per scrape."""
+
+    daemon_threads = True
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+
+class _Handler(WSGIRequestHandler):
+    """Gives up on a client that says nothing, and logs at debug level."""
+
+    timeout = 30
+
+    def log_message(self, format: str, *args: object) -> None:
+        _LOG.debug(format, *args)
+
+
+def _plain(start_response: StartResponse, status: str, text: str, *headers: tuple[str, str]) -> Iterable[bytes]:
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8"), *headers])
+    return [f"{text}\n".encode()]

@@ -1,0 +1,207 @@
+"""Rendering: what Prometheus's own parsers read from a snapshot of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+from prometheus_client.samples import Sample
+
+from ragtrace.export.families import MAX_RELEASES, Snapshot, families
+from ragtrace.registry.instruments import INSTRUMENTS, QUERY_COVERAGE
+from ragtrace.store import Delta, Exemplar, Release, Total
+from ragtrace.store.totals import histogram_deltas
+from ragtrace.types import Fault
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+SHOP = (("segment", "price"), ("service", "shop"))
+SLI = (("metric", "qc"), ("reference", "none"), ("scope", "all"), *SHOP, ("stratum", "random"))
+
+
+class _Collected:
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self.metrics = list(metrics)
+
+    def collect(self) -> Iterable[Metric]:
+        return self.metrics
+
+
+def _registry(held: Snapshot) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(_Collected(families(held)))
+    return registry
+
+
+def _read(held: Snapshot) -> dict[str, Metric]:
+    return {metric.name: metric for metric in _from_openmetrics(_registry(held))}
+
+
+def _from_openmetrics(registry: CollectorRegistry) -> Iterable[Metric]:
+    parsed: Iterable[Metric] = parse_openmetrics(generate_openmetrics(registry).decode())  # type: ignore[no-untyped-call]
+    return parsed
+
+
+def _from_text(registry: CollectorRegistry) -> Iterable[Metric]:
+    return parse_text(generate_latest(registry).decode())
+
+
+def _samples(held: Snapshot, name: str) -> list[Sample]:
+    return [sample for metric in _read(held).values() for sample in metric.samples if sample.name == name]
+
+
+def _totals(deltas: Iterable[Delta]) -> list[Total]:
+    return [Total(delta.name, tuple(sorted(delta.labels)), delta.value, delta.exemplar) for delta in deltas]
+
+
+def _coverage(value: float, trace: str = TRACE) -> list[Total]:
+    labels = (*SHOP, ("stratum", "random"))
+    exemplar = Exemplar(trace, value, 1700000000.5)
+    return _totals(histogram_deltas(QUERY_COVERAGE.name, labels, value, QUERY_COVERAGE.buckets, exemplar))
+
+
+def test_histogram_has_the_registrys_buckets() -> None:
+    """One observation: cumulative buckets at the registry's bounds, a sum and a count."""
+    held = Snapshot(_coverage(0.87))
+    buckets = _samples(held, "ragtrace_query_coverage_ratio_bucket")
+    bounds = [*QUERY_COVERAGE.buckets, float("inf")]
+    assert [float(sample.labels["le"]) for sample in buckets] == bounds
+    assert [sample.value for sample in buckets] == [float(bound >= 0.87) for bound in bounds]
+    assert [sample.value for sample in _samples(held, "ragtrace_query_coverage_ratio_sum")] == [0.87]
+    assert [sample.value for sample in _samples(held, "ragtrace_query_coverage_ratio_count")] == [1.0]
+
+
+def test_bucket_carries_the_exemplar() -> None:
+    """OpenMetrics shows the trace id, value and time on the smallest bucket that holds the value, and only there."""
+    buckets = _samples(Snapshot(_coverage(0.87)), "ragtrace_query_coverage_ratio_bucket")
+    exemplars = {sample.labels["le"]: sample.exemplar for sample in buckets if sample.exemplar}
+    assert list(exemplars) == ["0.9"]
+    shown = exemplars["0.9"]
+    assert (shown.labels, shown.value, float(shown.timestamp or 0)) == ({"trace_id": TRACE}, 0.87, 1700000000.5)
+
+
+def test_text_format_shows_no_exemplar() -> None:
+    """The older format has no exemplars; the same series are in it."""
+    text = generate_latest(_registry(Snapshot(_coverage(0.87)))).decode()
+    assert TRACE not in text
+    assert 'ragtrace_query_coverage_ratio_bucket{le="0.9",segment="price",service="shop",stratum="random"} 1.0' in text
+
+
+@pytest.mark.parametrize(("length", "shown"), [(120, True), (121, False)])
+def test_exemplar_keeps_to_openmetrics_limit(length: int, shown: bool) -> None:
+    """Label name and value have 128 characters together; a longer one is left out, its sample stays."""
+    buckets = _samples(Snapshot(_coverage(0.5, "t" * length)), "ragtrace_query_coverage_ratio_bucket")
+    assert any(sample.exemplar for sample in buckets) is shown
+    assert buckets[-1].value == 1.0
+
+
+def test_counter_carries_the_exemplar() -> None:
+    """A counter's sample may have one too."""
+    total = Total("ragtrace_sli_requests_total", tuple(sorted(SLI)), 2.0, Exemplar(TRACE, 1.0, 1700000000.0))
+    marked = [sample for sample in _samples(Snapshot([total]), "ragtrace_sli_requests_total") if sample.exemplar]
+    assert [(sample.labels, sample.value) for sample in marked] == [(dict(SLI), 2.0)]
+
+
+def test_bound_added_later_keeps_buckets_cumulative() -> None:
+    """Totals from before a bound was added do not make a larger bucket smaller than a lower one."""
+    totals = [total for total in _coverage(0.2) if dict(total.labels).get("le") != "0.5"]
+    values = [sample.value for sample in _samples(Snapshot(totals), "ragtrace_query_coverage_ratio_bucket")]
+    assert values == sorted(values)
+    assert values[3] == 1.0
+
+
+def test_sli_counters_start_at_zero_for_a_known_segment() -> None:
+    """A segment that only has requests yet already has good and total counters at 0, for each indicator."""
+    requests = (*SHOP, ("status", "ok"), ("stratum", "random"))
+    held = Snapshot([Total("ragtrace_requests_total", requests, 1.0)])
+    for name in ("ragtrace_sli_requests_total", "ragtrace_sli_good_requests_total"):
+        samples = _samples(held, name)
+        assert {sample.value for sample in samples} == {0.0}
+        assert {sample.labels["metric"] for sample in samples} == {"qc", "eo", "ac", "cc", "contradiction"}
+        assert len(samples) == 5 * 2 * 2 * 3
+        assert {(s.labels["scope"], s.labels["stratum"], s.labels["reference"]) for s in samples} == set(
+            product(("all", "conditional"), ("random", "flagged"), ("oracle", "proxy", "none"))
+        )
+    late = _samples(held, "ragtrace_late_evaluations_total")
+    assert [(sample.labels, sample.value) for sample in late] == [(dict(SHOP), 0.0)]
+
+
+def test_good_counter_stands_beside_every_total_counter() -> None:
+    """An indicator that was never good has a good counter at 0, also with labels that are not foreseen."""
+    labels = tuple(sorted({**dict(SLI), "metric": "former"}.items()))
+    held = Snapshot([Total("ragtrace_sli_requests_total", labels, 3.0)])
+    good = [s for s in _samples(held, "ragtrace_sli_good_requests_total") if s.labels["metric"] == "former"]
+    assert [sample.value for sample in good] == [0.0]
+
+
+def test_zero_never_hides_a_count() -> None:
+    """A series that has a total shows the total."""
+    held = Snapshot([Total("ragtrace_sli_requests_total", tuple(sorted(SLI)), 3.0)])
+    shown = [s.value for s in _samples(held, "ragtrace_sli_requests_total") if s.labels == dict(SLI)]
+    assert shown == [3.0]
+
+
+def test_faults_are_counted_by_place() -> None:
+    """Faults of all services and kinds at one place are one counter."""
+    faults = [
+        Fault(service="shop", where="coerce.retrieve", kind="int", count=2),
+        Fault(service="desk", where="coerce.retrieve", kind="str", count=3),
+        Fault(service="shop", where="sink.queue", kind="full"),
+    ]
+    samples = _samples(Snapshot(faults=faults), "ragtrace_internal_errors_total")
+    assert {sample.labels["where"]: sample.value for sample in samples} == {"coerce.retrieve": 5.0, "sink.queue": 1.0}
+
+
+def test_only_the_newest_releases_are_shown() -> None:
+    """A component's releases are bounded; times are Unix seconds."""
+    many = [Release("shop", "index", f"v{number}", number * 10**9) for number in range(MAX_RELEASES + 5)]
+    samples = _samples(
+        Snapshot(releases=[*many, Release("shop", "model", "m1", 5 * 10**8)]), "ragtrace_release_timestamp_seconds"
+    )
+    shown = {sample.labels["version"]: sample.value for sample in samples if sample.labels["component"] == "index"}
+    assert shown == {f"v{number}": float(number) for number in range(5, MAX_RELEASES + 5)}
+    assert [sample.value for sample in samples if sample.labels["component"] == "model"] == [0.5]
+
+
+def test_gauges_of_an_empty_store() -> None:
+    """With nothing recorded the queue's states are 0, the build is known, and nothing else is there."""
+    read = _read(Snapshot())
+    assert set(read) == {"ragtrace_queue_jobs", "ragtrace_build_info"}
+    jobs = {sample.labels["state"]: sample.value for sample in read["ragtrace_queue_jobs"].samples}
+    assert jobs == {"pending": 0.0, "leased": 0.0, "done": 0.0, "dead": 0.0}
+    assert [sample.value for sample in read["ragtrace_build_info"].samples] == [1.0]
+
+
+def test_state_of_queue_and_analyzer_is_shown() -> None:
+    """Jobs by state and the last success by service."""
+    held = Snapshot(jobs={"pending": 7, "dead": 1}, last_success={"shop": 1700000000.25})
+    jobs = {sample.labels["state"]: sample.value for sample in _samples(held, "ragtrace_queue_jobs")}
+    assert jobs == {"pending": 7.0, "leased": 0.0, "done": 0.0, "dead": 1.0}
+    last = _samples(held, "ragtrace_analyzer_last_success_timestamp_seconds")
+    assert [(sample.labels, sample.value) for sample in last] == [({"service": "shop"}, 1700000000.25)]
+
+
+def test_type_help_and_unit_come_from_the_registry() -> None:
+    """Each family says what the registry says of it."""
+    for name, metric in _read(Snapshot(_coverage(0.5))).items():
+        instrument = next(one for one in INSTRUMENTS.values() if one.name.removesuffix("_total") == name)
+        assert (metric.type, metric.documentation) == (instrument.kind, instrument.brief)
+    assert _read(Snapshot(_coverage(0.5)))["ragtrace_query_coverage_ratio"].unit == "ratio"
+
+
+@given(service=st.text(), segment=st.text())
+def test_label_values_survive_both_formats(service: str, segment: str) -> None:
+    """Quotes, backslashes, newlines and any other character of a label come back as they were."""
+    labels = (("segment", segment), ("service", service))
+    registry = _registry(Snapshot([Total("ragtrace_late_evaluations_total", labels, 1.0)]))
+    for parsed in (_from_text(registry), _from_openmetrics(registry)):
+        samples = [s for metric in parsed for s in metric.samples if s.name == "ragtrace_late_evaluations_total"]
+        assert [(sample.labels, sample.value) for sample in samples] == [(dict(labels), 1.0)]
