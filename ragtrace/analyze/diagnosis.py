@@ -33,11 +33,19 @@ class Release(Protocol):
     """A version of a component and when it was first seen (nanoseconds since the epoch)."""
 
     @property
-    def component(self) -> str: ...
+    def component(self) -> str:
+        """`index`, `model`, `reranker` and the like."""
+        ...
+
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """The component's label."""
+        ...
+
     @property
-    def first_seen_at(self) -> int: ...
+    def first_seen_at(self) -> int:
+        """When a request first carried it."""
+        ...
 
 
 def stage_health(scores: Scores, reference: Reference = "none") -> dict[Stage, Health]:
@@ -156,8 +164,8 @@ def _retrieval_proof(
     proof += [f"no candidate meets {_named(match)}" for match in unmet]
     if not proof:
         joint = scores.get("joint_query_coverage")
-        proof = [f"no single candidate meets the facets together (joint query coverage {joint:.2f})" if joint is not None
-                 else "query coverage is low"]  # fmt: skip
+        apart = "no single candidate meets the facets together"
+        proof = ["query coverage is low" if joint is None else f"{apart} (joint query coverage {joint:.2f})"]
     cause = "lost_in_rewrite" if dropped else "absent_from_candidates" if absent else "facets_unmet"
     return cause, tuple(proof)
 

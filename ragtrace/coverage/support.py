@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 from ragtrace.coverage.citations import without_citations
@@ -150,7 +151,7 @@ def _read(
     singles = [_window(sentence.text) for sentence in sentences(text)]
     pairs = [
         _Window(one.words | two.words, one.values + two.values, one.negations + two.negations, single=False)
-        for one, two in zip(singles, singles[1:], strict=False)
+        for one, two in pairwise(singles)
     ]
     heading = text.lstrip().partition("\n")[0][:200]
     title = _window(heading)

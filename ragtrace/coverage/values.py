@@ -269,7 +269,7 @@ def _registry() -> Any:
 def _dimension(unit: str) -> str:
     try:
         return str(_registry().parse_units(unit).dimensionality)
-    except Exception:  # noqa: BLE001  pint raises many kinds for a unit that it does not know: it has its own dimension
+    except Exception:
         return unit
 
 

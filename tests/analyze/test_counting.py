@@ -89,5 +89,9 @@ def test_names_and_labels_are_those_of_the_registry() -> None:
 def test_the_exemplar_of_an_indicator_is_a_bad_request() -> None:
     """So that the way from the alert leads to a request that shows the fault."""
     deltas = analysis_deltas(request(), analyze_record(request(), ABSENT), now=0)
-    shown = {dict(delta.labels)["metric"] for delta in deltas if delta.name == "ragtrace_sli_requests_total" and delta.exemplar}
+    shown = {
+        dict(delta.labels)["metric"]
+        for delta in deltas
+        if delta.name == "ragtrace_sli_requests_total" and delta.exemplar
+    }
     assert shown == {"eo"}

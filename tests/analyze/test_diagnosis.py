@@ -19,7 +19,7 @@ GOOD = {
     "contradiction_rate": 0.0,
     "citation_coverage": 1.0,
 }
-BAD = {name: 0.0 for name in GOOD} | {"contradiction_rate": 1.0}
+BAD = dict.fromkeys(GOOD, 0.0) | {"contradiction_rate": 1.0}
 STATES = ("good", "bad", "unknown")
 
 
@@ -77,7 +77,11 @@ def test_absent_scores_are_undefined_scores() -> None:
 def test_an_answer_built_on_the_wrong_chunks_is_a_recall_failure() -> None:
     """It is fully supported and cited all the same."""
     diagnosis = diagnose(GOOD | {"joint_query_coverage": 0.6})
-    assert (diagnosis.verdict, diagnosis.stage, diagnosis.owner) == ("recall_failure", "retrieval", "retrieval-indexing")
+    assert (diagnosis.verdict, diagnosis.stage, diagnosis.owner) == (
+        "recall_failure",
+        "retrieval",
+        "retrieval-indexing",
+    )
 
 
 def test_stages_are_judged_each_on_its_own() -> None:
@@ -103,7 +107,9 @@ VERSIONS = {"index": "2", "rewriter": "b", "reranker": "r1", "packer": "p2", "mo
 def test_recall_failure_names_the_lost_chunk_and_the_newest_rollout() -> None:
     """The index changed last among retrieval's components."""
     lost = LostChunk(chunk_id="c7", where="retrieval")
-    found = diagnose(GOOD | {"candidate_recall": 0.0}, reference="oracle", lost=[lost], versions=VERSIONS, releases=RELEASES)
+    found = diagnose(
+        GOOD | {"candidate_recall": 0.0}, reference="oracle", lost=[lost], versions=VERSIONS, releases=RELEASES
+    )
     assert found.cause == "absent_from_candidates"
     assert found.suspected_rollout == "index=2"
     assert "c7" in found.evidence[0]
@@ -120,7 +126,11 @@ def test_a_facet_lost_in_the_rewrite_points_at_the_rewriter() -> None:
 
 @pytest.mark.parametrize(
     ("where", "cause", "rollout"),
-    [("rerank", "lost_in_rerank", "packer=p2"), ("packing", "lost_in_packing", "packer=p2"), ("truncation", "truncated", "packer=p2")],
+    [
+        ("rerank", "lost_in_rerank", "packer=p2"),
+        ("packing", "lost_in_packing", "packer=p2"),
+        ("truncation", "truncated", "packer=p2"),
+    ],
 )
 def test_selection_failure_tells_where(where: str, cause: str, rollout: str) -> None:
     """Lost in rerank, in packing or by truncation; a reranker that never changed is no suspect."""
@@ -133,7 +143,15 @@ def test_selection_failure_tells_where(where: str, cause: str, rollout: str) -> 
 
 def test_grounding_failure_quotes_the_claim() -> None:
     """A component with one version only is never a suspected rollout."""
-    claim = Claim(start=0, end=1, text="It pays €6.", support=0.0, contradiction=1.0, best_chunk="c1", reason="€6, the evidence says €5")
+    claim = Claim(
+        start=0,
+        end=1,
+        text="It pays €6.",
+        support=0.0,
+        contradiction=1.0,
+        best_chunk="c1",
+        reason="€6, the evidence says €5",
+    )
     found = diagnose(GOOD | {"contradiction_rate": 1.0}, claims=[claim], versions=VERSIONS, releases=RELEASES)
     assert (found.stage, found.cause, found.suspected_rollout) == ("generation", "contradicted", None)
     assert "It pays €6." in found.evidence[0]

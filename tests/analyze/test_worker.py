@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.analyze import worker
+from ragtrace.analyze import analyze_record, worker
 from ragtrace.analyze.worker import WorkSummary
 from ragtrace.store import Store
 from ragtrace.types import Gold, RequestRecord
@@ -76,14 +76,14 @@ def test_one_request_that_cannot_be_analyzed_stops_no_other(tmp_path: Path, monk
     """Its job fails with the reason and ends dead-lettered after its attempts; the rest is done."""
     url = f"sqlite:///{tmp_path}/r.db"
     fill(url, 5)
-    whole = worker.analyze_record
+    whole = analyze_record
 
-    def analyze_record(record: RequestRecord, *rest: object, **named: object) -> object:
+    def broken(record: RequestRecord, *rest: object, **named: object) -> object:
         if record.request_id == "r002":
             raise ValueError("cannot be read")
         return whole(record, *rest, **named)  # type: ignore[arg-type]  # passed through as given
 
-    monkeypatch.setattr(worker, "analyze_record", analyze_record)
+    monkeypatch.setattr(worker, "analyze_record", broken)
     summary = worker.run(url)
     assert (summary.done, summary.failed) == (4, 1)
     with Store.open(url) as store:

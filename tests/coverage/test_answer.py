@@ -44,7 +44,10 @@ def test_what_the_evidence_says_is_supported(answer: str) -> None:
     ("answer", "reason"),
     [
         ("We pay up to €6,000 for damage caused by water escaping from a fixed installation.", "says €"),
-        ("We do not pay if the home has been unoccupied for more than 90 consecutive days.", "says 30 consecutive days"),
+        (
+            "We do not pay if the home has been unoccupied for more than 90 consecutive days.",
+            "says 30 consecutive days",
+        ),
         ("We pay if the home has been unoccupied for more than 30 consecutive days.", "negated"),
         ("Report the loss within 20 days.", "says 14 days"),
     ],
@@ -74,7 +77,11 @@ def test_an_invented_sentence_is_neither_supported_nor_contradicted() -> None:
 
 def test_support_by_a_chunk_that_was_not_packed_is_recorded() -> None:
     """It tells a selection loss from a hallucination."""
-    claim = judge("Bicycles are covered up to €900.", PACKED, (Candidate(chunk_id="bike", rank=9, text="Bicycles are covered up to €900."),))
+    claim = judge(
+        "Bicycles are covered up to €900.",
+        PACKED,
+        (Candidate(chunk_id="bike", rank=9, text="Bicycles are covered up to €900."),),
+    )
     assert claim.support == 0.0
     assert (claim.unselected_chunk, claim.unselected_support) == ("bike", 1.0)
 
@@ -100,7 +107,9 @@ SENTENCES = st.sampled_from([*NEW.split("\n")[1].split(". "), "Cats sleep all da
 def test_a_supporting_chunk_never_lowers_coverage(answer: list[str], evidence: list[str], more: str) -> None:
     """In [0, 1], and adding a chunk to the prompt never lowers it."""
     text = ". ".join(answer) + "."
-    packed = [PackedChunk(chunk_id=str(place), position=place, text=part) for place, part in enumerate(evidence, start=1)]
+    packed = [
+        PackedChunk(chunk_id=str(place), position=place, text=part) for place, part in enumerate(evidence, start=1)
+    ]
     pool = tuple(Candidate(chunk_id=chunk.chunk_id, rank=1, text=chunk.text) for chunk in packed)
     extra = PackedChunk(chunk_id="extra", position=9, text=more)
     everything = (*pool, Candidate(chunk_id="extra", rank=2, text=more))
@@ -111,7 +120,9 @@ def test_a_supporting_chunk_never_lowers_coverage(answer: list[str], evidence: l
         assert 0.0 <= before <= after <= 1.0
 
 
-@pytest.mark.parametrize("answer", ["", "   ", "…", "؟؟", "a" * 100_000, "| a | b |\n|---|---|\n| 1 | 2 |", "\u202eabc", "e\u0301t\u00e9."])
+@pytest.mark.parametrize(
+    "answer", ["", "   ", "…", "؟؟", "a" * 100_000, "| a | b |\n|---|---|\n| 1 | 2 |", "\u202eabc", "e\u0301t\u00e9."]
+)
 def test_odd_answers_have_a_defined_result(answer: str) -> None:
     """Never a crash, and nothing that was not claimed is called supported."""
     claims, supports = judge_claims(answer, PACKED)

@@ -71,7 +71,8 @@ def path(**packed: PackedChunk) -> RequestRecord:
         stages=(
             RetrieveRun(
                 candidates=tuple(
-                    Candidate(chunk_id=name, rank=before, text=LONG) for name, before, _ in sorted(moves, key=lambda m: m[1])
+                    Candidate(chunk_id=name, rank=before, text=LONG)
+                    for name, before, _ in sorted(moves, key=lambda m: m[1])
                 )
             ),
             RerankRun(moves=tuple(RankMove(chunk_id=n, rank_before=b, rank_after=a) for n, b, a in moves)),

@@ -110,7 +110,11 @@ def test_facet_in_text_tells_what_a_rewrite_dropped() -> None:
     assert not facet_in_text(facet, "escape of water limit")
 
 
-@given(st.text(max_size=80), st.text(max_size=200), st.sampled_from(["entity", "time", "jurisdiction", "version", "quantity", "custom"]))
+@given(
+    st.text(max_size=80),
+    st.text(max_size=200),
+    st.sampled_from(["entity", "time", "jurisdiction", "version", "quantity", "custom"]),
+)
 def test_any_value_matches_any_text_within_bounds(value: str, text: str, kind: FacetKind) -> None:
     """Never an error, always in [0, 1]."""
     assert 0.0 <= match(kind, value, {"version": value, "date": value}, text) <= 1.0

@@ -10,9 +10,14 @@ YEARS = ("2022", "2023", "2024")
 
 def pool() -> list[Candidate]:
     """Three editions of two sections."""
-    sections = {"water": "Escape of water is covered up to €5,000.", "theft": "Theft of bicycles is covered up to €900."}
+    sections = {
+        "water": "Escape of water is covered up to €5,000.",
+        "theft": "Theft of bicycles is covered up to €900.",
+    }
     return [
-        Candidate(chunk_id=f"{section}-{year}", rank=rank, text=f"Home Plus, edition {year}\n{text}", metadata={"year": year})
+        Candidate(
+            chunk_id=f"{section}-{year}", rank=rank, text=f"Home Plus, edition {year}\n{text}", metadata={"year": year}
+        )
         for rank, (section, text, year) in enumerate(
             ((section, text, year) for section, text in sections.items() for year in YEARS), start=1
         )

@@ -22,7 +22,11 @@ def chunk(rank: int, text: str) -> Candidate:
     return Candidate(chunk_id=f"c{rank}", rank=rank, text=text)
 
 
-CANDIDATES = [chunk(1, "Home Plus, France, 2023"), chunk(2, "Motor, Ireland, 2024"), chunk(3, "Home Plus, Ireland, 2023")]
+CANDIDATES = [
+    chunk(1, "Home Plus, France, 2023"),
+    chunk(2, "Motor, Ireland, 2024"),
+    chunk(3, "Home Plus, Ireland, 2023"),
+]
 
 
 def test_different_candidates_may_meet_different_facets() -> None:
@@ -60,7 +64,10 @@ def test_matches_name_the_candidate_and_the_dropped_facet() -> None:
     assert match_facets(FACETS, [])[0].chunk_id is None
 
 
-@given(st.lists(st.sampled_from(["Home Plus", "2024", "Ireland", "Home Plus 2024", "", "Irish Home Plus 2024"])), st.randoms())
+@given(
+    st.lists(st.sampled_from(["Home Plus", "2024", "Ireland", "Home Plus 2024", "", "Irish Home Plus 2024"])),
+    st.randoms(),
+)
 def test_coverage_is_bounded_and_blind_to_order(texts: list[str], rng: random.Random) -> None:
     """In [0, 1], joint never above QC, the same for any order of the candidates."""
     candidates = [chunk(rank, text) for rank, text in enumerate(texts, start=1)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +33,7 @@ def test_offsets_always_slice_to_the_sentence(text: str) -> None:
     """text[start:end] is the sentence, in order and without overlap, for any text."""
     found = sentences(text)
     assert all(text[item.start : item.end] == item.text and item.text.strip() for item in found)
-    assert all(one.end <= two.start for one, two in zip(found, found[1:], strict=False))
+    assert all(one.end <= two.start for one, two in pairwise(found))
 
 
 @pytest.mark.parametrize(
@@ -50,5 +52,8 @@ def test_content_words_are_stems_without_stop_words_and_numbers() -> None:
 
 def test_best_sentence_answers_the_query() -> None:
     """The sentence that shares most words with the query, and "" where there is none."""
-    assert best_sentence("theft limit?", "Fire is covered. The limit for theft is €5. Bye.") == "The limit for theft is €5."
+    assert (
+        best_sentence("theft limit?", "Fire is covered. The limit for theft is €5. Bye.")
+        == "The limit for theft is €5."
+    )
     assert best_sentence("theft", "") == ""
