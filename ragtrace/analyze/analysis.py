@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ragtrace import coverage
 from ragtrace.analyze.diagnosis import Release, diagnose
 from ragtrace.types import (
@@ -37,7 +40,7 @@ def analyze_record(
     candidates = record.candidates
     readable = any(candidate.text for candidate in candidates) or not candidates
     matrix = coverage.facet_matrix(facets, candidates)
-    reference, wanted = _reference(record, gold, facets, candidates)
+    reference, wanted = _reference(record, gold, facets, candidates, matrix)
     lost = coverage.lost_evidence(record, wanted)
     retrieved = any(isinstance(run, RetrieveRun) and run.error is None for run in record.stages)
     facets_reason = "not_recorded" if not retrieved else "no_facets" if not facets else "no_candidate_text"
@@ -77,11 +80,15 @@ def _facets(record: RequestRecord, gold: Gold | None) -> tuple[Facet, ...]:
 
 
 def _reference(
-    record: RequestRecord, gold: Gold | None, facets: Sequence[Facet], candidates: Sequence[Candidate]
+    record: RequestRecord,
+    gold: Gold | None,
+    facets: Sequence[Facet],
+    candidates: Sequence[Candidate],
+    matrix: NDArray[np.float64],
 ) -> tuple[Reference, tuple[str, ...]]:
     if gold and gold.chunk_ids:
         return "oracle", tuple(dict.fromkeys(gold.chunk_ids))
-    proxy = coverage.proxy_reference(record.query.original, facets, candidates)
+    proxy = coverage.proxy_reference(record.query.original, facets, candidates, matrix=matrix)
     return ("proxy", proxy) if proxy else ("none", ())
 
 

@@ -6,23 +6,26 @@ Only the question, its facets and the candidates are looked at, and *all* candid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.coverage.facets import facet_matrix
+from ragtrace.coverage.facets import facet_combinations, facet_matrix
+from ragtrace.coverage.questions import Asked, asked_for, holds_asked, sub_questions
 from ragtrace.coverage.support import Evidence, Vocabulary
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Facet
 
 __all__ = ["proxy_reference"]
 
-MARGIN: Final = 0.95  # a candidate belongs to the reference from this share of the best score on
-MOST: Final = 3  # chunks per combination of facets; more of equal score tell no needed chunk from another
-COMBINATIONS: Final = 8
+MARGIN: Final = 0.99  # a candidate belongs to the reference from this share of the best score on
+MOST: Final = 3  # chunks for one part of a question; more of equal score tell no needed chunk from another
+FACETS_FIRST: Final = 4  # power of the facet match: another year's chunk must say very much more to be preferred
+CONTEXT: Final = 0.3  # weight of the question's other words beside those of the part
+OTHER_KIND: Final = 0.5  # share of the score that a window without a value of the kind asked for keeps
+LENGTH: Final = 0.02  # discount for each word of a window, so that a sentence that names every subject does not win
 
 
 def proxy_reference(
@@ -34,42 +37,45 @@ def proxy_reference(
 ) -> tuple[str, ...]:
     """Chunk ids of the candidates that best match the query and its facets; empty when none has text or matches.
 
-    Score of a candidate: (IDF-weighted share of the query's words in its best window and heading) x (weighted facet
-    match). Where a question names several facets of one kind (two years to compare), the best candidates are taken
-    for each combination of one facet of each kind.
+    Each part of the question ("what is the limit, and when must …") takes its best candidates for each combination of
+    facets (two years to compare give two). Score of a candidate: (rarity-weighted share of the part's words in its best window and heading, discounted for the
+    window's length and for lacking the kind of value asked for) x (weighted facet match)^4. Words are rare or common
+    among the candidates that meet the facets best.
     """
     pool = [Evidence.read(candidate.chunk_id, candidate.text or "") for candidate in candidates]
     if not any(evidence.windows for evidence in pool):
         return ()
-    relevance = _relevance(query, pool)
     table = facet_matrix(facets, candidates) if matrix is None else matrix
     chosen: dict[str, None] = {}
-    for rows in _combinations(facets):
-        score = relevance * _facet_match(facets, table, rows)
-        chosen.update(dict.fromkeys(pool[index].chunk_id for index in _best(score)))
+    for rows in facet_combinations(facets, table):
+        match = _facet_match(facets, table, rows)
+        eligible = [evidence for evidence, value in zip(pool, match, strict=True) if value >= match.max()]
+        vocabulary = Vocabulary(eligible)
+        for part in sub_questions(query):
+            score = _relevance(_weights(part, query, vocabulary), asked_for(part), pool) * match**FACETS_FIRST
+            chosen.update(dict.fromkeys(pool[index].chunk_id for index in _best(score)))
     return tuple(chosen)
 
 
-def _relevance(query: str, pool: Sequence[Evidence]) -> NDArray[np.float64]:
-    vocabulary = Vocabulary(pool)
-    weights = {word: vocabulary.weight(word) for word in set(content_words(query))}
+def _weights(part: str, query: str, vocabulary: Vocabulary) -> dict[str, float]:
+    own = {word: vocabulary.weight(word) for word in content_words(part)}
+    context = {word: CONTEXT * vocabulary.weight(word) for word in content_words(query)}
+    return context | own
+
+
+def _relevance(weights: Mapping[str, float], asked: Asked | None, pool: Sequence[Evidence]) -> NDArray[np.float64]:
     total = sum(weights.values())
     scores = np.zeros(len(pool))
-    if not total:
-        return scores
     for index, evidence in enumerate(pool):
-        heading = evidence.heading
-        windows = (window.words | heading for window in evidence.windows)
-        scores[index] = max((sum(weights.get(word, 0.0) for word in given) for given in windows), default=0.0) / total
+        named = sum(weight for word, weight in weights.items() if word in evidence.heading)
+        rest = [(word, weight) for word, weight in weights.items() if word not in evidence.heading]
+        for window in evidence.windows:
+            shared = named + sum(weight for word, weight in rest if word in window.words)
+            score = shared / total / (1 + LENGTH * len(window.words)) if total else 0.0
+            if not holds_asked(asked, window.values):
+                score *= OTHER_KIND
+            scores[index] = max(scores[index], score)
     return scores
-
-
-def _combinations(facets: Sequence[Facet]) -> list[tuple[int, ...]]:
-    kinds: dict[str, list[int]] = {}
-    for row, facet in enumerate(facets):
-        kinds.setdefault(facet.kind, []).append(row)
-    combinations = list(product(*kinds.values()))
-    return combinations if len(combinations) <= COMBINATIONS else [tuple(range(len(facets)))]
 
 
 def _facet_match(facets: Sequence[Facet], table: NDArray[np.float64], rows: tuple[int, ...]) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.coverage.facets import facet_in_text, facet_matrix
+from ragtrace.coverage.facets import facet_combinations, facet_in_text, facet_matrix
 from ragtrace.types import Candidate, Facet, FacetMatch
 
 __all__ = ["joint_query_coverage", "match_facets", "query_coverage"]
@@ -37,13 +37,16 @@ def joint_query_coverage(
     """The best single candidate's weighted match max_c Σ w_f · match(f, c) / Σ w_f, in [0, 1]; None without facets.
 
     Low while Query Coverage is high: each constraint is met somewhere, but by no one chunk (the right product in the
-    wrong year). Never above Query Coverage.
+    wrong year). Where the facets compare (two years that no chunk meets together), each side is asked of its own best
+    candidate, and the worse side counts. Never above Query Coverage where nothing is compared.
     """
     if not facets:
         return None
     table = _table(facets, candidates, k, matrix)
-    weights = np.array([facet.weight for facet in facets])
-    return float(min(1.0, (weights @ table).max() / weights.sum())) if table.shape[1] else 0.0
+    if not table.shape[1]:
+        return 0.0
+    sides = facet_combinations(facets, table)
+    return min(_best_candidate([facets[row] for row in rows], table[list(rows)]) for rows in sides)
 
 
 def match_facets(
@@ -74,6 +77,10 @@ def match_facets(
 def _table(facets: Sequence[Facet], candidates: Sequence[Candidate], k: int | None, matrix: Matrix | None) -> Matrix:
     table = facet_matrix(facets, candidates) if matrix is None else matrix
     return table[:, : len(candidates) if k is None else k]
+
+
+def _best_candidate(facets: Sequence[Facet], table: Matrix) -> float:
+    return max(_weighted(facets, column) for column in table.T)
 
 
 def _weighted(facets: Sequence[Facet], matches: Matrix) -> float:

@@ -104,9 +104,10 @@ class Value:
     raw: str = ""
 
 
-def date_ranges(text: str) -> list[DateRange]:
+@lru_cache(maxsize=16384)
+def date_ranges(text: str) -> tuple[DateRange, ...]:
     """The dates that `text` names, each as an interval of days: a day, a month, a quarter, a year, a span of years."""
-    return [value.dates for value in _dates(text) if value.dates]
+    return tuple(value.dates for value in _dates(text) if value.dates)
 
 
 @lru_cache(maxsize=16384)

@@ -97,7 +97,7 @@ JOINT_QUERY_COVERAGE: Final = Instrument(
     source="Diagnosing Hallucinations, section 3; ragtrace's addition, since different candidates may meet the facets",
     stage="retrieval",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
-    objective=Objective(threshold=0.7, direction=">="),
+    objective=Objective(threshold=0.85, direction=">="),
     computed_by="ragtrace.coverage:joint_query_coverage",
 )
 

@@ -77,3 +77,12 @@ def test_coverage_is_bounded_and_blind_to_order(texts: list[str], rng: random.Ra
     assert 0.0 <= joint <= coverage <= 1.0
     rng.shuffle(candidates)
     assert query_coverage(FACETS, candidates) == coverage
+
+
+def test_a_comparison_asks_each_side_of_its_own_chunk() -> None:
+    """Two years that no chunk meets together: both sides found is full coverage, one side found is not."""
+    facets = (FACETS[0], FACETS[1], Facet(kind="time", value="2023"))
+    both = [chunk(1, "Home Plus, 2023"), chunk(2, "Home Plus, 2024")]
+    assert joint_query_coverage(facets, both) == 1.0
+    assert joint_query_coverage(facets, both[:1]) == 2 / 3
+    assert joint_query_coverage(facets, [chunk(1, "Home Plus, 2023 and 2024")]) == 1.0

@@ -27,13 +27,13 @@ from ragtrace.coverage.values import DateRange, date_ranges, overlap, parse_quan
 )
 def test_dates_are_intervals(text: str, first: date, last: date) -> None:
     """Each shape of a date stands for all the days it covers."""
-    assert date_ranges(text) == [DateRange(first, last)]
+    assert date_ranges(text) == (DateRange(first, last),)
 
 
 @pytest.mark.parametrize("text", ["31 February 2024", "2024-13-01", "€2,024", "20245", "v2024"])
 def test_what_is_no_date_is_none(text: str) -> None:
     """Impossible days and other numbers are not read as dates."""
-    assert date_ranges(text) == []
+    assert date_ranges(text) == ()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -38,59 +38,90 @@ def facet_matrix(facets: Sequence[Facet], candidates: Sequence[Candidate]) -> ND
     Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §3.
     """
     matrix = np.zeros((len(facets), len(candidates)))
-    for row, facet in enumerate(facets):
-        match = _MATCHERS[facet.kind]
-        for column, candidate in enumerate(candidates):
-            matrix[row, column] = match(facet, candidate.metadata, candidate.text or "")
+    if not facets:
+        return matrix
+    for column, candidate in enumerate(candidates):
+        given = _Given(candidate.metadata, candidate.text or "")
+        for row, facet in enumerate(facets):
+            matrix[row, column] = _MATCHERS[facet.kind](facet, given)
     return matrix
 
 
 def facet_in_text(facet: Facet, text: str) -> bool:
     """Whether `text` (a query) states the facet, fully or for the greater part."""
-    return _MATCHERS[facet.kind](facet, {}, text) >= 0.5
+    return _MATCHERS[facet.kind](facet, _Given({}, text)) >= 0.5
 
 
-def _time(facet: Facet, metadata: Mapping[str, Any], text: str) -> float:
-    wanted = [dates for form in _forms(facet) for dates in date_ranges(form)]
-    stated = list(_stated_dates(metadata))
-    return best_overlap(wanted, stated or date_ranges(text))
+class _Given:
+    """What one candidate states, each read on first use: by its metadata where they speak of it, else by its text."""
+
+    def __init__(self, metadata: Mapping[str, Any], text: str) -> None:
+        self._metadata = metadata
+        self.text = text
+
+    @cached_property
+    def dates(self) -> Sequence[DateRange]:
+        first, last = self._first_date(_FROM), self._first_date(_TO)
+        if first or last:
+            return (DateRange(first.first if first else date.min, last.last if last else date.max),)
+        return [found for value in self._stated(_AT) for found in date_ranges(value)] or date_ranges(self.text)
+
+    @cached_property
+    def places(self) -> frozenset[str]:
+        stated = {code for value in self._stated(_PLACE) if (code := place_code(value))}
+        return frozenset(stated or {code for _, _, code in places_in(self.text)})
+
+    @cached_property
+    def versions(self) -> frozenset[Version]:
+        stated = [version for value in self._stated(_VERSION) for version in _versions_of(value)]
+        return frozenset(stated or _versions_of(self.text))
+
+    @cached_property
+    def phrases(self) -> frozenset[str]:
+        return frozenset(_phrase(value) for value in self._stated(tuple(self._metadata)))
+
+    @cached_property
+    def padded(self) -> str:
+        return f" {_phrase(self.text)} "
+
+    def _first_date(self, names: Sequence[str]) -> DateRange | None:
+        return next((dates for value in self._stated(names) for dates in date_ranges(value)), None)
+
+    def _stated(self, names: Sequence[str]) -> Iterator[str]:
+        for name in names:
+            value = self._metadata.get(name)
+            if isinstance(value, (list, tuple)):
+                yield from (str(item) for item in value)
+            elif value is not None:
+                yield str(value)
 
 
-def _stated_dates(metadata: Mapping[str, Any]) -> Iterator[DateRange]:
-    first = _first_date(metadata, _FROM)
-    last = _first_date(metadata, _TO)
-    if first or last:
-        yield DateRange(first.first if first else date.min, last.last if last else date.max)
-        return
-    for name in _AT:
-        yield from _dates_of(metadata.get(name))
+def _time(facet: Facet, given: _Given) -> float:
+    return best_overlap([dates for form in _forms(facet) for dates in date_ranges(form)], given.dates)
 
 
-def _first_date(metadata: Mapping[str, Any], names: Sequence[str]) -> DateRange | None:
-    return next((dates for name in names for dates in _dates_of(metadata.get(name))), None)
-
-
-def _dates_of(value: Any) -> list[DateRange]:
-    return [] if value is None else date_ranges(str(value))
-
-
-def _jurisdiction(facet: Facet, metadata: Mapping[str, Any], text: str) -> float:
+def _jurisdiction(facet: Facet, given: _Given) -> float:
     wanted = {code for form in _forms(facet) if (code := place_code(form))}
     if not wanted:
-        return _entity(facet, metadata, text)
-    stated = {code for value in _stated(metadata, _PLACE) if (code := place_code(value))}
-    given = stated or {code for _, _, code in places_in(text)}
-    if wanted & given:
+        return _entity(facet, given)
+    if wanted & given.places:
         return 1.0
-    return 0.5 if {code[:2] for code in wanted} & {code[:2] for code in given} else 0.0
+    return 0.5 if {code[:2] for code in wanted} & {code[:2] for code in given.places} else 0.0
 
 
-def _version(facet: Facet, metadata: Mapping[str, Any], text: str) -> float:
-    wanted = [version for form in _forms(facet) for version in _versions_of(form)]
-    given = [version for value in _stated(metadata, _VERSION) for version in _versions_of(value)]
-    if not wanted:
-        return _entity(facet, metadata, text)
-    return 1.0 if set(wanted) & set(given or _versions_of(text)) else 0.0
+def _version(facet: Facet, given: _Given) -> float:
+    wanted = {version for form in _forms(facet) for version in _versions_of(form)}
+    return float(bool(wanted & given.versions)) if wanted else _entity(facet, given)
+
+
+def _quantity(facet: Facet, given: _Given) -> float:
+    wanted = [value for form in _forms(facet) if (value := parse_quantity(form))]
+    return float(any(same_value(one, other) for one in wanted for other in values(given.text)))
+
+
+def _entity(facet: Facet, given: _Given) -> float:
+    forms = [_phrase(form) for form in _forms(facet)]
+    return float(any(form in given.phrases or f" {form} " in given.padded for form in forms if form))
 
 
 @lru_cache(maxsize=16384)
@@ -104,20 +135,6 @@ def _versions_of(text: str) -> tuple[Version, ...]:
     return tuple(found)
 
 
-def _quantity(facet: Facet, metadata: Mapping[str, Any], text: str) -> float:
-    wanted = [value for form in _forms(facet) if (value := parse_quantity(form))]
-    return float(any(same_value(one, other) for one in wanted for other in values(text)))
-
-
-def _entity(facet: Facet, metadata: Mapping[str, Any], text: str) -> float:
-    forms = [_phrase(form) for form in _forms(facet)]
-    stated = {_phrase(value) for value in _all_values(metadata)}
-    if any(form in stated for form in forms):
-        return 1.0
-    padded = f" {_phrase(text)} "
-    return float(any(f" {form} " in padded for form in forms if form))
-
-
 @lru_cache(maxsize=16384)
 def _phrase(text: str) -> str:
     return " ".join(stem(word) for word in words(text))
@@ -127,20 +144,7 @@ def _forms(facet: Facet) -> tuple[str, ...]:
     return (facet.value, *facet.aliases)
 
 
-def _stated(metadata: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
-    for name in names:
-        value = metadata.get(name)
-        if isinstance(value, (list, tuple)):
-            yield from (str(item) for item in value)
-        elif value is not None:
-            yield str(value)
-
-
-def _all_values(metadata: Mapping[str, Any]) -> Iterator[str]:
-    yield from _stated(metadata, tuple(metadata))
-
-
-_MATCHERS: Final[dict[str, Callable[[Facet, Mapping[str, Any], str], float]]] = {
+_MATCHERS: Final[dict[str, Callable[[Facet, _Given], float]]] = {
     "time": _time,
     "jurisdiction": _jurisdiction,
     "version": _version,

@@ -1,0 +1,40 @@
+"""Which facets one chunk can meet together: a comparison of two years needs a chunk for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace.types import Facet
+
+__all__ = ["facet_combinations"]
+
+_EXCLUSIVE: Final = ("time", "version", "jurisdiction")  # kinds of which a chunk commonly has one
+_MOST: Final = 8
+
+
+def facet_combinations(facets: Sequence[Facet], matrix: NDArray[np.float64]) -> list[tuple[int, ...]]:
+    """Rows of `facets` that are asked of one chunk together, one tuple for each side of a comparison.
+
+    Times, versions and places of a question that no candidate meets together are alternatives; everything else is
+    asked of every chunk. matrix: `facet_matrix`, shape (n_facets, n_candidates). One combination holds all facets when
+    there is nothing to compare, or more than eight would result.
+    """
+    kinds: dict[str, list[int]] = {}
+    for row, facet in enumerate(facets):
+        kinds.setdefault(facet.kind, []).append(row)
+    groups = [
+        [(row,) for row in rows] if kind in _EXCLUSIVE and _apart(matrix[rows]) else [tuple(rows)]
+        for kind, rows in kinds.items()
+    ]
+    combinations = [tuple(row for rows in choice for row in rows) for choice in product(*groups)]
+    return combinations if len(combinations) <= _MOST else [tuple(range(len(facets)))]
+
+
+def _apart(matches: NDArray[np.float64]) -> bool:
+    """Whether there are several facets and no candidate meets them all."""
+    return len(matches) > 1 and not (matches.shape[1] and matches.min(axis=0).max() > 0)

@@ -1,0 +1,71 @@
+"""What a question asks: its parts, and the kind of value that would answer each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, Literal, TypeAlias
+
+from ragtrace.coverage.values import Value
+
+__all__ = ["Asked", "asked_for", "holds_asked", "sub_questions"]
+
+Asked: TypeAlias = Literal["time", "money", "share"]
+
+_ASKS: Final = r"(?:what|which|when|how|who|where|why|whether|does|do|is|are|can|must|may)\b"
+_BOUNDARY: Final = re.compile(
+    rf"""(?:[,;]?\s+(?:and|or|but)\s+|[,;]\s+)
+         (?=(?:(?:for|up\s+to|above|within|after|until|from|at|by|in|under|to|on)\s+)?{_ASKS})
+       | (?<=[.?!])\s+""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_QUESTION: Final = re.compile(rf"\b{_ASKS}", re.IGNORECASE)
+_KINDS: Final[tuple[tuple[Asked, re.Pattern[str]], ...]] = (
+    (
+        "time",
+        re.compile(
+            r"""\bhow\s+long\b|\bhow\s+many\s+(?:\w+\s+){0,2}?(?:minutes|hours|days|weeks|months|years)\b
+                |\bwhen\b|\bdeadline\b|\bperiod\b""",
+            re.IGNORECASE | re.VERBOSE,
+        ),
+    ),
+    (
+        "money",
+        re.compile(
+            r"\bhow\s+much\b|\bamount\b|\blimit\b|\bpays?\b|\bprice\b|\bcosts?\b|\bfees?\b|\bdeductible\b|\bpremium\b",
+            re.IGNORECASE,
+        ),
+    ),
+    ("share", re.compile(r"\bper\s?cent(?:age)?\b|\brate\b|%", re.IGNORECASE)),
+)
+_PERIODS: Final = frozenset(("second", "minute", "hour", "day", "week", "month", "year"))
+
+
+def sub_questions(question: str) -> tuple[str, ...]:
+    """The parts of `question` that ask for something of their own, as written; the whole question when it is one.
+
+    "What is the limit, and when must a claim be reported?" has two parts. Statements beside the parts are dropped.
+    """
+    parts = [part for part in _BOUNDARY.split(question) if part.strip()]
+    asking = tuple(part for part in parts if _QUESTION.search(part))
+    return asking if len(asking) > 1 else (question,)
+
+
+def asked_for(question: str) -> Asked | None:
+    """The kind of value that answers `question`: a time or period, money, a share; None when it asks for no value."""
+    return next((kind for kind, pattern in _KINDS if pattern.search(question)), None)
+
+
+def holds_asked(kind: Asked | None, given: Iterable[Value]) -> bool:
+    """Whether one of the values `given` is of the kind asked for; true when none is asked for."""
+    if kind is None:
+        return True
+    return any(_is(kind, value) for value in given)
+
+
+def _is(kind: Asked, value: Value) -> bool:
+    if kind == "time":
+        return value.dates is not None or value.unit in _PERIODS
+    if kind == "share":
+        return value.unit == "%"
+    return len(value.unit) == 3 and value.unit.isupper()
