@@ -1,0 +1,83 @@
+"""The queue between the host's threads and the background thread: bounded by bytes, with the faults beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ragtrace.types import Fault, GenerateRun, Item, PackRun, RequestRecord, RetrieveRun, replace
+
+__all__ = ["Drained", "Queue", "Waiting", "weigh"]
+
+_BASE = 1000  # bytes of a record without its texts, roughly
+_CHUNK = 400
+
+
+class Waiting(NamedTuple):
+    """An item on its way. `is_spooled`: it is finished and in the spool already."""
+
+    item: Item
+    weight: int
+    is_durable: bool = False
+    is_spooled: bool = False
+
+
+class Drained(NamedTuple):
+    """What was in the queue. `is_whole` is False when the spool holds items that the queue had no room for."""
+
+    waiting: list[Waiting]
+    is_whole: bool
+
+
+class Queue:
+    """Not thread-safe: its owner holds a lock around each call."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._waiting: list[Waiting] = []
+        self._is_whole = True
+        self._faults: dict[tuple[str, str, str], Fault] = {}
+
+    def put(self, waiting: Waiting) -> bool:
+        """Add an item; False when there is no room. A durable one that is not in the spool always has room."""
+        must = waiting.is_durable and not waiting.is_spooled
+        if self._bytes + waiting.weight > self._limit and not must:
+            self._is_whole = self._is_whole and not waiting.is_spooled
+            return False
+        self._waiting.append(waiting)
+        self._bytes += waiting.weight
+        return True
+
+    def drain(self) -> Drained:
+        """Take everything out."""
+        drained = Drained(self._waiting, self._is_whole)
+        self._waiting, self._bytes, self._is_whole = [], 0, True
+        return drained
+
+    def count(self, faults: Iterable[Fault]) -> None:
+        """Add faults; equal ones are one with their sum, so that a flood of them takes no memory."""
+        for fault in faults:
+            key = (fault.service, fault.where, fault.kind)
+            known = self._faults.get(key)
+            self._faults[key] = fault if known is None else replace(fault, count=known.count + fault.count)
+
+    def drain_faults(self) -> list[Fault]:
+        """Take the faults out."""
+        faults, self._faults = list(self._faults.values()), {}
+        return faults
+
+
+def weigh(item: Item) -> int:
+    """Roughly how many bytes an item holds in memory."""
+    if not isinstance(item, RequestRecord):
+        return _BASE
+    weight = _BASE
+    for run in item.stages:
+        if isinstance(run, RetrieveRun):
+            weight += sum(len(chunk.text) for chunk in run.candidates if chunk.text) + _CHUNK * len(run.candidates)
+        elif isinstance(run, PackRun):
+            weight += sum(len(chunk.text) for chunk in run.packing.chunks if chunk.text)
+        elif isinstance(run, GenerateRun):
+            weight += len(run.generation.answer or "") + len(run.generation.prompt_template or "")
+    return weight

@@ -1,0 +1,214 @@
+"""The spool: files on disk for what is accepted and not in the store yet.
+
+Each process writes segments of its own, each held under `flock` while the process lives; so a segment that can be
+locked belongs to a dead process and is adopted by the next that starts. Once written, an entry survives `kill -9`;
+a power loss can take what was written since the last `sync` (one background cycle).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import logging
+import os
+import re
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ragtrace.collect.entries import Entry, read
+
+__all__ = ["Lane", "Segment", "Spool", "default_folder"]
+
+_LOG: Final = logging.getLogger("ragtrace")
+_SUFFIX: Final = ".seg"
+_CREDENTIALS: Final = re.compile(r"//[^/]*@")
+_TRIES: Final = 8
+SEGMENT_BYTES: Final = 16 * 2**20
+
+
+def default_folder(store: str, given: str | None = None) -> Path:
+    """Where the spool of a store lies: under `given`, else beside the SQLite file, else in the temporary folder."""
+    if given is not None:
+        return Path(given) / _name(store)  # two stores that share a folder must not adopt each other's records
+    scheme, _, rest = store.partition("://")
+    if scheme.startswith("sqlite"):
+        return Path(rest.partition("?")[0].removeprefix("/") + ".spool")
+    return _temporary(store)
+
+
+def _temporary(store: str) -> Path:
+    return Path(tempfile.gettempdir()) / f"ragtrace-spool-{os.getuid()}-{_name(store)}"
+
+
+def _name(store: str) -> str:
+    """A short name for a database that stays the same when its user or password changes."""
+    return hashlib.blake2b(_CREDENTIALS.sub("//", store).encode(), digest_size=8).hexdigest()
+
+
+class Segment:
+    """One file of entries, locked by this process."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+
+    def append(self, entry: bytes) -> None:
+        """Write one entry whole. Raises: OSError; nothing of the entry is then left in the file."""
+        written = 0
+        try:
+            while written < len(entry):
+                written += os.write(self._descriptor, entry[written:])
+        except OSError:
+            os.ftruncate(self._descriptor, self.size)
+            raise
+        self.size += len(entry)
+
+    def sync(self) -> None:
+        """Bring what was written to the disk itself. Raises: OSError."""
+        os.fsync(self._descriptor)
+
+    def entries(self) -> Iterator[Entry]:
+        """What the file holds. Raises: OSError."""
+        return read(self.path.read_bytes())
+
+    def remove(self) -> None:
+        """Delete the file: all of it is in the store. Raises: OSError."""
+        self.path.unlink(missing_ok=True)
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the file and its lock; it stays for another process."""
+        os.close(self._descriptor)
+
+
+class Lane:
+    """The segment that one writer appends to; a full one is sealed into the spool's pending ones."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._segment: Segment | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes in the open segment."""
+        return self._segment.size if self._segment is not None else 0
+
+    def append(self, entry: bytes) -> None:
+        """Add an entry. Raises: OSError."""
+        if self.size >= SEGMENT_BYTES:
+            self.seal()
+        if self._segment is None:
+            self._segment = self._spool.new_segment()
+        self._segment.append(entry)
+
+    def seal(self) -> None:
+        """Close the segment for writing and put it among the pending ones."""
+        if self._segment is not None:
+            self._spool.pending.append(self._segment)
+            self._segment = None
+
+
+class Spool:
+    """The folder of segments; without a usable folder every `append` raises OSError.
+
+    `durable` is written by the host's threads (one at a time), `samples` and `pending` by the background thread.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self.durable = Lane(self)
+        self.samples = Lane(self)
+        self.pending: list[Segment] = []
+
+    @classmethod
+    def open(cls, folder: Path, store: str) -> Spool:
+        """The spool in `folder`, or with a warning in the temporary folder, or with one nowhere."""
+        fallback = _temporary(store)
+        for chosen in dict.fromkeys((folder, fallback)):
+            try:
+                _prepare(chosen, is_shared=chosen == fallback)
+            except OSError as error:
+                then = f"{fallback} is used instead" if chosen != fallback else "flagged requests wait in memory only"
+                _LOG.warning("spool folder %s cannot be used (%s); %s", chosen, error.strerror or error, then)
+            else:
+                return cls(chosen.absolute())
+        return cls(None)
+
+    @property
+    def size(self) -> int:
+        """Bytes that wait for the store."""
+        return self.durable.size + self.samples.size + sum(segment.size for segment in tuple(self.pending))
+
+    def adopt(self) -> int:
+        """Take over the segments of dead processes; gives their number."""
+        found = [] if self.folder is None else [_lock(path) for path in sorted(self.folder.glob(f"*{_SUFFIX}"))]
+        adopted = [segment for segment in found if segment is not None]
+        self.pending.extend(adopted)
+        return len(adopted)
+
+    def remove(self, segment: Segment) -> None:
+        """Delete a pending segment: all of it is in the store. Raises: OSError."""
+        segment.remove()
+        self.pending.remove(segment)
+
+    def set_aside(self, raw: bytes) -> None:
+        """Keep what can be neither read nor stored, out of the way, in `damaged/`. Raises: OSError."""
+        if self.folder is None:
+            raise OSError(errno.EROFS, "there is no spool folder")
+        folder = self.folder / "damaged"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        (folder / f"{uuid.uuid4().hex}.bin").write_bytes(raw)
+
+    def close(self) -> bool:
+        """Let go of all segments, which wait for the next start; whether none was left."""
+        self.durable.seal()
+        self.samples.seal()
+        left, self.pending = self.pending, []
+        for segment in left:
+            segment.release()
+        return not left
+
+    def new_segment(self) -> Segment:
+        """An empty segment of this process. Raises: OSError."""
+        if self.folder is None:
+            raise OSError(errno.EROFS, "there is no spool folder")
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for _ in range(_TRIES):
+            path = self.folder / f"{os.getpid()}-{uuid.uuid4().hex}{_SUFFIX}"
+            path.touch(mode=0o600, exist_ok=False)
+            segment = _lock(path)  # None when another process took the empty file for a dead one's and deleted it
+            if segment is not None:
+                return segment
+        raise OSError(errno.ENOLCK, f"no file in {self.folder} can be locked")
+
+
+def _prepare(folder: Path, *, is_shared: bool) -> None:
+    """Make the folder, and see that files in it can be written and locked; where all users write, by us alone."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if is_shared and folder.stat().st_uid != os.getuid():
+        raise PermissionError(errno.EPERM, "it belongs to another user")
+    with tempfile.TemporaryFile(dir=folder) as probe:
+        fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _lock(path: Path) -> Segment | None:
+    """The segment at `path` if no living process holds it."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_nlink:
+            return Segment(path, descriptor)
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        _LOG.warning("spool segment %s cannot be locked: %s", path, error)
+    os.close(descriptor)
+    return None

@@ -1,0 +1,184 @@
+"""Every setting of ragtrace, each declared once with its environment variable, its default and its meaning.
+
+An argument wins over the environment, the environment over the default.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
+
+from ragtrace.errors import ConfigurationError
+
+__all__ = ["CaptureContent", "Config", "load"]
+
+CaptureContent: TypeAlias = Literal["full", "hash", "off"]
+_Parse: TypeAlias = Callable[[str, Any], Any]
+
+_STORES: Final = ("sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg")
+_WORDS: Final = {
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+
+def _refuse(name: str, value: object, allowed: str) -> ConfigurationError:
+    return ConfigurationError(f"{name} {value!r} is not usable; give {allowed}")
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _refuse(name, value, "a text that is not empty")
+    return value.strip()
+
+
+def _path(name: str, value: Any) -> str:
+    return _text(name, os.fspath(value) if isinstance(value, os.PathLike) else value)
+
+
+def _store(name: str, value: Any) -> str:
+    url = _text(name, value)
+    scheme, found, rest = url.partition("://")
+    if not found or scheme not in _STORES:
+        shown = scheme if found else url  # what follows the scheme may hold a password
+        raise _refuse(name, shown, "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE")
+    if scheme.startswith("sqlite") and rest.partition("?")[0].strip("/") in ("", ":memory:"):
+        raise _refuse(name, url, "sqlite:///FILE: no worker would find a database in memory")
+    return url
+
+
+def _share(name: str, value: Any) -> float:
+    try:
+        share = float(value)
+    except (TypeError, ValueError):
+        raise _refuse(name, value, "a number from 0 to 1") from None
+    if isinstance(value, bool) or not 0.0 <= share <= 1.0:
+        raise _refuse(name, value, "a number from 0 to 1")
+    return share
+
+
+def _bytes(name: str, value: Any) -> int:
+    try:
+        size = int(value)
+    except (TypeError, ValueError):
+        raise _refuse(name, value, "a whole number of bytes above 0") from None
+    if isinstance(value, bool) or size <= 0 or size != float(value):
+        raise _refuse(name, value, "a whole number of bytes above 0")
+    return size
+
+
+def _switch(name: str, value: Any) -> bool:
+    known = value if isinstance(value, bool) else _WORDS.get(str(value).strip().lower())
+    if known is None:
+        raise _refuse(name, value, "true or false (1/0, yes/no, on/off)")
+    return known
+
+
+def _capture(name: str, value: Any) -> CaptureContent:
+    if value not in get_args(CaptureContent):
+        raise _refuse(name, value, "'full', 'hash' or 'off'")
+    return cast(CaptureContent, value)
+
+
+def _versions(name: str, value: Any) -> dict[str, str]:
+    if isinstance(value, str):
+        pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
+        value = {key.strip(): version.strip() for key, _, version in pairs}
+    if not isinstance(value, Mapping) or not all(str(key) and str(version) for key, version in value.items()):
+        raise _refuse(name, value, "component and version pairs: {'model': 'v2'}, or model=v2,index=v7")
+    return {str(key): str(version) for key, version in value.items()}
+
+
+def _about(parse: _Parse, doc: str, *env: str) -> dict[str, Any]:
+    return {"parse": parse, "doc": doc, "env": env}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The settings, once for the whole process. Made by `load`; each field's metadata has `env` and `doc`."""
+
+    service: str = field(
+        default="default",
+        metadata=_about(
+            _text, "Name of the application; a label of every metric.", "RAGTRACE_SERVICE", "OTEL_SERVICE_NAME"
+        ),
+    )
+    store: str = field(
+        default="sqlite:///ragtrace.db",
+        metadata=_about(_store, "URL of the database: sqlite:///FILE or postgresql://…", "RAGTRACE_STORE"),
+    )
+    sample_rate: float = field(
+        default=1.0,
+        metadata=_about(
+            _share, "Share of requests kept at random, 0 to 1; flagged ones are always kept.", "RAGTRACE_SAMPLE_RATE"
+        ),
+    )
+    capture_content: CaptureContent = field(
+        default="full",
+        metadata=_about(
+            _capture,
+            "Texts of queries, chunks, prompts and answers: full, only their hash, or off.",
+            "RAGTRACE_CAPTURE_CONTENT",
+        ),
+    )
+    versions: dict[str, str] = field(
+        default_factory=dict,
+        metadata=_about(_versions, "Versions of the components, written on every record.", "RAGTRACE_VERSIONS"),
+    )
+    spool: str | None = field(
+        default=None,
+        metadata=_about(
+            _path, "Folder for what is not in the store yet; by default beside the SQLite file.", "RAGTRACE_SPOOL"
+        ),
+    )
+    queue_bytes: int = field(
+        default=64 * 2**20,
+        metadata=_about(
+            _bytes, "Memory for requests on their way; random samples beyond it drop.", "RAGTRACE_QUEUE_BYTES"
+        ),
+    )
+    spool_bytes: int = field(
+        default=2**30,
+        metadata=_about(
+            _bytes, "Disk for what waits for the store; random samples beyond it drop.", "RAGTRACE_SPOOL_BYTES"
+        ),
+    )
+    raise_errors: bool = field(
+        default=False,
+        metadata=_about(
+            _switch, "Raise ragtrace's own faults instead of counting them; for tests.", "RAGTRACE_RAISE_ERRORS"
+        ),
+    )
+    enabled: bool = field(
+        default=True, metadata=_about(_switch, "False makes every decorator a plain pass-through.", "RAGTRACE_ENABLED")
+    )
+
+
+def load(**arguments: Any) -> Config:
+    """The settings from `arguments`, then the environment, then the defaults; None means "not given".
+
+    Raises: TypeError for an argument that is no setting, ConfigurationError for a value that cannot be used.
+    """
+    settings = {setting.name: setting for setting in fields(Config)}
+    for name in arguments.keys() - settings.keys():
+        raise TypeError(f"{name!r} is no setting; the settings are {', '.join(settings)}")
+    values = {name: _value(setting, arguments.get(name)) for name, setting in settings.items()}
+    return Config(**{name: value for name, value in values.items() if value is not None})
+
+
+def _value(setting: Field[Any], argument: Any) -> Any:
+    parse: _Parse = setting.metadata["parse"]
+    if argument is not None:
+        return parse(setting.name, argument)
+    for variable in setting.metadata["env"]:
+        if text := os.environ.get(variable, "").strip():
+            return parse(variable, text)
+    return None

@@ -1,0 +1,18 @@
+"""Reads candidates, packed chunks and answers out of whatever a host's stage takes and returns."""
+
+from ragtrace.record.coercion.answers import read_answer, read_prompt
+from ragtrace.record.coercion.chunks import Chunk, Chunks, read_chunks
+from ragtrace.record.coercion.packing import Known, read_packing
+from ragtrace.record.coercion.values import Unreadable, read_facets
+
+__all__ = [
+    "Chunk",
+    "Chunks",
+    "Known",
+    "Unreadable",
+    "read_answer",
+    "read_chunks",
+    "read_facets",
+    "read_packing",
+    "read_prompt",
+]

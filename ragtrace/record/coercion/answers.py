@@ -1,0 +1,98 @@
+"""Reads what a generator was given and returned: the prompt, the answer, its citations, usage and finish reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
+from ragtrace.types import Citation, Generation, TokenUsage
+
+__all__ = ["read_answer", "read_prompt"]
+
+_ANSWERS: Final = ("answer", "text", "content", "output_text", "output", "response", "completion", "generated_text")
+_CITATIONS: Final = ("citations", "sources_cited")
+_FINISH: Final = ("finish_reason", "stop_reason")
+_INPUT_TOKENS: Final = ("input_tokens", "prompt_tokens")
+_OUTPUT_TOKENS: Final = ("output_tokens", "completion_tokens")
+
+
+def read_answer(value: Any, packed: Sequence[str] = ()) -> Generation:
+    """The generation in a text, mapping or response object; a citation that is a number names a place in `packed`.
+
+    Raises: Unreadable when no answer is found.
+    """
+    answer = text(value)
+    if answer is not None:
+        return Generation(answer=answer)
+    if isinstance(value, list | tuple) and value:
+        return read_answer(value[0], packed)
+    choices = first(value, "choices")
+    choice = choices[0] if isinstance(choices, list | tuple) and choices else value
+    answer = _answer(first(choice, "message") or choice)
+    if answer is None:
+        raise Unreadable(value)
+    finish = first(choice, *_FINISH)
+    return Generation(
+        answer=answer,
+        prompt_template=text(first(value, "prompt_template")),
+        citations=_citations(first(value, *_CITATIONS), packed),
+        finish_reason=None if finish is None else str(finish),
+        usage=_usage(first(value, "usage", "usage_metadata")),
+        model=names(value, "model", "model_name"),
+    )
+
+
+def read_prompt(value: Any) -> str | None:
+    """A prompt text, or the texts of chat messages, one after the other."""
+    found = text(value)
+    if found is not None or not isinstance(value, list | tuple):
+        return found
+    parts = [text(message) or _answer(message) for message in value]
+    return "\n\n".join(part for part in parts if part) or None
+
+
+def _answer(value: Any) -> str | None:
+    for key in _ANSWERS:
+        found = first(value, key)
+        if isinstance(found, str):
+            return text(found)
+        if isinstance(found, list) and (parts := [_block(part) for part in found]) and all(parts):
+            return "".join(part or "" for part in parts)
+    return None
+
+
+def _block(part: Any) -> str | None:
+    """One content block of a message."""
+    return text(part) or text(first(part, "text"))
+
+
+def _usage(value: Any) -> TokenUsage | None:
+    if value is None:
+        return None
+    usage = TokenUsage(
+        input_tokens=whole(first(value, *_INPUT_TOKENS)), output_tokens=whole(first(value, *_OUTPUT_TOKENS))
+    )
+    return usage if usage != TokenUsage() else None
+
+
+def _citations(value: Any, packed: Sequence[str]) -> tuple[Citation, ...]:
+    if not isinstance(value, list | tuple):
+        return ()
+    return tuple(_citation(item, packed) for item in value)
+
+
+def _citation(item: Any, packed: Sequence[str]) -> Citation:
+    if isinstance(item, Citation):
+        return item
+    if isinstance(item, int):
+        return Citation(marker=f"[{item}]", chunk_id=packed[item - 1] if 0 < item <= len(packed) else None)
+    if isinstance(item, str):
+        return Citation(marker=item, chunk_id=item)
+    chunk_id = names(item, "chunk_id", "id", "document_id")
+    marker = names(item, "marker", "label") or chunk_id
+    if not isinstance(item, Mapping) and marker is None:
+        raise Unreadable(item)
+    return Citation(
+        marker=marker or "", chunk_id=chunk_id, start=whole(first(item, "start")), end=whole(first(item, "end"))
+    )

@@ -1,0 +1,290 @@
+"""Reads chunks out of a retriever's or reranker's value: mappings, tuples, dataclasses, texts, objects with attributes.
+
+The shape of a mapping or class is worked out once and kept, so that fifty candidates cost fifty look-ups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
+from operator import attrgetter, getitem, itemgetter
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ragtrace.record.coercion.items import items_of
+from ragtrace.record.coercion.values import Get, Unreadable, first, number, plain, text
+from ragtrace.types import Candidate, content_hash
+
+__all__ = ["Chunk", "Chunks", "read_chunk", "read_chunks"]
+
+_IDS: Final = ("chunk_id", "id", "_id", "id_", "node_id")
+_TEXTS: Final = ("text", "content", "page_content", "body", "passage", "contents", "snippet")
+_SCORES: Final = ("score", "_score", "similarity", "relevance_score", "similarity_score", "relevance", "rerank_score")
+_DISTANCES: Final = ("distance", "_distance")
+_DOCUMENTS: Final = ("doc_id", "document_id", "parent_id", "ref_doc_id", "source_id", "file_id")
+_SOURCES: Final = ("source", "collection", "namespace", "_index", "file_name", "url")
+_MODALITIES: Final = ("modality",)
+_METADATA: Final = ("metadata", "meta", "payload", "_source", "fields")
+_INDEXES: Final = ("index", "corpus_id")
+_INNER: Final = ("node", "document", "chunk", "doc")
+_USED: Final = frozenset(
+    {*_IDS, *_TEXTS, *_SCORES, *_DISTANCES, *_DOCUMENTS, *_SOURCES, *_MODALITIES, *_METADATA, *_INNER, *_INDEXES}
+    | {"embedding", "vector"}
+)
+_SHAPES: Final = 512
+_ID_LENGTH: Final = 128
+_DEPTH: Final = 2
+
+
+class Chunk(msgspec.Struct):
+    """What one item says about itself. `index` is a position among a reranker's inputs, given instead of an id."""
+
+    chunk_id: str | None = None
+    text: str | None = None
+    score: float | None = None
+    doc_id: str | None = None
+    source: str | None = None
+    modality: str = "text"
+    metadata: dict[str, Any] = {}
+    index: int | None = None
+
+    @property
+    def identity(self) -> str:
+        """The host's id, else a hash of the text, else the position that stands for it."""
+        if self.chunk_id is not None:
+            return self.chunk_id
+        return str(self.index) if self.text is None else content_hash(self.text)
+
+    def candidate(self, rank: int) -> Candidate:
+        """This chunk as a candidate."""
+        return Candidate(
+            chunk_id=self.chunk_id if self.chunk_id is not None else self.identity,
+            rank=rank,
+            score=self.score,
+            doc_id=self.doc_id,
+            source=self.source,
+            modality=self.modality,
+            metadata=self.metadata,
+            text=self.text,
+        )
+
+
+class Chunks(NamedTuple):
+    """Chunks with their place in the value (from 1), and the type names of the items that could not be read."""
+
+    ranked: list[tuple[int, Chunk]]
+    unread: list[str]
+
+
+class _Shape(NamedTuple):
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    scores: tuple[str, ...]
+    distances: tuple[str, ...]
+    documents: tuple[str, ...]
+    sources: tuple[str, ...]
+    modalities: tuple[str, ...]
+    metadata: tuple[str, ...]
+    inner: tuple[str, ...]
+    indexes: tuple[str, ...]
+    others: tuple[str, ...]
+    quick: Callable[[Any], tuple[Any, Any, Any]] | None  # id, text and score at once, where nothing else is there
+
+
+_shapes: dict[Any, _Shape] = {}
+
+
+def read_chunks(value: Any) -> Chunks:
+    """The chunks of a list, or of a mapping or object that holds one. Raises: Unreadable when there is none."""
+    items = items_of(value)
+    ranked: list[tuple[int, Chunk]] = []
+    unread: list[str] = []
+    for rank, item in enumerate(items, 1):
+        shape = _shapes.get(tuple(item) if type(item) is dict else type(item))
+        if shape is not None and shape.quick is not None:
+            try:
+                chunk_id, body, score = shape.quick(item)
+            except AttributeError:  # an object without an attribute that the first one of its class had
+                chunk_id = body = score = None
+            if type(chunk_id) is str and type(body) is str and type(score) is float and isfinite(score):
+                ranked.append((rank, Chunk(chunk_id, body, score)))
+                continue
+        try:
+            ranked.append((rank, read_chunk(item)))
+        except Unreadable as error:
+            unread.append(error.kind)
+    return Chunks(ranked, unread)
+
+
+def read_chunk(item: Any, depth: int = _DEPTH) -> Chunk:
+    """One chunk. Raises: Unreadable when the item has neither an id nor a text."""
+    kind = type(item)
+    if kind in _shapes:
+        return _from_shape(item, getattr, _shapes[kind], depth)
+    if kind is dict or isinstance(item, Mapping):
+        key: Any = tuple(item)
+        get: Get = getitem
+    elif isinstance(item, str):
+        return _from_text(item)
+    elif isinstance(item, tuple | list) and not hasattr(item, "_fields"):
+        return _from_parts(item, depth)
+    else:
+        key, get = _key_of(item, kind), getattr
+    shape = _shapes.get(key)
+    if shape is None:
+        shape = _shape_of(item, key)
+    return _from_shape(item, get, shape, depth)
+
+
+def _key_of(item: Any, kind: type) -> Any:
+    """The class where it fixes the attributes (dataclasses, slots), else the class with the object's own attributes."""
+    own = getattr(item, "__dict__", None)
+    return kind if own is None or hasattr(kind, "__dataclass_fields__") else (kind, *own)
+
+
+def _shape_of(item: Any, key: Any) -> _Shape:
+    is_mapping = isinstance(item, Mapping)
+
+    def there(wanted: tuple[str, ...]) -> tuple[str, ...]:
+        if is_mapping:
+            return tuple(name for name in wanted if name in item)
+        return tuple(name for name in wanted if not callable(getattr(item, name, print)))
+
+    others = tuple(name for name in item if isinstance(name, str) and name not in _USED) if is_mapping else ()
+    ids, texts, scores = there(_IDS), there(_TEXTS), there(_SCORES)
+    more = any(map(there, (_DISTANCES, _DOCUMENTS, _SOURCES, _MODALITIES, _METADATA))) or others
+    taken = (*ids[:1], *texts[:1], *scores[:1])
+    quick = (itemgetter if is_mapping else attrgetter)(*taken) if len(taken) == 3 and not more else None
+    shape = _Shape(
+        ids,
+        texts,
+        scores,
+        there(_DISTANCES),
+        there(_DOCUMENTS),
+        there(_SOURCES),
+        there(_MODALITIES),
+        there(_METADATA),
+        there(_INNER),
+        there(_INDEXES),
+        others,
+        quick,
+    )
+    if len(_shapes) < _SHAPES:
+        _shapes[key] = shape
+    return shape
+
+
+def _from_shape(item: Any, get: Get, shape: _Shape, depth: int) -> Chunk:
+    ids, texts, scores, _, documents, sources, modalities, metadata_keys, _, _, others, _ = shape
+    metadata = _metadata(item, get, shape) if metadata_keys or others else {}
+    chunk_id, body = _get(item, get, ids), text(_get(item, get, texts))
+    doc_id = (_get(item, get, documents) if documents else None) or metadata.get("doc_id")
+    source = (_get(item, get, sources) if sources else None) or metadata.get("source")
+    score = _get(item, get, scores) if scores else None
+    chunk = Chunk(
+        chunk_id if chunk_id is None or type(chunk_id) is str else str(chunk_id),
+        body,
+        number(score) if scores else _nearness(item, get, shape.distances),
+        None if doc_id is None else str(doc_id),
+        None if source is None else str(source),
+        str(_get(item, get, modalities) or "text") if modalities else "text",
+        metadata,
+    )
+    if chunk_id is None or body is None:
+        _complete(chunk, item, get, shape, depth)
+    return chunk
+
+
+def _get(item: Any, get: Get, keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        try:
+            found = get(item, key)
+        except (AttributeError, KeyError):
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def _nearness(item: Any, get: Get, distances: tuple[str, ...]) -> float | None:
+    """A distance as a score: its negative, so that higher is better."""
+    distance = number(_get(item, get, distances)) if distances else None
+    return None if distance is None else -distance
+
+
+def _metadata(item: Any, get: Get, shape: _Shape) -> dict[str, Any]:
+    given = _get(item, get, shape.metadata)
+    metadata: dict[str, Any] = plain(given) if isinstance(given, Mapping) else {}
+    for name in shape.others:
+        metadata[name] = plain(item[name])
+    return metadata
+
+
+def _complete(chunk: Chunk, item: Any, get: Get, shape: _Shape, depth: int) -> None:
+    """Look further for an id or a text: in a wrapped node or document, in `get_content()`, in the metadata."""
+    inner = _get(item, get, shape.inner) if depth else None
+    if inner is not None:
+        _merge(chunk, read_chunk(inner, depth - 1))
+    if chunk.text is None and callable(content := getattr(item, "get_content", None)):
+        chunk.text = text(content())
+    if chunk.text is None:
+        key = next((name for name in _TEXTS if isinstance(chunk.metadata.get(name), str)), None)
+        chunk.text = chunk.metadata.pop(key) if key else None
+    if chunk.chunk_id is None and (found := first(chunk.metadata, "chunk_id", "id", "_id")) is not None:
+        chunk.chunk_id = str(found)
+    if chunk.chunk_id is None and chunk.text is None:
+        chunk.index = _get(item, get, shape.indexes)
+        if not isinstance(chunk.index, int):
+            raise Unreadable(item)
+
+
+def _merge(outer: Chunk, inner: Chunk) -> None:
+    outer.chunk_id = outer.chunk_id if outer.chunk_id is not None else inner.chunk_id
+    outer.text = outer.text if outer.text is not None else inner.text
+    outer.score = outer.score if outer.score is not None else inner.score
+    outer.doc_id = outer.doc_id or inner.doc_id
+    outer.source = outer.source or inner.source
+    outer.modality = inner.modality if outer.modality == "text" else outer.modality
+    outer.metadata = inner.metadata | outer.metadata
+
+
+def _from_text(item: str) -> Chunk:
+    """A text without white space is an id, any other the chunk's text."""
+    body = text(item) or ""
+    if body and len(body) <= _ID_LENGTH and body.split(maxsplit=1) == [body]:
+        return Chunk(chunk_id=body)
+    return Chunk(text=body)
+
+
+def _from_parts(item: Sequence[Any], depth: int) -> Chunk:
+    """(chunk, score), (id, score), (id, text, score) and their other orders."""
+    texts: list[str] = []
+    numbers: list[Any] = []
+    others: list[Any] = []
+    for part in item:
+        kind = texts if isinstance(part, str) else others if number(part) is None else numbers
+        kind.append(part)
+    chunk = Chunk(score=number(numbers.pop()) if numbers else None)
+    if len(texts) > 1:
+        chunk.chunk_id, chunk.text = texts[0], texts[1]
+    elif texts:
+        _merge(chunk, _from_text(texts[0]))
+    if numbers and chunk.chunk_id is None:
+        chunk.chunk_id = str(numbers[0])
+    for part in others:
+        _add_part(chunk, part, depth)
+    if chunk.chunk_id is None and chunk.text is None:
+        raise Unreadable(item)
+    return chunk
+
+
+def _add_part(chunk: Chunk, part: Any, depth: int) -> None:
+    """A part that is no chunk itself is the metadata."""
+    if part is None or not depth:
+        return
+    try:
+        _merge(chunk, read_chunk(part, depth - 1))
+    except Unreadable:
+        if isinstance(part, Mapping):
+            chunk.metadata = plain(part)

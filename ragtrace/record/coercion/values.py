@@ -1,0 +1,104 @@
+"""Snapshots of single values: numbers, ids, metadata, facets. What a host changes later changes no record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from ragtrace.types import Facet
+
+__all__ = ["Get", "Unreadable", "first", "names", "number", "plain", "read_facets", "text", "whole"]
+
+Get: TypeAlias = Any  # Callable[[Any, str], Any]: how a part is taken; getattr's overloads do not fit into that
+
+_DEPTH: Final = 4
+_ITEMS: Final = 64  # longer sequences in metadata (embeddings, token lists) are cut
+_LENGTH: Final = 2000
+
+
+class Unreadable(Exception):
+    """A host's value that cannot be understood; `kind` is its type's name."""
+
+    def __init__(self, value: object) -> None:
+        self.kind = type(value).__name__
+        super().__init__(f"a value of type {type(value).__module__}.{type(value).__qualname__} cannot be read")
+
+
+def number(value: Any) -> float | None:
+    """A finite float of a float, int, Decimal or NumPy scalar; None for all else."""
+    if type(value) is not float:
+        if value is None or isinstance(value, str | bytes | bool) or not hasattr(value, "__float__"):
+            return None
+        try:
+            value = float(value)
+        except (TypeError, ValueError, OverflowError):
+            return None
+    return value if math.isfinite(value) else None
+
+
+def whole(value: Any) -> int | None:
+    """An int of an integral number; None for all else."""
+    if type(value) is int:
+        return value
+    found = number(value)
+    return int(found) if found is not None and found.is_integer() else None
+
+
+def text(value: Any) -> str | None:
+    """A plain `str` of a text; None for all else."""
+    if type(value) is str:
+        return value
+    return str.__str__(value) if isinstance(value, str) else None
+
+
+def names(value: Any, *keys: str) -> str | None:
+    """The first of these entries or attributes that can serve as a name: a text, a number or a UUID."""
+    found = first(value, *keys)
+    return None if found is None or isinstance(found, Mapping | list | tuple | set) else str(found)
+
+
+def first(value: Any, *keys: str) -> Any:
+    """The first of these entries (of a mapping) or attributes (of an object) that is there and not None."""
+    if type(value) is dict or isinstance(value, Mapping):
+        return next((found for key in keys if (found := value.get(key)) is not None), None)
+    for key in keys:
+        found = getattr(value, key, None)
+        if found is not None and not callable(found):
+            return found
+    return None
+
+
+def plain(value: Any, depth: int = _DEPTH) -> Any:
+    """A JSON-ready copy of `value`, bounded in depth and length; what JSON lacks becomes its text."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value
+    if kind is int:
+        return value if -(2**63) <= value < 2**63 else str(value)
+    if kind is float:
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item, depth - 1) for key, item in value.items()} if depth else None
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item, depth - 1) for item in list(value)[:_ITEMS]] if depth else None
+    found = number(value)
+    return found if found is not None else str(value)[:_LENGTH]
+
+
+def read_facets(value: Iterable[Facet | Mapping[str, Any]]) -> tuple[Facet, ...]:
+    """Facets from `Facet`s or mappings. Raises: Unreadable for anything else."""
+    if not isinstance(value, Iterable):
+        raise Unreadable(value)
+    return tuple(_facet(item) for item in value)
+
+
+def _facet(item: Facet | Mapping[str, Any]) -> Facet:
+    if isinstance(item, Facet):
+        return item
+    try:
+        return msgspec.convert(dict(item, value=str(item["value"])), Facet)
+    except (msgspec.ValidationError, TypeError, ValueError, KeyError) as error:
+        raise Unreadable(item) from error

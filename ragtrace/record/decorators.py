@@ -1,0 +1,186 @@
+"""The object behind `ragtrace.retrieve(...)` and its sisters: a decorator and a context manager in one.
+
+A decorated callable stays what it was: sync, async, generator, method. Nothing of ours changes its value or exception.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, ClassVar, Generic, TypeVar
+
+from ragtrace.errors import ConfigurationError
+from ragtrace.record.arguments import Find, Slot, bind, evaluate, follow
+from ragtrace.record.recorder import Recorder, active
+from ragtrace.record.recording import Recording
+from ragtrace.record.streams import record_async_stream, record_stream
+
+__all__ = ["Call", "Instrument"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+H = TypeVar("H")
+
+
+class Call:
+    """One decorated callable: how its inputs are found, and how a call of it is recorded."""
+
+    __slots__ = ("_finders", "_instrument", "_name", "_returns")
+
+    def __init__(self, instrument: Instrument[Any], function: Callable[..., Any]) -> None:
+        self._instrument = instrument
+        self._finders: Mapping[str, Find] = bind(function, instrument.slots, instrument.given)
+        called = getattr(function, "__qualname__", type(function).__qualname__)
+        self._name: str = instrument.name or called.rpartition("<locals>.")[2]
+        self._returns = instrument.returns
+
+    def start(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Recording | None:
+        """The recording of one call, not yet entered; None when ragtrace is not in use or in trouble."""
+        recorder = active()
+        if recorder is None:
+            return None
+        operation = self._instrument.operation
+        try:
+            inputs = evaluate(self._finders, args, kwargs, recorder.guard, operation)
+            return self._instrument.record(recorder, self._name, inputs)
+        except Exception as error:
+            recorder.guard.caught(f"record.{operation}", error)
+            return None
+
+    def end(self, recording: Recording, value: Any) -> None:
+        """End the recording with what the callable returned."""
+        if self._returns is not None:
+            try:
+                value = self._returns(value) if callable(self._returns) else follow(value, self._returns.split("."))
+            except Exception as error:
+                recording.recorder.guard.caught(f"returns.{self._instrument.operation}", error)
+                recording.finish()
+                return
+        recording.end(value)
+
+
+class Instrument(ABC, Generic[H]):
+    """Decorates a callable, or records the block of a `with` statement."""
+
+    operation: ClassVar[str]
+    slots: ClassVar[Mapping[str, Slot]]
+
+    def __init__(self, given: Mapping[str, Any], *, name: Any, versions: Any, returns: Any = None) -> None:
+        self.given = {key: value for key, value in given.items() if value is not None}
+        self.versions = versions
+        self.name = None if name is None else str(name)
+        self.returns = returns
+        self._open: list[Recording | None] = []
+        if not (returns is None or callable(returns) or isinstance(returns, str)):
+            raise ConfigurationError(f"returns={returns!r}: give a dotted path into the value or a function of it")
+
+    @abstractmethod
+    def record(self, recorder: Recorder, name: str, inputs: Mapping[str, Any]) -> Recording:
+        """Start a recording."""
+
+    @abstractmethod
+    def handle(self, recording: Recording | None) -> H:
+        """What the host gets in a `with` block."""
+
+    def __call__(self, function: F) -> F:
+        """Decorate `function`. Raises: ConfigurationError when the argument map does not fit to it."""
+        return decorate(self, function)
+
+    def __enter__(self) -> H:
+        recording = self._start()
+        self._open.append(recording)
+        if recording is not None:
+            recording.enter()
+        return self.handle(recording)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        recording = self._open.pop()
+        if recording is None:
+            return
+        if error is None:
+            recording.finish()
+        else:
+            recording.fail(error)
+
+    async def __aenter__(self) -> H:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def _start(self) -> Recording | None:
+        recorder = active()
+        if recorder is None:
+            return None
+        try:
+            return self.record(recorder, self.name or self.operation, self.given)
+        except Exception as error:
+            recorder.guard.caught(f"record.{self.operation}", error)
+            return None
+
+
+def decorate(instrument: Instrument[Any], function: F) -> F:
+    """`function` with every call of it recorded."""
+    given: Any = function
+    if isinstance(given, classmethod | staticmethod):
+        return type(given)(decorate(instrument, given.__func__))  # type: ignore[return-value]
+    if not callable(given) or isinstance(given, type):
+        raise ConfigurationError(
+            f"ragtrace.{instrument.operation} cannot decorate {function!r}; give a function or method, a class's "
+            "method in its body, or keyword arguments"
+        )
+    call = Call(instrument, function)
+    wrapper = _wrapper_of(function)(call, function)
+    functools.update_wrapper(wrapper, function)
+    return wrapper  # type: ignore[return-value]
+
+
+def _wrapper_of(function: Callable[..., Any]) -> Callable[[Call, Callable[..., Any]], Callable[..., Any]]:
+    while isinstance(function, functools.partial):
+        function = function.func
+    plain = function if inspect.isroutine(function) else type(function).__call__
+    if inspect.isasyncgenfunction(plain):
+        return record_async_stream
+    if inspect.isgeneratorfunction(plain):
+        return record_stream
+    return _async if inspect.iscoroutinefunction(plain) else _sync
+
+
+def _sync(call: Call, function: Callable[..., Any]) -> Callable[..., Any]:
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        recording = call.start(args, kwargs)
+        if recording is None:
+            return function(*args, **kwargs)
+        recording.enter()
+        try:
+            value = function(*args, **kwargs)
+        except BaseException as error:
+            recording.fail(error)
+            raise
+        call.end(recording, value)
+        return value
+
+    return recorded
+
+
+def _async(call: Call, function: Callable[..., Any]) -> Callable[..., Any]:
+    async def recorded(*args: Any, **kwargs: Any) -> Any:
+        recording = call.start(args, kwargs)
+        if recording is None:
+            return await function(*args, **kwargs)
+        recording.enter()
+        try:
+            value = await function(*args, **kwargs)
+        except BaseException as error:
+            recording.fail(error)
+            raise
+        call.end(recording, value)
+        return value
+
+    return recorded

@@ -1,0 +1,52 @@
+"""The one guard around everything of ragtrace that runs in the host's path: swallow, log once per kind, count."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ragtrace.types import Fault
+
+__all__ = ["Guard"]
+
+_LOG: Final = logging.getLogger("ragtrace")
+_KINDS: Final = 256  # distinct (where, kind) that are logged
+_LENGTH: Final = 300
+
+
+class Guard:
+    """Turns ragtrace's own faults into counted `Fault`s. With `raise_errors`, exceptions are raised again."""
+
+    def __init__(self, service: str, report: Callable[[Fault], None], *, raise_errors: bool = False) -> None:
+        self._service = service
+        self._report = report
+        self._raise_errors = raise_errors
+        self._logged: set[tuple[str, str]] = set()
+
+    def caught(self, where: str, error: Exception) -> None:
+        """An exception of ours in the host's path: counted, and raised again only under `raise_errors`."""
+        if self._raise_errors:
+            raise error
+        self.count(where, type(error).__name__, _text(error))
+
+    def count(self, where: str, kind: str, message: str = "", *, count: int = 1) -> None:
+        """Count something that went wrong or could not be understood. Never raises."""
+        try:
+            if (where, kind) not in self._logged and len(self._logged) < _KINDS:
+                self._logged.add((where, kind))
+                _LOG.warning("%s: %s %s (further ones are counted, not logged)", where, kind, message)
+            fault = Fault(
+                service=self._service, where=where, kind=kind, message=message, count=count, at=time.time_ns()
+            )
+            self._report(fault)
+        except Exception:
+            _LOG.exception("a fault could not be counted")
+
+
+def _text(error: Exception) -> str:
+    try:
+        return str(error)[:_LENGTH]
+    except Exception:
+        return "(its message cannot be read)"

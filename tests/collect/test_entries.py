@@ -1,0 +1,64 @@
+"""The spool's format: what is written is read, what is damaged is found and nothing else with it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace.collect.entries import decode, encode, read
+from ragtrace.errors import RecordError
+from ragtrace.types import Fault, Feedback, Item, RequestRecord, replace
+
+RECORD = RequestRecord(request_id="r1", service="s", schema_version=1)
+ITEMS: list[Item] = [RECORD, Feedback(request_id="r1", score=0.5), Fault(service="s", where="w", kind="k")]
+DATA = b"".join(encode(item) for item in ITEMS)
+SIZES = [len(encode(item)) for item in ITEMS]
+
+
+def test_what_is_written_is_read() -> None:
+    """Records, feedback and faults, in order."""
+    assert [entry.item for entry in read(DATA)] == ITEMS
+
+
+@pytest.mark.parametrize("cut", range(1, SIZES[-1]))
+def test_a_torn_last_entry_is_left_out(cut: int) -> None:
+    """Wherever the process died in the write, all before it is there and nothing counts as damaged."""
+    assert [entry.item for entry in read(DATA[:-cut])] == ITEMS[:2]
+
+
+@pytest.mark.parametrize("at", range(SIZES[0], SIZES[0] + SIZES[1]))
+def test_a_damaged_entry_costs_no_other(at: int) -> None:
+    """Any flipped byte of the middle entry: it alone is handed out as damaged."""
+    flipped = DATA[:at] + bytes([DATA[at] ^ 0xFF]) + DATA[at + 1 :]
+    entries = list(read(flipped))
+    assert [entry.item for entry in entries] == [ITEMS[0], None, ITEMS[2]]
+    assert b"".join(entry.raw for entry in entries) == flipped
+
+
+@given(st.binary(max_size=300))
+def test_reading_never_fails(data: bytes) -> None:
+    """Whatever stands in the file, reading ends, and a whole entry behind it is found."""
+    assert [entry.item for entry in read(data + DATA)][-3:] == ITEMS
+
+
+def test_an_entry_of_a_newer_schema_is_damaged_to_us() -> None:
+    """It is kept for a newer ragtrace, not dropped."""
+    body = encode(RECORD).replace(b'"schema_version":1', b'"schema_version":9')[12:]
+    with pytest.raises(RecordError, match="upgrade ragtrace"):
+        decode(body)
+
+
+@pytest.mark.parametrize("payload", [b"", b"[]", b'{"kind":"poem","item":1}', b'{"kind":"fault","item":{}}'])
+def test_what_is_no_entry_is_refused(payload: bytes) -> None:
+    """With what is known."""
+    with pytest.raises(RecordError):
+        decode(payload)
+
+
+def test_what_json_cannot_hold_is_refused() -> None:
+    """A lone surrogate, a set in the metadata."""
+    with pytest.raises(RecordError):
+        encode(replace(RECORD, segment="\ud83d"))
+    with pytest.raises(RecordError):
+        encode(Feedback(request_id="r", comment="\ud83d"))

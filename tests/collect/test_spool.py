@@ -1,0 +1,120 @@
+"""The spool: segments, who owns them, and folders that cannot be used."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from ragtrace.collect.entries import encode
+from ragtrace.collect.spool import Spool, default_folder
+from ragtrace.types import RequestRecord
+
+ENTRY = encode(RequestRecord(request_id="r", service="s"))
+STORE = "postgresql://me:word@host/db"
+
+
+def test_a_living_owners_segments_are_left_alone(folder: Path) -> None:
+    """Only what a dead or closed process left is adopted, and by one process only."""
+    owner, other, third = (Spool.open(folder, STORE) for _ in range(3))
+    owner.durable.append(ENTRY)
+    assert other.adopt() == 0
+    assert not owner.close()
+    assert other.adopt() == 1
+    assert third.adopt() == 0
+    (segment,) = other.pending
+    assert [entry.raw for entry in segment.entries()] == [ENTRY]
+    other.remove(segment)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_full_segment_is_followed_by_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file grows without end."""
+    monkeypatch.setattr("ragtrace.collect.spool.SEGMENT_BYTES", len(ENTRY) * 2)
+    spool = Spool.open(folder, STORE)
+    for _ in range(5):
+        spool.durable.append(ENTRY)
+    assert spool.size == 5 * len(ENTRY)
+    spool.durable.seal()
+    assert [segment.size // len(ENTRY) for segment in spool.pending] == [2, 2, 1]
+    spool.close()
+
+
+def test_a_failed_write_leaves_no_part_of_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk costs the entry that did not fit, not those before and after it."""
+    spool = Spool.open(folder, STORE)
+    spool.durable.append(ENTRY)
+    write = os.write
+
+    def fill_up(descriptor: int, data: bytes) -> int:
+        if len(data) < len(ENTRY):
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data[:10])
+
+    monkeypatch.setattr("os.write", fill_up)
+    with pytest.raises(OSError, match="No space"):
+        spool.durable.append(ENTRY)
+    monkeypatch.undo()
+    spool.durable.append(ENTRY)
+    spool.durable.seal()
+    assert [entry.raw for entry in spool.pending[0].entries()] == [ENTRY, ENTRY]
+    spool.close()
+
+
+def test_a_folder_that_vanishes_is_made_again(folder: Path) -> None:
+    """Somebody's clean-up job does not end recording."""
+    spool = Spool.open(folder, STORE)
+    folder.rmdir()
+    spool.durable.append(ENTRY)
+    assert spool.size == len(ENTRY)
+    spool.close()
+
+
+def test_files_are_for_us_alone(folder: Path) -> None:
+    """They hold questions and answers."""
+    spool = Spool.open(folder, STORE)
+    spool.durable.append(ENTRY)
+    assert folder.stat().st_mode & 0o077 == 0
+    assert next(folder.iterdir()).stat().st_mode & 0o077 == 0
+    spool.close()
+
+
+def test_an_unusable_folder_falls_back_to_the_temporary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a warning that names both."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "file").write_text("")
+    with caplog.at_level(logging.WARNING, "ragtrace"):
+        spool = Spool.open(tmp_path / "file" / "spool", STORE)
+    assert spool.folder is not None
+    assert spool.folder.parent == tmp_path
+    assert "cannot be used" in caplog.text
+    assert str(spool.folder) in caplog.text
+    spool.durable.append(ENTRY)
+    spool.close()
+
+
+def test_without_any_folder_appending_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A read-only container still starts; what is flagged waits in memory."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
+    with caplog.at_level(logging.WARNING, "ragtrace"):
+        spool = Spool.open(tmp_path / "file" / "spool", STORE)
+    assert "wait in memory only" in caplog.text
+    with pytest.raises(OSError, match="no spool folder"):
+        spool.durable.append(ENTRY)
+
+
+def test_where_a_spool_lies() -> None:
+    """Beside the SQLite file; else by the database, whatever user and password are."""
+    assert default_folder("sqlite:///data/x.db") == Path("data/x.db.spool")
+    assert default_folder("sqlite:////data/x.db?mode=rw") == Path("/data/x.db.spool")
+    here = default_folder(STORE)
+    assert here == default_folder("postgresql://you:other@host/db")
+    assert here != default_folder("postgresql://me:word@host/db2")
+    assert default_folder(STORE, "/spool").parent == Path("/spool")

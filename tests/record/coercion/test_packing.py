@@ -1,0 +1,89 @@
+"""What a packer may return, and how packed chunks are recognized."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ragtrace.record.coercion import Known, Unreadable, read_packing
+from ragtrace.types import Candidate, DroppedChunk, PackedChunk
+
+TEXTS = {
+    "a": "The first chunk, about motor insurance.",
+    "b": "The second chunk, about travel.",
+    "c": "The third chunk.",
+}
+KNOWN = Known([Candidate(chunk_id=name, rank=rank, text=text) for rank, (name, text) in enumerate(TEXTS.items(), 1)])
+
+
+def pack(value: Any) -> tuple[list[tuple[str, bool]], list[tuple[str, str]]]:
+    """Ids and truncation of the packed, ids and reasons of the dropped."""
+    packing = read_packing(value, KNOWN, ["a", "b", "c"], None).packing
+    return (
+        [(chunk.chunk_id, chunk.truncated) for chunk in packing.chunks],
+        [(chunk.chunk_id, chunk.reason) for chunk in packing.dropped],
+    )
+
+
+REST = [("b", "unknown"), ("c", "unknown")]
+
+
+@pytest.mark.parametrize(
+    ("value", "packed", "dropped"),
+    [
+        (["a"], [("a", False)], REST),
+        ([TEXTS["a"]], [("a", False)], REST),
+        ([TEXTS["a"][:20] + "…"], [("a", True)], REST),
+        ([{"id": "a", "text": TEXTS["a"][:20]}], [("a", True)], REST),
+        ([{"id": "a", "tokens": 5, "tokens_full": 9}], [("a", True)], REST),
+        ([{"id": "a", "tokens": 5, "truncated": False}], [("a", False)], REST),
+        ([SimpleNamespace(chunk_id="a", text=TEXTS["a"], truncated=True)], [("a", True)], REST),
+        (f"Use {TEXTS['c']} and {TEXTS['a']}", [("c", False), ("a", False)], [("b", "unknown")]),
+        ((["a"], "the prompt"), [("a", False)], REST),
+        (("the prompt", ["a"]), [("a", False)], REST),
+        ({"prompt": TEXTS["b"]}, [("b", False)], [("a", "unknown"), ("c", "unknown")]),
+        ({"chunks": ["a"], "dropped": [("b", "budget")]}, [("a", False)], [("b", "budget"), ("c", "unknown")]),
+        ({"chunks": ["a"], "dropped": {"b": "budget"}}, [("a", False)], [("b", "budget"), ("c", "unknown")]),
+        (
+            SimpleNamespace(chunks=["a"], dropped=[{"chunk_id": "c", "reason": "duplicate"}, "b"]),
+            [("a", False)],
+            [("c", "duplicate"), ("b", "unknown")],
+        ),
+        ({"chunks": [], "dropped": []}, [], [("a", "unknown"), *REST]),
+    ],
+)
+def test_what_a_packer_may_return(value: Any, packed: list[Any], dropped: list[Any]) -> None:
+    """Chunks, prompts, mappings and objects; what was packed is in order, what was not has a reason."""
+    assert pack(value) == (packed, dropped)
+
+
+def test_tokens_budget_and_text() -> None:
+    """The budget is the argument's, else the value's; a packed chunk without text has its candidate's."""
+    value = {"chunks": [{"id": "a", "tokens": 5}], "budget_tokens": 7, "prompt": "p"}
+    packed = read_packing(value, KNOWN, [], None)
+    assert packed.packing.budget_tokens == 7
+    assert packed.packing.chunks == (PackedChunk(chunk_id="a", position=1, tokens=5, tokens_full=5, text=TEXTS["a"]),)
+    assert packed.prompt == "p"
+    assert read_packing(value, KNOWN, [], 9).packing.budget_tokens == 9
+
+
+def test_a_truncated_chunk_without_text_has_none() -> None:
+    """The full text did not stand in the prompt."""
+    packed = read_packing([{"id": "a", "tokens": 1, "tokens_full": 9}], KNOWN, [], None)
+    assert packed.packing.chunks[0].text is None
+
+
+def test_a_dropped_chunk_is_named_once() -> None:
+    """A chunk that was packed after all is not dropped too."""
+    packed = read_packing({"chunks": ["a"], "dropped": ["a", "b"]}, KNOWN, ["a", "b"], None)
+    assert packed.packing.dropped == (DroppedChunk(chunk_id="b"),)
+
+
+@pytest.mark.parametrize("value", [5, None, object(), {"x": 1}])
+def test_what_holds_neither_chunks_nor_prompt_is_unreadable(value: Any) -> None:
+    """It is named by its type."""
+    with pytest.raises(Unreadable) as caught:
+        read_packing(value, KNOWN, [], None)
+    assert caught.value.kind == type(value).__name__

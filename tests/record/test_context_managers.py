@@ -1,0 +1,110 @@
+"""`with` and `async with`: the same records from code that cannot be decorated."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import ragtrace
+from ragtrace.record import install
+from ragtrace.types import GenerateRun, PackRun, RetrieveRun
+
+
+def run_pipeline() -> str:
+    """A pipeline without a single decorated function."""
+    with ragtrace.request(query="when?", query_class="dates", versions={"app": "1"}, name="ask") as request:
+        with ragtrace.retrieve(query="when? 2024", top_k=2, source="wiki", versions={"index": "7"}) as retrieval:
+            hits = [("a", "the text of chunk a", 0.9), ("b", "the text of chunk b", 0.8)]
+            retrieval.candidates(hits)
+        with ragtrace.rerank(candidates=hits) as reranking:
+            reranking.candidates(hits[::-1])
+        with ragtrace.pack(budget=50) as packing:
+            packing.packed({"chunks": [{"id": "b", "tokens": 5, "tokens_full": 9}], "dropped": [("a", "budget")]})
+        with ragtrace.generate(model="m1", prompt="Use: the text of chunk b") as generation:
+            generation.answer("So.")
+        request.set(attributes={"channel": "web"})
+        request.flag("vip")
+        return request.request_id
+
+
+def test_with_blocks_leave_the_same_record(recorded: Any) -> None:
+    """Values are given directly; results through the handle."""
+    request_id = run_pipeline()
+    record = recorded.record
+    assert record.request_id == request_id
+    assert (record.query.original, record.query.rewritten, record.segment) == ("when?", "when? 2024", "dates")
+    assert record.versions == {"app": "1", "index": "7", "model": "m1"}
+    assert (record.flags, record.attributes) == (("vip",), {"channel": "web"})
+    assert [(move.chunk_id, move.rank_before, move.rank_after) for move in record.moves] == [("b", 2, 1), ("a", 1, 2)]
+    packing = recorded.run(PackRun).packing
+    assert [(chunk.chunk_id, chunk.truncated) for chunk in packing.chunks] == [("b", True)]
+    assert [(chunk.chunk_id, chunk.reason) for chunk in packing.dropped] == [("a", "budget")]
+    assert recorded.run(GenerateRun).generation.answer == "So."
+
+
+def test_async_with(recorded: Any) -> None:
+    """The same in a coroutine."""
+
+    async def ask() -> None:
+        async with ragtrace.request(query="q"), ragtrace.retrieve(query="q") as run:
+            await asyncio.sleep(0)
+            run.candidates(["some text here"])
+
+    asyncio.run(ask())
+    assert recorded.run(RetrieveRun).candidates[0].text == "some text here"
+
+
+def test_an_exception_leaves_the_block_unchanged(recorded: Any) -> None:
+    """The same object, recorded as the request's error."""
+    error = RuntimeError("down")
+
+    def ask() -> None:
+        with ragtrace.request(query="q"), ragtrace.generate(model="m"):
+            raise error
+
+    with pytest.raises(RuntimeError) as caught:
+        ask()
+    assert caught.value is error
+    assert (recorded.record.error.type, recorded.record.error.stage) == ("RuntimeError", "generate")
+
+
+def test_without_configure_the_blocks_run() -> None:
+    """Handles and requests are there and do nothing."""
+    install(None)
+    assert run_pipeline() == ""
+
+
+def test_the_current_request_is_found_anywhere(recorded: Any) -> None:
+    """Deep inside the host's code, without passing anything on; outside of a request it records nothing."""
+    assert not ragtrace.current_request().recording
+    with ragtrace.request(query="q") as request:
+        assert ragtrace.current_request().request_id == request.request_id
+        assert ragtrace.current_request().recording
+    assert not request.recording
+
+
+def test_what_comes_after_the_end_is_counted(recorded: Any) -> None:
+    """A flag raised on an ended request cannot reach its record, and says so."""
+    with ragtrace.request(query="q") as request:
+        pass
+    request.flag("late")
+    assert recorded.faults == [("request.flag", "ended")]
+
+
+def test_a_given_request_id_is_kept(recorded: Any) -> None:
+    """A host that has ids of its own uses them."""
+    with ragtrace.request(query="q", request_id="mine-1"):
+        pass
+    assert recorded.record.request_id == "mine-1"
+
+
+@pytest.mark.parametrize("facets", [[{"kind": "colour", "value": "x"}], [5], 5, [{"kind": "time"}]])
+def test_bad_facets_are_counted_and_left_out(configure: Any, facets: Any) -> None:
+    """The rest of the request is recorded."""
+    recorded = configure(raise_errors=False)
+    with ragtrace.request(query="q", facets=facets):
+        pass
+    assert recorded.record.query.facets == ()
+    assert len(recorded.faults) == 1
