@@ -1,0 +1,63 @@
+# Everything a developer does. Set-up happens once: stamp files in $(VENV) remember it.
+
+PYTHON ?= python3
+VENV ?= .venv
+# An exact build, installed first, so that no dependency pulls another one.
+TORCH ?= torch==2.13.0
+# Further package indexes, for machines that want another build of torch.
+PIP_EXTRA_INDEX ?=
+# Arguments of `ragtrace demo` and of pytest.
+DEMO_ARGS ?=
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check $(addprefix --extra-index-url ,$(PIP_EXTRA_INDEX))
+TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
+
+.DEFAULT_GOAL := help
+.PHONY: demo test check generate bench clean help
+
+demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
+	$(BIN)/ragtrace demo $(DEMO_ARGS)
+
+test: $(VENV)/.test ## set up what is missing, real servers included where allowed, and run the tests
+	@.ci/debian-packages
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(VENV)/.test ## lint, format, types, layers, generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	.ci/check-generated $(BIN)/python
+
+generate: $(VENV)/.test ## write what derives from metrics/ again
+	$(BIN)/python -m ragtrace.registry.generate
+
+bench: $(VENV)/.test ## run the benchmarks, which print ratios
+	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+clean: ## remove the virtual environment, caches and build output (databases stay)
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+	if [ -f "$(VENV)/pyvenv.cfg" ]; then rm -rf "$(VENV)"; fi
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) TORCH=$(TORCH) PIP_EXTRA_INDEX=$(PIP_EXTRA_INDEX) DEMO_ARGS= PYTEST_ARGS="
+
+$(BIN)/python:
+	.ci/venv "$(PYTHON)" "$(VENV)"
+
+$(TORCH_STAMP): | $(BIN)/python
+	$(PIP) "$(TORCH)"
+	rm -f $(VENV)/.torch-*
+	touch "$@"
+
+$(VENV)/.demo: $(TORCH_STAMP) pyproject.toml
+	$(PIP) -e ".[otel,models]"
+	touch "$@"
+
+$(VENV)/.test: $(TORCH_STAMP) pyproject.toml
+	$(PIP) -e ".[otel,models,server,dev]"
+	touch $(VENV)/.demo "$@"

@@ -1,0 +1,61 @@
+"""The command line: one module per verb, each of which imports what it needs when it runs.
+
+A RagtraceError becomes one line on stderr and exit code 2 (`RAGTRACE_DEBUG=1` shows the traceback); Ctrl-C ends with
+130.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from ragtrace.cli import analyze, db, demo, doctor, export, show
+from ragtrace.cli.installed import version
+from ragtrace.errors import RagtraceError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Records what a RAG request did, measures each stage, and names the first stage that broke.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ragtrace {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Options that stand before the verb."""
+
+
+app.command("demo")(demo.demo)
+app.command("analyze")(analyze.analyze)
+app.command("export")(export.export)
+app.command("show")(show.show)
+app.add_typer(db.app, name="db")
+app.command("doctor")(doctor.doctor)
+
+
+def main() -> int:
+    """Run the command line on `sys.argv` and return the exit code."""
+    try:
+        app(prog_name="ragtrace")
+    except RagtraceError as error:
+        if os.environ.get("RAGTRACE_DEBUG") == "1":
+            raise
+        print(f"ragtrace: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0

@@ -1,0 +1,29 @@
+"""`ragtrace db`: the schema of a store."""
+
+from __future__ import annotations
+
+import typer
+
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Look after a store's schema.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Look after a store's schema."""
+
+
+@app.command()
+def upgrade(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Bring the database to the schema of this ragtrace; make it when it does not exist."""
+    from ragtrace import config
+    from ragtrace.store import migrate
+
+    revision = migrate(config.load(store=store).store)
+    if as_json:
+        print_json({"revision": revision})
+    else:
+        console().print(f"schema revision {revision}")

@@ -1,0 +1,51 @@
+"""`ragtrace demo`: the demo pipeline with injected faults, recorded, diagnosed and compared with the truth."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ragtrace.cli.export import DEFAULT_PORT, HostOption, PortOption, serve
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json
+
+__all__ = ["demo"]
+
+
+def demo(
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scenario",
+            metavar="NAME",
+            help="healthy, recall, selection or grounding; may be repeated.  [default: all]",
+            show_default=False,
+        ),
+    ] = None,
+    store: StoreOption = None,
+    generator: Annotated[
+        str | None,
+        typer.Option(
+            "--generator",
+            metavar="NAME",
+            help="A Hugging Face causal language model, by name or folder, in place of the extractive answerer.",
+        ),
+    ] = None,
+    keep_serving: Annotated[bool, typer.Option("--serve", help="Serve /metrics when the run is over.")] = False,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = DEFAULT_PORT,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a real RAG pipeline with known faults and see whether ragtrace names the stage that broke."""
+    from ragtrace import config
+    from ragtrace.demo.report import report
+    from ragtrace.demo.runner import run
+
+    url = config.load(store=store).store
+    result = run(scenario or (), url, generator)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        console().print(report(result))
+    if keep_serving:
+        serve(url, host, port)

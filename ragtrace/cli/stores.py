@@ -1,0 +1,54 @@
+"""Which store a verb works on, and which request in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ragtrace import config
+from ragtrace.errors import RecordError, StoreUnavailable
+from ragtrace.store import check
+from ragtrace.store.address import Address
+
+if TYPE_CHECKING:
+    from ragtrace.store import Store
+    from ragtrace.types import RequestRecord
+
+__all__ = ["existing", "find_record", "shown"]
+
+_NEWEST: Final = 100_000
+
+
+def existing(store: str | None) -> str:
+    """The URL of a store that is there already: `store`, else what the environment names, else the default.
+
+    Raises: StoreUnavailable when it is missing or empty, since a verb that reads never makes one.
+    """
+    url = config.load(store=store).store
+    if check(url).current is None:
+        raise StoreUnavailable(
+            f"store {shown(url)} does not exist or is empty; record into it (ragtrace demo --store {shown(url)}), "
+            "or name another (--store URL or RAGTRACE_STORE)"
+        )
+    return url
+
+
+def shown(url: str) -> str:
+    """The URL without its password."""
+    return Address.parse(url).shown
+
+
+def find_record(store: Store, beginning: str) -> RequestRecord:
+    """The one record whose request id starts with `beginning`; a shortened id is looked for among the newest requests.
+
+    Raises: RecordError when there is none, or more than one.
+    """
+    if record := store.get_record(beginning):
+        return record
+    newest = (row.request_id for row in store.find_requests(limit=_NEWEST))
+    found = sorted({request_id for request_id in newest if request_id.startswith(beginning)})
+    if len(found) > 1:
+        first = ", ".join(found[:3])
+        raise RecordError(f"{len(found)} requests begin with {beginning!r} ({first} ...); give more of the id")
+    if found and (record := store.get_record(found[0])):
+        return record
+    raise RecordError(f"no request {beginning!r} in store {store.url}; give an id that ragtrace demo or a log printed")

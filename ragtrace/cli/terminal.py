@@ -1,0 +1,63 @@
+"""What the verbs have in common on a terminal: their shared options, tables, JSON, progress."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+__all__ = ["JsonOption", "StoreOption", "console", "print_json", "print_table", "progress"]
+
+WIDTH: Final = 120
+
+StoreOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help="The database: sqlite:///FILE or postgresql://...  [default: RAGTRACE_STORE, else sqlite:///ragtrace.db]",
+        show_default=False,
+    ),
+]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A rich console on stdout or stderr, `WIDTH` columns wide where that is no terminal."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH
+    return Console(stderr=stderr, width=width, markup=False, highlight=False)
+
+
+def print_json(data: Any) -> None:
+    """Print `data` as one indented JSON document."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a plain table: a header line, then one line per row."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def progress() -> Progress:
+    """A progress bar on stderr that leaves nothing behind; silent when stderr is no terminal."""
+    from rich.progress import Progress
+
+    return Progress(console=console(stderr=True), transient=True, disable=not sys.stderr.isatty())

