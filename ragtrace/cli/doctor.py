@@ -79,15 +79,16 @@ def _store(asked: str | None) -> dict[str, Any]:
 
 def _spool(url: str, given: str | None) -> dict[str, Any]:
     """What waits on this disk for the store, and what could not be read and was set aside."""
-    from ragtrace.collect import default_folder
+    from ragtrace.collect import default_folder, fallback_folder
     from ragtrace.collect.entries import read
 
-    folder = default_folder(url, given)
+    folders = list(dict.fromkeys((default_folder(url, given), fallback_folder(url))))
     entries = 0
-    for segment in folder.glob("*.seg"):
+    for segment in (found for folder in folders for found in folder.glob("*.seg")):
         with suppress(FileNotFoundError):  # a recording process has just stored and deleted it
             entries += sum(1 for _ in read(segment.read_bytes()))
-    return {"folder": str(folder), "entries": entries, "damaged": len(list(folder.glob("damaged/*")))}
+    damaged = sum(len(list(folder.glob("damaged/*"))) for folder in folders)
+    return {"folder": str(folders[0]), "entries": entries, "damaged": damaged}
 
 
 def _contents(url: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ragtrace import config
 from ragtrace.errors import RecordError, StoreUnavailable
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from ragtrace.types import RequestRecord
 
 __all__ = ["existing", "find_record", "shown"]
-
-_NEWEST: Final = 100_000
 
 
 def existing(store: str | None) -> str:
@@ -38,14 +36,13 @@ def shown(url: str) -> str:
 
 
 def find_record(store: Store, beginning: str) -> RequestRecord:
-    """The one record whose request id starts with `beginning`; a shortened id is looked for among the newest requests.
+    """The one record whose request id starts with `beginning`; a shortened id will do.
 
     Raises: RecordError when there is none, or more than one.
     """
     if record := store.get_record(beginning):
         return record
-    newest = (row.request_id for row in store.find_requests(limit=_NEWEST))
-    found = sorted({request_id for request_id in newest if request_id.startswith(beginning)})
+    found = store.find_request_ids(beginning)
     if len(found) > 1:
         first = ", ".join(found[:3])
         raise RecordError(f"{len(found)} requests begin with {beginning!r} ({first} ...); give more of the id")

@@ -34,19 +34,25 @@ def default_folder(store: str, given: str | None = None) -> Path:
     """Where the spool of a store lies: under `given`, else beside the SQLite file, else in the temporary folder."""
     if given is not None:
         return Path(given) / _name(store)  # two stores that share a folder must not adopt each other's records
-    scheme, _, rest = store.partition("://")
-    if scheme.startswith("sqlite"):
-        return Path(rest.partition("?")[0].removeprefix("/") + ".spool")
-    return _temporary(store)
+    file = _sqlite_file(store)
+    return fallback_folder(store) if file is None else file.with_name(f"{file.name}.spool")
 
 
-def _temporary(store: str) -> Path:
+def fallback_folder(store: str) -> Path:
+    """Where the spool of a store lies while its own folder cannot be used."""
     return Path(tempfile.gettempdir()) / f"ragtrace-spool-{os.getuid()}-{_name(store)}"
 
 
 def _name(store: str) -> str:
-    """A short name for a database that stays the same when its user or password changes."""
-    return hashlib.blake2b(_CREDENTIALS.sub("//", store).encode(), digest_size=8).hexdigest()
+    """A short name for a database: another for each file, the same when a user or password changes."""
+    file = _sqlite_file(store)
+    database = _CREDENTIALS.sub("//", store) if file is None else os.fspath(file.absolute())
+    return hashlib.blake2b(database.encode(), digest_size=8).hexdigest()
+
+
+def _sqlite_file(store: str) -> Path | None:
+    scheme, _, rest = store.partition("://")
+    return Path(rest.partition("?")[0].removeprefix("/")) if scheme.startswith("sqlite") else None
 
 
 class Segment:
@@ -119,8 +125,9 @@ class Spool:
     `durable` is written by the host's threads (one at a time), `samples` and `pending` by the background thread.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, elsewhere: tuple[Path, ...] = ()) -> None:
         self.folder = folder
+        self._elsewhere = elsewhere
         self.durable = Lane(self)
         self.samples = Lane(self)
         self.pending: list[Segment] = []
@@ -128,7 +135,7 @@ class Spool:
     @classmethod
     def open(cls, folder: Path, store: str) -> Spool:
         """The spool in `folder`, or with a warning in the temporary folder, or with one nowhere."""
-        fallback = _temporary(store)
+        fallback = fallback_folder(store)
         for chosen in dict.fromkeys((folder, fallback)):
             try:
                 _prepare(chosen, is_shared=chosen == fallback)
@@ -136,7 +143,7 @@ class Spool:
                 then = f"{fallback} is used instead" if chosen != fallback else "flagged requests wait in memory only"
                 _LOG.warning("spool folder %s cannot be used (%s); %s", chosen, error.strerror or error, then)
             else:
-                return cls(chosen.absolute())
+                return cls(chosen.absolute(), (fallback,) if chosen != fallback else ())
         return cls(None)
 
     @property
@@ -145,8 +152,10 @@ class Spool:
         return self.durable.size + self.samples.size + sum(segment.size for segment in tuple(self.pending))
 
     def adopt(self) -> int:
-        """Take over the segments of dead processes; gives their number."""
-        found = [] if self.folder is None else [_lock(path) for path in sorted(self.folder.glob(f"*{_SUFFIX}"))]
+        """Take over the segments of dead processes, also of those that had to use the temporary folder; gives their
+        number."""
+        folders = [folder for folder in (self.folder, *self._elsewhere) if folder is not None and _is_ours(folder)]
+        found = [_lock(path) for folder in folders for path in sorted(folder.glob(f"*{_SUFFIX}"))]
         adopted = [segment for segment in found if segment is not None]
         self.pending.extend(adopted)
         return len(adopted)
@@ -194,6 +203,11 @@ def _prepare(folder: Path, *, is_shared: bool) -> None:
         raise PermissionError(errno.EPERM, "it belongs to another user")
     with tempfile.TemporaryFile(dir=folder) as probe:
         fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether the folder is there and nobody else's."""
+    return folder.is_dir() and folder.stat().st_uid == os.getuid()
 
 
 def _lock(path: Path) -> Segment | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.collect.entries import encode
-from ragtrace.collect.spool import Spool, default_folder
+from ragtrace.collect.spool import Spool, default_folder, fallback_folder
 from ragtrace.types import RequestRecord
 
 ENTRY = encode(RequestRecord(request_id="r", service="s"))
@@ -97,6 +97,23 @@ def test_an_unusable_folder_falls_back_to_the_temporary_one(
     spool.close()
 
 
+def test_what_waits_in_the_temporary_folder_is_adopted_once_the_own_one_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that had to fall back and died is replayed by the next one, which need not."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "own").write_text("")
+    fallen_back = Spool.open(tmp_path / "own", STORE)
+    fallen_back.durable.append(ENTRY)
+    fallen_back.close()
+    (tmp_path / "own").unlink()
+    spool = Spool.open(tmp_path / "own", STORE)
+    assert spool.adopt() == 1
+    assert spool.pending[0].path.parent == fallen_back.folder
+    spool.remove(spool.pending[0])
+    spool.close()
+
+
 def test_without_any_folder_appending_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -118,3 +135,5 @@ def test_where_a_spool_lies() -> None:
     assert here == default_folder("postgresql://you:other@host/db")
     assert here != default_folder("postgresql://me:word@host/db2")
     assert default_folder(STORE, "/spool").parent == Path("/spool")
+    assert fallback_folder("sqlite:///x.db") == fallback_folder(f"sqlite:///{Path('x.db').absolute()}")
+    assert fallback_folder("sqlite:///x.db") != fallback_folder("sqlite:////elsewhere/x.db")
