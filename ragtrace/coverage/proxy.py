@@ -38,9 +38,9 @@ def proxy_reference(
     """Chunk ids of the candidates that best match the query and its facets; empty when none has text or matches.
 
     Each part of the question ("what is the limit, and when must …") takes its best candidates for each combination of
-    facets (two years to compare give two). Score of a candidate: (rarity-weighted share of the part's words in its best window and heading, discounted for the
-    window's length and for lacking the kind of value asked for) x (weighted facet match)^4. Words are rare or common
-    among the candidates that meet the facets best.
+    facets (two years to compare give two). Score of a candidate: (rarity-weighted share of the part's words in its
+    best window and heading, discounted for the window's length and for lacking the kind of value asked for) x
+    (weighted facet match)^4. Words are rare or common among the candidates that meet the facets best.
     """
     pool = [Evidence.read(candidate.chunk_id, candidate.text or "") for candidate in candidates]
     if not any(evidence.windows for evidence in pool):

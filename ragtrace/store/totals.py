@@ -63,7 +63,8 @@ def add(connection: sa.Connection, deltas: Iterable[Delta]) -> None:
     now = time.time()
     for delta in deltas:
         key = (delta.name, _written(delta.labels))
-        row = sums.setdefault(key, {"name": key[0], "labels": key[1], "value": 0.0, "first_at": now, **dict.fromkeys(_EXEMPLAR)})
+        new = {"name": key[0], "labels": key[1], "value": 0.0, "first_at": now, **dict.fromkeys(_EXEMPLAR)}
+        row = sums.setdefault(key, new)
         row["value"] += delta.value
         if delta.exemplar is not None:
             shown = (delta.exemplar.trace_id, delta.exemplar.value, delta.exemplar.at)
