@@ -76,10 +76,10 @@ class PostgresServer:
     def _ready(self) -> list[str]:
         return [str(self.binaries / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
 
-    def stop(self) -> None:
-        """Stop the server and drop its connections."""
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop the server and drop its connections; with SIGQUIT without writing anything to disk."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.send_signal(how)
             self._process.wait(timeout=60)
             self._process = None
 
@@ -112,7 +112,7 @@ def postgres_server() -> Iterator[PostgresServer]:
             server.create()
             yield server
         finally:
-            server.stop()
+            server.stop(signal.SIGQUIT)
 
 
 def _postgres_binaries() -> Path:
