@@ -10,29 +10,22 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ragtrace.types import Analysis, Claim, FacetMatch, LostChunk, RequestRecord, Stage
+from ragtrace.types import Analysis, Claim, Diagnosis, FacetMatch, LostChunk, RequestRecord
 
 __all__ = ["render"]
 
-WIDTH: Final = 100
 _GOOD, _BAD, _FAINT, _HEAD = "green", "bold red", "dim", "bold"
 _MATCHED: Final = 0.999
 _SUPPORTED: Final = 0.6
-_COMPONENTS: Final[dict[Stage, tuple[str, ...]]] = {
-    "retrieval": ("rewriter", "retriever", "embedding", "index"),
-    "ranking": ("reranker", "packer"),
-    "generation": ("model", "prompt_hash"),
-    "citation": ("model", "prompt_hash"),
-}
 
 
 def render(record: RequestRecord, analysis: Analysis | None) -> RenderableType:
-    """The path of `record`, at most 100 columns wide; without an analysis it ends at what was recorded."""
+    """The path of `record`, readable from 100 columns on; without an analysis it ends at what was recorded."""
     parts: list[RenderableType] = [_heading(record)]
     if analysis is None:
         parts.append(Text("not analyzed yet: run `ragtrace analyze`", style=_FAINT))
     else:
-        parts.append(_verdict(record, analysis))
+        parts.append(_verdict(analysis.diagnosis))
         if analysis.facets:
             parts += [Text(), _facets(analysis.facets, record)]
     parts += [Text(), _evidence(record, analysis)]
@@ -40,37 +33,43 @@ def render(record: RequestRecord, analysis: Analysis | None) -> RenderableType:
     return Group(*parts)
 
 
-def _heading(record: RequestRecord) -> Text:
+def _heading(record: RequestRecord) -> Table:
     at = datetime.fromtimestamp(record.started_at / 1e9, UTC)
-    lines = Text()
-    lines.append(f"request {record.request_id}", style=_HEAD)
-    lines.append(f"   {record.service} / {record.segment}   {at:%Y-%m-%d %H:%M:%S} UTC   ", style=_FAINT)
-    lines.append(record.status, style=_GOOD if record.status == "ok" else _BAD)
-    lines.append("\nasked      ").append(record.query.original, style=_HEAD)
+    origin = Text(f"{record.request_id}", style=_HEAD)
+    origin.append(f"  {record.service}/{record.segment}  {at:%Y-%m-%d %H:%M:%S}Z  ", style="dim not bold")
+    origin.append(record.status, style=_GOOD if record.status == "ok" else _BAD)
+    lines = _labeled(("request", origin), ("asked", Text(record.query.original, style=_HEAD)))
     if record.query.rewritten is not None:
-        lines.append("\nrewritten  ").append(record.query.rewritten)
+        lines.add_row("rewritten", Text(record.query.rewritten))
     if record.error is not None:
-        lines.append("\nerror      ").append(f"{record.error.type}: {record.error.message}", style=_BAD)
+        lines.add_row("error", Text(f"{record.error.type}: {record.error.message}", style=_BAD))
     return lines
 
 
-def _verdict(record: RequestRecord, analysis: Analysis) -> Text:
-    found = analysis.diagnosis
-    lines = Text("\nverdict    ")
-    lines.append(found.verdict.replace("_", " "), style=_GOOD if found.verdict == "healthy" else _BAD)
+def _verdict(found: Diagnosis) -> Table:
+    verdict = Text(found.verdict.replace("_", " "), style=_GOOD if found.verdict == "healthy" else _BAD)
+    lines = _labeled(("verdict", verdict))
     if found.stage is not None:
-        lines.append(f"   first broken stage: {found.stage}", style=_HEAD)
-        lines.append(f"   owner: {found.owner}")
-        running = found.versions or {name: record.versions.get(name, "") for name in _COMPONENTS[found.stage]}
-        lines.append("\nrunning    ")
-        lines.append("  ".join(f"{name}={version}" for name, version in running.items() if version), style=_FAINT)
-    if found.suspected_rollout is not None:
-        lines.append("\nsuspected  ").append(f"rollout of {found.suspected_rollout}", style="yellow")
+        verdict.append(f"   first broken stage: {found.stage}   owner: {found.owner}", style="bold default")
     for proof in found.evidence:
-        lines.append(f"\n           - {proof}")
+        lines.add_row("because", Text(proof))
+    if found.suspected_rollout is not None:
+        lines.add_row("suspected", Text(f"rollout of {found.suspected_rollout}", style="yellow"))
+    if found.versions:
+        running = "  ".join(f"{name}={version}" for name, version in found.versions.items())
+        lines.add_row("running", Text(running, style=_FAINT))
     if found.missing:
-        lines.append("\nmissing    ").append(", ".join(found.missing))
+        lines.add_row("missing", Text(", ".join(found.missing)))
     return lines
+
+
+def _labeled(*lines: tuple[str, Text]) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style=_FAINT, min_width=9)
+    table.add_column(overflow="fold")
+    for label, text in lines:
+        table.add_row(label, text)
+    return table
 
 
 def _facets(matches: Sequence[FacetMatch], record: RequestRecord) -> Table:
@@ -140,7 +139,7 @@ def _answer(record: RequestRecord, claims: Sequence[Claim]) -> Iterator[Renderab
     if generation is None or generation.answer is None:
         yield Text("no answer was recorded", style=_FAINT)
     elif not claims:
-        yield Text("answer     ").append(generation.answer)
+        yield _labeled(("answer", Text(generation.answer)))
     else:
         yield _claims(claims)
 

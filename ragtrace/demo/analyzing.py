@@ -1,0 +1,57 @@
+"""An analyzer beside the pipeline: a worker process of its own, as in production, and the waiting for its end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from ragtrace.analyze import worker
+from ragtrace.store import Store
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+__all__ = ["finish_analysis", "worker_process"]
+
+_STOP_SECONDS: Final = 30.0
+_LEASE_SECONDS: Final = 60.0
+
+
+@contextmanager
+def worker_process(store_url: str) -> Iterator[None]:
+    """`ragtrace analyze --follow` runs inside of the block. The URL goes by environment: it may hold a password."""
+    command = [sys.executable, "-m", "ragtrace", "analyze", "--follow"]
+    silent = subprocess.DEVNULL
+    environment = {**os.environ, "RAGTRACE_STORE": store_url}
+    process = subprocess.Popen(command, env=environment, stdin=silent, stdout=silent, stderr=silent)
+    try:
+        yield
+    finally:
+        process.terminate()  # it commits the batch at hand first
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def finish_analysis(store: Store, bar: Progress) -> None:
+    """Help the other worker until no job of the queue is pending or leased, dead workers' leases included."""
+    depth = store.queue_depth()
+    waiting = depth.get("pending", 0) + depth.get("leased", 0)
+    task = bar.add_task(f"analyzing {waiting} requests", total=waiting)
+    until = time.monotonic() + _LEASE_SECONDS + _STOP_SECONDS
+    while waiting and time.monotonic() < until:
+        worker.run(store, limit=16)
+        depth = store.queue_depth()
+        left = depth.get("pending", 0) + depth.get("leased", 0)
+        bar.update(task, completed=waiting - left)
+        if not left:
+            break
+        if not depth.get("pending", 0):
+            time.sleep(0.05)

@@ -1,0 +1,198 @@
+"""Answers: extractive with citations by default, or by a causal language model."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ragtrace.demo.packing import Context
+from ragtrace.demo.reranking import query_terms
+from ragtrace.types import content_hash
+
+if TYPE_CHECKING:
+    from ragtrace.engines.causal_lm import CausalLM
+
+__all__ = ["PROMPT_HASH", "Answer", "ExtractiveAnswerer", "Generator", "LanguageModelAnswerer", "split_sentences"]
+
+PROMPT: Final = """You answer questions about insurance policies. Use only the numbered extracts below, state amounts,
+periods and conditions exactly as they stand there, and put the number of the extract behind each sentence, like [1].
+
+{extracts}
+
+Question: {question}
+Answer:"""
+PROMPT_HASH: Final = content_hash(PROMPT)[:8]
+
+STEM: Final = 5
+_SENTENCE_END: Final = re.compile(r"(?<=[.;])\s+")
+_MOMENT: Final = re.compile(r"(?:edition \d+\.\d+ of )?20\d\d")
+_CLAUSE: Final = re.compile(r",? and (?=what|which|how|when|above|after|up|for)|, (?=but|and)")
+_ASKS_EXCEPTION: Final = re.compile(r"\b(not|exception|excludes?|excluded|unless|without)\b")
+_STATES_EXCEPTION: Final = re.compile(r"\b(not|no|nothing|unless|excluded|without|never)\b")
+_ASKED_FIGURES: Final = (  # what a question asks for, and how a sentence that states it looks
+    (re.compile(r"\b(how old|age)\b"), re.compile(r"\d years")),
+    (
+        re.compile(r"\b(how (long|soon)|how many (days|hours|months)|period|deadline|days|when does|longest)\b"),
+        re.compile(r"\d (?:consecutive )?(?:hours?|days?|weeks|months)"),
+    ),
+    (
+        re.compile(r"\b(how much|amount|limit|total|worth|value|turnover|most|maximum|cover|pay)\b"),
+        re.compile(r"\b(?:up to|most|limit\w*|more than|less than|above|exceeds?|beyond)\b.*[A-Z]{3} \d"),
+    ),
+    (re.compile(r"\bhow many\b"), re.compile(r"\d [a-z]")),
+)
+_EDITION: Final = re.compile(r"edition \d+\.\d+ \(\d{4}\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A generated answer. `prompt_template` has `{chunk:ID}` where the extracts stood."""
+
+    answer: str
+    prompt_template: str
+    finish_reason: str = "stop"
+    usage: Mapping[str, int] | None = None
+
+
+class Generator(Protocol):
+    """Writes an answer from the packed evidence."""
+
+    version: str
+
+    def generate(self, question: str, context: Context) -> Answer:
+        """Answer `question` from `context`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Extract:
+    """One sentence of the prompt: its extract's number and header, and the terms of the wording, title and body."""
+
+    number: int
+    text: str
+    header: str
+    wording: frozenset[str]
+    title: frozenset[str]
+    body: frozenset[str]
+
+
+class ExtractiveAnswerer:
+    """Quotes the packed sentence that fits each part of the question best, and cites its extract.
+
+    A question that compares two editions gets one sentence for each; one with two clauses gets one for each clause.
+    """
+
+    version = "extractive-1.2"
+
+    def generate(self, question: str, context: Context) -> Answer:
+        """Answer `question` from `context`."""
+        extracts = _extracts(context)
+        chosen: list[_Extract] = []
+        for full, part in _parts(question):
+            best = _best(full, part, [extract for extract in extracts if extract not in chosen])
+            if best is not None:
+                chosen.append(best)
+        text = _compose(chosen) if chosen else "I could not find this in the policy wordings."
+        return Answer(text, prompt_template(question, context))
+
+
+class LanguageModelAnswerer:
+    """Lets a causal language model write the answer."""
+
+    def __init__(self, model: CausalLM) -> None:
+        self.version = model.name
+        self._model = model
+
+    def generate(self, question: str, context: Context) -> Answer:
+        """Answer `question` from `context`."""
+        template = prompt_template(question, context)
+        texts = {f"{{chunk:{chunk.chunk_id}}}": chunk.text for chunk in context.chunks}
+        prompt = re.sub(r"\{chunk:[^}]*\}", lambda match: texts.get(match[0], match[0]), template)
+        made = self._model.generate(prompt)
+        usage = {"input_tokens": made.input_tokens, "output_tokens": made.output_tokens}
+        return Answer(made.text, template, made.finish_reason, usage)
+
+
+def prompt_template(question: str, context: Context) -> str:
+    """The prompt with `{chunk:ID}` in place of each extract's text."""
+    extracts = "\n".join(f"[{number}] {{chunk:{chunk.chunk_id}}}" for number, chunk in enumerate(context.chunks, 1))
+    return PROMPT.replace("{extracts}", extracts).replace("{question}", question)
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences and semicolon clauses of a wording's body."""
+    return [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence]
+
+
+def _extracts(context: Context) -> list[_Extract]:
+    found = []
+    for number, chunk in enumerate(context.chunks, 1):
+        header, _, body = chunk.text.partition("\n")
+        wording, _, title = header.partition(":")
+        for sentence in split_sentences(body):
+            found.append(_Extract(number, sentence, header, _terms(wording), _terms(title), _terms(sentence)))
+    return found
+
+
+def _parts(question: str) -> list[tuple[str, str]]:
+    """What the answer has to give: (the question with one moment only, its clause) for each part."""
+    moments = _MOMENT.findall(question)
+    if len(set(moments)) > 1:
+        return [(_only(question, moment, moments), question) for moment in moments]
+    return [(question, clause) for clause in _CLAUSE.split(question) if query_terms(clause)]
+
+
+def _only(question: str, moment: str, moments: Sequence[str]) -> str:
+    for other in moments:
+        if other != moment:
+            question = question.replace(other, "")
+    return question
+
+
+def _best(full: str, part: str, extracts: Sequence[_Extract]) -> _Extract | None:
+    """The extract that fits `part`: first of all from the wording that `full` names, then by what it states."""
+    asked, clause = _terms(full), _terms(part)
+    figure, exception = _asked_figure(part.lower()), bool(_ASKS_EXCEPTION.search(part.lower()))
+    rarity = _rarity(extracts)
+    quoted = {term for term in asked if term[0].isdigit()}  # a figure in the question is not what is asked for
+
+    def fit(extract: _Extract) -> float:
+        stated = extract.body - extract.wording
+        content = sum(rarity[term] for term in clause & stated) + 0.3 * len(asked & stated)
+        kind = 4.0 * bool(figure and figure.search(extract.text))
+        kind += 2.0 * (exception == bool(_STATES_EXCEPTION.search(extract.text.lower())))
+        kind -= 4.0 * bool(quoted & extract.body)
+        return 12.0 * len(asked & extract.wording) + 1.5 * len(asked & extract.title) + content + kind
+
+    return max(extracts, key=fit, default=None)
+
+
+def _asked_figure(part: str) -> re.Pattern[str] | None:
+    return next((states for asks, states in _ASKED_FIGURES if asks.search(part)), None)
+
+
+def _rarity(extracts: Sequence[_Extract]) -> Mapping[str, float]:
+    counts = Counter(term for extract in extracts for term in extract.body)
+    return Counter({term: math.log(1 + len(extracts) / count) for term, count in counts.items()})
+
+
+def _compose(chosen: Sequence[_Extract]) -> str:
+    headers = {match[0] for extract in chosen if (match := _EDITION.search(extract.header))}
+    return " ".join(_sentence(extract, name_edition=len(headers) > 1) for extract in chosen)
+
+
+def _sentence(extract: _Extract, *, name_edition: bool) -> str:
+    text = extract.text.rstrip(".;")
+    edition = _EDITION.search(extract.header)
+    if name_edition and edition:
+        text = f"In {edition[0]}, {text[0].lower()}{text[1:]}"
+    return f"{text[0].upper()}{text[1:]} [{extract.number}]."
+
+
+def _terms(text: str) -> frozenset[str]:
+    """Words cut to their first letters, so that "limit" is in "limited" and "cancel" in "cancellation"."""
+    return frozenset(term if term[0].isdigit() else term[:STEM] for term in query_terms(text))

@@ -1,0 +1,8 @@
+"""The fictional insurer's policy wordings and the questions about them, grown from the templates beside this file."""
+
+from __future__ import annotations
+
+from ragtrace.demo.corpus.documents import Chunk, Corpus, Document, load_corpus
+from ragtrace.demo.corpus.questions import Question, load_questions
+
+__all__ = ["Chunk", "Corpus", "Document", "Question", "load_corpus", "load_questions"]

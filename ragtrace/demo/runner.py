@@ -1,0 +1,193 @@
+"""Runs the demo: every question through every scenario, recorded, stored, analyzed, and compared with the truth."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import ragtrace
+from ragtrace.analyze import analyze_record
+from ragtrace.demo.analyzing import finish_analysis, worker_process
+from ragtrace.demo.answering import ExtractiveAnswerer, Generator, LanguageModelAnswerer
+from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
+from ragtrace.demo.faults import SCENARIOS, Scenario, find_scenario
+from ragtrace.demo.packing import BudgetPacker
+from ragtrace.demo.pipeline import Components, Outcome, PolicyAssistant
+from ragtrace.demo.reranking import CrossEncoderReranker, FusionReranker, Reranker
+from ragtrace.demo.results import Case, DemoResult, ScenarioResult, summarize
+from ragtrace.demo.retrieval import DenseIndex, Retriever
+from ragtrace.demo.rewriting import VerbatimRewriter
+from ragtrace.demo.truth import judge
+from ragtrace.engines.causal_lm import CausalLM
+from ragtrace.engines.cross_encoder import CrossEncoder
+from ragtrace.engines.encoder import Encoder, packaged_encoder
+from ragtrace.errors import StoreError
+from ragtrace.store import Store
+from ragtrace.types import Analysis
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+__all__ = ["SERVICE", "build_components", "run"]
+
+SERVICE: Final = "policy-assistant"
+INDEX_VERSION: Final = "wordings-2025.01"
+_FLUSH_SECONDS: Final = 60.0
+
+
+def run(
+    scenarios: Sequence[str] = (),
+    store_url: str = "sqlite:///ragtrace.db",
+    generator: str | None = None,
+    progress: Progress | None = None,
+    *,
+    reranker: str | None = None,
+    questions: Sequence[Question] | None = None,
+    chunks: Sequence[Chunk] | None = None,
+) -> DemoResult:
+    """Run the named scenarios (all by default) and compare ragtrace's diagnoses with what the faults really did.
+
+    generator, reranker: a causal language model and a cross-encoder by folder or Hugging Face name, in place of the
+    extractive answerer and of the fusion of BM25 and dense scores. questions, chunks: all of the demo's by default.
+    The healthy scenario always runs, since it is what the truth is told by; it is listed when it was asked for.
+    Raises: ConfigurationError, ModelError, MissingExtraError, StoreError.
+    """
+    started = time.perf_counter()
+    wanted = [find_scenario(name) for name in dict.fromkeys(scenarios)] or list(SCENARIOS)
+    asked = load_questions() if questions is None else questions
+    corpus = load_corpus().chunks if chunks is None else chunks
+    todo = [SCENARIOS[0], *(scenario for scenario in wanted if scenario != SCENARIOS[0])]
+    with _bar(progress) as bar, Store.open(store_url) as store:
+        store.put_gold(question.gold(SERVICE) for question in asked)
+        components = build_components(corpus, generator=generator, reranker=reranker, progress=bar)
+        with worker_process(store_url):
+            outcomes = _record(todo, components, asked, store_url, bar)
+            runs = [_Run(scenario, outcomes[scenario.name], store) for scenario in wanted]
+            for each in runs:
+                each.analyze_without_gold(bar)
+            finish_analysis(store, bar)
+        summaries = [each.compare(asked, outcomes["healthy"]) for each in runs]
+    return DemoResult(
+        store_url=store_url,
+        service=SERVICE,
+        documents=len({chunk.doc_id for chunk in corpus}),
+        chunks=len(corpus),
+        scenarios=tuple(summaries),
+        seconds=time.perf_counter() - started,
+    )
+
+
+def build_components(
+    chunks: Sequence[Chunk],
+    *,
+    generator: str | None = None,
+    reranker: str | None = None,
+    progress: Progress | None = None,
+) -> Components:
+    """The healthy pipeline: models loaded, `chunks` embedded and indexed."""
+    with _bar(progress) as bar:
+        loading = bar.add_task("loading the models", total=None)
+        encoder = Encoder.load(packaged_encoder(), name="all-MiniLM-L6-v2")
+        answerer: Generator = LanguageModelAnswerer(CausalLM.load(generator)) if generator else ExtractiveAnswerer()
+        scorer = CrossEncoder.load(reranker) if reranker else None
+        bar.remove_task(loading)
+        embedding = bar.add_task(f"embedding {len(chunks):,} chunks", total=len(chunks))
+        index = DenseIndex.build(chunks, encoder, INDEX_VERSION, lambda done: bar.advance(embedding, done))
+    retriever = Retriever(encoder, index)
+    ranking: Reranker = CrossEncoderReranker(scorer) if scorer else FusionReranker(retriever)
+    return Components(VerbatimRewriter(), retriever, ranking, BudgetPacker(encoder), answerer)
+
+
+def _record(
+    scenarios: Sequence[Scenario],
+    components: Components,
+    questions: Sequence[Question],
+    store_url: str,
+    bar: Progress,
+) -> dict[str, list[Outcome]]:
+    ragtrace.configure(
+        service=SERVICE,
+        store=store_url,
+        enabled=True,
+        sample_rate=1.0,
+        capture_content="full",
+        tracer_provider=_tracer_provider(),
+    )
+    outcomes: dict[str, list[Outcome]] = {}
+    try:
+        for scenario in scenarios:
+            task = bar.add_task(f"{scenario.name}: {len(questions)} questions", total=len(questions))
+            running = scenario.inject(components)
+            running.retriever.know([running.rewriter.rewrite(question.text) for question in questions])
+            assistant = PolicyAssistant(running)
+            outcomes[scenario.name] = []
+            for question in questions:
+                outcomes[scenario.name].append(
+                    assistant.ask(question.text, query_class=question.query_class, facets=question.facets)
+                )
+                bar.advance(task)
+            ragtrace.flush(timeout=_FLUSH_SECONDS)
+    finally:
+        ragtrace.shutdown(timeout=_FLUSH_SECONDS)
+    return outcomes
+
+
+class _Run:
+    """One scenario's requests as they came back from the store."""
+
+    def __init__(self, scenario: Scenario, outcomes: Sequence[Outcome], store: Store) -> None:
+        self._scenario = scenario
+        self._outcomes = outcomes
+        self._store = store
+        self._records = store.get_records([outcome.request_id for outcome in outcomes])
+        self._proxies: dict[str, Analysis] = {}
+
+    def analyze_without_gold(self, bar: Progress) -> None:
+        """Analyze every request a second time as if no oracle evidence were known."""
+        releases = self._store.releases(SERVICE)
+        task = bar.add_task(f"{self._scenario.name}: without the oracle", total=len(self._records))
+        for request_id, record in self._records.items():
+            self._proxies[request_id] = analyze_record(record, None, releases)
+            bar.advance(task)
+
+    def compare(self, questions: Sequence[Question], healthy: Sequence[Outcome]) -> ScenarioResult:
+        """Tell truth from the outcomes and hold the stored diagnoses against it."""
+        cases = [
+            self._case(question, before, after)
+            for question, before, after in zip(questions, healthy, self._outcomes, strict=True)
+        ]
+        return summarize(self._scenario.name, self._scenario.brief, cases)
+
+    def _case(self, question: Question, before: Outcome, after: Outcome) -> Case:
+        record, analysis = self._records.get(after.request_id), self._store.get_analysis(after.request_id)
+        if record is None or analysis is None:
+            raise StoreError(
+                f"request {after.request_id!r} of the demo is not in {self._store.url} with its analysis; "
+                "run `ragtrace doctor` with the same --store"
+            )
+        return Case(record, judge(question, before, after), analysis, self._proxies[after.request_id])
+
+
+def _tracer_provider() -> Any:
+    """A tracer provider of the SDK where it is installed, so that requests have trace ids; None otherwise."""
+    try:
+        from opentelemetry.sdk.trace import TracerProvider
+    except ImportError:
+        return None
+    return TracerProvider()
+
+
+@contextmanager
+def _bar(given: Progress | None) -> Iterator[Progress]:
+    """The caller's progress bar, or one of our own on stderr that is silent when stderr is no terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    if given is not None:
+        yield given
+        return
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        yield bar

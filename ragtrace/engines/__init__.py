@@ -1,0 +1,1 @@
+"""Models behind small classes; the only package that imports torch, transformers or sentence-transformers, and late."""

@@ -1,0 +1,74 @@
+"""Finds models by folder or Hugging Face name, and turns what can go wrong into errors with a remedy."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragtrace.errors import MissingExtraError, ModelError
+
+__all__ = ["load_package", "load_pretrained", "resolve"]
+
+T = TypeVar("T")
+
+
+def load_package(name: str, *, package: str | None = None, extra: str = "models") -> Any:
+    """Import module `name` of a package of an extra.
+
+    Raises: MissingExtraError when the package is not installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != name.partition(".")[0]:
+            raise
+        raise MissingExtraError(package or name, extra) from error
+
+
+def resolve(model: str | Path) -> tuple[str, bool]:
+    """What to load, and whether it is a local folder (which is then read without asking any server).
+
+    Raises: ModelError when `model` is written as a path and no folder is there.
+    """
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return str(path), True
+    if isinstance(model, Path) or path.is_absolute() or str(model).startswith((".", "~")):
+        raise ModelError(f"no model folder at {str(path)!r}; give an existing folder or a Hugging Face model name")
+    return str(model), False
+
+
+def load_pretrained(model: str | Path, load: Callable[[str, bool], T]) -> T:
+    """`load(name, local_only)` of a resolved model.
+
+    Raises: ModelError when there is no such model, or its files cannot be read.
+    """
+    name, local = resolve(model)
+    try:
+        with _quiet(local):
+            return load(name, local)
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        remedy = (
+            "give a folder that holds config.json, a tokenizer and weights"
+            if local
+            else "give a local folder, or a name that the Hugging Face cache holds or the hub can be asked for"
+        )
+        raise ModelError(f"model {name!r} cannot be loaded: {reason}; {remedy}") from error
+
+
+@contextmanager
+def _quiet(local: bool) -> Iterator[None]:
+    """Reading a local folder needs no progress bar of the model library; a download keeps it."""
+    logging = load_package("transformers.utils.logging", package="transformers")
+    shown = local and logging.is_progress_bar_enabled()
+    if shown:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

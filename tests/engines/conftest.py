@@ -1,0 +1,75 @@
+"""Tiny models with random weights, saved to a folder as real ones are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_VOCABULARY = "the a limit is days thirty question answer [ ] 1 2 . ? : user assistant"
+
+
+@pytest.fixture(scope="session")
+def tiny_causal_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a two-layer Llama whose tokenizer adds a BOS."""
+    transformers = pytest.importorskip("transformers", reason="pip install 'ragtrace[models]'")
+    torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")
+    folder = tmp_path_factory.mktemp("causal-lm")
+    tokenizer = _tokenizer(transformers, adds_bos=True)
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=128,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a one-label BERT classifier."""
+    transformers = pytest.importorskip("transformers", reason="pip install 'ragtrace[models]'")
+    torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")
+    folder = tmp_path_factory.mktemp("cross-encoder")
+    tokenizer = _tokenizer(transformers, adds_bos=False)
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_labels=1,
+    )
+    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _tokenizer(transformers: Any, *, adds_bos: bool) -> Any:
+    tokenizers = pytest.importorskip("tokenizers")
+    words = {word: number for number, word in enumerate(["<pad>", "<s>", "</s>", "<unk>", *_VOCABULARY.split()])}
+    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="<unk>"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    if adds_bos:
+        inner.post_processor = tokenizers.processors.TemplateProcessing(
+            single="<s> $A", special_tokens=[("<s>", words["<s>"])]
+        )
+    else:
+        inner.post_processor = tokenizers.processors.TemplateProcessing(
+            single="<s> $A </s>",
+            pair="<s> $A </s> $B:1 </s>:1",
+            special_tokens=[("<s>", words["<s>"]), ("</s>", words["</s>"])],
+        )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
+    )
