@@ -28,7 +28,7 @@ def query_coverage(
         return None
     table = _table(facets, candidates, k, matrix)
     best = table.max(axis=1) if table.shape[1] else np.zeros(len(facets))
-    return _weighted(facets, best)
+    return float(_weighted(facets, best))
 
 
 def joint_query_coverage(
@@ -80,9 +80,10 @@ def _table(facets: Sequence[Facet], candidates: Sequence[Candidate], k: int | No
 
 
 def _best_candidate(facets: Sequence[Facet], table: Matrix) -> float:
-    return max(_weighted(facets, column) for column in table.T)
+    return float(_weighted(facets, table).max())
 
 
-def _weighted(facets: Sequence[Facet], matches: Matrix) -> float:
+def _weighted(facets: Sequence[Facet], matches: Matrix) -> Matrix:
+    """Weighted means over the facets (axis 0), in [0, 1]."""
     weights = np.array([facet.weight for facet in facets])
-    return float(np.clip(weights @ matches / weights.sum(), 0.0, 1.0))
+    return np.asarray(np.clip(weights @ matches / weights.sum(), 0.0, 1.0), dtype=np.float64)
