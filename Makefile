@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addpre
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test check generate bench clean help
+.PHONY: demo test check generate bench frameworks clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -36,6 +36,9 @@ generate: $(VENV)/.test ## write what derives from metrics/ again
 
 bench: $(VENV)/.test ## run the benchmarks, which print ratios
 	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+frameworks: $(BIN)/python ## run each framework's tests in an environment of its own, and record what it returns
+	TORCH="$(TORCH)" PIP_EXTRA_INDEX="$(PIP_EXTRA_INDEX)" $(BIN)/python tests/frameworks/run.py $(VENV)/frameworks
 
 clean: ## remove the virtual environment, caches and build output (databases stay)
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

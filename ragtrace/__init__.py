@@ -49,11 +49,13 @@ __all__ = [
     "feedback",
     "flush",
     "generate",
+    "instrument",
     "pack",
     "request",
     "rerank",
     "retrieve",
     "shutdown",
+    "uninstrument",
 ]
 
 _DEADLINE: Final = 5.0  # seconds
@@ -155,6 +157,29 @@ def feedback(
         recorder.sink.submit(item, durable=True)
     except Exception as error:
         recorder.guard.caught("feedback", error)
+
+
+def instrument(framework: str) -> None:
+    """Record what a framework does, with no decorator: its candidates, rerankings, prompts and answers.
+
+        ragtrace.instrument("langchain")
+
+    Allowed are `langchain`, `llama_index`, `haystack`, `sentence_transformers` and `openai`. Call it before the
+    application imports functions out of the framework. It may come before or after `configure()`.
+
+    Raises: ConfigurationError for another name or a version that is not supported; MissingExtraError when the
+        framework or `opentelemetry-instrumentation` is not installed.
+    """
+    from ragtrace.record import instrumentation
+
+    instrumentation.instrument(framework)
+
+
+def uninstrument(framework: str) -> None:
+    """Stop what `instrument(framework)` began. Raises: as `instrument`."""
+    from ragtrace.record import instrumentation
+
+    instrumentation.uninstrument(framework)
 
 
 def _open_store(url: str) -> Writer:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ragtrace.types import Fault, GenerateRun, Item, PackRun, RequestRecord, RetrieveRun, replace
+from ragtrace.record import Draft
+from ragtrace.types import Fault, Feedback, GenerateRun, Item, PackRun, RequestRecord, RetrieveRun, replace
 
 __all__ = ["Drained", "Queue", "Waiting", "weigh"]
 
@@ -14,9 +15,9 @@ _CHUNK = 400
 
 
 class Waiting(NamedTuple):
-    """An item on its way. `is_spooled`: it is finished and in the spool already."""
+    """An item on its way, or the draft of one. `is_spooled`: it is finished and in the spool already."""
 
-    item: Item
+    item: Item | Draft
     weight: int
     is_durable: bool = False
     is_spooled: bool = False
@@ -68,10 +69,10 @@ class Queue:
         return faults
 
 
-def weigh(item: Item) -> int:
+def weigh(item: Item | Draft) -> int:
     """Roughly how many bytes an item holds in memory."""
     if not isinstance(item, RequestRecord):
-        return _BASE
+        return _BASE if isinstance(item, Feedback | Fault) else item.weight
     weight = _BASE
     for run in item.stages:
         if isinstance(run, RetrieveRun):

@@ -18,6 +18,7 @@ from ragtrace.collect.entries import encode
 from ragtrace.collect.queue import Queue, Waiting, weigh
 from ragtrace.collect.spool import Segment, Spool
 from ragtrace.errors import RecordError
+from ragtrace.record import Draft
 from ragtrace.types import Fault, Item
 
 __all__ = ["BackgroundSink", "Writer"]
@@ -79,23 +80,25 @@ class BackgroundSink:
 
     # the host's threads
 
-    def submit(self, item: Item, durable: bool = False) -> None:
+    def submit(self, item: Item | Draft, durable: bool = False) -> None:
         """Take an item over; a durable one is in the spool when this returns."""
         if self._closed:
             _LOG.warning("ragtrace is shut down; a %s is not recorded", type(item).__name__)
+            _discard(item)
         elif isinstance(item, Fault):
             self._count(item)
         elif durable:
             self._submit_durable(item)
-        else:
-            self._accept(Waiting(item, weigh(item)), b"")
+        elif not self._accept(Waiting(item, weigh(item)), b""):
+            _discard(item)
 
-    def _submit_durable(self, item: Item) -> None:
+    def _submit_durable(self, item: Item | Draft) -> None:
         encoded = self._encoded(item)
         if encoded is not None:
             self._accept(Waiting(encoded[0], weigh(encoded[0]), is_durable=True), encoded[1])
 
-    def _accept(self, waiting: Waiting, entry: bytes) -> None:
+    def _accept(self, waiting: Waiting, entry: bytes) -> bool:
+        """Queue an item; False when there is no room."""
         with self._lock:
             if entry:
                 try:
@@ -103,11 +106,14 @@ class BackgroundSink:
                     waiting = waiting._replace(is_spooled=True)
                 except OSError as error:
                     self._queue.count([self._fault("sink.spool", type(error).__name__, str(error))])
-            if not self._queue.put(waiting) and not waiting.is_spooled:
+            has_room = self._queue.put(waiting)
+            if not has_room and not waiting.is_spooled:
                 self._queue.count([self._fault("sink.queue", "full", f"more than {self._queue_bytes} bytes wait")])
-        self._start()
+        if self._thread is None:
+            self._start()
         if not self._wake.is_set():
             self._wake.set()
+        return has_room
 
     def _count(self, fault: Fault) -> None:
         with self._lock:
@@ -117,6 +123,8 @@ class BackgroundSink:
 
     def flush(self, timeout: float) -> bool:
         """Wait until all that was submitted is stored; False when it could not be, or not within `timeout` seconds."""
+        if self._closed or threading.current_thread() is self._thread:
+            return not self._spool.size
         self._start()
         with self._settled:
             self._asked += 1
@@ -137,8 +145,7 @@ class BackgroundSink:
         self._wake.set()
         if self._thread is not None:
             self._thread.join(max(0.0, deadline - time.monotonic()))
-        with self._lock:
-            is_empty = self._keep_the_rest()
+        is_empty = self._keep_the_rest()
         return is_stored and is_empty and not self._spool.size
 
     # the background thread
@@ -168,8 +175,8 @@ class BackgroundSink:
                     self._cycle(is_forced)
             except Exception:
                 _LOG.exception("ragtrace's background thread met a fault of its own and goes on")
+        self._keep_the_rest()
         with self._lock:
-            self._keep_the_rest()
             self._delivery.close()
             self._spool.close()
 
@@ -188,7 +195,7 @@ class BackgroundSink:
         self._spool.samples.seal()
         fresh = [segment for segment in self._spool.pending if segment not in self._left]
         self._sync(fresh)
-        batch, covered = (items, fresh) if in_step else ([waiting.item for waiting in loose], [])
+        batch, covered = (items, fresh) if in_step else (_items(loose), [])
         is_written = self._delivery.deliver(batch, covered)
         if not is_written:
             self._put_back(loose)
@@ -211,7 +218,7 @@ class BackgroundSink:
         items: list[Item] = []
         loose: list[Waiting] = []
         for waiting in drained:
-            if waiting.is_spooled:
+            if waiting.is_spooled and isinstance(waiting.item, Item):
                 items.append(waiting.item)
                 continue
             encoded = self._encoded(waiting.item)
@@ -239,10 +246,13 @@ class BackgroundSink:
             except OSError as error:
                 self._count(self._fault("sink.spool", type(error).__name__, str(error)))
 
-    def _encoded(self, item: Item) -> tuple[Item, bytes] | None:
-        """The finished item with its spool entry; None, counted, when it cannot be written at all."""
+    def _encoded(self, item: Item | Draft) -> tuple[Item, bytes] | None:
+        """The finished item with its spool entry; None when it is not kept or, counted, cannot be written at all."""
         try:
-            finished = self._finish(item)
+            built = _built(item)
+            if built is None:
+                return None
+            finished = self._finish(built)
             try:
                 return finished, encode(finished)
             except RecordError:
@@ -271,15 +281,28 @@ class BackgroundSink:
                 self._queue.count([self._fault("sink.spool", "full", "neither spool nor memory has room", dropped)])
 
     def _keep_the_rest(self) -> bool:
-        """At the end: bring to the spool what is still in memory; whether there was nothing. Needs the lock."""
-        drained, faults = self._queue.drain(), self._queue.drain_faults()
-        rest: list[Item] = [waiting.item for waiting in drained.waiting if not waiting.is_spooled]
-        for item in (*rest, *faults):
-            try:
-                self._spool.durable.append(encode(self._scrub(self._finish(item))))
-            except Exception as error:
-                _LOG.error("a %s is lost at shutdown: %s", type(item).__name__, error)
-        return not rest and not faults
+        """At the end: bring to the spool what is still in memory; whether there was nothing."""
+        with self._lock:
+            drained = self._queue.drain()
+        rest = [waiting.item for waiting in drained.waiting if not waiting.is_spooled]
+        kept = [self._keep(item) for item in rest]
+        with self._lock:
+            faults = self._queue.drain_faults()
+        kept += [self._keep(fault) for fault in faults]
+        return not any(kept)
+
+    def _keep(self, item: Item | Draft) -> bool:
+        """Spool an item at the end; False for a draft that is not kept anyway."""
+        try:
+            built = _built(item)
+            if built is None:
+                return False
+            entry = encode(self._scrub(self._finish(built)))
+            with self._lock:
+                self._spool.durable.append(entry)
+        except Exception as error:
+            _LOG.error("a %s is lost at shutdown: %s", type(item).__name__, error)
+        return True
 
     def _fault(self, where: str, kind: str, message: str, count: int = 1) -> Fault:
         return Fault(service=self._service, where=where, kind=kind, message=message, count=count, at=time.time_ns())
@@ -303,3 +326,18 @@ class BackgroundSink:
         self._queue = Queue(self._queue_bytes)
         self._spool.close()
         self._abandoned.append(self._delivery.abandon())
+
+
+def _items(waiting: list[Waiting]) -> list[Item]:
+    """Those that are built."""
+    return [each.item for each in waiting if isinstance(each.item, Item)]
+
+
+def _built(item: Item | Draft) -> Item | None:
+    return item if isinstance(item, Item) else item.build()
+
+
+def _discard(item: Item | Draft) -> None:
+    """What is not taken over holds no spans open."""
+    if not isinstance(item, Item):
+        item.discard()

@@ -1,12 +1,13 @@
 """Records what a host's pipeline does: decorators, context managers, and the guard around them."""
 
 from ragtrace.record.content import finish, scrub
-from ragtrace.record.recorder import Recorder, Sink, active, install
+from ragtrace.record.recorder import Draft, Recorder, Sink, active, install
 from ragtrace.record.requests import Request, current_request
 from ragtrace.record.sampling import new_request_id
 from ragtrace.record.verbs import generate, pack, request, rerank, retrieve
 
 __all__ = [
+    "Draft",
     "Recorder",
     "Request",
     "Sink",

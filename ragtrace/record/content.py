@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +26,18 @@ from ragtrace.types import (
 
 __all__ = ["finish", "scrub"]
 
+_REMEMBERED: Final = 2000  # characters; the hashes of longer texts are not kept
 _TEMPLATE_MIN: Final = 16  # a shorter chunk text could be found anywhere in a prompt
+
+
+@lru_cache(maxsize=4096)
+def _known_hash(text: str) -> str:
+    """The same chunks are retrieved again and again."""
+    return content_hash(text)
+
+
+def _hash(text: str) -> str:
+    return _known_hash(text) if len(text) <= _REMEMBERED else content_hash(text)
 
 
 def finish(item: Item, capture: CaptureContent) -> Item:
@@ -55,8 +67,10 @@ def _run(run: StageRun, packed: list[PackedChunk], keep: bool, hashed: bool) -> 
 def _chunk(chunk: Any, keep: bool, hashed: bool) -> Any:
     """A candidate or packed chunk."""
     if chunk.text is not None:
-        found = (chunk.content_hash or content_hash(chunk.text)) if hashed else None
-        chunk = replace(chunk, content_hash=found, text=chunk.text if keep else None)
+        found = (chunk.content_hash or _hash(chunk.text)) if hashed else None
+        if keep:
+            return replace(chunk, content_hash=found)
+        chunk = replace(chunk, content_hash=found, text=None)
     return chunk if keep or not isinstance(chunk, Candidate) else replace(chunk, metadata={})
 
 

@@ -41,12 +41,11 @@ class Call:
         recorder = active()
         if recorder is None:
             return None
-        operation = self._instrument.operation
         try:
-            inputs = evaluate(self._finders, args, kwargs, recorder.guard, operation)
+            inputs = evaluate(self._finders, args, kwargs, recorder.guard, self._instrument.operation)
             return self._instrument.record(recorder, self._name, inputs)
         except Exception as error:
-            recorder.guard.caught(f"record.{operation}", error)
+            recorder.guard.caught(f"record.{self._instrument.operation}", error)
             return None
 
     def end(self, recording: Recording, value: Any) -> None:
@@ -157,7 +156,8 @@ def _sync(call: Call, function: Callable[..., Any]) -> Callable[..., Any]:
         recording = call.start(args, kwargs)
         if recording is None:
             return function(*args, **kwargs)
-        recording.enter()
+        if recording.context is not None:
+            recording.enter()
         try:
             value = function(*args, **kwargs)
         except BaseException as error:

@@ -8,16 +8,12 @@ from typing import Any, ClassVar, Final, TypeVar
 from ragtrace.record import handles
 from ragtrace.record.arguments import Slot
 from ragtrace.record.decorators import Instrument
+from ragtrace.record.joined import JoinedRecording
+from ragtrace.record.rankings import RerankRecording, RetrieveRecording
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.recording import Recording
-from ragtrace.record.requests import JoinedRecording, Request, RequestRecording, current_recording
-from ragtrace.record.stages import (
-    GenerateRecording,
-    PackRecording,
-    RerankRecording,
-    RetrieveRecording,
-    StageRecording,
-)
+from ragtrace.record.requests import Request, RequestRecording, current_recording
+from ragtrace.record.stages import GenerateRecording, PackRecording, StageRecording
 
 __all__ = [
     "GenerateInstrument",

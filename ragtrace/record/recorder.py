@@ -11,13 +11,27 @@ from ragtrace.record.guard import Guard
 from ragtrace.record.spans import Tracing
 from ragtrace.types import Item
 
-__all__ = ["Recorder", "Sink", "active", "install"]
+__all__ = ["Draft", "Recorder", "Sink", "active", "install"]
+
+
+class Draft(Protocol):
+    """A request that has ended and is not read yet: what its stages returned, and its spans, which are still open."""
+
+    @property
+    def weight(self) -> int:
+        """Roughly how many bytes it holds."""
+
+    def build(self) -> Item | None:
+        """The record, None when it is not kept; ends the spans. To be called once."""
+
+    def discard(self) -> None:
+        """Give up the record and end the spans."""
 
 
 class Sink(Protocol):
     """Where finished items go. Called in the host's path: `submit` is quick and never waits for the store."""
 
-    def submit(self, item: Item, durable: bool = False) -> None:
+    def submit(self, item: Item | Draft, durable: bool = False) -> None:
         """Take an item over. A durable one survives the end of this process once this returns."""
 
     def flush(self, timeout: float) -> bool:
@@ -36,7 +50,7 @@ class Recorder:
         self.config = config
         self.sink = sink
         self.guard = Guard(config.service, sink.submit, raise_errors=config.raise_errors)
-        self.tracing = Tracing(tracer_provider)
+        self.tracing = Tracing(tracer_provider, sink.flush)
 
 
 _active: Recorder | None = None

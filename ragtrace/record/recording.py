@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from contextvars import Token
+from time import perf_counter_ns
 from typing import Any, ClassVar, Final
 
-from opentelemetry.context import Context, attach, detach, get_current
-from opentelemetry.trace import INVALID_SPAN, Span, format_span_id, set_span_in_context
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import INVALID_SPAN, Span, Tracer, format_span_id, set_span_in_context
 
 from ragtrace.record.coercion import Unreadable
 from ragtrace.record.recorder import Recorder
@@ -35,29 +35,36 @@ class Recording(ABC):
     """One request or stage that is being recorded.
 
     `context` is what is current while the host's code of it runs; it is attached and detached around every step of
-    a stream, so that nothing leaks to the consumer.
-    """
+    a stream, so that nothing leaks to the consumer. None: nothing of this recording has to be found there.
 
-    __slots__ = ("_clock", "_token", "context", "ended", "ended_at", "error", "name", "recorder", "span", "started_at")
+    On the host's thread a recording only takes what it is given; `described` reads it, in the background.
+    """
 
     operation: ClassVar[str]
 
-    def __init__(self, recorder: Recorder, name: str, span_name: str, parent: Context | None = None) -> None:
+    # what most recordings never set stands here, so that starting one costs little
+    context: Context | None = None
+    span: Span | None = None
+    error: ErrorInfo | None = None
+    ended = False
+    ended_at = 0
+    _token: Token[Context] | None = None
+
+    def __init__(self, recorder: Recorder, name: str) -> None:
         self.recorder = recorder
         self.name = name
-        self.ended = False
-        self.ended_at = 0
-        self.error: ErrorInfo | None = None
-        self.started_at = time.time_ns()
-        self._clock = time.perf_counter_ns()
-        self._token: Token[Context] | None = None
-        context = get_current() if parent is None else parent
-        self.span: Span | None = recorder.tracing.start(span_name, self.started_at, context)
-        self.context = context if self.span is None else set_span_in_context(self.span, context)
+        self.clock = perf_counter_ns()
+        self.started_at = 0
+
+    def start_span(self, tracer: Tracer, name: str, context: Context) -> None:
+        """Begin the span, as a child of the one in `context`."""
+        self.span = tracer.start_span(name, context, start_time=self.started_at)
+        self.context = set_span_in_context(self.span, context)
 
     def enter(self) -> None:
         """Make this the current span and request."""
-        self._token = attach(self.context)
+        if self.context is not None:
+            self._token = attach(self.context)
 
     def leave(self) -> None:
         """Make current what was before `enter`."""
@@ -67,7 +74,7 @@ class Recording(ABC):
 
     def now(self) -> int:
         """Wall-clock time that never runs backward within this recording."""
-        return self.started_at + time.perf_counter_ns() - self._clock
+        return self.started_at + perf_counter_ns() - self.clock
 
     @property
     def span_id(self) -> str | None:
@@ -77,20 +84,27 @@ class Recording(ABC):
 
     def end(self, value: Any) -> None:
         """End with what the host's code returned."""
-        self.ended_at = self.now()
+        self.ended_at = self.started_at + perf_counter_ns() - self.clock
         try:
-            self.accept(value)
+            self.take(value)
+        except Exception as error:
+            self.refuse(error)
         finally:
             self.finish()
 
     def accept(self, value: Any) -> None:
-        """Read a value of the host's; what cannot be understood is counted."""
+        """Take a value of the host's; what cannot be understood is counted."""
         try:
             self.take(value)
-        except Unreadable as error:
-            self.recorder.guard.count(f"coerce.{self.operation}", error.kind, str(error))
         except Exception as error:
-            self.recorder.guard.caught(f"coerce.{self.operation}", error)
+            self.refuse(error)
+
+    def refuse(self, error: Exception, what: str = "coerce") -> None:
+        """Count a value that cannot be understood, or a fault of ours."""
+        if isinstance(error, Unreadable):
+            self.recorder.guard.count(f"{what}.{self.operation}", error.kind, str(error))
+        else:
+            self.recorder.guard.caught(f"{what}.{self.operation}", error)
 
     def fail(self, error: BaseException) -> None:
         """End because of an exception of the host's."""
@@ -103,25 +117,33 @@ class Recording(ABC):
             self.finish()
 
     def finish(self) -> None:
-        """End; once only."""
-        self.leave()
+        """End; once only. The span ends when the recording has been read."""
+        if self._token is not None:
+            self.leave()
         if self.ended:
             return
         self.ended = True
         self.ended_at = self.ended_at or self.now()
         try:
-            attributes = self.close()
-            if self.span is not None:
-                self.span.set_attributes(attributes)
+            self.close()
+        except Exception as error:
+            self.recorder.guard.caught(f"record.{self.operation}", error)
+
+    def end_span(self) -> None:
+        """End the span, with its attributes, at the time at which the host's code ended."""
+        if self.span is None:
+            return
+        try:
+            if self.span.is_recording():
+                self.span.set_attributes(self.described())
         except Exception as error:
             self.recorder.guard.caught(f"record.{self.operation}", error)
         finally:
-            if self.span is not None:
-                self.span.end(self.ended_at)
+            self.span.end(self.ended_at)
 
     @abstractmethod
     def take(self, value: Any) -> None:
-        """Read what the host's code returned. Raises: Unreadable when it cannot be understood."""
+        """Take what the host's code returned. Raises: Unreadable when it cannot be understood."""
 
     def note_error(self, error: BaseException) -> None:
         """Keep an exception of the host's that ended this."""
@@ -129,5 +151,9 @@ class Recording(ABC):
             mark_failed(self.span, error)
 
     @abstractmethod
-    def close(self) -> Attributes:
-        """Hand over what was recorded; gives the attributes of the span."""
+    def close(self) -> None:
+        """Hand over what was recorded."""
+
+    @abstractmethod
+    def described(self) -> Attributes:
+        """The attributes of the span."""

@@ -3,58 +3,79 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from time import perf_counter_ns, time_ns
 from typing import Any, Final
 
-from opentelemetry.context import create_key, get_value, set_value
+from opentelemetry.context import Context, create_key, get_current, set_value
 from opentelemetry.trace import format_trace_id, get_current_span
 
-from ragtrace.record import conventions
 from ragtrace.record.coercion import Unreadable, read_facets, read_prompt
 from ragtrace.record.coercion.values import plain
+from ragtrace.record.drafts import Part, RequestDraft
+from ragtrace.record.lineage import Left, Lineage
 from ragtrace.record.recorder import Recorder, active
 from ragtrace.record.recording import Recording, describe_error
 from ragtrace.record.sampling import is_sampled, new_request_id
 from ragtrace.record.spans import Attributes, describe_request
 from ragtrace.types import Candidate, Facet, Query, RequestRecord, RetrieveRun, StageRun
 
-__all__ = ["JoinedRecording", "Request", "RequestRecording", "current_recording", "current_request"]
+__all__ = ["KEY", "Request", "RequestRecording", "current_recording", "current_request"]
 
-_KEY: Final = create_key("ragtrace-request")
+KEY: Final = create_key("ragtrace-request")
 ERROR_FLAG: Final = "error"
 HOST_FLAG: Final = "host"  # `flag=True` gives no other name
 
 
 class RequestRecording(Recording):
-    """A request from its start to its record. Runs stand in the order in which they ended."""
+    """A request from its start to its end. Runs stand in the order in which they ended."""
 
     operation = "request"
-    __slots__ = (
-        "_raised", "attributes", "facets", "flags", "head_sampled", "latest", "prompt", "query", "query_class",
-        "request_id", "rewritten", "runs", "seen", "segment", "session_id", "tenant_id", "trace_id", "versions",
-    )  # fmt: skip
+    context: Context
+
+    query: str | None = None
+    rewritten: str | None = None
+    query_class: str | None = None
+    segment: str | None = None
+    facets: tuple[Facet, ...] = ()
+    tenant_id: str | None = None
+    session_id: str | None = None
+    prompt: str | None = None
+    latest: Left | None = None  # the stage whose chunks the next one goes on with
+    is_read = False
+    _raised: tuple[int, str] | None = None
 
     def __init__(self, recorder: Recorder, name: str, request_id: str | None = None) -> None:
-        super().__init__(recorder, name, f"request {name}")
-        self.context = set_value(_KEY, self, self.context)
-        span = (self.span or get_current_span()).get_span_context()
-        self.trace_id = format_trace_id(span.trace_id) if span.is_valid else None
-        self.request_id = request_id or new_request_id()
-        self.head_sampled = is_sampled(self.trace_id or self.request_id, recorder.config.sample_rate)
-        self.query: str | None = None
-        self.rewritten: str | None = None
-        self.query_class: str | None = None
-        self.segment: str | None = None
-        self.facets: tuple[Facet, ...] = ()
-        self.tenant_id: str | None = None
-        self.session_id: str | None = None
+        self.recorder = recorder
+        self.name = name
+        self.clock = perf_counter_ns()
+        self.started_at = time_ns()
+        self.tracer = recorder.tracing.tracer()
+        context = get_current()
+        if self.tracer is not None:
+            self.start_span(self.tracer, f"request {name}", context)
+            context = self.context
+        self.context = set_value(KEY, self, context)
+        self._request_id = request_id
+        rate = recorder.config.sample_rate
+        self.head_sampled = rate >= 1.0 or is_sampled(self.trace_id or self.request_id, rate)
         self.versions = dict(recorder.config.versions)
         self.attributes: dict[str, Any] = {}
         self.flags: dict[str, None] = {}
-        self.runs: list[StageRun] = []
-        self.latest: list[str] = []  # chunk ids as the last retriever or reranker left them
-        self.seen: dict[int, tuple[object, str]] = {}  # the host's items by identity, with their chunk ids
-        self.prompt: str | None = None
-        self._raised: tuple[int, str] | None = None
+        self.parts: list[Part] = []
+        self.lineage = Lineage()
+
+    @property
+    def request_id(self) -> str:
+        """The host's id for it, else one of ours."""
+        if self._request_id is None:
+            self._request_id = new_request_id(self.started_at)
+        return self._request_id
+
+    @property
+    def trace_id(self) -> str | None:
+        """The trace of its span, else of the host's."""
+        span = (self.span or get_current_span(self.context)).get_span_context()
+        return format_trace_id(span.trace_id) if span.is_valid else None
 
     def update(self, values: Mapping[str, Any]) -> None:
         """Set what is given and not None; a value of a wrong type is counted and left out."""
@@ -68,18 +89,18 @@ class RequestRecording(Recording):
                     self.recorder.guard.caught(f"coerce.{name}", error)
 
     def _set(self, name: str, value: Any) -> None:
-        if name == "facets":
+        if name in ("query", "rewritten"):
+            found = read_prompt(value)
+            if found is None:
+                raise Unreadable(value)
+            setattr(self, name, found)
+        elif name == "facets":
             self.facets = read_facets(value)
         elif name in ("versions", "attributes"):
             if not isinstance(value, Mapping):
                 raise Unreadable(value)
             taken = {str(key): plain(item) for key, item in value.items()}
             getattr(self, name).update(taken if name == "attributes" else {key: str(v) for key, v in taken.items()})
-        elif name in ("query", "rewritten"):
-            found = read_prompt(value)
-            if found is None:
-                raise Unreadable(value)
-            setattr(self, name, found)
         elif name == "flag":
             self.flags.update(dict.fromkeys(_flags(value)))
         else:
@@ -104,23 +125,44 @@ class RequestRecording(Recording):
         self.error = describe_error(error, stage)
         self.flags[ERROR_FLAG] = None
 
+    def add(self, part: Part) -> None:
+        """Take a part that has ended; its span ends with the request's, or at once when that has been read."""
+        self.parts.append(part)
+        if self.is_read:
+            part.end_span()
+
+    @property
+    def runs(self) -> list[StageRun]:
+        """The runs that have ended so far; reads what was taken."""
+        return [run for part in self.parts if (run := part.read()) is not None]
+
     def candidates(self) -> Iterable[Candidate]:
-        """All that retrievers have returned so far."""
+        """All that retrievers have returned so far; reads what was taken."""
         return (candidate for run in self.runs if isinstance(run, RetrieveRun) for candidate in run.candidates)
 
     def take(self, value: Any) -> None:
         """What a request returns is the host's own; the answer comes from its generate stage."""
 
-    def close(self) -> Attributes:
-        """Submit the record when the request is kept."""
-        record = self._record()
-        self.seen.clear()
-        self.runs.clear()  # a context that outlives the request (a task it started) holds on to nothing of it
-        if record.head_sampled or record.flags:
-            self.recorder.sink.submit(record, durable=bool(record.flags))
-        return describe_request(record) if self.span is not None and self.span.is_recording() else {}
+    def close(self) -> None:
+        """Hand over what the stages left; nothing of it stays with a context that outlives the request."""
+        draft = RequestDraft(self, self.parts)
+        self.lineage.forget()
+        self.latest = None
+        if not (self.head_sampled or self.flags or self.span is not None):
+            draft.discard()
+            return
+        try:
+            self.recorder.sink.submit(draft, durable=bool(self.flags))
+        except BaseException:
+            draft.discard()
+            raise
 
-    def _record(self) -> RequestRecord:
+    def described(self) -> Attributes:
+        """What the request is, and whether it is kept."""
+        return describe_request(self.record(()))
+
+    def record(self, stages: tuple[StageRun, ...]) -> RequestRecord:
+        """The record with these runs."""
         config = self.recorder.config
         query = Query(
             original=self.query or "", rewritten=self.rewritten, query_class=self.query_class, facets=self.facets
@@ -139,30 +181,12 @@ class RequestRecording(Recording):
             ended_at=self.ended_at,
             query=query,
             versions=self.versions.copy(),
-            stages=tuple(self.runs),
+            stages=stages,
             flags=tuple(self.flags),
             head_sampled=self.head_sampled,
             head_probability=config.sample_rate,
             attributes=self.attributes.copy(),
         )
-
-
-class JoinedRecording(Recording):
-    """A request inside a request: a span of its own, and its settings added to the one record of the outer request."""
-
-    operation = "request"
-    __slots__ = ("outer",)
-
-    def __init__(self, recorder: Recorder, name: str, outer: RequestRecording) -> None:
-        super().__init__(recorder, name, f"request {name}")
-        self.outer = outer
-
-    def take(self, value: Any) -> None:
-        """What a request returns is the host's own."""
-
-    def close(self) -> Attributes:
-        """Only the outer request is handed over."""
-        return {conventions.REQUEST_ID: self.outer.request_id}
 
 
 def _flags(value: Any) -> list[str]:
@@ -174,7 +198,7 @@ def _flags(value: Any) -> list[str]:
 
 def current_recording(recorder: Recorder) -> RequestRecording | None:
     """The request that runs in this context; None outside of one."""
-    found = get_value(_KEY)
+    found = get_current().get(KEY)
     if isinstance(found, RequestRecording) and found.recorder is recorder and not found.ended:
         return found
     return None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from opentelemetry import trace
-from opentelemetry.context import Context
 from opentelemetry.trace import Span, Status, StatusCode, Tracer, TracerProvider
 
 from ragtrace.record import conventions as names
+from ragtrace.record.flushing import precede
 from ragtrace.types import GenerateRun, PackRun, RequestRecord, RerankRun, RetrieveRun, StageRun
 
 __all__ = ["Attributes", "Tracing", "describe_request", "describe_stage", "mark_failed"]
@@ -21,22 +21,29 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Tracing:
-    """Starts spans on `provider`, else on the host's global provider; on none when the host has none."""
+    """Finds the tracer of `provider`, else of the host's global provider; none when the host has none.
 
-    def __init__(self, provider: TracerProvider | None = None) -> None:
+    Spans end in the background. So that none is missing when the host flushes its provider or shuts it down, those
+    two wait for `flush` first.
+    """
+
+    def __init__(self, provider: TracerProvider | None = None, flush: Callable[[float], object] | None = None) -> None:
         self._given = provider
+        self._flush = flush
         self._provider: TracerProvider | None = None
         self._tracer: Tracer | None = None
 
-    def start(self, name: str, started_at: int, context: Context | None = None) -> Span | None:
-        """A span that began at `started_at`, as a child of the current span or of the one in `context`."""
+    def tracer(self) -> Tracer | None:
+        """The tracer to start spans with."""
         provider = self._given or trace.get_tracer_provider()
         if provider is not self._provider:
+            self._provider = provider
             self._tracer = (
                 None if isinstance(provider, trace.ProxyTracerProvider) else provider.get_tracer(names.TRACER)
             )
-            self._provider = provider
-        return None if self._tracer is None else self._tracer.start_span(name, context, start_time=started_at)
+            if self._tracer is not None and self._flush is not None:
+                precede(provider, self._flush)
+        return self._tracer
 
 
 def mark_failed(span: Span, error: BaseException) -> None:

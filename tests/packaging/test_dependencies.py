@@ -11,7 +11,12 @@ from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-OUTSIDE_THE_CORE = ("ragtrace/engines/", "ragtrace/demo/", "ragtrace/registry/authored.py")
+OUTSIDE_THE_CORE = (
+    "ragtrace/engines/",
+    "ragtrace/demo/",
+    "ragtrace/record/instrumentation/",
+    "ragtrace/registry/authored.py",
+)
 
 
 def _declared() -> tuple[set[str], set[str]]:

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragtrace.config import load
-from ragtrace.record import Recorder, install
+from ragtrace.record import Draft, Recorder, install
 from ragtrace.types import Fault, Item, RequestRecord, StageRun
 
 T = TypeVar("T")
@@ -28,8 +28,13 @@ class Recorded:
         self.provider = TracerProvider()
         self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
 
-    def submit(self, item: Item, durable: bool = False) -> None:
-        """Keep it."""
+    def submit(self, item: Item | Draft, durable: bool = False) -> None:
+        """Keep it; a draft as what it builds."""
+        if not isinstance(item, Item):
+            built = item.build()
+            if built is None:
+                return
+            item = built
         self.items.append(item)
         if durable:
             self.durable.append(item)

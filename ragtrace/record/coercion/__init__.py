@@ -2,17 +2,24 @@
 
 from ragtrace.record.coercion.answers import read_answer, read_prompt
 from ragtrace.record.coercion.chunks import Chunk, Chunks, read_chunks
-from ragtrace.record.coercion.packing import Known, read_packing
+from ragtrace.record.coercion.packing import Known, Taken, placed, read_packing, take_packing
+from ragtrace.record.coercion.snapshots import Columns, Frozen, freeze
 from ragtrace.record.coercion.values import Unreadable, read_facets
 
 __all__ = [
     "Chunk",
     "Chunks",
+    "Columns",
+    "Frozen",
     "Known",
+    "Taken",
     "Unreadable",
+    "freeze",
+    "placed",
     "read_answer",
     "read_chunks",
     "read_facets",
     "read_packing",
     "read_prompt",
+    "take_packing",
 ]

@@ -12,14 +12,15 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ragtrace.record.adapters import adapter_of, read_adapted
 from ragtrace.record.coercion.items import items_of
 from ragtrace.record.coercion.values import Get, Unreadable, first, number, plain, text
 from ragtrace.types import Candidate, content_hash
 
-__all__ = ["Chunk", "Chunks", "read_chunk", "read_chunks"]
+__all__ = ["TEXTS", "UNREAD", "Chunk", "Chunks", "named_parts", "plain_parts", "read_chunk", "read_chunks"]
 
 _IDS: Final = ("chunk_id", "id", "_id", "id_", "node_id")
-_TEXTS: Final = ("text", "content", "page_content", "body", "passage", "contents", "snippet")
+TEXTS: Final = ("text", "content", "page_content", "body", "passage", "contents", "snippet")
 _SCORES: Final = ("score", "_score", "similarity", "relevance_score", "similarity_score", "relevance", "rerank_score")
 _DISTANCES: Final = ("distance", "_distance")
 _DOCUMENTS: Final = ("doc_id", "document_id", "parent_id", "ref_doc_id", "source_id", "file_id")
@@ -28,16 +29,18 @@ _MODALITIES: Final = ("modality",)
 _METADATA: Final = ("metadata", "meta", "payload", "_source", "fields")
 _INDEXES: Final = ("index", "corpus_id")
 _INNER: Final = ("node", "document", "chunk", "doc")
+UNREAD: Final = frozenset({"embedding", "vector"})
 _USED: Final = frozenset(
-    {*_IDS, *_TEXTS, *_SCORES, *_DISTANCES, *_DOCUMENTS, *_SOURCES, *_MODALITIES, *_METADATA, *_INNER, *_INDEXES}
-    | {"embedding", "vector"}
+    {*_IDS, *TEXTS, *_SCORES, *_DISTANCES, *_DOCUMENTS, *_SOURCES, *_MODALITIES, *_METADATA, *_INNER, *_INDEXES}
+    | UNREAD
 )
 _SHAPES: Final = 512
 _ID_LENGTH: Final = 128
 _DEPTH: Final = 2
+_BUILT_IN: Final = frozenset({dict, list, str, tuple})  # no adapter reads one of these
 
 
-class Chunk(msgspec.Struct):
+class Chunk(msgspec.Struct, gc=False):
     """What one item says about itself. `index` is a position among a reranker's inputs, given instead of an id."""
 
     chunk_id: str | None = None
@@ -56,14 +59,14 @@ class Chunk(msgspec.Struct):
             return self.chunk_id
         return str(self.index) if self.text is None else content_hash(self.text)
 
-    def candidate(self, rank: int) -> Candidate:
-        """This chunk as a candidate."""
+    def candidate(self, rank: int, source: str | None = None) -> Candidate:
+        """This chunk as a candidate; `source` is where it comes from when it does not say so."""
         return Candidate(
             chunk_id=self.chunk_id if self.chunk_id is not None else self.identity,
             rank=rank,
             score=self.score,
             doc_id=self.doc_id,
-            source=self.source,
+            source=self.source or source,
             modality=self.modality,
             metadata=self.metadata,
             text=self.text,
@@ -122,6 +125,8 @@ def read_chunk(item: Any, depth: int = _DEPTH) -> Chunk:
     kind = type(item)
     if kind in _shapes:
         return _from_shape(item, getattr, _shapes[kind], depth)
+    if kind not in _BUILT_IN and (adapted := read_adapted(item, kind)) is not None:
+        return adapted
     if kind is dict or isinstance(item, Mapping):
         key: Any = tuple(item)
         get: Get = getitem
@@ -152,7 +157,7 @@ def _shape_of(item: Any, key: Any) -> _Shape:
         return tuple(name for name in wanted if not callable(getattr(item, name, print)))
 
     others = tuple(name for name in item if isinstance(name, str) and name not in _USED) if is_mapping else ()
-    ids, texts, scores = there(_IDS), there(_TEXTS), there(_SCORES)
+    ids, texts, scores = there(_IDS), there(TEXTS), there(_SCORES)
     more = any(map(there, (_DISTANCES, _DOCUMENTS, _SOURCES, _MODALITIES, _METADATA))) or others
     taken = (*ids[:1], *texts[:1], *scores[:1])
     quick = (itemgetter if is_mapping else attrgetter)(*taken) if len(taken) == 3 and not more else None
@@ -196,6 +201,26 @@ def _from_shape(item: Any, get: Get, shape: _Shape, depth: int) -> Chunk:
     return chunk
 
 
+def named_parts(item: Any) -> tuple[str, ...] | None:
+    """The attributes in which an object's parts are; None where they must be searched for in each object anew."""
+    if isinstance(item, Mapping | str | list | set) or type(item) is tuple or adapter_of(type(item)).chunk is not None:
+        return None
+    key = _key_of(item, type(item))
+    shape = _shapes.get(key) or _shape_of(item, key)
+    groups = shape[:8]
+    if not shape.ids or not shape.texts or shape.inner or any(len(group) > 1 for group in groups):
+        return None
+    return tuple(name for group in groups for name in group)
+
+
+def plain_parts(names: Sequence[str]) -> tuple[int, int, int] | None:
+    """The places of id, text and score among `names`, when there is one of each and nothing else."""
+    places = [[place for place, name in enumerate(names) if name in wanted] for wanted in (_IDS, TEXTS, _SCORES)]
+    if len(names) != 3 or any(len(found) != 1 for found in places):
+        return None
+    return places[0][0], places[1][0], places[2][0]
+
+
 def _get(item: Any, get: Get, keys: tuple[str, ...]) -> Any:
     for key in keys:
         try:
@@ -229,7 +254,7 @@ def _complete(chunk: Chunk, item: Any, get: Get, shape: _Shape, depth: int) -> N
     if chunk.text is None and callable(content := getattr(item, "get_content", None)):
         chunk.text = text(content())
     if chunk.text is None:
-        key = next((name for name in _TEXTS if isinstance(chunk.metadata.get(name), str)), None)
+        key = next((name for name in TEXTS if isinstance(chunk.metadata.get(name), str)), None)
         chunk.text = chunk.metadata.pop(key) if key else None
     if chunk.chunk_id is None and (found := first(chunk.metadata, "chunk_id", "id", "_id")) is not None:
         chunk.chunk_id = str(found)

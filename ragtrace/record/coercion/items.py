@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
+from ragtrace.record.adapters import items_in
 from ragtrace.record.coercion.values import Unreadable, first, number
 
 __all__ = ["items_of"]
@@ -15,6 +16,8 @@ _LISTS: Final = ("candidates", "documents", "results", "hits", "matches", "point
 def items_of(value: Any) -> Iterable[Any]:
     """The items of a list-like value. An iterator is not touched: the host still needs it. Raises: Unreadable."""
     kind = type(value)
+    if (adapted := items_in(value)) is not None:
+        return adapted
     if kind is list:
         return value  # type: ignore[no-any-return]
     if kind is tuple:

@@ -8,15 +8,21 @@ from typing import Any, Final, NamedTuple
 
 from ragtrace.record.coercion.chunks import Chunk, read_chunk
 from ragtrace.record.coercion.items import items_of
+from ragtrace.record.coercion.snapshots import Columns, Frozen, freeze
 from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
 from ragtrace.types import Candidate, DroppedChunk, PackedChunk, Packing
 
-__all__ = ["Known", "Packed", "read_packing"]
+__all__ = ["Known", "Packed", "Taken", "placed", "read_packing", "take_packing"]
 
 _CHUNKS: Final = ("chunks", "packed", "selected", "kept", "context")
 _DROPPED: Final = ("dropped", "removed", "skipped")
 _PROMPTS: Final = ("prompt", "prompt_text", "text")
 _BUDGETS: Final = ("budget_tokens", "budget", "max_tokens")
+_TOKENS: Final = ("tokens", "n_tokens", "token_count")
+_TOKENS_FULL: Final = ("tokens_full", "full_tokens")
+_FLAGS: Final = ("truncated", "is_truncated")
+_FURTHER: Final = (*_TOKENS, *_TOKENS_FULL, *_FLAGS)
+_FURTHER_NAMES: Final = frozenset(_FURTHER)
 _SHORTEST: Final = 16  # a shorter text says too little to be recognized in a prompt or as a cut one
 
 
@@ -66,20 +72,60 @@ class Packed(NamedTuple):
     unread: list[str]
 
 
+class _Item(NamedTuple):
+    """What one packed item says about itself."""
+
+    chunk: Chunk
+    tokens: int | None = None
+    tokens_full: int | None = None
+    truncated: bool | None = None
+
+
+class Taken(NamedTuple):
+    """What a packer returned, taken at once: its chunks (None: they are to be found in the prompt) and the rest."""
+
+    chunks: Columns | Frozen | list[_Item] | None
+    unread: list[str]
+    dropped: list[tuple[Chunk, str]]
+    prompt: str | None
+    stated: int | None
+
+
 def read_packing(value: Any, known: Known, inputs: Iterable[str], budget: int | None) -> Packed:
     """What was packed out of `inputs` (chunk ids). Raises: Unreadable when no chunks and no prompt are found."""
+    return placed(take_packing(value), known, inputs, budget)
+
+
+def take_packing(value: Any) -> Taken:
+    """A packer's value as it is now. Raises: Unreadable when no chunks and no prompt are found."""
     chunks, dropped, prompt, stated = _parts(value)
     unread: list[str] = []
-    packed = _in_prompt(prompt or "", known) if chunks is None else _listed(chunks, known, unread)
+    taken: Columns | Frozen | list[_Item] | None = None
+    if chunks is not None:
+        is_listed = type(chunks) is list or isinstance(chunks, list | tuple)
+        taken = freeze(chunks, _FURTHER) if is_listed else None  # type: ignore[arg-type]
+        taken = _items(chunks, unread) if taken is None else taken
+    return Taken(taken, unread, [] if dropped is None else _dropped(dropped), prompt, stated)
+
+
+def placed(taken: Taken, known: Known, inputs: Iterable[str], budget: int | None) -> Packed:
+    """The packing of what was taken, among the candidates that are known."""
+    unread = list(taken.unread)
+    items = _thawed(taken.chunks, unread)
+    packed = _in_prompt(taken.prompt or "", known) if items is None else _listed(items, known)
     there = {chunk.chunk_id for chunk in packed}
-    named = {chunk.chunk_id: chunk for chunk in _dropped(dropped, known) if chunk.chunk_id not in there}
+    named: dict[str, DroppedChunk] = {}
+    for chunk, reason in taken.dropped:
+        chunk_id = known.identify(chunk)
+        if chunk_id not in there:
+            named[chunk_id] = DroppedChunk(chunk_id=chunk_id, reason=reason)
     for chunk_id in inputs:
         if chunk_id not in there and chunk_id not in named:
             named[chunk_id] = DroppedChunk(chunk_id=chunk_id)
     packing = Packing(
-        chunks=tuple(packed), dropped=tuple(named.values()), budget_tokens=budget if budget is not None else stated
+        chunks=tuple(packed), dropped=tuple(named.values()), budget_tokens=taken.stated if budget is None else budget
     )
-    return Packed(packing, prompt, unread)
+    return Packed(packing, taken.prompt, unread)
 
 
 def _parts(value: Any) -> tuple[Iterable[Any] | None, Any, str | None, int | None]:
@@ -98,24 +144,40 @@ def _parts(value: Any) -> tuple[Iterable[Any] | None, Any, str | None, int | Non
     return chunks, first(value, *_DROPPED), prompt, whole(first(value, *_BUDGETS))
 
 
-def _listed(chunks: Iterable[Any], known: Known, unread: list[str]) -> list[PackedChunk]:
-    packed: list[PackedChunk] = []
+def _thawed(chunks: Columns | Frozen | list[_Item] | None, unread: list[str]) -> list[_Item] | None:
+    if chunks is None or isinstance(chunks, list):
+        return chunks
+    if isinstance(chunks, Columns) and not _FURTHER_NAMES.isdisjoint(chunks.names):
+        return _items(chunks.items(), unread)
+    found = chunks.chunks()
+    unread += found.unread
+    return [_Item(chunk) for _, chunk in found.ranked]
+
+
+def _items(chunks: Iterable[Any], unread: list[str]) -> list[_Item]:
+    items: list[_Item] = []
     for item in chunks:
         try:
-            packed.append(_packed(item, read_chunk(item), known, len(packed) + 1))
+            chunk = read_chunk(item)
         except Unreadable as error:
             unread.append(error.kind)
-    return packed
+            continue
+        flag = None if isinstance(item, str) else first(item, *_FLAGS)
+        items.append(_Item(chunk, *_tokens(item), None if flag is None else bool(flag)))
+    return items
 
 
-def _packed(item: Any, chunk: Chunk, known: Known, position: int) -> PackedChunk:
+def _listed(items: Iterable[_Item], known: Known) -> list[PackedChunk]:
+    return [_packed(item, known, position) for position, item in enumerate(items, 1)]
+
+
+def _packed(item: _Item, known: Known, position: int) -> PackedChunk:
+    chunk, tokens, tokens_full, flag = item
     chunk_id = known.identify(chunk)
     candidate = known.by_id.get(chunk_id)
     full = candidate.text if candidate is not None else None
-    flag = None if isinstance(item, str) else first(item, "truncated", "is_truncated")
-    tokens, tokens_full = _tokens(item)
     cut = chunk.text is not full and _is_start(chunk.text, full)
-    truncated = bool(flag) if flag is not None else cut or _fewer(tokens, tokens_full)
+    truncated = flag if flag is not None else cut or _fewer(tokens, tokens_full)
     body = chunk.text if chunk.text is not None or truncated else full
     return PackedChunk(
         chunk_id=chunk_id, position=position, tokens=tokens, tokens_full=tokens_full, truncated=truncated, text=body
@@ -125,8 +187,8 @@ def _packed(item: Any, chunk: Chunk, known: Known, position: int) -> PackedChunk
 def _tokens(item: Any) -> tuple[int | None, int | None]:
     if isinstance(item, str | tuple | list):
         return None, None
-    tokens = whole(first(item, "tokens", "n_tokens", "token_count"))
-    full = whole(first(item, "tokens_full", "full_tokens"))
+    tokens = whole(first(item, *_TOKENS))
+    full = whole(first(item, *_TOKENS_FULL))
     return tokens, tokens if full is None else full
 
 
@@ -143,7 +205,7 @@ def _fewer(tokens: int | None, full: int | None) -> bool:
     return tokens is not None and full is not None and tokens < full
 
 
-def _dropped(value: Any, known: Known) -> list[DroppedChunk]:
+def _dropped(value: Any) -> list[tuple[Chunk, str]]:
     """Dropped chunks of mappings and objects with a reason, of (chunk, reason), of bare chunks."""
     if isinstance(value, Mapping):
         value = list(value.items())
@@ -154,7 +216,7 @@ def _dropped(value: Any, known: Known) -> list[DroppedChunk]:
             item, reason = item
         elif not isinstance(item, str):
             reason = names(item, "reason", "why")
-        found.append(DroppedChunk(chunk_id=known.identify(read_chunk(item)), reason=reason or "unknown"))
+        found.append((read_chunk(item), reason or "unknown"))
     return found
 
 

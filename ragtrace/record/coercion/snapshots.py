@@ -1,0 +1,177 @@
+"""Takes what a stage returned at once and by reference where nothing can change it; reading it can wait then.
+
+Of mappings and objects of one shape msgspec takes the parts, in C: texts and numbers by reference, metadata as copies.
+A list with anything else in it is read at once, so that what a host changes afterwards changes no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from itertools import chain
+from math import isfinite
+from numbers import Number
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ragtrace.record.coercion.chunks import TEXTS, UNREAD, Chunk, Chunks, named_parts, plain_parts, read_chunks
+
+__all__ = ["Columns", "Frozen", "freeze"]
+
+_FIXED: Final[set[type]] = {str, int, float, bool, type(None)}  # what nothing can change; further numbers are added
+_PLANS: Final = 512
+_MOST: Final = 16  # keys of a mapping; one with more is read at once
+_DEPTH: Final = 3  # of lists and mappings in metadata
+_ROW: Final = 150  # bytes of an item without its text, roughly
+
+
+def _values(depth: int) -> Any:
+    """The type of what can be taken."""
+    fixed = str | int | float | bool | None
+    return fixed | list[_values(depth - 1)] | dict[str, _values(depth - 1)] if depth else fixed  # type: ignore[misc]
+
+
+_VALUE: Final = _values(_DEPTH)
+
+
+class _Plan(NamedTuple):
+    """How the items of one shape are taken."""
+
+    names: tuple[str, ...]
+    batch: Any  # the type of a list of such items
+    text: attrgetter[Any] | None  # takes the text
+    size: int | None  # of the attributes of an object, which tells one with further ones
+    kind: type | None  # all items are of this class
+
+
+class Columns(NamedTuple):
+    """Items of one shape, taken apart: `names` are the keys or attributes, a row has them as its fields."""
+
+    names: tuple[str, ...]
+    rows: list[Any]
+    weight: int
+
+    def items(self) -> list[Any]:
+        """The items as mappings, as they were."""
+        return [dict(zip(self.names, msgspec.structs.astuple(row), strict=True)) for row in self.rows]
+
+    def chunks(self) -> Chunks:
+        """The chunks: of items that are just an id, a text and a score at once, of others as mappings."""
+        places = plain_parts(self.names)
+        if places is None:
+            return read_chunks(self.items())
+        take = attrgetter(*(f"part{place}" for place in places))
+        ranked: list[tuple[int, Chunk]] = []
+        for rank, (chunk_id, body, score) in enumerate(map(take, self.rows), 1):
+            if type(chunk_id) is not str or type(body) is not str or type(score) is not float or not isfinite(score):
+                return read_chunks(self.items())
+            ranked.append((rank, Chunk(chunk_id, body, score)))
+        return Chunks(ranked, [])
+
+
+class Frozen(NamedTuple):
+    """Items that nothing can change: texts, and tuples of texts and numbers."""
+
+    rows: list[Any]
+    weight: int
+
+    def items(self) -> list[Any]:
+        """The items."""
+        return self.rows
+
+    def chunks(self) -> Chunks:
+        """The chunks."""
+        return read_chunks(self.rows)
+
+
+_convert: Final = msgspec.convert
+_plans: dict[Any, _Plan | None] = {}
+
+
+def freeze(value: Sequence[Any], further: tuple[str, ...] = ()) -> Columns | Frozen | None:
+    """A list's or tuple's items as they are now; None when they must be read at once.
+
+    Args:
+        further: attributes to take beside those that every chunk may have; of mappings everything is taken.
+    """
+    if not value:
+        return Frozen([], 0)
+    first = value[0]
+    kind = type(first)
+    if kind is str or kind is tuple:
+        return _frozen(value, kind)
+    key = tuple(first) if kind is dict else (kind, further)
+    try:
+        plan = _plans[key]
+    except KeyError:
+        plan = _plan(first, further)
+        if len(_plans) < _PLANS:
+            _plans[key] = plan
+    return None if plan is None else _columns(value, plan)
+
+
+def _frozen(value: Sequence[Any], kind: type) -> Frozen | None:
+    if set(map(type, value)) != {kind}:
+        return None
+    if kind is str:
+        return Frozen(list(value), sum(map(len, value)))
+    if not _are_fixed(set(map(type, chain.from_iterable(value)))):
+        return None
+    return Frozen(list(value), sum(len(part) for part in chain.from_iterable(value) if type(part) is str))
+
+
+def _columns(value: Sequence[Any], plan: _Plan) -> Columns | None:
+    names, batch, text, size, kind = plan
+    try:
+        if kind is not None and set(map(type, value)) != {kind}:
+            return None
+        if size is not None and set(map(len, map(vars, value))) != {size}:
+            return None
+        rows = _convert({"rows": value}, batch, from_attributes=kind is not None).rows
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        return None
+    if text is None:
+        return Columns(names, rows, _ROW * len(rows))
+    ends = len(text(rows[0]) or "") + len(text(rows[-1]) or "")  # two texts stand for all, which are the host's own
+    return Columns(names, rows, len(rows) * (_ROW + ends // 2))
+
+
+def _are_fixed(types: Set[type]) -> bool:
+    """Whether values of these types can be kept by reference."""
+    unknown = types - _FIXED
+    if not unknown:
+        return True
+    if not all(issubclass(kind, Number) for kind in unknown) or len(_FIXED) > _PLANS:
+        return False
+    _FIXED.update(unknown)
+    return True
+
+
+def _plan(item: Any, further: tuple[str, ...]) -> _Plan | None:
+    if type(item) is dict:
+        names = tuple(item)
+        if len(names) > _MOST or not all(type(name) is str for name in names) or not UNREAD.isdisjoint(names):
+            return None
+        return _made(names, None, None)
+    found = named_parts(item)
+    if found is None:
+        return None
+    names = (*found, *(name for name in further if not callable(getattr(item, name, print))))
+    own = getattr(item, "__dict__", None)
+    return _made(names, None if own is None else len(own), type(item))
+
+
+def _made(names: tuple[str, ...], size: int | None, kind: type | None) -> _Plan:
+    fields = {name: f"part{place}" for place, name in enumerate(names)}
+    row = msgspec.defstruct(
+        "Row",
+        [(field, _VALUE) for field in fields.values()],
+        rename={field: name for name, field in fields.items()},
+        forbid_unknown_fields=True,
+        frozen=True,
+        gc=False,  # it holds values and copies, which refer to nothing
+    )
+    text = next((field for name, field in fields.items() if name in TEXTS), None)
+    batch = msgspec.defstruct("Batch", [("rows", list[row])])  # type: ignore[valid-type]
+    return _Plan(names, batch, None if text is None else attrgetter(text), size, kind)

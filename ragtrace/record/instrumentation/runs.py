@@ -1,0 +1,254 @@
+"""Requests and stages that begin in one call of a framework and end in another, joined by the framework's run ids."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from opentelemetry.context import Context, attach, create_key, detach, get_current, get_value, set_value
+
+from ragtrace.record.coercion import Known, read_chunks, read_packing
+from ragtrace.record.instrumentation.base import report, usable_recorder
+from ragtrace.record.instrumentation.questions import read_question
+from ragtrace.record.instruments import GenerateInstrument, PackInstrument, RerankInstrument, RetrieveInstrument
+from ragtrace.record.recording import Recording
+from ragtrace.record.requests import RequestRecording, current_recording
+from ragtrace.types import PackRun, RerankRun, RetrieveRun
+
+__all__ = [
+    "PROMPT",
+    "Run",
+    "Runs",
+    "begin_generation",
+    "begin_retrieval",
+    "begin_stage",
+    "close_request",
+    "covered",
+    "covering",
+    "end_retrieval",
+    "finish",
+    "inside",
+    "open_request",
+]
+
+PROMPT: Final = "prompt"  # the name of packings that were found in a prompt, when nobody recorded a packer
+_COVERED: Final = create_key("ragtrace-covered")
+_STAGES: Final = {
+    kind.operation: kind for kind in (RetrieveInstrument, RerankInstrument, PackInstrument, GenerateInstrument)
+}
+_LIMIT: Final = 4096  # runs that are open at once; a stream that nobody reads to its end must not stay for ever
+
+
+def covering(context: Context | None = None) -> Context:
+    """A context in which a framework's own stage is being recorded: what libraries do below it is part of it."""
+    return set_value(_COVERED, True, context)
+
+
+def covered() -> bool:
+    """Whether an outer framework records what happens here."""
+    return bool(get_value(_COVERED))
+
+
+@contextmanager
+def inside(context: Context | None) -> Iterator[None]:
+    """Run a block in this context; in the present one without it."""
+    token = None if context is None else attach(context)
+    try:
+        yield
+    finally:
+        if token is not None:
+            detach(token)
+
+
+def open_request(name: str, question: Any = None) -> RequestRecording | None:
+    """A request of its own, not yet current; None when nothing is recorded."""
+    recorder = usable_recorder()
+    if recorder is None:
+        return None
+    request = RequestRecording(recorder, name)
+    found = read_question(question)
+    if found:
+        request.update({"query": found})
+    return request
+
+
+def close_request(request: RequestRecording, error: BaseException | None = None) -> None:
+    """End a request that was opened here. One without any stage (an indexing pipeline) leaves no record."""
+    if error is not None and not isinstance(error, GeneratorExit):
+        request.fail(error)
+    elif request.runs or request.flags:
+        request.finish()
+    elif not request.ended:
+        request.ended = True
+        if request.span is not None:
+            request.span.end()
+
+
+def begin_stage(
+    operation: str, name: str, inputs: Mapping[str, Any], request: RequestRecording | None = None
+) -> Recording | None:
+    """A stage of `request`, else of the current request, else of a request of its own; not yet current."""
+    recorder = request.recorder if request is not None else usable_recorder()
+    if recorder is None:
+        return None
+    given = {key: value for key, value in inputs.items() if value is not None}
+    outside = request is not None and current_recording(recorder) is not request
+    with inside(request.context if request is not None and outside else None):
+        recording: Recording = _STAGES[operation](given, name=name, versions=None).record(recorder, name, given)
+        return recording
+
+
+def begin_generation(
+    name: str, model: str | None, prompt: str | None, request: RequestRecording | None = None
+) -> Recording | None:
+    """A generation, after the packing that its prompt shows."""
+    recorder = usable_recorder()
+    request = request or (current_recording(recorder) if recorder is not None else None)
+    if request is not None and prompt:
+        try:
+            _record_packing(prompt, request)
+        except Exception as error:
+            report("packing.generate", error)
+    return begin_stage("generate", name, {"model": model, "prompt": prompt}, request)
+
+
+def _record_packing(prompt: str, request: RequestRecording) -> None:
+    """Which candidates stand in the prompt, unless a packer was recorded since the last retrieval or reranking."""
+    for run in reversed(request.runs):
+        if isinstance(run, RetrieveRun | RerankRun):
+            break
+        if isinstance(run, PackRun) and run.name != PROMPT:
+            return
+    found = read_packing(prompt, Known(request.candidates()), (), None).packing.chunks
+    if not found:  # a prompt that rewrites the question or plans a search holds no evidence
+        return
+    recording = begin_stage("pack", PROMPT, {}, request)
+    if recording is not None:
+        recording.end({"chunks": list(found), "prompt": prompt})
+
+
+class Run:
+    """One run of a framework (a chain, a retriever call, an LLM call) in its request."""
+
+    __slots__ = ("former", "inner", "mark", "owner", "parent", "request", "stage")
+
+    def __init__(self, request: RequestRecording, owner: bool, parent: Run | None) -> None:
+        self.request = request
+        self.owner = owner
+        self.parent = parent
+        self.stage: Recording | None = None
+        self.inner = False  # another retriever ran inside of this one
+        self.mark = len(request.runs)  # how many stages had ended before
+        self.former: tuple[Context, Context] | None = None  # the context before `enter`, and its own
+
+    def enter(self, context: Context) -> None:
+        """Make `context` current; only where the end of this run comes from the same call of the framework."""
+        self.former = (get_current(), context)
+        attach(context)
+
+    def leave(self) -> None:
+        """Make current what was before `enter`, where that still is."""
+        if self.former is not None:
+            before, own = self.former
+            self.former = None
+            if get_current() is own:
+                attach(before)  # not detach(token): a token is bound to one context, and ends may come in a copy
+
+
+class Runs:
+    """The open runs of one framework by its ids. Bounded: the oldest is closed when there are too many."""
+
+    def __init__(self, limit: int = _LIMIT) -> None:
+        self._open: OrderedDict[Hashable, Run] = OrderedDict()
+        self._limit = limit
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def find(self, key: Hashable) -> Run | None:
+        """The open run with this id."""
+        return self._open.get(key)
+
+    def all(self) -> list[Run]:
+        """The open runs, oldest first."""
+        return list(self._open.values())
+
+    def begin(self, key: Hashable, parent: Hashable, name: str, question: Any = None) -> Run | None:
+        """A run in its parent's request, else in the current one, else in a request of its own."""
+        recorder = usable_recorder()
+        if recorder is None:
+            return None
+        above = self._open.get(parent)
+        request = above.request if above is not None else current_recording(recorder)
+        owner = request is None or request.ended
+        if owner:
+            request = open_request(name, question)
+        elif request is not None and request.query is None and (found := read_question(question)):
+            request.update({"query": found})
+        return None if request is None else self.keep(key, Run(request, owner, above))
+
+    def keep(self, key: Hashable, run: Run) -> Run:
+        """Have `run` open under this id."""
+        self._open[key] = run
+        while len(self._open) > self._limit:
+            try:
+                _, oldest = self._open.popitem(last=False)
+            except KeyError:  # another thread was first
+                break
+            finish(oldest)
+        return run
+
+    def pop(self, key: Hashable) -> Run | None:
+        """The run with this id, no longer open."""
+        return self._open.pop(key, None)
+
+
+def begin_retrieval(run: Run, name: str, inputs: Mapping[str, Any]) -> None:
+    """Begin the retrieval that `run` is."""
+    above = run.parent
+    while above is not None:
+        above.inner = True
+        above = above.parent
+    run.stage = begin_stage("retrieve", name, inputs, run.request)
+
+
+def end_retrieval(run: Run, hits: Any) -> None:
+    """End the retrieval that `run` is.
+
+    A retriever over other retrievers that returns nothing but what these found (merging, compressing) gives it another
+    order: that is a reranking, unless one was recorded inside of it.
+    """
+    stage, request = run.stage, run.request
+    if stage is None:
+        return
+    if not run.inner or not _all_known(hits, request):
+        stage.end(hits)
+        return
+    if not any(isinstance(each, RerankRun) for each in request.runs[run.mark :]):
+        reranking = begin_stage("rerank", stage.name, {}, request)
+        if reranking is not None:
+            reranking.end(hits)
+    run.stage = None
+    stage.ended = True  # no retrieval of its own: its span ends without a run
+    if stage.span is not None:
+        stage.span.end()
+
+
+def _all_known(hits: Any, request: RequestRecording) -> bool:
+    known = list(request.candidates())
+    ids, texts = {each.chunk_id for each in known}, {each.text for each in known if each.text is not None}
+    return all(chunk.chunk_id in ids or chunk.text in texts for _, chunk in read_chunks(hits).ranked)
+
+
+def finish(run: Run, error: BaseException | None = None) -> None:
+    """End a run without a value: its stage, and its request when the run opened it."""
+    run.leave()
+    if run.stage is not None and not run.stage.ended:
+        if error is None or isinstance(error, GeneratorExit):
+            run.stage.finish()
+        else:
+            run.stage.fail(error)
+    if run.owner:
+        close_request(run.request, error)

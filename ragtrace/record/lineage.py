@@ -1,0 +1,86 @@
+"""What the stages of a running request hand on to each other, told by the identity of the host's objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import is_
+from typing import Any, Protocol
+
+from ragtrace.record.coercion import Chunk, Known
+from ragtrace.record.coercion.chunks import read_chunk
+
+__all__ = ["Given", "Left", "Lineage", "Source"]
+
+
+class Left(Protocol):
+    """A stage that left chunks for the next one."""
+
+    def left(self) -> list[str]:
+        """Their ids, each once."""
+
+
+class Source(Protocol):
+    """A stage that handed items on."""
+
+    def identified(self) -> dict[int, str]:
+        """The chunk ids of its items by their place, from 0."""
+
+
+class Given:
+    """What a stage was given: what the stage before it left, all that one stage handed on, or items of several stages
+    and of the host's own."""
+
+    def __init__(
+        self,
+        left: Left | None = None,
+        whole: Source | None = None,
+        parts: Sequence[tuple[Source, int] | Chunk] = (),
+    ) -> None:
+        self._left = left
+        self._whole = whole
+        self._parts = parts
+
+    def ids(self, known: Known) -> list[str]:
+        """Its chunk ids, in order."""
+        if self._left is not None:
+            return self._left.left()
+        if self._whole is not None:
+            return list(self._whole.identified().values())
+        found = []
+        for part in self._parts:
+            chunk_id = known.identify(part) if isinstance(part, Chunk) else part[0].identified().get(part[1])
+            if chunk_id is not None:
+                found.append(chunk_id)
+        return found
+
+
+class Lineage:
+    """The host's items as long as the request runs; none of them is held longer."""
+
+    _places: dict[int, tuple[Source, int]] | None = None
+
+    def __init__(self) -> None:
+        self._outputs: list[tuple[Sequence[Any], Source]] = []
+
+    def remember(self, items: Sequence[Any], source: Source) -> None:
+        """Keep what a stage returned."""
+        self._outputs.append((items if type(items) is tuple else list(items), source))
+        self._places = None
+
+    def recognize(self, items: Iterable[Any]) -> Given:
+        """Where a stage's inputs come from; an item that no stage returned is read. Raises: Unreadable."""
+        listed = items if type(items) is list or isinstance(items, list | tuple) else list(items)
+        for known, source in reversed(self._outputs):  # most of the time all that the stage before has returned
+            if len(known) == len(listed) and all(map(is_, known, listed)):
+                return Given(whole=source)
+        if self._places is None:
+            self._places = {
+                id(item): (source, place) for known, source in self._outputs for place, item in enumerate(known)
+            }
+        places = self._places
+        return Given(parts=[places.get(id(item)) or read_chunk(item) for item in listed])
+
+    def forget(self) -> None:
+        """Let go of the host's items."""
+        self._outputs.clear()
+        self._places = None

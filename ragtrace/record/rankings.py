@@ -1,0 +1,157 @@
+"""Retriever and reranker while they run: stages that return chunks, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ragtrace.record.coercion import Chunk, Chunks, Columns, Frozen, Known, Unreadable, freeze, read_chunks, read_prompt
+from ragtrace.record.coercion.items import items_of
+from ragtrace.record.coercion.values import whole
+from ragtrace.record.drafts import Part
+from ragtrace.record.lineage import Given, Left
+from ragtrace.record.spans import Attributes, describe_stage
+from ragtrace.record.stages import CHUNK, StageRecording, known_from
+from ragtrace.types import RankMove, RerankRun, RetrieveRun, StageRun
+
+__all__ = ["RerankRecording", "RetrieveRecording"]
+
+
+class RankingRecording(StageRecording):
+    """A stage that returns chunks, best first."""
+
+    _taken: Columns | Frozen | Chunks = Frozen([], 0)
+    _ids: dict[int, str] = {}  # noqa: RUF012 - replaced, never changed
+    _left: tuple[str, ...] = ()
+
+    def take(self, value: Any) -> None:
+        """Candidates in the order of the value; their rank is their place in it."""
+        items = items_of(value)
+        listed = type(items) is list or isinstance(items, list | tuple)
+        found = freeze(items) if listed else None  # type: ignore[arg-type]
+        if found is None:
+            self._taken = chunks = read_chunks(value)
+            self.weight += sum(len(chunk.text or "") + CHUNK for _, chunk in chunks.ranked)
+        else:
+            self._taken = found
+            self.weight += found.weight
+        if listed:
+            self.request.lineage.remember(items, self)  # type: ignore[arg-type]
+        self.follow()
+        self.request.latest = self
+
+    def follow(self) -> None:
+        """Note the stage before."""
+
+    def ranked(self) -> list[tuple[int, Chunk]]:
+        """The chunks of what was taken, with their ranks."""
+        taken, self._taken = self._taken, Frozen([], 0)
+        chunks = taken if isinstance(taken, Chunks) else taken.chunks()
+        self.unread(chunks.unread)
+        return chunks.ranked
+
+    def placed(self, ranked: Iterable[tuple[int, Chunk]], ids: Sequence[str]) -> None:
+        """Keep the ids by place, for the stages that go on with these chunks."""
+        self._ids = {rank - 1: chunk_id for (rank, _), chunk_id in zip(ranked, ids, strict=True)}
+
+    def identified(self) -> dict[int, str]:
+        """The chunk ids of its items by their place, from 0."""
+        self.read()
+        return self._ids
+
+    def left(self) -> list[str]:
+        """The ids of the chunks that the next stage goes on with, each once."""
+        self.read()
+        return list(self._left)
+
+
+class RetrieveRecording(RankingRecording):
+    """A retriever call."""
+
+    operation = "retrieve"
+    empty = RetrieveRun()
+    _query: str | None = None
+    _top_k: int | None = None
+    _source: str | None = None
+    _before: Left | None = None
+
+    def span_name(self, name: str, inputs: Mapping[str, Any]) -> str:
+        """`retrieval {data_source}`, as the GenAI conventions name it."""
+        return f"retrieval {inputs.get('source') or name}"
+
+    def receive(self, inputs: Mapping[str, Any], given: Collection[str]) -> None:
+        """The query, its limit and where it goes."""
+        query, top_k, source = inputs.get("query"), inputs.get("top_k"), inputs.get("source")
+        if top_k is not None:
+            self._top_k = whole(top_k)
+        if source is not None:
+            self._source = str(source)
+        if query is not None:
+            self._query = read_prompt(query)
+            if self._query is None:
+                raise Unreadable(query)
+            self.request.note_query(self._query)
+
+    def follow(self) -> None:
+        """Retrievers one after the other are merged."""
+        parts = self.request.parts
+        if parts and isinstance(parts[-1], RetrieveRecording):
+            self._before = self.request.latest
+
+    def run(self) -> StageRun:
+        """The candidates."""
+        ranked = self.ranked()
+        source = self._source
+        found = [chunk.candidate(rank, source) for rank, chunk in ranked]
+        ids = [known.chunk_id for known in found]
+        self.placed(ranked, ids)
+        before, self._before = self._before, None
+        self._left = tuple(dict.fromkeys((*(before.left() if before is not None else ()), *ids)))
+        return RetrieveRun(query=self._query, top_k=self._top_k, candidates=tuple(found))
+
+    def described(self) -> Attributes:
+        """Ids and scores, and the data source."""
+        return describe_stage(self.read(), self._source)
+
+
+class RerankRecording(RankingRecording):
+    """A reranker call."""
+
+    operation = "rerank"
+    empty = RerankRun()
+    _given = Given()
+    _earlier: Sequence[Part] = ()
+
+    def receive(self, inputs: Mapping[str, Any], given: Collection[str]) -> None:
+        """What is reranked."""
+        self._given = self.given_chunks(inputs.get("candidates"), given)
+
+    def follow(self) -> None:
+        """What was retrieved so far."""
+        self._earlier = self.request.parts.copy()
+
+    def run(self) -> StageRun:
+        """The new order, and who fell out of it."""
+        ranked, candidates = self.ranked(), known_from(self._earlier)
+        inputs = self._given.ids(candidates)
+        self._given, self._earlier = Given(), ()
+        before = {chunk_id: rank for rank, chunk_id in reversed(list(enumerate(inputs, 1)))}
+        after: dict[str, RankMove] = {}
+        ids = []
+        for rank, chunk in ranked:
+            chunk_id = _identity(chunk, inputs, candidates)
+            ids.append(chunk_id)
+            move = RankMove(chunk_id=chunk_id, rank_before=before.get(chunk_id), rank_after=rank, score=chunk.score)
+            after.setdefault(chunk_id, move)
+        lost = [RankMove(chunk_id=lost, rank_before=rank) for lost, rank in before.items() if lost not in after]
+        lost.sort(key=lambda move: move.rank_before or 0)
+        self.placed(ranked, ids)
+        self._left = tuple(after)
+        return RerankRun(moves=(*after.values(), *lost))
+
+
+def _identity(chunk: Chunk, inputs: Sequence[str], known: Known) -> str:
+    """A reranker may return positions among its inputs instead of chunks."""
+    if chunk.index is not None and 0 <= chunk.index < len(inputs):
+        return inputs[chunk.index]
+    return known.identify(chunk)

@@ -1,0 +1,69 @@
+"""Chroma's results out of a real collection in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragtrace.record.coercion import Chunk
+from tests.frameworks.conftest import Reads
+
+DISTRIBUTIONS = ("chromadb",)
+
+chromadb = pytest.importorskip("chromadb", reason="chromadb is not installed: make frameworks")
+types = pytest.importorskip("chromadb.api.types", reason="chromadb is not installed: make frameworks")
+
+ALPHA, BETA = "alpha is the first letter", "beta is the second letter"
+META = {"source": "greek.md"}
+
+
+@pytest.fixture(scope="module")
+def collection() -> Any:
+    """Two chunks; the second one has no metadata."""
+    found = chromadb.EphemeralClient().create_collection("letters", embedding_function=None)
+    found.add(ids=["a", "b"], documents=[ALPHA, BETA], embeddings=[[1.0, 0.0], [0.0, 1.0]], metadatas=[META, None])
+    return found
+
+
+def test_a_query(reads: Reads, collection: Any) -> None:
+    """Columns of one list per query; a distance is written as its negative."""
+    found = collection.query(query_embeddings=[[1.0, 0.0]], n_results=2)
+    assert found["distances"] == [[0.0, 2.0]]
+    expected = [Chunk("a", ALPHA, 0.0, source="greek.md", metadata=META), Chunk("b", BETA, -2.0)]
+    reads("query", found, expected)
+
+
+def test_several_queries(reads: Reads, collection: Any) -> None:
+    """The best of each query, then the second of each; what several found keeps its first place and number."""
+    found = collection.query(query_embeddings=[[1.0, 0.0], [0.0, 1.0]], n_results=2)
+    assert found["ids"] == [["a", "b"], ["b", "a"]]
+    expected = [Chunk("a", ALPHA, 0.0, source="greek.md", metadata=META), Chunk("b", BETA, 0.0)]
+    reads("several_queries", found, expected)
+
+
+def test_columns_that_were_not_asked_for(reads: Reads, collection: Any) -> None:
+    """Ids alone are enough; a query without a neighbor has none."""
+    reads("ids", collection.query(query_embeddings=[[1.0, 0.0]], include=[]), [Chunk("a"), Chunk("b")])
+    nothing = collection.query(query_embeddings=[[1.0, 0.0]], where={"source": "latin.md"})
+    assert nothing["ids"] == [[]]
+    reads("nothing", nothing, [])
+
+
+def test_get(reads: Reads, collection: Any) -> None:
+    """No query, no list per query, no distance."""
+    expected = [Chunk("a", ALPHA, source="greek.md", metadata=META), Chunk("b", BETA)]
+    reads("get", collection.get(), expected)
+
+
+def test_search(reads: Reads) -> None:
+    """The numbers of the search API (which needs a server) are called scores, and lower is better."""
+    found = types.SearchResult(
+        ids=[["a", "b"]],
+        documents=[[ALPHA, None]],
+        embeddings=[None],
+        metadatas=[[None, META]],
+        scores=[[0.25, None]],
+        select=[["#score"]],
+    )
+    reads("search", found, [Chunk("a", ALPHA, -0.25), Chunk("b", source="greek.md", metadata=META)])
