@@ -185,18 +185,25 @@ class Generation(_Struct, frozen=True, kw_only=True):
 
 
 class _Run(_Struct, frozen=True, kw_only=True, tag_field="stage"):
-    """One run of one stage. A stage that runs twice in a request has two runs."""
+    """One run of one stage. A stage that runs twice in a request has two runs. `unread`: what the host's code returned
+    could not be understood, so that nothing is known of the outcome."""
 
     name: str = ""
     started_at: int = 0
     ended_at: int = 0
     span_id: str | None = None
     error: ErrorInfo | None = None
+    unread: bool = False
 
     @property
     def duration_ns(self) -> int:
         """Wall time of the run in nanoseconds, never negative."""
         return max(0, self.ended_at - self.started_at)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the run ended well and what it returned was understood."""
+        return self.error is None and not self.unread
 
 
 class RetrieveRun(_Run, frozen=True, kw_only=True, tag="retrieve"):
@@ -288,20 +295,20 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
 
     @property
     def moves(self) -> tuple[RankMove, ...]:
-        """The moves of the last rerank run that did not fail; empty when nothing was reranked."""
-        runs = [run for run in self.stages if isinstance(run, RerankRun) and run.error is None]
-        return runs[-1].moves if runs else ()
+        """The moves of all rerank runs, of each chunk the last; empty when nothing was reranked."""
+        runs = [run for run in self.stages if isinstance(run, RerankRun) and run.is_known]
+        return tuple({move.chunk_id: move for run in runs for move in run.moves}.values())
 
     @property
     def packing(self) -> Packing | None:
-        """The last packing that did not fail: what the last answer was written from."""
-        runs = [run for run in self.stages if isinstance(run, PackRun) and run.error is None]
+        """The last packing that is known: what the last answer was written from."""
+        runs = [run for run in self.stages if isinstance(run, PackRun) and run.is_known]
         return runs[-1].packing if runs else None
 
     @property
     def generation(self) -> Generation | None:
-        """The last generation that did not fail."""
-        runs = [run for run in self.stages if isinstance(run, GenerateRun) and run.error is None]
+        """The last generation that is known."""
+        runs = [run for run in self.stages if isinstance(run, GenerateRun) and run.is_known]
         return runs[-1].generation if runs else None
 
 

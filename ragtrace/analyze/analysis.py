@@ -42,7 +42,8 @@ def analyze_record(
     matrix = coverage.facet_matrix(facets, candidates)
     reference, wanted = _reference(record, gold, facets, candidates, matrix)
     lost = coverage.lost_evidence(record, wanted)
-    retrieved = any(isinstance(run, RetrieveRun) and run.error is None for run in record.stages)
+    runs = [run for run in record.stages if isinstance(run, RetrieveRun)]
+    retrieved = any(run.is_known for run in runs) and not any(run.unread for run in runs)
     facets_reason = "not_recorded" if not retrieved else "no_facets" if not facets else "no_candidate_text"
     known = retrieved and readable
     claims, answer_scores = _answer_scores(record, candidates)
@@ -101,13 +102,14 @@ def _evidence_scores(
     ids = [candidate.chunk_id for candidate in record.candidates]
     reason = "no_reference" if record.packing else "not_recorded"
     given = wanted if record.packing else ()
-    moves_reason = "no_reference" if record.moves else "not_recorded"
+    moves_reason = "not_recorded" if not record.moves else "not_kept" if wanted else "no_reference"
     return (
         _score("candidate_recall", coverage.candidate_recall(ids, wanted if retrieved else ()),
                "no_reference" if retrieved else "not_recorded", reference),
         _score("evidence_overlap", coverage.evidence_overlap(packed, given), reason, reference),
         _score("evidence_recall", coverage.evidence_recall(packed, given), reason, reference),
-        _score("evidence_precision", coverage.evidence_precision(packed, given), reason, reference),
+        _score("evidence_precision", coverage.evidence_precision(packed, given),
+               "nothing_packed" if given else reason, reference),
         _score("rank_shift", coverage.rank_shift(record.moves, wanted), moves_reason, reference),
         _score("truncated_tokens", coverage.truncated_tokens(chunks), "no_token_counts"),
     )  # fmt: skip
@@ -119,8 +121,8 @@ def _answer_scores(
     generation = record.generation
     answer = generation.answer if generation else None
     chunks: tuple[PackedChunk, ...] = record.packing.chunks if record.packing else ()
-    reason = _unanswerable(answer, generation is not None, chunks)
-    if reason in ("not_recorded", "no_answer", "no_evidence_text"):
+    reason = _unanswerable(answer, record.packing is not None, chunks)
+    if reason in ("not_recorded", "no_answer", "no_evidence_text", "language"):
         names = ("answer_coverage", "contradiction_rate", "citation_coverage", "citation_precision", "citation_recall",
                  "dangling_citations")  # fmt: skip
         return (), tuple(_score(name, None, reason) for name in names)
@@ -137,14 +139,16 @@ def _answer_scores(
     )
 
 
-def _unanswerable(answer: str | None, generated: bool, chunks: Sequence[PackedChunk]) -> str:
+def _unanswerable(answer: str | None, packed: bool, chunks: Sequence[PackedChunk]) -> str:
     """Why the metrics of the answer are undefined, if they are."""
-    if not generated or answer is None:
+    if not packed or answer is None:
         return "not_recorded"
     if not answer.strip():
         return "no_answer"
     if coverage.is_abstention(answer):
         return "abstained"
+    if not coverage.is_english(answer):
+        return "language"
     if chunks and not any(chunk.text for chunk in chunks):
         return "no_evidence_text"
     return "no_factual_claims"

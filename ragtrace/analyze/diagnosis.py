@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, Protocol, TypeAlias
 
+from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import StageInfo
 from ragtrace.types import Claim, Diagnosis, FacetMatch, LostChunk, Reference, Stage
@@ -187,7 +188,7 @@ def _generation_proof(
 ) -> tuple[str, tuple[str, ...]]:
     contradicted = [claim for claim in claims if claim.factual and claim.contradiction]
     unsupported = [
-        claim for claim in claims if claim.factual and not claim.contradiction and (claim.support or 0) < 0.6
+        claim for claim in claims if claim.factual and not claim.contradiction and (claim.support or 0) < SUPPORTED
     ]
     proof = [f"contradicts {claim.best_chunk}: “{claim.text}” ({claim.reason})" for claim in contradicted]
     for claim in unsupported:

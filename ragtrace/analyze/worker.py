@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from ragtrace.analyze.analysis import analyze_record
 from ragtrace.analyze.counting import analysis_deltas
+from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.store import Finished, Job, Release, Store
 from ragtrace.types import Gold, RequestRecord
 
@@ -71,7 +72,7 @@ def run(
 
 
 def _work(store: Store, jobs: Sequence[Job], lease_seconds: float, summary: WorkSummary) -> None:
-    records = store.get_records([job.request_id for job in jobs])
+    jobs, records = _readable(store, jobs, summary)
     golds = store.find_golds({(record.service, record.query.original) for record in records.values()})
     releases = {service: store.releases(service) for service in {record.service for record in records.values()}}
     finished: list[Finished] = []
@@ -92,6 +93,26 @@ def _work(store: Store, jobs: Sequence[Job], lease_seconds: float, summary: Work
     done = store.finish(finished) if finished else 0
     summary.done += done
     summary.lost += len(finished) - done
+
+
+def _readable(
+    store: Store, jobs: Sequence[Job], summary: WorkSummary
+) -> tuple[Sequence[Job], dict[str, RequestRecord]]:
+    """The records of the jobs; a record that cannot be read fails its own job and no other."""
+    try:
+        return jobs, store.get_records([job.request_id for job in jobs])
+    except (CorruptStore, RecordError):
+        _log.warning("a batch holds a record that cannot be read; its records are read one by one")
+    kept: list[Job] = []
+    records: dict[str, RequestRecord] = {}
+    for job in jobs:
+        try:
+            records |= store.get_records([job.request_id])
+            kept.append(job)
+        except (CorruptStore, RecordError) as error:
+            store.fail(job, str(error))
+            summary.failed += 1
+    return kept, records
 
 
 def _analyze(

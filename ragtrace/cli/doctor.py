@@ -83,12 +83,14 @@ def _spool(url: str, given: str | None) -> dict[str, Any]:
     from ragtrace.collect.entries import read
 
     folders = list(dict.fromkeys((default_folder(url, given), fallback_folder(url))))
-    entries = 0
-    for segment in (found for folder in folders for found in folder.glob("*.seg")):
-        with suppress(FileNotFoundError):  # a recording process has just stored and deleted it
-            entries += sum(1 for _ in read(segment.read_bytes()))
+    waiting = dict.fromkeys(folders, 0)
+    for folder in folders:
+        for segment in folder.glob("*.seg"):
+            with suppress(FileNotFoundError):  # a recording process has just stored and deleted it
+                waiting[folder] += sum(1 for _ in read(segment.read_bytes()))
     damaged = sum(len(list(folder.glob("damaged/*"))) for folder in folders)
-    return {"folder": str(folders[0]), "entries": entries, "damaged": damaged}
+    fullest = max(folders, key=lambda folder: waiting[folder])
+    return {"folder": str(fullest), "entries": sum(waiting.values()), "damaged": damaged}
 
 
 def _contents(url: str) -> dict[str, Any]:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from ragtrace import config
 from ragtrace.errors import RecordError, StoreUnavailable
-from ragtrace.store import check
+from ragtrace.store import Store, check
 from ragtrace.store.address import Address
 
 if TYPE_CHECKING:
-    from ragtrace.store import Store
     from ragtrace.types import RequestRecord
 
 __all__ = ["existing", "find_record", "shown"]
@@ -27,6 +26,7 @@ def existing(store: str | None) -> str:
             f"store {shown(url)} does not exist or is empty; record into it (ragtrace demo --store {shown(url)}), "
             "or name another (--store URL or RAGTRACE_STORE)"
         )
+    Store.open(url).close()  # says at once what is wrong with it
     return url
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.coverage.answer import SUPPORTED, answer_coverage, contradiction_rate, judge_claims
+from ragtrace.coverage.answer import answer_coverage, contradiction_rate, judge_claims
 from ragtrace.coverage.citations import (
     citation_coverage,
     citation_precision,
@@ -28,6 +28,8 @@ from ragtrace.coverage.evidence import (
 from ragtrace.coverage.facets import extract_facets, facet_in_text, facet_matrix
 from ragtrace.coverage.proxy import proxy_reference
 from ragtrace.coverage.query import joint_query_coverage, match_facets, query_coverage
+from ragtrace.coverage.text import is_english
+from ragtrace.coverage.thresholds import SUPPORTED
 
 __all__ = [
     "ANALYZER_VERSION",
@@ -48,6 +50,7 @@ __all__ = [
     "facet_matrix",
     "find_citations",
     "is_abstention",
+    "is_english",
     "joint_query_coverage",
     "judge_claims",
     "lost_evidence",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
 
 from ragtrace.coverage.claims import split_claims
 from ragtrace.coverage.support import Evidence, Support, Vocabulary, claim_support
+from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
 
-__all__ = ["SUPPORTED", "answer_coverage", "contradiction_rate", "judge_claims"]
-
-SUPPORTED: Final = 0.6  # lexical support (and contradiction) from which a claim counts as supported (contradicted)
+__all__ = ["answer_coverage", "contradiction_rate", "judge_claims"]
 
 
 def answer_coverage(claims: Sequence[Claim]) -> float | None:
@@ -39,7 +37,8 @@ def judge_claims(
 
     packed: in prompt order, with texts; candidates: the whole pool, from which word weights and the support by
     unselected chunks come. A chunk that the claim cites and that contradicts it counts as a contradiction even where
-    another chunk supports the claim: an answer that cites a chunk says what that chunk says.
+    another chunk supports the claim: an answer that cites a chunk says what that chunk says. A citation that the host
+    reported without a place belongs to every claim that its chunk supports.
     """
     selected = [Evidence.read(chunk.chunk_id, chunk.text) for chunk in packed if chunk.text]
     chosen = {chunk.chunk_id for chunk in packed}
@@ -48,15 +47,22 @@ def judge_claims(
     ]
     vocabulary = Vocabulary([*selected, *others])
     claims = split_claims(answer, packed, citations)
-    judged = [_judge(claim, selected, others, vocabulary) if claim.factual else (claim, {}) for claim in claims]
+    loose = [_resolved(mark, chosen) for mark in citations if mark.start is None]
+    judged = [_judge(claim, selected, others, vocabulary, loose) if claim.factual else (claim, {}) for claim in claims]
     return tuple(claim for claim, _ in judged), tuple(support for _, support in judged)
 
 
 def _judge(
-    claim: Claim, selected: Sequence[Evidence], others: Sequence[Evidence], vocabulary: Vocabulary
+    claim: Claim,
+    selected: Sequence[Evidence],
+    others: Sequence[Evidence],
+    vocabulary: Vocabulary,
+    loose: Sequence[Citation],
 ) -> tuple[Claim, dict[str, float]]:
     supports = claim_support(claim.text, selected, vocabulary)
     by_chunk = {support.chunk_id: support.support for support in supports}
+    fitting = tuple(mark for mark in loose if by_chunk.get(mark.chunk_id or "", 0.0) >= SUPPORTED)
+    claim = replace(claim, citations=(*claim.citations, *fitting))
     best = max(supports, key=lambda support: (support.support, support.contradiction), default=Support("", 0.0))
     cited = {citation.chunk_id for citation in claim.citations}
     against = _against(best, [support for support in supports if support.chunk_id in cited], supports)
@@ -74,6 +80,11 @@ def _judge(
         unselected_support=elsewhere.support if elsewhere else None,
     )
     return judged, by_chunk
+
+
+def _resolved(mark: Citation, packed: Collection[str]) -> Citation:
+    """A citation of a chunk that is not in the prompt is dangling."""
+    return mark if mark.chunk_id in packed else replace(mark, chunk_id=None)
 
 
 def _against(best: Support, cited: Sequence[Support], supports: Sequence[Support]) -> Support | None:

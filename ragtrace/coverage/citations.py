@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.types import Citation, Claim, PackedChunk
 
 __all__ = [
@@ -20,7 +21,7 @@ __all__ = [
 _NUMBERS: Final = r"\d{1,3}(?:\s*[-–]\s*\d{1,3})?(?:\s*[,;]\s*\d{1,3}(?:\s*[-–]\s*\d{1,3})?)*"
 _MARK: Final = re.compile(
     rf"""\[\^?(?P<plain>{_NUMBERS})\]
-    | [(\[](?:documents?|docs?|sources?|passages?|chunks?|refs?)\.?\s*:?\s*(?P<named>{_NUMBERS})[)\]]
+    | [(\[](?:see\s+)?(?:documents?|docs?|sources?|passages?|chunks?|refs?)\.?\s*:?\s*(?P<named>{_NUMBERS})[)\]]
     | 【(?P<wide>\d{{1,3}})(?:[†:][^】\n]*)?】
     | \[(?P<id>[^\]\s]{{2,128}})\]""",
     re.IGNORECASE | re.VERBOSE,
@@ -41,7 +42,7 @@ def find_citations(answer: str, packed: Sequence[PackedChunk]) -> tuple[Citation
             targets: list[str | None] = [name] if name in ids else []
         else:
             numbers = _numbers(match.group("plain") or match.group("named") or match.group("wide"))
-            targets = [by_place.get(number) for number in numbers]
+            targets = [by_place.get(number) for number in numbers if number != "0"]
         for target in targets:
             found.append(Citation(marker=match.group(), chunk_id=target, start=match.start(), end=match.end()))
     return tuple(found)
@@ -64,12 +65,12 @@ def citation_coverage(claims: Sequence[Claim]) -> float | None:
 
 
 def citation_precision(claims: Sequence[Claim], supports: Sequence[dict[str, float]]) -> float | None:
-    """Share of the resolved citations whose chunk supports its claim by a half or more; None without citations.
+    """Share of the resolved citations whose chunk supports its claim; None without citations.
 
     supports: for each claim, chunk id -> support in [0, 1].
     """
     marks = [
-        support.get(citation.chunk_id, 0.0) >= 0.5
+        support.get(citation.chunk_id, 0.0) >= SUPPORTED
         for claim, support in zip(claims, supports, strict=True)
         if claim.factual
         for citation in claim.citations
@@ -81,9 +82,9 @@ def citation_precision(claims: Sequence[Claim], supports: Sequence[dict[str, flo
 def citation_recall(claims: Sequence[Claim], supports: Sequence[dict[str, float]]) -> float | None:
     """Share of the supported factual claims that cite a chunk which supports them; None without supported claims."""
     supported = [
-        any(citation.chunk_id and support.get(citation.chunk_id, 0.0) >= 0.5 for citation in claim.citations)
+        any(citation.chunk_id and support.get(citation.chunk_id, 0.0) >= SUPPORTED for citation in claim.citations)
         for claim, support in zip(claims, supports, strict=True)
-        if claim.factual and (claim.support or 0.0) >= 0.5
+        if claim.factual and (claim.support or 0.0) >= SUPPORTED
     ]
     return sum(supported) / len(supported) if supported else None
 

@@ -31,21 +31,27 @@ _CHATTER: Final = re.compile(
 )
 
 
+_SOURCES: Final = re.compile(r"^[#*\s]*(?:sources|references|citations|bibliography)\b[*\s]*:?[*\s]*$", re.I | re.M)
+
+
 def split_claims(
     answer: str, packed: Sequence[PackedChunk] = (), citations: Sequence[Citation] = ()
 ) -> tuple[Claim, ...]:
     """The sentences of `answer` as claims with `answer[start:end] == text`.
 
-    Questions, greetings, headings, abstentions and sentences without content have `factual=False`. Each claim holds
+    Questions, greetings, headings, abstentions, sentences without content and a closing list of sources have
+    `factual=False`. Each claim holds
     the citations inside its span: the marks found in the text and those that the host reported with offsets.
     """
     marks = [*find_citations(answer, packed), *(mark for mark in citations if mark.start is not None)]
+    sources = _SOURCES.search(answer)
+    body = sources.start() if sources else len(answer)
     return tuple(
         Claim(
             start=sentence.start,
             end=sentence.end,
             text=sentence.text,
-            factual=_states_something(sentence.text),
+            factual=sentence.start < body and _states_something(sentence.text),
             citations=tuple(mark for mark in marks if sentence.start <= (mark.start or 0) < sentence.end),
         )
         for sentence in sentences(answer)

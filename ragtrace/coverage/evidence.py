@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from ragtrace.coverage.text import best_sentence
-from ragtrace.types import LostChunk, PackedChunk, Packing, RankMove, RequestRecord
+from ragtrace.types import LostChunk, PackedChunk, Packing, RankMove, RequestRecord, RetrieveRun
 
 __all__ = [
     "candidate_recall",
@@ -71,10 +71,10 @@ def truncated_tokens(packed: Sequence[PackedChunk]) -> float | None:
 def lost_evidence(record: RequestRecord, reference: Iterable[str]) -> tuple[LostChunk, ...]:
     """Where each reference chunk that is not whole in the prompt was lost, in the order of `reference`.
 
-    `retrieval`: not among the candidates; `rerank`: dropped by the reranker, or sunk by it from within the packed
-    depth to below it; `packing`: left out of the prompt otherwise, with the recorded reason; `truncation`: in the
-    prompt, but without the sentence that answers the question best (where texts are not captured: cut by more than
-    half).
+    `retrieval`: not among the candidates; `rerank`: dropped by the reranker, not given to it, or sunk by it from within
+    the packed depth to below it; `packing`: left out of the prompt otherwise, with the recorded reason; `truncation`:
+    in the prompt, but without the sentence that answers the question best (where texts are not captured: cut by more
+    than half).
     """
     path = _Path(record)
     return tuple(loss for chunk_id in dict.fromkeys(reference) if (loss := path.loss(chunk_id)))
@@ -85,6 +85,9 @@ class _Path:
 
     def __init__(self, record: RequestRecord) -> None:
         packing = record.packing or Packing()
+        self._is_packed = record.packing is not None
+        runs = [run for run in record.stages if isinstance(run, RetrieveRun)]
+        self._is_retrieved = bool(runs) and all(run.is_known for run in runs)
         self._query = record.query.original
         self._candidates = {candidate.chunk_id: candidate for candidate in record.candidates}
         self._moves = {move.chunk_id: move for move in record.moves}
@@ -108,14 +111,16 @@ class _Path:
         if chunk_id in self._packed:
             return self._cut(self._packed[chunk_id])
         if chunk_id not in self._candidates and chunk_id not in self._moves:
-            return "retrieval", "not among the candidates"
-        if self._moves:
-            move = self._moves.get(chunk_id)
-            if move is None or move.rank_after is None:
+            return ("retrieval" if self._is_retrieved else None), "not among the candidates"
+        move = self._moves.get(chunk_id)
+        if move is not None:
+            if move.rank_after is None:
                 return "rerank", "dropped by the reranker"
             if move.rank_before is not None and move.rank_before <= len(self._packed) < move.rank_after:
                 return "rerank", f"sunk below the {len(self._packed)} packed"
-        return "packing", self._dropped.get(chunk_id, "not packed")
+        elif self._moves and chunk_id not in self._dropped:
+            return "rerank", "not given to the reranker"
+        return ("packing" if self._is_packed else None), self._dropped.get(chunk_id, "not packed")
 
     def _cut(self, chunk: PackedChunk) -> tuple[Where | None, str]:
         if not chunk.truncated:

@@ -15,7 +15,17 @@ from typing import Final
 import sentencex
 import snowballstemmer
 
-__all__ = ["NEGATIONS", "Sentence", "best_sentence", "content_words", "negation_count", "sentences", "stem", "words"]
+__all__ = [
+    "NEGATIONS",
+    "Sentence",
+    "best_sentence",
+    "content_words",
+    "is_english",
+    "negation_count",
+    "sentences",
+    "stem",
+    "words",
+]
 
 NEGATIONS: Final = frozenset(
     "not no never none neither nor cannot without except unless hardly excluded excludes excluding".split()
@@ -26,6 +36,16 @@ _STOPWORDS: Final = frozenset(
     if in into is it its itself just me more most my of off on once only or other our out over own per same she should
     so some such than that the their them then there these they this those through to too under until up very was we
     were what when where which while who whom why will with would you your yours yes may must shall""".split()
+)
+_FOREIGN: Final = (
+    frozenset(
+        """der die das und ist nicht ein eine einen mit auf von für sich dem den des im zu bei auch wird werden kann
+    sind le la les est une des et dans pour pas que qui sur avec sont du au aux ce cette ne par plus
+    el los las es una y del que por con para como está son al lo su sus
+    il di che è un della per non con sono gli nel alla dei
+    de het een van en niet met voor op zijn dat wordt bij ook om""".split()
+    )
+    - _STOPWORDS
 )
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+(?:[.,]\d+)*")
 _CONTRACTED: Final = re.compile(r"n['’]t$")
@@ -62,13 +82,28 @@ def content_words(text: str) -> list[str]:
     return [
         stem(word)
         for word in words(text)
-        if not word[0].isdigit() and (folded := word.casefold()) not in _STOPWORDS and folded not in NEGATIONS
+        if not word[0].isdigit()
+        and (folded := word.casefold()) not in _STOPWORDS | NEGATIONS
+        and not _CONTRACTED.search(folded)
     ]
 
 
 def negation_count(text: str) -> int:
     """How many words of `text` negate: not, never, n't, without, except, unless and their like."""
     return sum(1 for word in words(text) if word.casefold() in NEGATIONS or _CONTRACTED.search(word.casefold()))
+
+
+def is_english(text: str) -> bool:
+    """Whether the lexical rules fit `text`: mostly Latin letters, and no more function words of other languages.
+
+    A text without words fits.
+    """
+    letters = [letter for letter in text if letter.isalpha()]
+    if sum(letter > "\u024f" for letter in letters) > 0.3 * len(letters):
+        return False
+    folded = [word.casefold() for word in words(text)]
+    foreign = sum(word in _FOREIGN for word in folded)
+    return foreign == 0 or foreign <= sum(word in _STOPWORDS or word in NEGATIONS for word in folded)
 
 
 def best_sentence(query: str, text: str) -> str:

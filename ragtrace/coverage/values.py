@@ -40,7 +40,8 @@ _MONTH: Final = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _DATE: Final = re.compile(
     rf"""(?<![\w.,])(?:
       (?P<iso>(?P<y1>\d{{4}})-(?P<m1>\d{{2}})(?:-(?P<d1>\d{{2}}))?)
-    | (?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?P<m2>{_MONTH})\.?,?\s+(?P<y2>\d{{4}})
+    | (?P<a9>\d{{1,2}})(?P<s9>[/.])(?P<b9>\d{{1,2}})(?P=s9)(?P<y9>(?:19|20)\d{{2}})
+    | (?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m2>{_MONTH})\.?,?\s+(?P<y2>\d{{4}})
     | (?P<m3>{_MONTH})\.?\s+(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y3>\d{{4}})
     | (?P<m4>{_MONTH})\.?\s+(?P<y4>\d{{4}})
     | q(?P<q5>[1-4])\s*(?:of\s+)?(?P<y5>\d{{4}})
@@ -69,7 +70,8 @@ _WORDS: Final = {
 _SCALES: Final = {"hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "billion": 1e9, "bn": 1e9}
 _NUMBER: Final = re.compile(
     rf"""(?<![\w.,])(?P<pre>[€$£¥₹]|\b(?:{"|".join(sorted(_CODES))})\s)?\s?
-    (?P<sign>[-−])?(?:(?P<digits>\d{{1,3}}(?:[, \u00a0\u202f]\d{{3}})+(?:\.\d+)?|\d+(?:\.\d+)?)
+    (?P<sign>[-−])?(?:(?P<digits>\d{{1,3}}(?:[, \u00a0\u202f]\d{{3}})+(?:\.\d+)?
+      |\d{{1,3}}(?:\.\d{{3}})+(?:,\d+)?|\d+(?:[.,]\d+)?)
       |(?P<word>\b(?:{"|".join(_WORDS)})\b))
     (?P<tail>(?:[-\s]?(?:%|per\s?cent\b|°c|[€£]|[a-zà-ÿ]+))?(?:\s[a-zà-ÿ]+)?(?:\s[a-zà-ÿ]+)?)""",
     re.IGNORECASE | re.VERBOSE,
@@ -102,23 +104,27 @@ class Value:
     unit: str = ""
     dates: DateRange | None = None
     raw: str = ""
+    other_dates: DateRange | None = None
+
+    @property
+    def readings(self) -> tuple[DateRange, ...]:
+        """The dates that it may mean: 3/4/2025 is a day of March or of April."""
+        return tuple(reading for reading in (self.dates, self.other_dates) if reading)
 
 
 @lru_cache(maxsize=16384)
 def date_ranges(text: str) -> tuple[DateRange, ...]:
     """The dates that `text` names, each as an interval of days: a day, a month, a quarter, a year, a span of years."""
-    return tuple(value.dates for value in _dates(text) if value.dates)
+    return tuple(reading for value in _dates(text) for reading in value.readings)
 
 
 @lru_cache(maxsize=16384)
 def values(text: str) -> tuple[Value, ...]:
     """All dates, quantities, versions and numbers of `text`, in order; what is part of a date is no number."""
-    found = [*_dates(text), *_versions(text)]
-    taken = [(value.start, value.end) for value in found]
-    for match in _NUMBER.finditer(text):
-        value = _number(match)
-        if not any(start < value.end and value.start < end for start, end in taken):
-            found.append(value)
+    found = list(_dates(text))
+    for more in (_versions(text), [_number(match) for match in _NUMBER.finditer(text)]):
+        taken = [(value.start, value.end) for value in found]
+        found += [each for each in more if not any(start < each.end and each.start < end for start, end in taken)]
     return tuple(sorted(found, key=lambda value: value.start))
 
 
@@ -136,7 +142,7 @@ def overlap(wanted: DateRange, given: DateRange) -> float:
 def same_value(one: Value, other: Value) -> bool:
     """Whether two values say the same: dates by overlap of a half or more, quantities after unit conversion."""
     if one.dates and other.dates:
-        return overlap(one.dates, other.dates) >= 0.5
+        return best_overlap(one.readings, other.readings) >= 0.5
     if one.dates or other.dates:
         return False
     if one.kind == "version" or other.kind == "version":
@@ -158,9 +164,11 @@ def same_kind(one: Value, other: Value) -> bool:
 def _dates(text: str) -> list[Value]:
     found = []
     for match in _DATE.finditer(text):
-        dates = _range(match.groupdict())
+        part = match.groupdict()
+        dates, other = _either(part) if part["a9"] else (_range(part), None)
         if dates:
-            found.append(Value("date", match.start(), match.end(), dates=dates, raw=match.group()))
+            value = Value("date", match.start(), match.end(), dates=dates, raw=match.group(), other_dates=other)
+            found.append(value)
     return found
 
 
@@ -196,6 +204,18 @@ def _range(part: dict[str, str | None]) -> DateRange | None:
         return None  # 31 February is no date
 
 
+def _either(part: dict[str, str | None]) -> tuple[DateRange | None, DateRange | None]:
+    """Day first and month first, as far as each is a date."""
+    one, two, year = (int(part[name] or 0) for name in ("a9", "b9", "y9"))
+    found = []
+    for month, day in ((two, one), (one, two)):
+        try:
+            found.append(_day(year, month, day))
+        except ValueError:
+            continue  # 3/14/2025 is read month first only
+    return (found[0] if found else None), (found[1] if len(found) > 1 and found[1] != found[0] else None)
+
+
 def _day(year: int, month: int, day: int) -> DateRange:
     return DateRange(date(year, month, day), date(year, month, day))
 
@@ -210,7 +230,7 @@ def _number(match: re.Match[str]) -> Value:
     group = "digits" if digits else "word"
     start = match.start("pre") if match.group("pre") else match.start(group)
     end = match.end(group)
-    number = float(re.sub(r"[^\d.]", "", digits)) if digits else float(_WORDS[(word or "").casefold()])
+    number = _amount(digits) if digits else float(_WORDS[(word or "").casefold()])
     number = -number if match.group("sign") else number
     scale, unit, length = _tail(match.group("tail") or "")
     currency = _currency(match.group("pre"))
@@ -222,6 +242,15 @@ def _number(match: re.Match[str]) -> Value:
         unit=currency or unit,
         raw=match.string[start : end + length].strip(),
     )
+
+
+def _amount(digits: str) -> float:
+    """1,000.50 and 1.000,50 and 5,5: the last mark is the decimal one, unless it groups thousands."""
+    plain = re.sub(r"[^\d.,]", "", digits)
+    head, mark, tail = plain.rpartition("," if plain.rfind(",") > plain.rfind(".") else ".")
+    groups = len(tail) == 3 and not plain.startswith("0") and (mark == "," or plain.count(".") > 1)
+    whole, fraction = (plain, "") if groups or not mark else (head, f".{tail}")
+    return float(re.sub(r"[.,]", "", whole) + fraction)
 
 
 def _currency(prefix: str | None) -> str:
@@ -279,7 +308,8 @@ def _converts(one: Value, other: Value) -> bool:
         return False
     registry = _registry()
     converted = float(registry.Quantity(one.number, one.unit).to(other.unit).magnitude)
-    return abs(converted - other.number) <= 0.01 * max(1e-9, abs(other.number))
+    calendar = {one.unit, other.unit} & {"month", "year"}  # a month is 28 to 31 days
+    return abs(converted - other.number) <= (0.08 if calendar else 0.01) * max(1e-9, abs(other.number))
 
 
 def best_overlap(wanted: Iterable[DateRange], given: Iterable[DateRange]) -> float:

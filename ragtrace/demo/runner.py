@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.encoder import Encoder, packaged_encoder
 from ragtrace.errors import StoreError
-from ragtrace.store import Store
+from ragtrace.store import Store, check
 from ragtrace.types import Analysis
 
 if TYPE_CHECKING:
@@ -60,9 +61,11 @@ def run(
     asked = load_questions() if questions is None else questions
     corpus = load_corpus().chunks if chunks is None else chunks
     todo = [SCENARIOS[0], *(scenario for scenario in wanted if scenario != SCENARIOS[0])]
+    check(store_url)  # says at once what is wrong with a store that is there
+    with _bar(progress) as bar:
+        components = build_components(corpus, generator=generator, reranker=reranker, progress=bar)
     with _bar(progress) as bar, Store.open(store_url) as store:
         store.put_gold(question.gold(SERVICE) for question in asked)
-        components = build_components(corpus, generator=generator, reranker=reranker, progress=bar)
         with worker_process(store_url):
             outcomes = _record(todo, components, asked, store_url, bar)
             runs = [_Run(scenario, outcomes[scenario.name], store) for scenario in wanted]
@@ -88,10 +91,13 @@ def build_components(
     progress: Progress | None = None,
 ) -> Components:
     """The healthy pipeline: models loaded, `chunks` embedded and indexed."""
+    # Read when torch is first loaded: by default its idle threads spin for milliseconds, which made the embedding many
+    # times slower where another process wanted the processors.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     with _bar(progress) as bar:
         loading = bar.add_task("loading the models", total=None)
-        encoder = Encoder.load(packaged_encoder(), name="all-MiniLM-L6-v2")
         answerer: Generator = LanguageModelAnswerer(CausalLM.load(generator)) if generator else ExtractiveAnswerer()
+        encoder = Encoder.load(packaged_encoder(), name="all-MiniLM-L6-v2")
         scorer = CrossEncoder.load(reranker) if reranker else None
         bar.remove_task(loading)
         embedding = bar.add_task(f"embedding {len(chunks):,} chunks", total=len(chunks))

@@ -10,13 +10,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.types import Analysis, Claim, Diagnosis, FacetMatch, LostChunk, RequestRecord
 
 __all__ = ["render"]
 
 _GOOD, _BAD, _FAINT, _HEAD = "green", "bold red", "dim", "bold"
 _MATCHED: Final = 0.999
-_SUPPORTED: Final = 0.6
 
 
 def render(record: RequestRecord, analysis: Analysis | None) -> RenderableType:
@@ -160,7 +160,7 @@ def _support(claim: Claim) -> Text:
     if claim.contradiction:
         return Text(f"contradicted\n{claim.reason or ''}".strip(), style=_BAD)
     support = claim.support or 0.0
-    return Text(f"{support:.2f}", style=_GOOD if support >= _SUPPORTED else _BAD)
+    return Text(f"{support:.2f}", style=_GOOD if support >= SUPPORTED else _BAD)
 
 
 def _basis(claim: Claim) -> str:

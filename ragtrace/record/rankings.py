@@ -48,6 +48,7 @@ class RankingRecording(StageRecording):
         taken, self._taken = self._taken, Frozen([], 0)
         chunks = taken if isinstance(taken, Chunks) else taken.chunks()
         self.unread(chunks.unread)
+        self.refused = self.refused or bool(chunks.unread and not chunks.ranked)
         return chunks.ranked
 
     def placed(self, ranked: Iterable[tuple[int, Chunk]], ids: Sequence[str]) -> None:

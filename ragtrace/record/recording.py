@@ -48,6 +48,7 @@ class Recording(ABC):
     error: ErrorInfo | None = None
     ended = False
     ended_at = 0
+    refused = False
     _token: Token[Context] | None = None
 
     def __init__(self, recorder: Recorder, name: str) -> None:
@@ -94,6 +95,7 @@ class Recording(ABC):
 
     def accept(self, value: Any) -> None:
         """Take a value of the host's; what cannot be understood is counted."""
+        self.refused = False
         try:
             self.take(value)
         except Exception as error:
@@ -101,6 +103,7 @@ class Recording(ABC):
 
     def refuse(self, error: Exception, what: str = "coerce") -> None:
         """Count a value that cannot be understood, or a fault of ours."""
+        self.refused = self.refused or what == "coerce"
         if isinstance(error, Unreadable):
             self.recorder.guard.count(f"{what}.{self.operation}", error.kind, str(error))
         else:

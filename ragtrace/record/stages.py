@@ -95,13 +95,15 @@ class StageRecording(Recording):
     def read(self) -> StageRun:
         """The run, read once. What it needs of other stages they read first; it lets go of them then."""
         if self._run is None:
+            run = self._whole()
             self._run = replace(
-                self._whole(),
+                run,
                 name=self.name,
                 started_at=self.started_at,
                 ended_at=self.ended_at,
                 span_id=self.span_id,
                 error=self.error,
+                unread=self.refused,
             )
         return self._run
 
@@ -109,6 +111,7 @@ class StageRecording(Recording):
         try:
             return self.run()
         except Exception as error:
+            self.refused = True
             self.recorder.guard.caught(f"coerce.{self.operation}", error)
             return self.empty
 
@@ -182,6 +185,7 @@ class PackRecording(StageRecording):
             return PackRun()
         packed = placed(taken, known, given.ids(known), self._budget)
         self.unread(packed.unread)
+        self.refused = self.refused or bool(packed.unread and not packed.packing.chunks)
         return PackRun(packing=packed.packing)
 
 

@@ -40,6 +40,9 @@ class Address:
         except (ArgumentError, ValueError) as error:
             masked = re.sub(r"//.*@", "//***@", text)
             raise ConfigurationError(f"store {masked!r} is no database URL; give {_ALLOWED}") from error
+        if "@" in (url.host or ""):
+            masked = re.sub(r"//.*@", "//***@", text)
+            raise ConfigurationError(f"store {masked!r} has an @ in its user or password; write it as %40")
         shown = _shown(url)
         driver = _DRIVERS.get(url.drivername)
         if driver is None:

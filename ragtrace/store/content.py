@@ -13,6 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 import zstandard
 
+from ragtrace.errors import CorruptStore
 from ragtrace.store.database import insert
 from ragtrace.store.tables import content
 from ragtrace.types import (
@@ -81,7 +82,12 @@ def fetch(connection: sa.Connection, hashes: Iterable[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for some in chunks(dict.fromkeys(hashes)):
         for digest, body in connection.execute(sa.select(content).where(content.c.hash.in_(some))):
-            texts[digest] = decompress(body).decode("utf-8", "surrogatepass")
+            try:
+                texts[digest] = decompress(body).decode("utf-8", "surrogatepass")
+            except (zstandard.ZstdError, UnicodeDecodeError) as error:
+                raise CorruptStore(
+                    f"the stored text {digest} is damaged ({error}); restore the database from a backup"
+                ) from error
     return texts
 
 

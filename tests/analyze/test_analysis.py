@@ -116,3 +116,19 @@ def test_gold_facets_stand_in_for_those_of_the_host() -> None:
     assert [match.facet.source for match in analyze_record(silent, gold).facets] == ["gold"]
     assert {match.facet.source for match in analyze_record(silent).facets} == {"query"}
     assert {match.facet.source for match in analyze_record(request(), gold).facets} == {"host"}
+
+
+def test_what_could_not_be_understood_blames_nobody() -> None:
+    """A retriever whose return value is unread has not retrieved nothing; so too for a packer."""
+    unread = analyze_record(request(RetrieveRun(unread=True), *request().stages[1:]), GOLD)
+    assert unread.diagnosis.verdict == "undetermined"
+    assert reasons(request(RetrieveRun(unread=True), *request().stages[1:]))["query_coverage"] == "not_recorded"
+    packless = analyze_record(request(RETRIEVE, PackRun(unread=True), request().stages[-1]), GOLD)
+    assert packless.diagnosis.verdict == "undetermined"
+    assert packless.lost == ()
+    assert packless.claims == ()
+
+
+def test_an_answer_in_another_language_is_undefined() -> None:
+    """Rather than judged by English rules."""
+    assert reasons(request(answer="Die Frist gilt nicht für Mieter."))["answer_coverage"] == "language"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import pytest
 from ragtrace.analyze import analyze_record, worker
 from ragtrace.analyze.worker import WorkSummary
 from ragtrace.store import Store
-from ragtrace.types import Gold, RequestRecord
+from ragtrace.types import Gold, RequestRecord, content_hash
 from tests.analyze.examples import ANSWER, QUESTION, request
 
 WORK = """
@@ -92,6 +93,20 @@ def test_one_request_that_cannot_be_analyzed_stops_no_other(tmp_path: Path, monk
             for job in store.claim("w", now=time.time() + 3600 * hours):
                 store.fail(job, "cannot be read", now=time.time() + 3600 * hours)
         assert store.queue_depth()["dead"] == 1
+
+
+def test_a_damaged_record_fails_its_own_job_only(tmp_path: Path) -> None:
+    """Payload or text damaged on disk: that request fails with a reason, the rest of the batch is done."""
+    url = f"sqlite:///{tmp_path}/r.db"
+    fill(url, 5)
+    with Store.open(url) as store:
+        store.write([request(answer="Unlike any other.", request_id="odd", ended_at=time.time_ns())])
+    with sqlite3.connect(tmp_path / "r.db") as database:
+        database.execute("UPDATE request SET payload = x'00' WHERE request_id = 'r002'")
+        database.execute("UPDATE content SET body = x'00' WHERE hash = ?", (content_hash("Unlike any other."),))
+    database.close()
+    summary = worker.run(url)
+    assert (summary.done, summary.failed) == (4, 2)
 
 
 def test_killed_workers_lose_and_double_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrace.coverage import answer_coverage, contradiction_rate, judge_claims
-from ragtrace.types import Candidate, Claim, PackedChunk
+from ragtrace.types import Candidate, Citation, Claim, PackedChunk
 
 NEW = (
     "Northgate Home Plus, Ireland, edition 2024: escape of water\n"
@@ -128,3 +128,38 @@ def test_odd_answers_have_a_defined_result(answer: str) -> None:
     claims, supports = judge_claims(answer, PACKED)
     assert len(claims) == len(supports)
     assert answer_coverage(claims) in (None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("The limit is EUR 2.500,00.", "The limit is EUR 2,500."),
+        ("The rate is 5.5%.", "The rate is 5,5 %."),
+        ("It starts on 03/04/2025.", "It starts on 3 April 2025."),
+        ("It starts on 04.03.2025.", "It starts on 4 March 2025."),
+        ("It starts on the 1st of May 2025.", "It starts on 1 May 2025."),
+        ("The notice period is 1 month.", "The notice period is 30 days."),
+        ("Theft isn't covered.", "Theft is not covered."),
+    ],
+)
+def test_the_same_value_in_another_shape_is_supported(claim: str, evidence: str) -> None:
+    """Decimal commas, dates in figures, months in days, contractions: none of them contradicts."""
+    judged = judge(claim, [PackedChunk(chunk_id="c", position=1, text=evidence)])
+    assert judged.support is not None
+    assert judged.support >= 0.6
+    assert judged.contradiction == 0.0
+
+
+def test_a_citation_without_a_place_belongs_to_the_claims_that_its_chunk_supports() -> None:
+    """A host that reports citations beside the answer is not told that nothing was cited."""
+    answer = "Report the loss within 14 days. Bicycles are replaced by courier."
+    marks = [Citation(marker="new", chunk_id="new"), Citation(marker="gone", chunk_id="gone")]
+    first, second = judge_claims(answer, PACKED, citations=marks)[0]
+    assert [mark.chunk_id for mark in first.citations] == ["new"]
+    assert second.citations == ()
+
+
+def test_a_closing_list_of_sources_claims_nothing() -> None:
+    """What stands below "Sources:" is no statement."""
+    claims, _ = judge_claims("Report the loss within 14 days [1].\n\nSources:\n[1] Policy wording 2024", PACKED)
+    assert [claim.text for claim in claims if claim.factual] == ["Report the loss within 14 days [1]."]

@@ -26,6 +26,7 @@ from ragtrace.types import (
     RequestRecord,
     RerankRun,
     RetrieveRun,
+    replace,
 )
 
 IDS = st.sets(st.sampled_from("abcdef"))
@@ -122,3 +123,27 @@ def test_truncated_tokens_sum_what_was_cut() -> None:
     cut = PackedChunk(chunk_id="a", position=1, tokens=10, tokens_full=30)
     assert truncated_tokens([cut, cut]) == 40.0
     assert truncated_tokens([PackedChunk(chunk_id="a", position=1)]) is None
+
+
+def test_a_second_rerank_of_other_chunks_drops_nothing_of_the_first() -> None:
+    """Two hops, each with a reranker of its own: a chunk that the packer left out was lost in packing."""
+    record = path()
+    other = RerankRun(moves=(RankMove(chunk_id="z", rank_before=1, rank_after=1),))
+    hops = replace(record, stages=(*record.stages[:2], other, *record.stages[2:]))
+    assert [loss.where for loss in lost_evidence(hops, ["c"])] == ["packing"]
+
+
+def test_what_was_not_recorded_has_lost_nothing() -> None:
+    """Without a packing nothing is lost in packing, and without a retrieval that was understood nothing in it."""
+    record = path()
+    assert lost_evidence(replace(record, stages=record.stages[:2]), ["c"]) == ()
+    unread = (RetrieveRun(unread=True), *record.stages[1:])
+    assert lost_evidence(replace(record, stages=unread), ["x"]) == ()
+
+
+def test_a_chunk_that_the_reranker_never_saw_was_not_dropped_by_it() -> None:
+    """It was cut off before."""
+    record = path()
+    fewer = replace(record.stages[1], moves=tuple(move for move in record.moves if move.chunk_id != "f"))
+    lost = lost_evidence(replace(record, stages=(record.stages[0], fewer, record.stages[2])), ["f"])
+    assert [(loss.where, loss.reason) for loss in lost] == [("rerank", "not given to the reranker")]

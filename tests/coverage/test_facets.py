@@ -118,3 +118,10 @@ def test_facet_in_text_tells_what_a_rewrite_dropped() -> None:
 def test_any_value_matches_any_text_within_bounds(value: str, text: str, kind: FacetKind) -> None:
     """Never an error, always in [0, 1]."""
     assert 0.0 <= match(kind, value, {"version": value, "date": value}, text) <= 1.0
+
+
+def test_a_bare_number_is_no_version_of_a_text() -> None:
+    """ "page 2" does not meet version 2; "edition 2" and "2.0" do."""
+    assert match("version", "2", None, "version 3, see page 2") == 0.0
+    assert match("version", "2", None, "edition 2 of the rules") == 1.0
+    assert match("version", "2", None, "since 2.0 it is so") == 1.0

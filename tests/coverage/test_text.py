@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.coverage.text import best_sentence, content_words, negation_count, sentences, stem
+from ragtrace.coverage.text import best_sentence, content_words, is_english, negation_count, sentences, stem
 
 ANSWER = (
     "Dr. Smith paid 3.5 million EUR in Jan. 2024 [1]. It isn't covered. [2, 3]\n\n"
@@ -57,3 +57,19 @@ def test_best_sentence_answers_the_query() -> None:
         == "The limit for theft is €5."
     )
     assert best_sentence("theft", "") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("The notice period is 30 days.", True),
+        ("€5,000", True),
+        ("", True),
+        ("Die Frist gilt nicht für Mieter.", False),
+        ("La garantie est exclue pour les vols.", False),
+        ("期限は30日です", False),
+    ],
+)
+def test_other_languages_are_told_apart(text: str, english: bool) -> None:
+    """The lexical rules are for English; what they do not fit is left undefined by the analyzer."""
+    assert is_english(text) is english

@@ -333,6 +333,7 @@ def test_a_value_that_cannot_be_read_is_counted(recorded: Any, stage: Any, value
     assert decorated("q") is value
     assert recorded.faults == [(f"coerce.{stage.__name__}", kind)]
     assert recorded.record.status == "ok"
+    assert [run.unread for run in recorded.record.stages] == [True]
 
 
 def test_a_generator_value_is_not_consumed(recorded: Any) -> None:

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from ragtrace.coverage.facets.places import places_in
+from ragtrace.coverage.text import is_english
 from ragtrace.coverage.values import Value, values
 from ragtrace.types import Facet, FacetKind
 
@@ -19,7 +20,7 @@ def extract_facets(question: str) -> tuple[Facet, ...]:
     """Facets of `question` in order of appearance, with `source="query"` and their spans; overlaps are given once."""
     found = [_of_value(value, question) for value in values(question) if value.kind != "number"]
     found += [_facet("jurisdiction", question, start, end) for start, end, _ in places_in(question)]
-    for match in _NAME.finditer(question):
+    for match in _NAME.finditer(question) if is_english(question) else ():  # German writes every noun with a capital
         if match.group() not in _NO_NAME and not any(_overlaps(facet, match.start(), match.end()) for facet in found):
             found.append(_facet("entity", question, match.start(), match.end()))
     return tuple(sorted(found, key=lambda facet: facet.start or 0))

@@ -31,6 +31,12 @@ _PLACE: Final = ("jurisdiction", "country", "region", "state", "territory")
 _VERSION: Final = ("version", "edition", "revision", "release")
 _NUMERIC: Final = re.compile(r"\d+(?:\.\d+)*(?:[-+.]?(?:a|b|rc|dev|post)\d*)?")
 
+_STATED_VERSION: Final = re.compile(
+    r"""(?:\b(?:versions?|editions?|releases?|revisions?|v\.?)\s*|(?<![\w.])(?=\d+\.\d))
+        v?(\d+(?:\.\d+)*(?:[-+.]?(?:a|b|rc|dev|post)\d*)?)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
 
 def facet_matrix(facets: Sequence[Facet], candidates: Sequence[Candidate]) -> NDArray[np.float64]:
     """match(f, c) for every facet and candidate: shape (n_facets, n_candidates), in [0, 1].
@@ -74,7 +80,7 @@ class _Given:
     @cached_property
     def versions(self) -> frozenset[Version]:
         stated = [version for value in self._stated(_VERSION) for version in _versions_of(value)]
-        return frozenset(stated or _versions_of(self.text))
+        return frozenset(stated or _versions_in(self.text))
 
     @cached_property
     def phrases(self) -> frozenset[str]:
@@ -133,6 +139,11 @@ def _versions_of(text: str) -> tuple[Version, ...]:
         except InvalidVersion:
             continue
     return tuple(found)
+
+
+def _versions_in(text: str) -> list[Version]:
+    """Versions that a text states: with a dot, or behind "version", "edition" or a v; "page 2" is none."""
+    return [version for match in _STATED_VERSION.finditer(text) for version in _versions_of(match.group(1))]
 
 
 @lru_cache(maxsize=16384)

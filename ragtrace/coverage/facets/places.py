@@ -9,7 +9,8 @@ from typing import Final
 __all__ = ["place_code", "places_in"]
 
 _ALIASES: Final = {
-    "uk": "GB", "great britain": "GB", "britain": "GB", "england": "GB-ENG", "scotland": "GB-SCT", "wales": "GB-WLS",
+    "us": "US", "uk": "GB",
+    "great britain": "GB", "britain": "GB", "england": "GB-ENG", "scotland": "GB-SCT", "wales": "GB-WLS",
     "northern ireland": "GB-NIR", "usa": "US", "u.s.": "US", "u.s.a.": "US", "america": "US", "eu": "EU",
     "european union": "EU", "uae": "AE", "holland": "NL", "south korea": "KR", "czech republic": "CZ", "russia": "RU",
 }  # fmt: skip
@@ -63,9 +64,10 @@ def place_code(name: str) -> str | None:
 
 @lru_cache(maxsize=16384)
 def places_in(text: str) -> tuple[tuple[int, int, str], ...]:
-    """(start, end, ISO code) of the places that `text` names; lower-case words are no country ("turkey")."""
+    """(start, end, ISO code) of the places that `text` names; lower-case words are no country ("turkey", "us")."""
     found = []
     for match in _pattern().finditer(text):
-        if match.group()[0].isupper():
+        name = match.group()
+        if name.isupper() if len(name) <= 3 else name[0].isupper():
             found.append((match.start(), match.end(), _names()[match.group().casefold()]))
     return tuple(found)
