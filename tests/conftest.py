@@ -18,6 +18,9 @@ import pytest
 
 _PASSWORD = "s3cret-words"
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job hands that down to what tests start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 class PostgresServer:
     """A PostgreSQL server of our own, in a temporary folder, with password authentication."""
