@@ -282,6 +282,12 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
         return max(0, self.ended_at - self.started_at)
 
     @property
+    def is_retrieved(self) -> bool:
+        """Whether the candidates are known: some retriever ended well, and what each one returned was understood."""
+        runs = [run for run in self.stages if isinstance(run, RetrieveRun)]
+        return any(run.is_known for run in runs) and not any(run.unread for run in runs)
+
+    @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The union of all retrieve runs, each chunk once at its best rank, best rank first; ties keep run order."""
         best: dict[str, Candidate] = {}

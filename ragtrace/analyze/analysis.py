@@ -20,7 +20,6 @@ from ragtrace.types import (
     PackedChunk,
     Reference,
     RequestRecord,
-    RetrieveRun,
     Score,
     replace,
 )
@@ -42,8 +41,7 @@ def analyze_record(
     matrix = coverage.facet_matrix(facets, candidates)
     reference, wanted = _reference(record, gold, facets, candidates, matrix)
     lost = coverage.lost_evidence(record, wanted)
-    runs = [run for run in record.stages if isinstance(run, RetrieveRun)]
-    retrieved = any(run.is_known for run in runs) and not any(run.unread for run in runs)
+    retrieved = record.is_retrieved
     facets_reason = "not_recorded" if not retrieved else "no_facets" if not facets else "no_candidate_text"
     known = retrieved and readable
     claims, answer_scores = _answer_scores(record, candidates)

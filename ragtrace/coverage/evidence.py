@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from ragtrace.coverage.text import best_sentence
-from ragtrace.types import LostChunk, PackedChunk, Packing, RankMove, RequestRecord, RetrieveRun
+from ragtrace.types import LostChunk, PackedChunk, Packing, RankMove, RequestRecord
 
 __all__ = [
     "candidate_recall",
@@ -86,8 +86,7 @@ class _Path:
     def __init__(self, record: RequestRecord) -> None:
         packing = record.packing or Packing()
         self._is_packed = record.packing is not None
-        runs = [run for run in record.stages if isinstance(run, RetrieveRun)]
-        self._is_retrieved = bool(runs) and all(run.is_known for run in runs)
+        self._is_retrieved = record.is_retrieved
         self._query = record.query.original
         self._candidates = {candidate.chunk_id: candidate for candidate in record.candidates}
         self._moves = {move.chunk_id: move for move in record.moves}

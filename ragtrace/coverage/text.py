@@ -82,15 +82,17 @@ def content_words(text: str) -> list[str]:
     return [
         stem(word)
         for word in words(text)
-        if not word[0].isdigit()
-        and (folded := word.casefold()) not in _STOPWORDS | NEGATIONS
-        and not _CONTRACTED.search(folded)
+        if not word[0].isdigit() and (folded := word.casefold()) not in _STOPWORDS and not _negates(folded)
     ]
 
 
 def negation_count(text: str) -> int:
     """How many words of `text` negate: not, never, n't, without, except, unless and their like."""
-    return sum(1 for word in words(text) if word.casefold() in NEGATIONS or _CONTRACTED.search(word.casefold()))
+    return sum(_negates(word.casefold()) for word in words(text))
+
+
+def _negates(folded: str) -> bool:
+    return folded in NEGATIONS or _CONTRACTED.search(folded) is not None
 
 
 def is_english(text: str) -> bool:

@@ -18,6 +18,7 @@ from ragtrace.coverage import (
 from ragtrace.types import (
     Candidate,
     DroppedChunk,
+    ErrorInfo,
     PackedChunk,
     Packing,
     PackRun,
@@ -147,3 +148,11 @@ def test_a_chunk_that_the_reranker_never_saw_was_not_dropped_by_it() -> None:
     fewer = replace(record.stages[1], moves=tuple(move for move in record.moves if move.chunk_id != "f"))
     lost = lost_evidence(replace(record, stages=(record.stages[0], fewer, record.stages[2])), ["f"])
     assert [(loss.where, loss.reason) for loss in lost] == [("rerank", "not given to the reranker")]
+
+
+def test_a_retriever_that_failed_beside_one_that_did_not_hides_no_loss() -> None:
+    """After a fallback the candidates are known, so what is absent from them was lost in retrieval."""
+    record = path()
+    failed = RetrieveRun(error=ErrorInfo(type="TimeoutError"))
+    lost = lost_evidence(replace(record, stages=(failed, *record.stages)), ["x"])
+    assert [loss.where for loss in lost] == ["retrieval"]
