@@ -5,6 +5,7 @@ RagtraceError
 ├── MissingExtraError       a package of an extra is not installed
 ├── RecordError             a record that cannot be written or read
 ├── RegistryError           metrics/ holds something that does not fit together
+├── AttributionError        players, inputs or values to which nothing can be attributed
 ├── ModelError              a model folder or name that cannot be loaded
 └── StoreError              the database or the spool
     ├── StoreUnavailable    cannot be opened or reached: try again, or mend the path or the server
@@ -14,7 +15,10 @@ RagtraceError
 
 from __future__ import annotations
 
+from typing import Self
+
 __all__ = [
+    "AttributionError",
     "ConfigurationError",
     "CorruptStore",
     "MissingExtraError",
@@ -35,6 +39,11 @@ class RagtraceError(Exception):
 class ConfigurationError(RagtraceError):
     """A setting or an argument that cannot be used."""
 
+    @classmethod
+    def of(cls, name: str, value: object, allowed: str) -> Self:
+        """The error for a setting: its value, and what to give instead."""
+        return cls(f"{name} {value!r} is not usable; give {allowed}")
+
 
 class MissingExtraError(RagtraceError):
     """A package is not installed; the message names the `pip install` that mends it."""
@@ -51,6 +60,10 @@ class RecordError(RagtraceError):
 
 class RegistryError(RagtraceError):
     """The metric registry holds something that does not fit together."""
+
+
+class AttributionError(RagtraceError):
+    """Players, inputs or values to which nothing can be attributed."""
 
 
 class ModelError(RagtraceError):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from ragtrace.engines.loading import load_package, load_pretrained
+from ragtrace.engines.gradients import TokenGradients, embedded, widened
+from ragtrace.engines.loading import load_package, load_pretrained, torch_threads
+from ragtrace.engines.tokens import Baseline, pair_tokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,3 +42,40 @@ class CrossEncoder:
 
         pairs = [(query, text) for text in texts]
         return np.asarray(self._model.predict(pairs, show_progress_bar=False), dtype=np.float32).reshape(len(pairs))
+
+    def gradients(
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        of: Literal["query", "document"] = "document",
+        baseline: Baseline = "unk",
+        logits: bool = False,
+        batch_tokens: int | None = None,
+        threads: int | None = 1,
+    ) -> TokenGradients:
+        """The scores of pairs as a function of the token embeddings of one side, the other held fixed.
+
+        of: the side to attribute to. logits: without the model's own activation, which hides differences where it
+        saturates; else the values are those of `scores`.
+
+        Raises: ModelError for a model without token embeddings, or without the token of the baseline.
+        """
+        model = self._model.eval()
+        features = [self._features(query, document) for document in documents]
+        with torch_threads(threads):
+            texts = [embedded(self.name, model, each, lambda given: model(given)) for each in features]
+        pairs = zip(texts, documents, strict=True)
+        tokens = [pair_tokens(text.tokenizer, text.ids, query, document) for text, document in pairs]
+
+        def score(features: dict[str, Any], _: Sequence[int]) -> Any:
+            found = widened(model(features)["scores"]).reshape(len(features["input_ids"]))
+            return found if logits else model.activation_fn(found)
+
+        return TokenGradients(
+            self.name, texts, tokens, frozenset({of}), score, baseline, batch_tokens=batch_tokens, threads=threads
+        )
+
+    def _features(self, query: str, document: str) -> dict[str, Any]:
+        features = self._model.preprocess([(query, document)])
+        return {key: value.to(self._model.device) if hasattr(value, "to") else value for key, value in features.items()}

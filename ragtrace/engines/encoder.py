@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from ragtrace.engines.loading import load_package, load_pretrained
+from ragtrace.engines.gradients import EmbeddedText, TokenGradients, embedded, widened
+from ragtrace.engines.loading import load_package, load_pretrained, torch_threads
+from ragtrace.engines.tokens import Baseline, Token, text_tokens
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Encoder", "packaged_encoder"]
+__all__ = ["Encoder", "Side", "packaged_encoder"]
+
+Side: TypeAlias = Literal["query", "document"]
+_PROMPTS: Final[dict[Side, tuple[str, ...]]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
 
 def packaged_encoder() -> Path:
@@ -74,6 +79,82 @@ class Encoder:
         if len(offsets) <= tokens:
             return text
         return text[: offsets[tokens - 1][1]] if tokens > 0 else ""
+
+    def gradients(
+        self,
+        query: str,
+        documents: Sequence[str],
+        *,
+        of: Side = "document",
+        baseline: Baseline = "unk",
+        document_encoder: Encoder | None = None,
+        normalize: bool = False,
+        batch_tokens: int | None = None,
+        threads: int | None = 1,
+    ) -> TokenGradients:
+        """The scores e(query)·e(document) as a function of the token embeddings of one side, the other held fixed.
+
+        Tower, prompt, pooling and normalization are those that the model itself has for a query and a document.
+
+        of: the side to attribute to; each document gets attributions of its own either way. document_encoder: the
+        second of two separate models. normalize: also where the model does not, for a retriever with cosines. threads:
+        of torch on the CPU.
+
+        Raises: ModelError for a model without token embeddings, or without the token of the baseline.
+        """
+        encoders: dict[Side, Encoder] = {"query": self, "document": document_encoder or self}
+        still: Side = "document" if of == "query" else "query"
+        given: dict[Side, Sequence[str]] = {"query": [query], "document": documents}
+        with torch_threads(threads):
+            moving, tokens = encoders[of]._embedded(given[of], of)
+            held = encoders[still]._held(given[still], still, normalize)
+        if of == "query":
+            moving, tokens = moving * len(documents), tokens * len(documents)
+
+        def score(features: dict[str, Any], owners: Sequence[int]) -> Any:
+            fixed = held[[0] * len(owners)] if still == "query" else held[list(owners)]
+            return (encoders[of]._vectors(features, of, normalize) * fixed).sum(dim=1)
+
+        return TokenGradients(
+            self.name, moving, tokens, frozenset({of}), score, baseline, batch_tokens=batch_tokens, threads=threads
+        )
+
+    def _embedded(self, texts: Sequence[str], side: Side) -> tuple[list[EmbeddedText], list[tuple[Token, ...]]]:
+        """Each text as the model reads it, with its tokens."""
+        found = [
+            embedded(
+                self.name, self._model, self._features(text, side), lambda features: self._model(features, task=side)
+            )
+            for text in texts
+        ]
+        pairs = zip(found, texts, strict=True)
+        return found, [text_tokens(each.tokenizer, each.ids, self._prompt(side), text, side) for each, text in pairs]
+
+    def _held(self, texts: Sequence[str], side: Side, normalize: bool) -> Any:
+        """Vectors of the side that does not move: `(n, dimension)`."""
+        import torch
+
+        with torch.no_grad():
+            rows = [self._vectors(self._features(text, side), side, normalize) for text in texts]
+            return torch.cat(rows) if rows else torch.zeros(0, self._dimension)
+
+    def _vectors(self, features: dict[str, Any], side: Side, normalize: bool) -> Any:
+        """What the model's modules make of the features, in their own scale unless normalized."""
+        import torch
+
+        vectors = widened(self._model(dict(features), task=side)["sentence_embedding"][:, : self._model.truncate_dim])
+        return torch.nn.functional.normalize(vectors, dim=1) if normalize else vectors
+
+    def _features(self, text: str, side: Side) -> dict[str, Any]:
+        self._model.eval()
+        features = self._model.preprocess([text], prompt=self._prompt(side) or None, task=side)
+        return {key: value.to(self._model.device) if hasattr(value, "to") else value for key, value in features.items()}
+
+    def _prompt(self, side: Side) -> str:
+        """The instruction in front of a text of this side, where the model has one."""
+        prompts = self._model.prompts
+        names = (*_PROMPTS[side], self._model.default_prompt_name)
+        return next((prompts[name] for name in names if prompts.get(name) is not None), "")
 
     @property
     def _dimension(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ragtrace.errors import MissingExtraError, ModelError
 
-__all__ = ["load_package", "load_pretrained", "resolve"]
+__all__ = ["load_package", "load_pretrained", "resolve", "torch_threads"]
 
 T = TypeVar("T")
 
@@ -72,3 +72,19 @@ def _quiet(local: bool) -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+@contextmanager
+def torch_threads(number: int | None) -> Iterator[None]:
+    """So many torch threads on the CPU while it lasts; None leaves them alone.
+
+    Beside other work one is fastest: threads that wait for one another spin.
+    """
+    torch = load_package("torch")
+    before = torch.get_num_threads()
+    if number is not None:
+        torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,30 @@
+"""How well the retriever's ranking and the generator's use of it agree: WARG, failure modes, and how sure they are.
+
+Everything here is arithmetic on rankings; no model is needed.
+"""
+
+from ragtrace.alignment.failures import noise_distraction, wasted_retrieval
+from ragtrace.alignment.overlap import rbo, rbo_ext
+from ragtrace.alignment.rankings import Ranked, Ranking, rank_by_score, spearman
+from ragtrace.alignment.uncertainty import FlagProbabilities, expected_warg_change, flag_probabilities, normal_draws
+from ragtrace.alignment.warg import warg, warg_adjusted, warg_chance, warg_floor, warg_normalized
+
+__all__ = [
+    "FlagProbabilities",
+    "Ranked",
+    "Ranking",
+    "expected_warg_change",
+    "flag_probabilities",
+    "noise_distraction",
+    "normal_draws",
+    "rank_by_score",
+    "rbo",
+    "rbo_ext",
+    "spearman",
+    "warg",
+    "warg_adjusted",
+    "warg_chance",
+    "warg_floor",
+    "warg_normalized",
+    "wasted_retrieval",
+]

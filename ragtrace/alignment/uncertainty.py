@@ -1,0 +1,89 @@
+"""How sure a WARG and its flags are, when the documents' shares are estimates with an error.
+
+Everywhere the columns of `draws` are the documents in the retriever's order, so that equal values fall back on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ragtrace.alignment.failures import check_cutoff
+from ragtrace.alignment.overlap import check_persistence, shares_from_depth
+from ragtrace.errors import ConfigurationError
+
+__all__ = ["FlagProbabilities", "expected_warg_change", "flag_probabilities", "normal_draws"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class FlagProbabilities:
+    """The share of draws in which each flag is set, in [0, 1]."""
+
+    wasted_retrieval: float
+    noise_distraction: float
+
+
+def normal_draws(values: ArrayLike, error: ArrayLike, *, n_draws: int = 200, seed: int = 0) -> Floats:
+    """Draws `(n_draws, k)` from the normal distribution of an estimate; deterministic by seed.
+
+    values: `(k,)`. error: `(k,)` standard errors, then drawn independently, or a `(k, k)` covariance.
+
+    Raises: ConfigurationError for shapes that do not fit, or numbers that are not finite.
+    """
+    mean, spread = np.asarray(values, dtype=np.float64), np.asarray(error, dtype=np.float64)
+    if mean.ndim != 1 or spread.shape not in ((len(mean),), (len(mean), len(mean))) or n_draws < 1:
+        raise ConfigurationError(
+            f"values {mean.shape}, error {spread.shape}, n_draws {n_draws}; give (k,) values, (k,) standard errors "
+            "or a (k, k) covariance, and at least one draw"
+        )
+    if not (np.isfinite(mean).all() and np.isfinite(spread).all()):
+        raise ConfigurationError("values or error are not finite; there is nothing to draw from: raise the budget")
+    normal = np.random.default_rng(seed).standard_normal((n_draws, len(mean)))
+    if spread.ndim == 1:
+        return np.asarray(mean + normal * spread)
+    scale, directions = np.linalg.eigh((spread + spread.T) / 2)
+    return np.asarray(mean + normal * np.sqrt(np.clip(scale, 0, None)) @ directions.T)
+
+
+def flag_probabilities(draws: ArrayLike, cutoff: int = 2) -> FlagProbabilities | None:
+    """The share of `draws` `(n, k)` in which each flag is set; None (undefined) for k <= cutoff + 1 documents.
+
+    Raises: ConfigurationError for an empty or not finite matrix, or a negative cutoff.
+    """
+    check_cutoff(cutoff)
+    order, ranks = _generator_orders(draws)
+    if order.shape[1] <= cutoff + 1:
+        return None
+    return FlagProbabilities(float((ranks[:, 0] > cutoff).mean()), float((order[:, 0] > cutoff).mean()))
+
+
+def expected_warg_change(values: ArrayLike, draws: ArrayLike, p: float = 0.9) -> float:
+    """Mean |WARG(draw) - WARG(estimate)|: how far the reported WARG is likely to be off.
+
+    values: `(k,)` estimates in the retriever's order. draws: `(n, k)`. Raises: as `flag_probabilities`.
+    """
+    check_persistence(p)
+    estimate, drawn = np.asarray(values, dtype=np.float64).reshape(1, -1), np.asarray(draws, dtype=np.float64)
+    if drawn.ndim != 2 or estimate.shape[1] != drawn.shape[1]:
+        raise ConfigurationError(f"values {np.shape(values)} and draws {drawn.shape} do not fit: give (k,) and (n, k)")
+    return float(np.abs(_wargs(drawn, p) - _wargs(estimate, p)).mean())
+
+
+def _wargs(scores: Floats, p: float) -> Floats:
+    _, ranks = _generator_orders(scores)
+    k = ranks.shape[1]
+    shared: Floats = shares_from_depth(k, p)[np.maximum(ranks, np.arange(k))].sum(axis=1)
+    return 1 - shared
+
+
+def _generator_orders(draws: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Documents by descending score, and the rank of each document, row by row."""
+    scores = np.asarray(draws, dtype=np.float64)
+    if scores.ndim != 2 or scores.size == 0 or not np.isfinite(scores).all():
+        raise ConfigurationError(f"draws have the shape {scores.shape}; give finite numbers, one row per draw")
+    order = np.argsort(-scores, axis=1, kind="stable")
+    return order, np.argsort(order, axis=1, kind="stable")

@@ -1,0 +1,47 @@
+"""Why it was retrieved and what the answer used: attribution of scores and answers to tokens and documents.
+
+Everything here is arithmetic on functions that somebody else provides; no model is needed.
+"""
+
+from ragtrace.attribution.faithfulness import Curves, Estimate, aipc, aipc_difference, perturbation_curves
+from ragtrace.attribution.game import CoalitionLog, Game
+from ragtrace.attribution.integrated_gradients import (
+    Attribution,
+    gradient,
+    gradient_times_input,
+    integrated_gradients,
+    integrated_gradients_of_many,
+)
+from ragtrace.attribution.leave_one_out import LeftOut, leave_one_out, score_drops
+from ragtrace.attribution.quadrature import Rule
+from ragtrace.attribution.shapley import ShapleyValues, default_budget, shapley_values
+from ragtrace.attribution.spans import Span, Unit, WeightedSpan, merged_into_words
+from ragtrace.attribution.surrogate import SparseSurrogate, sparse_surrogate
+
+__all__ = [
+    "Attribution",
+    "CoalitionLog",
+    "Curves",
+    "Estimate",
+    "Game",
+    "LeftOut",
+    "Rule",
+    "ShapleyValues",
+    "Span",
+    "SparseSurrogate",
+    "Unit",
+    "WeightedSpan",
+    "aipc",
+    "aipc_difference",
+    "default_budget",
+    "gradient",
+    "gradient_times_input",
+    "integrated_gradients",
+    "integrated_gradients_of_many",
+    "leave_one_out",
+    "merged_into_words",
+    "perturbation_curves",
+    "score_drops",
+    "shapley_values",
+    "sparse_surrogate",
+]

@@ -1,0 +1,100 @@
+"""Whether an attribution is right: remove what it calls relevant first, or last, and watch the value fall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ragtrace.attribution.game import Game
+from ragtrace.errors import AttributionError
+
+__all__ = ["Curves", "Estimate", "aipc", "aipc_difference", "area_between", "perturbation_curves"]
+
+Floats = NDArray[np.float64]
+_CONFIDENCE: Final = 0.95
+_RESAMPLES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """The value after removing 0, 1, ..., k players: `(k + 1,)` each, most and least relevant first."""
+
+    morf: Floats
+    lerf: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over samples with its 95 % bootstrap interval. per_sample: `(n,)`."""
+
+    mean: float
+    low: float
+    high: float
+    per_sample: Floats
+
+
+def perturbation_curves(game: Game, attribution: ArrayLike) -> Curves:
+    """MoRF and LeRF of one sample: players leave by descending and by ascending `attribution` `(k,)`.
+
+    game: `(n, k)` coalitions to `(n, m)` values, which are summed over the m tokens. Equal attributions leave in the
+    same order in both curves, so that an attribution without information has no area between them.
+
+    Raises: AttributionError for attributions or values that are not finite, or no player at all.
+    """
+    scores = np.asarray(attribution, dtype=np.float64)
+    if scores.ndim != 1 or scores.size == 0 or not np.isfinite(scores).all():
+        raise AttributionError(f"attribution of shape {scores.shape}; give one finite number for each of k players")
+    k = len(scores)
+    orders = [np.argsort(-scores, kind="stable"), np.argsort(scores, kind="stable")]
+    coalitions = np.concatenate([np.argsort(order)[None, :] >= np.arange(k + 1)[:, None] for order in orders])
+    distinct, back = np.unique(coalitions, axis=0, return_inverse=True)
+    values = np.asarray(game(distinct), dtype=np.float64)
+    if values.ndim != 2 or len(values) != len(distinct) or not np.isfinite(values).all():
+        raise AttributionError(f"the game returned {values.shape} for {len(distinct)} coalitions; give finite (n, m)")
+    curve = values.sum(axis=1)[back.reshape(-1)]
+    return Curves(curve[: k + 1], curve[k + 1 :])
+
+
+def area_between(curves: Curves) -> float:
+    """The area between LeRF and MoRF over the share of players removed, in [-1, 1]; higher is more faithful.
+
+    Both are min-max normalized together; constant curves have no area.
+    """
+    morf, lerf = (np.asarray(curve, dtype=np.float64) for curve in (curves.morf, curves.lerf))
+    if morf.ndim != 1 or morf.shape != lerf.shape or len(morf) < 2:
+        raise AttributionError(f"curves of shapes {morf.shape} and {lerf.shape}; give two of one length, at least 2")
+    spread = max(morf.max(), lerf.max()) - min(morf.min(), lerf.min())
+    gap = lerf - morf
+    return 0.0 if spread == 0 else float((gap[1:] + gap[:-1]).mean() / 2 / spread)
+
+
+def aipc(samples: Sequence[Curves], *, seed: int = 0) -> Estimate:
+    """Area inside the perturbation curves: the mean of `area_between` with its 95 % bootstrap interval.
+
+    Raises: AttributionError without a sample. Source: RAG-E, appendix D.
+    """
+    return _bootstrapped(np.array([area_between(curves) for curves in samples]), seed)
+
+
+def aipc_difference(first: Sequence[Curves], second: Sequence[Curves], *, seed: int = 0) -> Estimate:
+    """Mean of first - second over the same samples, with the interval of a paired bootstrap.
+
+    An interval above 0 says that the first is more faithful. Raises: AttributionError unless both have the same number.
+    """
+    if len(first) != len(second):
+        raise AttributionError(f"{len(first)} and {len(second)} samples; give the same samples for both, in order")
+    return _bootstrapped(
+        np.array([area_between(a) - area_between(b) for a, b in zip(first, second, strict=True)]), seed
+    )
+
+
+def _bootstrapped(values: Floats, seed: int) -> Estimate:
+    if not len(values):
+        raise AttributionError("no samples; give the curves of at least one")
+    chosen = np.random.default_rng(seed).integers(len(values), size=(_RESAMPLES, len(values)))
+    low, high = np.quantile(values[chosen].mean(axis=1), [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
+    return Estimate(float(values.mean()), float(low), float(high), values)

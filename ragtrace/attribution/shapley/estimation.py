@@ -1,0 +1,179 @@
+"""`shapley_values`: chooses the estimator and the budget, evaluates the game, and stops when it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import Any, Protocol
+
+import numpy as np
+
+from ragtrace.attribution.game import CoalitionLog, Coalitions, Game, Values, all_coalitions, is_integer
+from ragtrace.attribution.shapley.gaussian_process import GaussianProcess
+from ragtrace.attribution.shapley.permutation import Permutations
+from ragtrace.attribution.shapley.regression import KernelShap, MonteCarloShap, PairedMonteCarloShap
+from ragtrace.attribution.shapley.stopping import Stopping
+from ragtrace.attribution.shapley.values import Fitted, ShapleyValues, undefined
+from ragtrace.attribution.shapley.weights import exact_values, share_residual
+from ragtrace.errors import AttributionError, ConfigurationError
+
+__all__ = ["METHODS", "default_budget", "shapley_values"]
+
+EXACT_BY_DEFAULT = 6  # up to so many players the default budget is 2^k
+MAX_EXACT = 20  # players: a million coalitions are the most that a run holds
+LARGE = 8192  # evaluations beyond which the Gaussian process, whose cost is cubic, gives way to permutations
+_NO_TOKENS = "the answer has no tokens"
+ROUND = 8  # evaluations, four pairs, between two looks at the stopping conditions
+
+
+class Estimator(Protocol):
+    """Which coalitions to evaluate, nested in the budget, and what follows from their values."""
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+
+    def coalitions(self, n_players: int, budget: int, seed: int) -> Coalitions:
+        """`(n, k)` with n <= budget; for 2 <= budget < 2^k."""
+
+    def estimate(self, coalitions: Coalitions, values: Values, seed: int) -> Fitted:
+        """Values and errors; `coalitions` as the method above returned them."""
+
+
+METHODS: dict[str, type[Any]] = {
+    "kernelshap": KernelShap,
+    "mcshap": MonteCarloShap,
+    "pmcshap": PairedMonteCarloShap,
+    "permutation": Permutations,
+    "gp": GaussianProcess,
+}
+
+
+def default_budget(n_players: int) -> int:
+    """2^k evaluations up to 6 players, where that is at most 64; 8 k beyond."""
+    return 1 << n_players if n_players <= EXACT_BY_DEFAULT else 8 * n_players
+
+
+def shapley_values(
+    game: Game,
+    n_players: int,
+    *,
+    method: str = "auto",
+    budget: int | None = None,
+    seed: int = 0,
+    continue_from: CoalitionLog | None = None,
+    target_standard_error: float | None = None,
+    settle: float | None = None,
+    ranking: Sequence[int] | None = None,
+    **options: Any,
+) -> ShapleyValues:
+    """Shapley values of the players of a game with one column of values per output token.
+
+    Args:
+        game: `(n, k)` coalitions to `(n, m)` values; called once with all coalitions unless a condition may stop it.
+        n_players: k, 0 to 30.
+        method: "exact", "kernelshap", "mcshap", "pmcshap", "permutation", "gp", or "auto": exact where the budget
+            reaches 2^k, else "gp", and "permutation" beyond 8,192 evaluations.
+        budget: the most distinct coalitions that the estimate rests on, 2 or more; default `default_budget(k)`.
+        seed: same seed, same result; a larger budget evaluates a superset.
+        continue_from: the log of an earlier result; what it knows is not evaluated again.
+        target_standard_error, settle, ranking: see `Stopping`.
+        options: gp (and auto): prior; kernelshap: paired; mcshap, pmcshap: n_fits, pool_share; pmcshap: released.
+
+    Raises: ConfigurationError for arguments, AttributionError for players or what the game returns.
+    Source: RAG-E, §3.2; docs/attribution.md for the estimators.
+    """
+    log = CoalitionLog(n_players) if continue_from is None else continue_from.copy()
+    if log.n_players != n_players:
+        raise AttributionError(f"the log has {log.n_players} players, the game {n_players}; continue from its own log")
+    stopping = Stopping(target_standard_error, settle, ranking, n_players)
+    if not is_integer(seed) or seed < 0:
+        raise ConfigurationError.of("seed", seed, "an integer of at least 0")
+    limit = _budget(method, n_players, budget)
+    estimator = _estimator(method, n_players, limit, options)
+    for spent in _rounds(limit, n_players, stopping.wanted and estimator is not None):
+        if estimator is None or spent >= 1 << n_players or (method == "auto" and len(log) == 1 << n_players):
+            return _exact(game, log)
+        coalitions = estimator.coalitions(n_players, spent, seed)
+        log.evaluate(game, coalitions)
+        fitted = _fitted(estimator, coalitions, log.values_of(coalitions), seed)
+        stopped = stopping.reached(fitted, seed) if stopping.wanted else None
+        result = _result(fitted, log, estimator.name, len(coalitions), stopped)
+        if stopped is not None:
+            break
+    return result
+
+
+def _budget(method: str, n_players: int, budget: int | None) -> int:
+    """The evaluations that may be used, at most 2^k."""
+    most = 1 << n_players
+    if budget is None:
+        return most if method == "exact" else default_budget(n_players)
+    if not is_integer(budget) or budget < min(2, most):
+        raise ConfigurationError.of("budget", budget, "an integer of at least 2: the empty and the full coalition")
+    if method == "exact" and budget < most:
+        raise ConfigurationError.of("budget", budget, f'at least 2^{n_players} = {most} for "exact", or another method')
+    return min(int(budget), most)
+
+
+def _estimator(method: str, n_players: int, budget: int, options: dict[str, Any]) -> Estimator | None:
+    """The estimator of this name with its options; None for "exact"."""
+    if method not in {"auto", "exact", *METHODS}:
+        raise ConfigurationError.of("method", method, ", ".join(["auto", "exact", *METHODS]))
+    kind = None if method == "exact" else GaussianProcess if method == "auto" else METHODS[method]
+    allowed = [] if kind is None else [field.name for field in fields(kind)]
+    for name in options:
+        if name not in allowed:
+            raise ConfigurationError.of("option", name, f"of {', '.join(allowed) or 'none'} for the method {method}")
+    if kind is None:
+        return None
+    chosen: Estimator = kind(**options)
+    return Permutations() if method == "auto" and budget > LARGE else chosen
+
+
+def _rounds(budget: int, n_players: int, stepwise: bool) -> Iterator[int]:
+    """The budgets after which the estimate is looked at."""
+    if stepwise:
+        yield from range(min(2 * max(n_players, 1), budget), budget, ROUND)
+    yield budget
+
+
+def _fitted(estimator: Estimator, coalitions: Coalitions, values: Values, seed: int) -> Fitted:
+    """Values and errors; without an output token there is nothing to estimate."""
+    if values.shape[1]:
+        return estimator.estimate(coalitions, values, seed)
+    return undefined(np.zeros((coalitions.shape[1], 0)), _NO_TOKENS)
+
+
+def _exact(game: Game, log: CoalitionLog) -> ShapleyValues:
+    """The closed form over all 2^k coalitions."""
+    k = log.n_players
+    if k > MAX_EXACT:
+        raise AttributionError(
+            f"2^{k} coalitions are more than can be held; give a budget below, or at most {MAX_EXACT} players"
+        )
+    coalitions = all_coalitions(k)
+    log.evaluate(game, coalitions)
+    values = log.values_of(coalitions)
+    phi = exact_values(coalitions, values)
+    phi = share_residual(phi, values[-1] - values[0]) if k else phi
+    reason = None if values.shape[1] else _NO_TOKENS
+    return _result(Fitted(phi, np.zeros_like(phi), np.zeros((k, k)), reason), log, "exact", len(coalitions), None)
+
+
+def _result(fitted: Fitted, log: CoalitionLog, method: str, n_evaluations: int, stopped: str | None) -> ShapleyValues:
+    """The estimate beside the values of the empty and the full coalition."""
+    empty, full = log.values_of(np.array([[False], [True]]).repeat(log.n_players, axis=1))
+    return ShapleyValues(
+        values=fitted.values,
+        standard_error=fitted.standard_error,
+        empty=empty,
+        full=full,
+        n_evaluations=n_evaluations,
+        exact=method == "exact",
+        method=method,
+        covariance=fitted.covariance,
+        log=log,
+        stopped=stopped,
+        reason=fitted.reason,
+    )

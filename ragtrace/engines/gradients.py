@@ -1,0 +1,275 @@
+"""Scores as a function of token embeddings, with their gradients: what Integrated Gradients asks of a model.
+
+The embeddings are put in the place of what the model's `get_input_embeddings` returns, so that everything behind it
+(positions, pooling, normalization, heads) is the model's own, whatever its architecture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ragtrace.engines.loading import torch_threads
+from ragtrace.engines.tokens import Baseline, Token, baseline_id
+from ragtrace.errors import ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats: TypeAlias = NDArray[np.float32]
+    Scores: TypeAlias = NDArray[np.float64]
+
+__all__ = ["EmbeddedText", "TokenGradients", "embedded", "widened"]
+
+Features: TypeAlias = dict[str, Any]
+Score: TypeAlias = Callable[[Features, Sequence[int]], Any]
+"""Takes features of a batch and whose they are, returns a tensor of scores `(n,)`."""
+
+_CPU_TOKENS: Final = 2048
+_GPU_TOKENS: Final = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedText:
+    """One input of a model: its features, the embedding layer that read it, and the tokenizer that made it."""
+
+    features: Features
+    layer: Any
+    tokenizer: Any
+    vectors: Any
+
+    @property
+    def ids(self) -> list[int]:
+        """Token ids."""
+        return [int(number) for number in self.features["input_ids"][0]]
+
+
+class _Found(Exception):
+    """Ends a forward pass that has shown what was asked."""
+
+    def __init__(self, layer: Any, vectors: Any) -> None:
+        self.layer = layer
+        self.vectors = vectors
+
+
+def embedded(name: str, model: Any, features: Features, run: Callable[[Features], object]) -> EmbeddedText:
+    """Find out which embedding layer reads the input, by running the model up to it.
+
+    Raises: ModelError for a model without token embeddings, such as a static one.
+    """
+    import torch
+
+    def found(layer: Any, given: tuple[Any, ...], output: Any) -> None:
+        if given and torch.is_tensor(given[0]) and torch.equal(given[0], features["input_ids"]):
+            raise _Found(layer, output)
+
+    hooks = [layer.register_forward_hook(found) for layer in _embedding_layers(model)]
+    try:
+        with torch.no_grad():
+            run(dict(features))
+    except _Found as read:
+        tokenizer = _tokenizer_of(model, read.layer)
+        return EmbeddedText(features, read.layer, tokenizer, read.vectors[0].float().cpu().numpy())
+    finally:
+        for hook in hooks:
+            hook.remove()
+    raise ModelError(
+        f"model {name!r} does not read its tokens through get_input_embeddings, so that there is nothing to attribute "
+        "to; give a transformer, loaded with attn_implementation='sdpa' or 'eager'"
+    )
+
+
+@dataclass(slots=True)
+class TokenGradients:
+    """The scores of n query-document pairs as a function of the token embeddings of one side.
+
+    Args:
+        name: the model, for messages.
+        texts: the side that is attributed to, one per pair.
+        tokens: their tokens.
+        parts: which tokens move; the others stay as they are.
+        score: the model.
+        baseline: what moving tokens start from.
+        batch_tokens: tokens in one forward pass; None chooses by device. Halved for good when memory runs out.
+        threads: of torch on the CPU, while it is asked.
+    """
+
+    name: str
+    texts: Sequence[EmbeddedText]
+    tokens: Sequence[tuple[Token, ...]]
+    parts: frozenset[str]
+    score: Score
+    baseline: Baseline = "unk"
+    batch_tokens: int | None = None
+    threads: int | None = 1
+    inputs: list[Floats] = field(init=False)
+    baselines: list[Floats] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.inputs = [text.vectors for text in self.texts]
+        self.baselines = [self._baseline(text, tokens) for text, tokens in zip(self.texts, self.tokens, strict=True)]
+
+    def value_and_grad(self, points: Floats, owners: NDArray[np.intp]) -> tuple[Scores, Floats]:
+        """Scores `(n,)` and gradients of `(n, n_tokens, dimension)` points, padded at their end.
+
+        owners: `(n,)`, whose points they are.
+        """
+        return self._asked(points, owners, gradient=True)
+
+    def value(self, points: Floats, owners: NDArray[np.intp]) -> Scores:
+        """Scores `(n,)` of points, without their gradients."""
+        return self._asked(points, owners, gradient=False)[0]
+
+    def _baseline(self, text: EmbeddedText, tokens: tuple[Token, ...]) -> Floats:
+        import numpy as np
+        import torch
+
+        moving = np.array([token.part in self.parts for token in tokens], dtype=np.bool_)
+        start: Floats = text.vectors.copy()
+        number = baseline_id(text.tokenizer, self.baseline, self.name)
+        if number is None:
+            start[moving] = 0
+        else:
+            given = torch.full_like(text.features["input_ids"][:, :1], number)
+            with torch.no_grad():
+                start[moving] = text.layer(given)[0, 0].float().cpu().numpy()
+        return start
+
+    def _asked(self, points: Floats, owners: NDArray[np.intp], *, gradient: bool) -> tuple[Scores, Floats]:
+        """Rows of like length together, as many as fit."""
+        import numpy as np
+
+        lengths = np.array([len(self.inputs[owner]) for owner in owners])
+        order = np.argsort(lengths, kind="stable")
+        values = np.zeros(len(points))
+        gradients = np.zeros_like(points, dtype=np.float32) if gradient else np.zeros((0, 0, 0), dtype=np.float32)
+        at = 0
+        with torch_threads(self.threads):
+            while at < len(order):
+                rows = order[at : at + self._fitting(lengths[order[at:]])]
+                try:
+                    found, slopes = self._run([int(owner) for owner in owners[rows]], points[rows], gradient)
+                except RuntimeError as error:
+                    self._make_smaller(error, rows=len(rows), width=int(lengths[rows].max()))
+                    continue
+                values[rows] = found
+                if gradient:
+                    gradients[rows, : slopes.shape[1]] = slopes
+                at += len(rows)
+        return values, gradients
+
+    def _run(self, owners: list[int], points: Floats, gradient: bool) -> tuple[Scores, Floats]:
+        """One forward pass, and the backward pass to the embeddings."""
+        import numpy as np
+        import torch
+
+        features, real = _collated([self.texts[owner] for owner in owners])
+        first = self.texts[owners[0]]
+        ids = features["input_ids"]
+        placed = np.zeros((*real.shape, points.shape[2]), dtype=np.float32)
+        inside = np.arange(points.shape[1]) < real.sum(axis=1, keepdims=True)
+        placed[real] = points[inside]
+        with torch.set_grad_enabled(gradient):
+            with torch.no_grad():
+                padding = first.layer(ids)
+            leaf = torch.from_numpy(placed).to(padding).requires_grad_(gradient)
+            vectors = torch.where(torch.from_numpy(real).to(ids.device)[..., None], leaf, padding)
+            with _replaced(first.layer, ids, vectors):
+                scores = self.score(features, owners)
+            slopes = torch.autograd.grad(scores.sum(), leaf)[0].float().cpu().numpy() if gradient else placed[:0]
+        if not gradient:
+            return scores.detach().cpu().numpy(), slopes
+        moved = np.zeros((len(owners), int(real.sum(axis=1).max()), points.shape[2]), dtype=np.float32)
+        moved[inside[:, : moved.shape[1]]] = slopes[real]
+        return scores.detach().cpu().numpy(), moved
+
+    def _fitting(self, lengths: NDArray[np.int_]) -> int:
+        """How many rows, shortest first, stay within the tokens of one pass; at least one."""
+        import numpy as np
+
+        allowed = self.batch_tokens or self._default_tokens()
+        padded = lengths * np.arange(1, len(lengths) + 1)
+        return max(1, int(np.searchsorted(padded, allowed, side="right")))
+
+    def _default_tokens(self) -> int:
+        on_cpu = not self.texts or self.texts[0].features["input_ids"].device.type == "cpu"
+        return _CPU_TOKENS if on_cpu else _GPU_TOKENS
+
+    def _make_smaller(self, error: RuntimeError, *, rows: int, width: int) -> None:
+        """Halve the batch when memory ran out, unless it was a single row; other errors are passed on."""
+        import torch
+
+        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+            raise error
+        if rows == 1:
+            raise ModelError(f"one text of {width} tokens does not fit the memory; give shorter texts") from error
+        self.batch_tokens = max(1, rows // 2) * width
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def widened(numbers: Any) -> Any:
+    """A tensor in double precision, where its device has it: the last sum of a score is done in it."""
+    return numbers.float() if numbers.device.type == "mps" else numbers.double()
+
+
+def _collated(texts: Sequence[EmbeddedText]) -> tuple[Features, NDArray[np.bool_]]:
+    """The features of a batch, padded on the tokenizer's side, and where its real tokens are: `(n, n_tokens)`."""
+    import numpy as np
+    import torch
+
+    lengths = [text.features["input_ids"].shape[1] for text in texts]
+    width, left = max(lengths), getattr(texts[0].tokenizer, "padding_side", "right") == "left"
+    padding = {"input_ids": getattr(texts[0].tokenizer, "pad_token_id", None) or 0}
+    columns, sizes = np.arange(width), np.array(lengths)[:, None]
+    real = columns >= width - sizes if left else columns < sizes
+    batch: Features = dict(texts[0].features)
+    for key, value in batch.items():
+        if not torch.is_tensor(value) or value.ndim == 0:
+            continue
+        rows = [text.features[key] for text in texts]
+        if value.ndim == 2 and value.shape[1] == lengths[0]:
+            sides = [(width - length, 0) if left else (0, width - length) for length in lengths]
+            rows = [
+                torch.nn.functional.pad(row, side, value=padding.get(key, 0))
+                for row, side in zip(rows, sides, strict=True)
+            ]
+        batch[key] = torch.cat(rows)
+    return batch, real
+
+
+def _embedding_layers(model: Any) -> list[Any]:
+    found: dict[int, Any] = {}
+    for module in model.modules():
+        if hasattr(module, "get_input_embeddings"):
+            try:
+                layer = module.get_input_embeddings()
+            except (NotImplementedError, AttributeError):  # a wrapper that has none of its own
+                continue
+            if layer is not None:
+                found[id(layer)] = layer
+    return list(found.values())
+
+
+def _tokenizer_of(model: Any, layer: Any) -> Any:
+    """That of the innermost part with a tokenizer which holds the layer: each tower may have its own."""
+    holders = [part for part in model.modules() if getattr(part, "tokenizer", None) is not None]
+    return [part for part in holders if any(each is layer for each in part.modules())][-1].tokenizer
+
+
+@contextmanager
+def _replaced(layer: Any, ids: Any, vectors: Any) -> Iterator[None]:
+    """While it lasts, the layer answers with `vectors` when it is asked for `ids`."""
+    import torch
+
+    def answer(_: Any, given: tuple[Any, ...], __: Any) -> Any:
+        return vectors if given[0].shape == ids.shape and torch.equal(given[0], ids) else None
+
+    hook = layer.register_forward_hook(answer)
+    try:
+        yield
+    finally:
+        hook.remove()

@@ -1,0 +1,225 @@
+"""Teacher-forced log-probabilities of one answer behind many prompts, by a Hugging Face causal language model.
+
+The prompts of coalitions begin alike, so the model reads the tree of their tokens: edges are packed into one row, each
+token sees its ancestors alone (tree attention), and keys and values of what others go on from are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace.engines.trie import Edge, Pack, Piece, grow, pack
+from ragtrace.errors import ModelError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Scores", "score_batched", "score_shared", "score_verified"]
+
+_LOG: Final = logging.getLogger("ragtrace")
+_LEAST: Final = 128  # tokens of a pass, from which on a matrix product is efficient
+_MOST: Final = 4096
+_TOLERANCE: Final = 1e-3  # between two ways of computing a log-probability in float32
+
+Scores = NDArray[np.float64]
+
+
+def score_shared(model: Any, sequences: Sequence[list[int]], own: int, *, pack_size: int | None = None) -> Scores:
+    """Log-probabilities of the last `own` tokens of each sequence, (n, own); each shared beginning is read once.
+
+    pack_size: tokens of one pass; by default as many as the model's width, where attention to what is masked still
+    costs little. A pass that needs more memory than there is, is tried again with half of that.
+
+    Raises: ModelError when even the smallest pass finds no memory.
+    """
+    width = int(getattr(model.config, "hidden_size", _LEAST))
+    walk = _Walk(model, sequences, own, pack_size or max(_LEAST, min(_MOST, width)))
+    walk.below(grow([sequence[:-1] for sequence in sequences], own), None, 0)
+    return walk.scores
+
+
+def score_verified(model: Any, sequences: Sequence[list[int]], own: int, *, pack_size: int | None = None) -> Scores:
+    """The same, if the model reads a tree as it reads a text: the longest sequence tells, which is read by itself too.
+
+    A model that does not (a window or a state in place of attention to all) reads whole sequences.
+    """
+    longest = max(range(len(sequences)), key=lambda number: len(sequences[number]))
+    alone = score_batched(model, [sequences[longest]], own)[0]
+    tolerance = _TOLERANCE if str(model.dtype) == "torch.float32" else 1.0
+    try:
+        shared = score_shared(model, sequences, own, pack_size=pack_size)
+        apart = float(np.abs(shared[longest] - alone).max())
+        reason = f"its log-probabilities would differ by {apart:.3g}" if apart > tolerance else None
+    except (AttributeError, IndexError, NotImplementedError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+    if reason is None:
+        return shared
+    _LOG.warning("%s cannot share beginnings (%s); it reads each prompt whole", type(model).__name__, reason)
+    return score_batched(model, sequences, own)
+
+
+class _Walk:
+    """One pass over the tree, depth first."""
+
+    def __init__(self, model: Any, sequences: Sequence[list[int]], own: int, size: int) -> None:
+        self._model = model
+        self._sequences = sequences
+        self._own = own
+        self._size = size
+        self.scores: Scores = np.empty((len(sequences), own))
+
+    def below(self, edges: list[Edge], kept: Any, depth: int) -> None:
+        """Read what stands below a beginning of `depth` tokens whose keys and values are `kept`."""
+        while edges:
+            waiting = list(edges)
+            try:
+                read = pack(edges, depth, self._size)
+                cache = self._read(read, kept, depth)
+            except _out_of_memory() as error:
+                if self._size <= 1:
+                    raise ModelError("the model finds no memory for a single token; use a smaller one") from error
+                self._size //= 2
+                _LOG.warning("out of memory; the model goes on with %s tokens at a time", self._size)
+                edges[:] = waiting
+                _free()
+                continue
+            for piece in read.pieces:
+                if piece.left:
+                    self.below(piece.left, _select(cache, piece, depth), piece.depth + len(piece.edge.tokens))
+
+    def _read(self, read: Pack, kept: Any, depth: int) -> Any:
+        """One pass of the model: scores of the leaves, and the keys and values of all."""
+        import torch
+        from transformers import DynamicCache
+
+        device = self._model.device
+        ids = torch.tensor([[token for piece in read.pieces for token in piece.edge.tokens]], device=device)
+        places = [piece.depth + at for piece in read.pieces for at in range(len(piece.edge.tokens))]
+        leaves = [(piece, piece.edge.sequence) for piece in read.pieces if piece.edge.sequence is not None]
+        wanted = [place for piece, _ in leaves for place in range(piece.start, piece.end)]
+        cache = DynamicCache()
+        for layer, (keys, values) in enumerate(kept or ()):
+            cache.update(keys, values, layer)
+        with torch.inference_mode():
+            logits = self._model(
+                input_ids=ids,
+                position_ids=torch.tensor([places], device=device),
+                attention_mask=_tree_mask(read, depth, self._model),
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=torch.tensor(wanted or [0], device=device),
+            ).logits[0]
+        if leaves:
+            targets = [token for _, number in leaves for token in self._sequences[number][-self._own :]]
+            found = _log_probabilities(logits, targets).reshape(len(leaves), self._own)
+            self.scores[[number for _, number in leaves]] = found
+        return cache
+
+
+def _tree_mask(read: Pack, depth: int, model: Any) -> torch.Tensor:
+    """(1, 1, size, depth + size), added to the scores: 0 where a token sees another one, else the least number.
+
+    A token sees what is kept, its ancestors in the pack, and its own edge up to itself.
+    """
+    import torch
+
+    sees = torch.zeros((read.size, depth + read.size), dtype=torch.bool)
+    sees[:, :depth] = True
+    for piece in read.pieces:
+        for before in piece.path()[:-1]:
+            sees[piece.start : piece.end, depth + before.start : depth + before.end] = True
+        length = piece.end - piece.start
+        sees[piece.start : piece.end, depth + piece.start : depth + piece.end] = (
+            torch.ones(length, length).tril().bool()
+        )
+    least = torch.finfo(model.dtype).min
+    mask = torch.zeros(sees.shape, dtype=model.dtype).masked_fill_(~sees, least)
+    return mask[None, None].to(model.device)
+
+
+def _select(cache: Any, piece: Piece, depth: int) -> list[tuple[Any, Any]]:
+    """Keys and values of what was kept and of the path down to a piece."""
+    import torch
+
+    places = list(range(depth))
+    for each in piece.path():
+        places += range(depth + each.start, depth + each.end)
+    chosen = torch.tensor(places, device=cache.layers[0].keys.device)
+    return [(layer.keys.index_select(2, chosen), layer.values.index_select(2, chosen)) for layer in cache.layers]
+
+
+def score_batched(model: Any, sequences: Sequence[list[int]], own: int, *, batch: int = 16) -> Scores:
+    """The same with whole sequences, `batch` at a time by length, padded at the left.
+
+    Raises: ModelError when even a single sequence finds no memory.
+    """
+    scores = np.empty((len(sequences), own))
+    waiting = sorted(range(len(sequences)), key=lambda number: len(sequences[number]))
+    while waiting:
+        some = waiting[:batch]
+        try:
+            scores[some] = _read_padded(model, [sequences[number] for number in some], own)
+        except _out_of_memory() as error:
+            if batch == 1:
+                raise ModelError(
+                    f"the model finds no memory for {len(sequences[some[0]])} tokens; use a smaller one or another "
+                    "device"
+                ) from error
+            batch = max(1, batch // 2)
+            _LOG.warning("out of memory; the model goes on with %s prompts at a time", batch)
+            _free()
+            continue
+        waiting = waiting[batch:]
+    return scores
+
+
+def _read_padded(model: Any, sequences: Sequence[list[int]], own: int) -> Scores:
+    import torch
+
+    longest = max(len(sequence) for sequence in sequences) - 1
+    gaps = [longest - len(sequence) + 1 for sequence in sequences]
+    ids = torch.tensor([[0] * gap + list(sequence[:-1]) for gap, sequence in zip(gaps, sequences, strict=True)])
+    mask = torch.tensor([[0] * gap + [1] * (longest - gap) for gap in gaps])
+    places = (mask.cumsum(-1) - 1).clamp(min=0)
+    with torch.inference_mode():
+        logits = model(
+            input_ids=ids.to(model.device),
+            attention_mask=mask.to(model.device),
+            position_ids=places.to(model.device),
+            use_cache=False,
+            logits_to_keep=own,
+        ).logits
+    targets = [token for sequence in sequences for token in sequence[-own:]]
+    return _log_probabilities(logits.flatten(0, 1), targets).reshape(len(sequences), own)
+
+
+def _log_probabilities(logits: torch.Tensor, targets: Sequence[int]) -> Scores:
+    """(n,) in float32: of each row's target. Raises: ModelError where the model gives no numbers."""
+    import torch
+
+    chosen = torch.tensor(targets, device=logits.device)
+    rows = logits.float()
+    found = rows.gather(-1, chosen[:, None])[:, 0] - rows.logsumexp(-1)
+    scores: Scores = found.double().cpu().numpy()
+    if np.isnan(scores).any():
+        raise ModelError("the model's logits are not numbers (NaN); load it in float32, or another one")
+    return scores
+
+
+def _out_of_memory() -> type[BaseException]:
+    import torch
+
+    found: type[BaseException] = torch.OutOfMemoryError
+    return found
+
+
+def _free() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,113 @@
+"""Token sequences as a tree of what they share, so that a model reads each shared beginning once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Edge", "Pack", "Piece", "grow", "pack"]
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """A run of tokens behind the same beginning. A leaf ends the sequence with this number and is never shared."""
+
+    tokens: list[int]
+    children: list[Edge] = field(default_factory=list)
+    sequence: int | None = None
+
+
+@dataclass(slots=True)
+class Piece:
+    """An edge in a pack: where its tokens begin there, how many tokens stand before it, and its parent in the pack."""
+
+    edge: Edge
+    start: int
+    depth: int
+    parent: Piece | None
+    left: list[Edge] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """Where its tokens end in the pack."""
+        return self.start + len(self.edge.tokens)
+
+    def path(self) -> list[Piece]:
+        """The pieces from the pack's beginning down to this one."""
+        return [*(self.parent.path() if self.parent is not None else ()), self]
+
+
+@dataclass(slots=True)
+class Pack:
+    """Edges that a model reads in one pass."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, edge: Edge, depth: int, parent: Piece | None) -> Piece:
+        """Put an edge behind those that are there."""
+        piece = Piece(edge, self.size, depth, parent)
+        self.pieces.append(piece)
+        self.size += len(edge.tokens)
+        return piece
+
+
+def grow(sequences: Sequence[list[int]], own: int) -> list[Edge]:
+    """The tree over all sequences but their last `own` tokens, which become a leaf of each.
+
+    Raises: ValueError when a sequence is not longer than `own`, or `own` is less than 1.
+    """
+    if own < 1 or any(len(sequence) < own for sequence in sequences):
+        raise ValueError(f"each sequence needs its {own} own tokens; own must be at least 1")
+    order = sorted(range(len(sequences)), key=lambda number: sequences[number][: len(sequences[number]) - own])
+    return _grow(sequences, order, 0, own)
+
+
+def _grow(sequences: Sequence[list[int]], order: Sequence[int], depth: int, own: int) -> list[Edge]:
+    """The edges of sequences, sorted, that are equal up to `depth`."""
+    edges: list[Edge] = []
+    rest = []
+    for number in order:
+        if len(sequences[number]) - own == depth:
+            edges.append(Edge(list(sequences[number][depth:]), sequence=number))
+        else:
+            rest.append(number)
+    start = 0
+    while start < len(rest):
+        head = sequences[rest[start]][depth]
+        stop = start
+        while stop < len(rest) and sequences[rest[stop]][depth] == head:
+            stop += 1
+        group = rest[start:stop]
+        end = _shared(sequences[group[0]], sequences[group[-1]], depth, own)
+        edges.append(Edge(list(sequences[group[0]][depth:end]), _grow(sequences, group, end, own)))
+        start = stop
+    return edges
+
+
+def _shared(first: Sequence[int], last: Sequence[int], start: int, own: int) -> int:
+    """Where the first and the last of a sorted group part; those between share at least as much."""
+    end = min(len(first), len(last)) - own
+    while start < end and first[start] == last[start]:
+        start += 1
+    return start
+
+
+def pack(edges: list[Edge], depth: int, size: int) -> Pack:
+    """Take edges out of `edges`, with as much of what is below them as fits into `size` tokens; at least one.
+
+    Of a piece whose children did not all fit, `left` holds those.
+    """
+    found = Pack()
+    while edges and (not found.pieces or found.size + len(edges[0].tokens) <= size):
+        _fill(found, edges.pop(0), depth, None, size)
+    return found
+
+
+def _fill(found: Pack, edge: Edge, depth: int, parent: Piece | None, size: int) -> None:
+    piece = found.add(edge, depth, parent)
+    for child in edge.children:
+        if found.size + len(child.tokens) <= size:
+            _fill(found, child, depth + len(edge.tokens), piece, size)
+        else:
+            piece.left.append(child)

@@ -1,0 +1,107 @@
+"""What an attribution found out about one request, as it is stored: which documents the answer used, and why they were
+retrieved.
+
+Frozen msgspec structs like those of `ragtrace.types`. Offsets are half-open character ranges into the text they belong
+to; documents stand in prompt order.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+__all__ = ["Alignment", "Explanation", "GeneratorAttribution", "RetrieverAttribution", "TokenWeights"]
+
+Offsets: TypeAlias = tuple[int, int]
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Base of every part."""
+
+
+class TokenWeights(_Part, frozen=True, kw_only=True):
+    """One weight per token of a text: `spans[i]` is where the token stands, `weights[i]` what it contributes."""
+
+    spans: tuple[Offsets, ...] = ()
+    weights: tuple[float, ...] = ()
+
+
+class GeneratorAttribution(_Part, frozen=True, kw_only=True):
+    """Shapley values of the packed documents (or, with `players` = `words`, of the query's words) for the answer.
+
+    `values[i][j]`: what player i contributes to the log-probability (or, `unit` = `similarity`, to the likeness) of
+    answer token j. `shares[i]` is its mean over tokens, `share_errors[i]` the standard error of that, None where the
+    estimator gives none. `empty`, `full`: mean value without any player and with all.
+    """
+
+    players: Literal["documents", "words"] = "documents"
+    chunk_ids: tuple[str, ...] = ()  # of documents
+    query_spans: tuple[Offsets, ...] = ()  # of words
+    answer_spans: tuple[Offsets, ...] = ()
+    values: tuple[tuple[float, ...], ...] = ()
+    shares: tuple[float, ...] = ()
+    share_errors: tuple[float | None, ...] = ()
+    share_covariance: tuple[tuple[float, ...], ...] = ()  # empty where the estimator gives none
+    empty: float | None = None
+    full: float | None = None
+    unit: Literal["log_probability", "similarity"] = "log_probability"
+    method: str = ""
+    exact: bool = False
+    evaluations: int = 0
+    seed: int = 0
+    engine: str = ""  # causal_lm, http
+    model: str = ""
+    revision: str | None = None
+
+
+class RetrieverAttribution(_Part, frozen=True, kw_only=True):
+    """Integrated Gradients of one document's retrieval score, over the query's tokens and over its own."""
+
+    chunk_id: str
+    score: float | None = None
+    query: TokenWeights = TokenWeights()
+    document: TokenWeights = TokenWeights()
+    completeness_delta: float | None = None  # the larger of the two, signed
+    evaluations: int = 0
+    rule: str = ""
+    baseline: str = ""
+    engine: str = ""  # encoder, cross_encoder
+    model: str = ""
+    revision: str | None = None
+
+
+class Alignment(_Part, frozen=True, kw_only=True):
+    """How the generator's use of the documents agrees with their ranking, at each p of WARG.
+
+    `ps`, `warg`, `floor`, `chance`, `normalized` and `adjusted` are parallel. Flags are None where they are undefined
+    (three documents or fewer); their probabilities come from the standard errors of the shares.
+    """
+
+    retriever: tuple[str, ...] = ()  # chunk ids, best first
+    generator: tuple[str, ...] = ()
+    ties: int = 0
+    ps: tuple[float, ...] = ()
+    warg: tuple[float, ...] = ()
+    floor: tuple[float, ...] = ()
+    chance: tuple[float, ...] = ()
+    normalized: tuple[float, ...] = ()
+    adjusted: tuple[float, ...] = ()
+    spearman: float | None = None
+    wasted_retrieval: bool | None = None
+    wasted_probability: float | None = None
+    noise_distraction: bool | None = None
+    noise_probability: float | None = None
+
+
+class Explanation(_Part, frozen=True, kw_only=True):
+    """All that one attribution job found. `skipped` says by part why it is missing: generator, query, retriever."""
+
+    generator: GeneratorAttribution | None = None
+    query: GeneratorAttribution | None = None
+    retriever: tuple[RetrieverAttribution, ...] = ()
+    alignment: Alignment | None = None
+    skipped: dict[str, str] = {}
+    device: str = "cpu"
+    seconds: float = 0.0
+    gpu_seconds: float = 0.0

@@ -1,0 +1,171 @@
+"""The Gaussian process: its covariances, the design, the fit, and how well its intervals are calibrated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench.games import KnownGame, synthetic_games
+from ragtrace.attribution import shapley_values
+from ragtrace.attribution.game import all_coalitions, encode
+from ragtrace.attribution.shapley.gaussian_process.design import designed_pairs, signs
+from ragtrace.attribution.shapley.gaussian_process.fitting import (
+    _Likelihood,
+    effective_columns,
+    fitted_prior,
+    minimized,
+)
+from ragtrace.attribution.shapley.gaussian_process.prior import ADDITIVE, Prior
+from ragtrace.attribution.shapley.weights import coalition_weights
+from tests.attribution.games import random_table, table_game
+
+PRIOR = Prior(np.array([0.2, 0.5, 0.7, 0.35]), 0.05)
+
+
+def covariance_of_games(prior: Prior) -> np.ndarray:
+    """The prior covariance of all 2^k values, from its definition."""
+    k = len(prior.rho)
+    x = signs(all_coalitions(k))
+    products = np.prod((1 + prior.rho * x[:, None] * x) / (1 + prior.rho), axis=2)
+    covariance: np.ndarray = ADDITIVE * (1 + x @ x.T / k) + products + prior.epsilon * np.eye(1 << k)
+    return covariance
+
+
+def test_covariances_agree_with_their_definition() -> None:
+    """Those of the values, of the values with the odd part, and both kernels follow from that of all coalitions."""
+    coalitions = all_coalitions(4)
+    games, weights = covariance_of_games(PRIOR), coalition_weights(coalitions)
+    x = signs(coalitions)[8:]
+    odd = (np.eye(16)[8:] - np.eye(16)[encode(~coalitions)[8:]]) / 2
+    even = (np.eye(16)[8:] + np.eye(16)[encode(~coalitions)[8:]]) / 2
+    assert np.allclose(PRIOR.variance_of_values(), weights @ games @ weights.T)
+    assert np.allclose(PRIOR.covariance_with_values(x), weights @ games @ odd.T)
+    odd_kernel, even_kernel = PRIOR.kernels(x)
+    assert np.allclose(odd_kernel, odd @ games @ odd.T)
+    assert np.allclose(even_kernel, even @ games @ even.T)
+    assert np.allclose(odd @ games @ even.T, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_players", [2, 3, 5, 12, 13, 30])
+def test_design_is_nested_and_distinct(n_players: int) -> None:
+    """A larger design begins with the smaller one, with the full coalition; no pair appears twice."""
+    n = min(40, 2 ** (n_players - 1))
+    pairs = designed_pairs(n_players, n, 3)
+    assert pairs[0].all()
+    assert len(set(encode(pairs).tolist()) | set(encode(~pairs).tolist())) == 2 * n
+    for fewer in {1, n // 2, n - 1} - {0}:
+        assert np.array_equal(designed_pairs(n_players, fewer, 3), pairs[:fewer])
+
+
+def test_design_beyond_its_candidates() -> None:
+    """With more pairs than candidates random ones follow, still distinct and nested."""
+    pairs = designed_pairs(13, 2500, 0)
+    assert len(set(encode(pairs).tolist()) | set(encode(~pairs).tolist())) == 5000
+    assert np.array_equal(designed_pairs(13, 2300, 0), pairs[:2300])
+
+
+def test_design_is_kept() -> None:
+    """The same design is not computed again, and nobody can change it."""
+    pairs = designed_pairs(9, 20, 0)
+    assert np.shares_memory(designed_pairs(9, 30, 0), pairs)
+    with pytest.raises(ValueError, match="read-only"):
+        pairs[0, 0] = False
+
+
+def test_first_pairs_are_orthogonal_where_that_is_possible() -> None:
+    """With eight players the first eight pairs are a Hadamard matrix: nothing tells more about eight values."""
+    x = signs(designed_pairs(8, 8, 0))
+    assert np.array_equal(x @ x.T, 8 * np.eye(8))
+
+
+def test_gradient_of_the_likelihood() -> None:
+    """It agrees with central differences in every parameter."""
+    x = signs(designed_pairs(6, 14, 0))
+    random = np.random.default_rng(0)
+    odd, even = random.normal(size=(2, 14, 3))
+    likelihood = _Likelihood(x, odd @ odd.T, even @ even.T, 2.5)
+    point = random.normal(size=7) * 0.5 - 1
+    gradient = likelihood(point)[1]
+    for at in range(7):
+        step = np.eye(7)[at] * 1e-5
+        slope = (likelihood(point + step)[0] - likelihood(point - step)[0]) / 2e-5
+        assert slope == pytest.approx(gradient[at], rel=1e-4, abs=1e-5)
+
+
+def test_search_finds_a_minimum() -> None:
+    """BFGS solves a crooked quadratic and Rosenbrock's valley."""
+
+    def rosenbrock(p: np.ndarray) -> tuple[float, np.ndarray]:
+        a, b = p
+        return (1 - a) ** 2 + 100 * (b - a * a) ** 2, np.array([2 * (a - 1) - 400 * a * (b - a * a), 200 * (b - a * a)])
+
+    curvature = np.diag([1.0, 10.0, 1000.0])
+    quadratic = minimized(lambda p: (float(p @ curvature @ p) / 2, curvature @ p), np.ones(3), 50)
+    assert np.abs(quadratic).max() < 1e-4
+    assert np.allclose(minimized(rosenbrock, np.array([-1.2, 1.0]), 100), 1, atol=1e-3)
+
+
+def test_fit_tells_who_interacts() -> None:
+    """Documents that interact get a larger rho than one that only adds."""
+    players = all_coalitions(6).astype(float)
+    table = players[:, :1] + 2 * players[:, [1]] * players[:, [2]] * players[:, [3]]
+    x = designed_pairs(6, 24, 0)
+    first, second = table[encode(x)], table[encode(~x)]
+    even = (first + second) / 2
+    prior = fitted_prior(signs(x), (first - second) / 2, even - even.mean(axis=0), 1.0)
+    assert prior.rho[1:4].min() > 2 * prior.rho[[0, 4, 5]].max()
+
+
+def test_effective_columns() -> None:
+    """Copies of one column count once, independent columns fully, nothing as one."""
+    columns = np.linalg.qr(np.random.default_rng(0).normal(size=(50, 4)))[0]
+    columns = np.linalg.qr(columns - columns.mean(axis=0))[0]
+    assert effective_columns(columns) == pytest.approx(4)
+    assert effective_columns(np.repeat(columns[:, :1], 5, axis=1)) == pytest.approx(1)
+    assert effective_columns(np.zeros((5, 2))) == 1
+
+
+def test_pairwise_games_need_two_k_evaluations() -> None:
+    """A game of interactions between at most two documents is met from N = 2k on, up to what the prior shrinks."""
+    random, players = np.random.default_rng(0), all_coalitions(8).astype(float)
+    pairs = np.stack([players[:, a] * players[:, b] for a in range(8) for b in range(a)], axis=1)
+    table = players @ random.normal(size=(8, 1)) + pairs @ random.normal(size=(28, 1))
+    truth = shapley_values(table_game(table), 8, method="exact").values
+    for budget in (16, 30):
+        result = shapley_values(table_game(table), 8, method="gp", budget=budget, prior="fixed")
+        assert np.abs(result.values - truth).max() < 5e-3 * np.abs(truth).max()
+
+
+def test_almost_complete_budget_is_almost_exact() -> None:
+    """One pair short of 2^k the error is small: the process interpolates what it has seen."""
+    table = random_table(7)
+    truth = shapley_values(table_game(table), 7, method="exact").values
+    result = shapley_values(table_game(table), 7, method="gp", budget=126)
+    assert not result.exact
+    assert np.abs(result.values - truth).max() < 0.03
+
+
+@pytest.mark.parametrize(("method", "multiple"), [("gp", 2), ("gp", 4), ("gp", 8), ("pmcshap", 8), ("kernelshap", 8)])
+def test_intervals_hold(method: str, multiple: int) -> None:
+    """About nine in ten 90 % intervals hold the exact value, on games that no factor was calibrated on."""
+    held = []
+    for game in synthetic_games(8, 3, 5000):
+        result = shapley_values(game.game, 8, method=method, budget=8 * multiple)
+        held.append(np.abs(result.values - game.truth) <= 1.645 * result.standard_error)
+    assert 0.82 <= np.mean(held) <= 0.98
+
+
+@pytest.mark.parametrize(("multiple", "most"), [(2, 0.5), (4, 0.2), (8, 0.1)])
+def test_default_beats_pmcshap(multiple: int, most: float) -> None:
+    """The squared error relative to PMCSHAP's, as geometric mean over games (bench/shapley.py prints the figures)."""
+    logarithms = []
+    for game in synthetic_games(8, 2, 6000):
+        own, reference = (squared_error(game, method, 8 * multiple) for method in ("auto", "pmcshap"))
+        logarithms.append(np.log(own / reference))
+    assert np.exp(np.mean(logarithms)) < most
+
+
+def squared_error(game: KnownGame, method: str, budget: int) -> float:
+    """The mean squared error over two seeds."""
+    runs = [shapley_values(game.game, game.n_players, method=method, budget=budget, seed=seed) for seed in range(2)]
+    return float(np.mean([(run.values - game.truth) ** 2 for run in runs]))

@@ -1,0 +1,90 @@
+"""Perturbation curves and the area between them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace.attribution import Curves, aipc, aipc_difference, perturbation_curves
+from ragtrace.attribution.faithfulness import area_between
+from ragtrace.attribution.game import Coalitions, Values
+from ragtrace.errors import AttributionError
+
+WORTH = np.array([4.0, 1.0, 2.0, 0.0])
+
+
+def additive(coalitions: Coalitions) -> Values:
+    """Two tokens that share the worth of the players."""
+    return np.stack([coalitions @ WORTH, coalitions @ WORTH * 2], axis=1)
+
+
+def test_players_leave_in_order() -> None:
+    """By descending and by ascending attribution; values are summed over the tokens."""
+    curves = perturbation_curves(additive, WORTH)
+    np.testing.assert_allclose(curves.morf, np.array([7, 3, 1, 0, 0]) * 3)
+    np.testing.assert_allclose(curves.lerf, np.array([7, 7, 6, 4, 0]) * 3)
+
+
+def test_the_area_by_hand() -> None:
+    """The gaps 0, 4, 5, 4, 0 of a range of 7, over four steps."""
+    assert area_between(perturbation_curves(additive, WORTH)) == pytest.approx((4 + 5 + 4) / 7 / 4)
+
+
+@given(st.permutations(range(4)))
+def test_the_truth_is_not_beaten(order: list[int]) -> None:
+    """No other attribution has more area, the opposite one has it with the other sign, a constant one none."""
+    best = area_between(perturbation_curves(additive, WORTH))
+    assert area_between(perturbation_curves(additive, np.array(order))) <= best + 1e-12
+    assert area_between(perturbation_curves(additive, -WORTH)) == pytest.approx(-best)
+    assert area_between(perturbation_curves(additive, np.ones(4))) == 0
+
+
+def test_a_game_without_effects_has_no_area() -> None:
+    """And no division by zero."""
+    assert area_between(perturbation_curves(lambda coalitions: np.ones((len(coalitions), 1)), WORTH)) == 0
+
+
+def test_the_mean_has_an_interval() -> None:
+    """It holds the mean, shrinks with the number of samples, and repeats by seed."""
+    rng = np.random.default_rng(0)
+
+    def curves(n: int) -> list[Curves]:
+        return [perturbation_curves(additive, WORTH + rng.normal(0, 2, 4)) for _ in range(n)]
+
+    few, many = aipc(curves(8)), aipc(curves(200))
+    assert few.low <= few.mean <= few.high
+    assert many.high - many.low < few.high - few.low
+    assert many.mean == pytest.approx(many.per_sample.mean())
+    samples = curves(5)
+    assert aipc(samples, seed=3).low == aipc(samples, seed=3).low
+
+
+def test_a_paired_comparison_sees_small_differences() -> None:
+    """Samples differ widely, one method is a little better on each: paired it shows, unpaired it would not."""
+    rng = np.random.default_rng(0)
+    levels = rng.uniform(0.1, 0.8, 30)
+
+    def curves(area: float) -> Curves:
+        return Curves(np.array([1.0, 0.5 - area / 2, 0.0]), np.array([1.0, 0.5 + area / 2, 0.0]))
+
+    better, worse = [curves(level + 0.02) for level in levels], [curves(level) for level in levels]
+    difference = aipc_difference(better, worse)
+    assert difference.mean == pytest.approx(0.01)
+    assert difference.low > 0
+    assert aipc(better).low < aipc(worse).high
+
+
+def test_bad_input() -> None:
+    """Nothing to average, attributions that are undefined, unpaired samples."""
+    with pytest.raises(AttributionError, match="no samples"):
+        aipc([])
+    with pytest.raises(AttributionError, match="one finite number for each"):
+        perturbation_curves(additive, [1, np.nan, 2, 3])
+    with pytest.raises(AttributionError, match="the same samples for both"):
+        aipc_difference([perturbation_curves(additive, WORTH)], [])
+    with pytest.raises(AttributionError, match="two of one length"):
+        area_between(Curves(np.zeros(3), np.zeros(4)))
+    with pytest.raises(AttributionError, match=r"give finite \(n, m\)"):
+        perturbation_curves(lambda coalitions: np.full((len(coalitions), 1), np.nan), WORTH)

