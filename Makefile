@@ -9,13 +9,15 @@ PIP_EXTRA_INDEX ?=
 # Arguments of `ragtrace demo` and of pytest.
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
+# How long `make chaos` goes on; a failure names the RAGTRACE_CHAOS_SEED that repeats it.
+CHAOS_SECONDS ?= 300
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addprefix --extra-index-url ,$(PIP_EXTRA_INDEX))
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test check generate bench frameworks clean help
+.PHONY: demo test chaos check generate bench frameworks capture clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -23,6 +25,9 @@ demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnos
 test: $(VENV)/.test ## set up what is missing, real servers included where allowed, and run the tests
 	@.ci/debian-packages
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+chaos: $(VENV)/.test ## kill, fork, flood and break host processes for CHAOS_SECONDS
+	RAGTRACE_CHAOS_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/chaos -s $(PYTEST_ARGS)
 
 check: $(VENV)/.test ## lint, format, types, layers, generated files
 	$(BIN)/ruff check .
@@ -37,8 +42,12 @@ generate: $(VENV)/.test ## write what derives from metrics/ again
 bench: $(VENV)/.test ## run the benchmarks, which print ratios
 	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
-frameworks: $(BIN)/python ## run each framework's tests in an environment of its own, and record what it returns
+frameworks: $(VENV)/.test ## run each framework's tests in an environment of its own, and record what it returns
 	TORCH="$(TORCH)" PIP_EXTRA_INDEX="$(PIP_EXTRA_INDEX)" $(BIN)/python tests/frameworks/run.py $(VENV)/frameworks
+	$(MAKE) capture
+
+capture: $(VENV)/.test ## write docs/capture.md from the tests that pass
+	$(BIN)/python -m pytest --quiet -m captures --write-captures
 
 clean: ## remove the virtual environment, caches and build output (databases stay)
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -47,7 +56,7 @@ clean: ## remove the virtual environment, caches and build output (databases sta
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
-	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) TORCH=$(TORCH) PIP_EXTRA_INDEX=$(PIP_EXTRA_INDEX) DEMO_ARGS= PYTEST_ARGS="
+	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) TORCH=$(TORCH) PIP_EXTRA_INDEX=$(PIP_EXTRA_INDEX) DEMO_ARGS= PYTEST_ARGS= CHAOS_SECONDS=$(CHAOS_SECONDS)"
 
 $(BIN)/python:
 	.ci/venv "$(PYTHON)" "$(VENV)"

@@ -13,42 +13,48 @@ Before `configure()`, and with `enabled=False`, everything decorated runs as if 
 from __future__ import annotations
 
 import atexit
-import logging
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from ragtrace.config import CaptureContent, load
+from ragtrace.config import load
+from ragtrace.privacy import CaptureContent, Vocabulary
 from ragtrace.record import (
+    ContentPolicy,
     Recorder,
     Request,
     active,
+    close_overdue,
     current_request,
-    finish,
+    extract,
+    feedback,
+    flag,
     generate,
+    inject,
     install,
-    new_request_id,
     pack,
     request,
     rerank,
     retrieve,
     scrub,
+    threads,
 )
-from ragtrace.types import Feedback
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-    from ragtrace.collect import Writer
+    from ragtrace.collect import Screen, Writer
 
 __all__ = [
     "Request",
     "configure",
     "current_request",
+    "extract",
     "feedback",
+    "flag",
     "flush",
     "generate",
+    "inject",
     "instrument",
     "pack",
     "request",
@@ -66,11 +72,24 @@ def configure(
     service: str | None = None,
     store: str | None = None,
     sample_rate: float | None = None,
+    sample_floor: int | None = None,
+    screen: float | None = None,
+    low_score: float | None = None,
+    recent_bytes: int | None = None,
+    recent_seconds: float | None = None,
+    request_ttl: float | None = None,
     capture_content: CaptureContent | None = None,
+    redact: Iterable[str] | None = None,
+    redact_patterns: Mapping[str, str] | None = None,
+    redactor: Callable[[str], str] | None = None,
+    span_vocabularies: Iterable[Vocabulary] | None = None,
+    span_content: bool | None = None,
+    baggage: Iterable[str] | None = None,
     versions: Mapping[str, str] | None = None,
     spool: str | os.PathLike[str] | None = None,
     queue_bytes: int | None = None,
     spool_bytes: int | None = None,
+    follow_threads: bool | None = None,
     raise_errors: bool | None = None,
     enabled: bool | None = None,
     tracer_provider: TracerProvider | None = None,
@@ -87,29 +106,51 @@ def configure(
         service=service,
         store=store,
         sample_rate=sample_rate,
+        sample_floor=sample_floor,
+        screen=screen,
+        low_score=low_score,
+        recent_bytes=recent_bytes,
+        recent_seconds=recent_seconds,
+        request_ttl=request_ttl,
         capture_content=capture_content,
+        redact=redact,
+        redact_patterns=redact_patterns,
+        redactor=redactor,
+        span_vocabularies=span_vocabularies,
+        span_content=span_content,
+        baggage=baggage,
         versions=versions,
         spool=spool,
         queue_bytes=queue_bytes,
         spool_bytes=spool_bytes,
+        follow_threads=follow_threads,
         raise_errors=raise_errors,
         enabled=enabled,
     )
     shutdown()
     if not config.enabled:
         return
-    from ragtrace.collect import BackgroundSink, Spool, default_folder
+    from ragtrace.collect import BackgroundSink, Chore, Outside, Recent, Screening, Spool, default_folder
 
+    policy = ContentPolicy(config)
     sink = BackgroundSink(
         lambda: _open_store(config.store),
         Spool.open(default_folder(config.store, config.spool), config.store),
         service=config.service,
-        finish=lambda item: finish(item, config.capture_content),
+        finish=policy.finish,
         scrub=scrub,
         queue_bytes=config.queue_bytes,
         spool_bytes=config.spool_bytes,
+        outside=Outside(
+            Recent(config.recent_bytes, config.recent_seconds),
+            Screening(lambda: _open_screen(config.low_score), config.screen, config.service) if config.screen else None,
+            config.service,
+        ),
+        chore=Chore(close_overdue, _between_sweeps(config.request_ttl)),
     )
-    install(Recorder(config, sink, tracer_provider))
+    install(Recorder(config, sink, tracer_provider, policy))
+    if config.follow_threads:
+        threads.follow()
 
 
 def flush(timeout: float = _DEADLINE) -> bool:
@@ -125,38 +166,8 @@ def shutdown(timeout: float = _DEADLINE) -> bool:
     It runs by itself when the interpreter ends.
     """
     former = install(None)
+    threads.unfollow()
     return True if former is None else former.sink.close(timeout)
-
-
-def feedback(
-    request_id: str,
-    *,
-    score: float | None = None,
-    label: str | None = None,
-    source: str = "user",
-    comment: str | None = None,
-) -> None:
-    """Attach a judgement to a request, at once or days later, from any process that writes to the same store.
-
-    It is on disk when this returns.
-    """
-    recorder = active()
-    if recorder is None:
-        logging.getLogger("ragtrace").warning("feedback for %s is lost: call ragtrace.configure() first", request_id)
-        return
-    try:
-        item = Feedback(
-            request_id=str(request_id),
-            score=None if score is None else float(score),
-            label=label,
-            source=source,
-            comment=comment,
-            created_at=time.time_ns(),
-            feedback_id=new_request_id(),
-        )
-        recorder.sink.submit(item, durable=True)
-    except Exception as error:
-        recorder.guard.caught("feedback", error)
 
 
 def instrument(framework: str) -> None:
@@ -186,3 +197,14 @@ def _open_store(url: str) -> Writer:
     from ragtrace.store import Store
 
     return Store.open(url)
+
+
+def _open_screen(low_score: float | None) -> Screen:
+    from ragtrace.analyze import screen
+
+    return lambda record: screen(record, low_score)
+
+
+def _between_sweeps(ttl: float) -> float:
+    """Seconds between two looks at the open requests."""
+    return min(60.0, max(0.1, ttl / 4)) if ttl else 60.0

@@ -6,15 +6,17 @@ An argument wins over the environment, the environment over the default.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, Final, Literal, TypeAlias, cast, get_args
+from math import isfinite
+from typing import Any, Final, TypeAlias
 
+from ragtrace import privacy
 from ragtrace.errors import ConfigurationError
 
-__all__ = ["CaptureContent", "Config", "load"]
+__all__ = ["Config", "load"]
 
-CaptureContent: TypeAlias = Literal["full", "hash", "off"]
 _Parse: TypeAlias = Callable[[str, Any], Any]
 
 _STORES: Final = ("sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg")
@@ -30,8 +32,7 @@ _WORDS: Final = {
 }
 
 
-def _refuse(name: str, value: object, allowed: str) -> ConfigurationError:
-    return ConfigurationError(f"{name} {value!r} is not usable; give {allowed}")
+_refuse = ConfigurationError.of
 
 
 def _text(name: str, value: Any) -> str:
@@ -75,17 +76,38 @@ def _bytes(name: str, value: Any) -> int:
     return size
 
 
+def _whole(name: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise _refuse(name, value, "a whole number from 0 on") from None
+    if isinstance(value, bool) or number < 0 or number != float(value):
+        raise _refuse(name, value, "a whole number from 0 on")
+    return number
+
+
+def _seconds(name: str, value: Any) -> float:
+    seconds = _number(name, value)
+    if seconds < 0.0:
+        raise _refuse(name, value, "a number of seconds from 0 on")
+    return seconds
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise _refuse(name, value, "a finite number") from None
+    if isinstance(value, bool) or not isfinite(number):
+        raise _refuse(name, value, "a finite number")
+    return number
+
+
 def _switch(name: str, value: Any) -> bool:
     known = value if isinstance(value, bool) else _WORDS.get(str(value).strip().lower())
     if known is None:
         raise _refuse(name, value, "true or false (1/0, yes/no, on/off)")
     return known
-
-
-def _capture(name: str, value: Any) -> CaptureContent:
-    if value not in get_args(CaptureContent):
-        raise _refuse(name, value, "'full', 'hash' or 'off'")
-    return cast(CaptureContent, value)
 
 
 def _versions(name: str, value: Any) -> dict[str, str]:
@@ -121,12 +143,97 @@ class Config:
             _share, "Share of requests kept at random, 0 to 1; flagged ones are always kept.", "RAGTRACE_SAMPLE_RATE"
         ),
     )
-    capture_content: CaptureContent = field(
-        default="full",
+    sample_floor: int = field(
+        default=10,
         metadata=_about(
-            _capture,
-            "Texts of queries, chunks, prompts and answers: full, only their hash, or off.",
+            _whole,
+            "Requests of each segment, process and hour that are sampled whatever the rate; 0 for none.",
+            "RAGTRACE_SAMPLE_FLOOR",
+        ),
+    )
+    screen: float = field(
+        default=0.05,
+        metadata=_about(
+            _share,
+            "Share of a processor core that looks at requests outside the sample for reasons to keep them, 0 to 1.",
+            "RAGTRACE_SCREEN",
+        ),
+    )
+    low_score: float | None = field(
+        default=None,
+        metadata=_about(
+            _number,
+            "Flags requests whose best retrieval score is below it; by default none, since scores have no scale.",
+            "RAGTRACE_LOW_SCORE",
+        ),
+    )
+    recent_bytes: int = field(
+        default=16 * 2**20,
+        metadata=_about(
+            _whole,
+            "Memory for requests outside the sample that ended lately, for late flags; 0 for none.",
+            "RAGTRACE_RECENT_BYTES",
+        ),
+    )
+    recent_seconds: float = field(
+        default=600.0,
+        metadata=_about(_seconds, "How long a late flag finds such a request.", "RAGTRACE_RECENT_SECONDS"),
+    )
+    request_ttl: float = field(
+        default=3600.0,
+        metadata=_about(
+            _seconds, "Seconds after which a request that has not ended is closed; 0 for never.", "RAGTRACE_REQUEST_TTL"
+        ),
+    )
+    capture_content: privacy.Capture = field(
+        default=privacy.Capture(),
+        metadata=_about(
+            privacy.read_capture,
+            "What is kept of content: full, redacted, hash or off; for all, or by field (prompt=off,chunks=redacted).",
             "RAGTRACE_CAPTURE_CONTENT",
+        ),
+    )
+    redact: tuple[str, ...] = field(
+        default=privacy.DETECTORS,
+        metadata=_about(
+            privacy.read_detectors, "What is redacted: key, email, iban, card, ip, phone.", "RAGTRACE_REDACT"
+        ),
+    )
+    redact_patterns: dict[str, re.Pattern[str]] = field(
+        default_factory=dict,
+        metadata=_about(
+            privacy.read_patterns,
+            "Regular expressions of your own to redact, by name; a JSON object in the environment.",
+            "RAGTRACE_REDACT_PATTERNS",
+        ),
+    )
+    redactor: Callable[[str], str] | None = field(
+        default=None,
+        metadata=_about(privacy.read_redactor, "A function of your own that redacts a text; an argument only."),
+    )
+    span_vocabularies: tuple[str, ...] = field(
+        default=("gen_ai",),
+        metadata=_about(
+            privacy.read_vocabularies,
+            "Conventions of span attributes beside ragtrace's own: gen_ai, openinference.",
+            "RAGTRACE_SPAN_VOCABULARIES",
+        ),
+    )
+    span_content: bool = field(
+        default=False,
+        metadata=_about(
+            privacy.read_span_content,
+            "Whether spans carry what is kept of queries, chunks, prompts and answers.",
+            "RAGTRACE_SPAN_CONTENT",
+            "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
+        ),
+    )
+    baggage: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(
+            privacy.read_baggage,
+            "What travels in OpenTelemetry baggage, and so to every service called: session_id, tenant_id.",
+            "RAGTRACE_BAGGAGE",
         ),
     )
     versions: dict[str, str] = field(
@@ -149,6 +256,14 @@ class Config:
         default=2**30,
         metadata=_about(
             _bytes, "Disk for what waits for the store; random samples beyond it drop.", "RAGTRACE_SPOOL_BYTES"
+        ),
+    )
+    follow_threads: bool = field(
+        default=True,
+        metadata=_about(
+            _switch,
+            "Work that a request hands to a ThreadPoolExecutor stays in that request.",
+            "RAGTRACE_FOLLOW_THREADS",
         ),
     )
     raise_errors: bool = field(

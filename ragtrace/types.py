@@ -15,9 +15,11 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 
 from ragtrace.errors import RecordError
+from ragtrace.explanations import Explanation
 
 __all__ = [
     "SCHEMA_VERSION",
+    "Addendum",
     "Analysis",
     "Candidate",
     "Citation",
@@ -50,7 +52,9 @@ __all__ = [
     "StageRun",
     "TokenUsage",
     "content_hash",
+    "decode_addendum",
     "decode_record",
+    "encode_addendum",
     "encode_record",
     "replace",
     "to_builtins",
@@ -66,7 +70,7 @@ Reference: TypeAlias = Literal["oracle", "proxy", "none"]
 FacetKind: TypeAlias = Literal["entity", "time", "jurisdiction", "version", "quantity", "custom"]
 
 
-class _Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Base of every part of a record."""
 
 
@@ -128,7 +132,12 @@ class RankMove(_Struct, frozen=True, kw_only=True):
 
 
 class PackedChunk(_Struct, frozen=True, kw_only=True):
-    """One chunk as it stands in the prompt. `text` is what was really given (cut when `truncated`)."""
+    """One chunk as it stands in the prompt. `text` is what was really given (cut when `truncated`).
+
+    `given_start` and `given_end` say which part of the chunk's full text that is, from its first to its last character;
+    None: all of it, or unknown. A chunk that is not `truncated` has them when the rest of it stands in the prompt as a
+    neighbor's text, with which it overlaps.
+    """
 
     chunk_id: str
     position: int
@@ -137,13 +146,24 @@ class PackedChunk(_Struct, frozen=True, kw_only=True):
     truncated: bool = False
     content_hash: str | None = None
     text: str | None = None
+    given_start: int | None = None
+    given_end: int | None = None
 
 
 class DroppedChunk(_Struct, frozen=True, kw_only=True):
-    """One chunk that packing left out, and why: `budget`, `duplicate`, `filter`, `limit` or the host's own word."""
+    """One chunk that packing left out, and why: `budget`, `duplicate`, `filter`, `limit` or the host's own word.
+
+    `inferred`: the host stated no reason, this one is what the packing looks like, and no proof.
+    """
 
     chunk_id: str
     reason: str = "unknown"
+    inferred: bool = False
+
+    @property
+    def why(self) -> str:
+        """The reason as it is shown."""
+        return f"probably {self.reason}" if self.inferred else self.reason
 
 
 class Packing(_Struct, frozen=True, kw_only=True):
@@ -276,6 +296,15 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
     record_revision: int = 0
     schema_version: int = 0
 
+    def extended(self, addendum: Addendum) -> RequestRecord:
+        """This record with what an addendum adds: its flags, and its stage runs in the order in which all ended."""
+        runs = (*self.stages, *addendum.stages)
+        return replace(
+            self,
+            flags=tuple(dict.fromkeys((*self.flags, *addendum.flags))),
+            stages=tuple(sorted(runs, key=lambda run: run.ended_at)),
+        )
+
     @property
     def duration_ns(self) -> int:
         """Wall time of the request in nanoseconds, never negative."""
@@ -318,6 +347,18 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
         return runs[-1].generation if runs else None
 
 
+class Addendum(_Struct, frozen=True, kw_only=True):
+    """What became known of a request outside of its record: flags raised after its end, stages that ran in another
+    process. The store unites it with the record, whichever comes first, once per `addendum_id`."""
+
+    request_id: str
+    service: str
+    addendum_id: str
+    created_at: int = 0
+    flags: tuple[str, ...] = ()
+    stages: tuple[StageRun, ...] = ()
+
+
 class Fault(_Struct, frozen=True, kw_only=True):
     """Something that went wrong inside ragtrace or could not be understood, counted instead of raised.
 
@@ -342,7 +383,7 @@ class Gold(_Struct, frozen=True, kw_only=True):
     facets: tuple[Facet, ...] = ()
 
 
-Item: TypeAlias = RequestRecord | Feedback | Fault
+Item: TypeAlias = RequestRecord | Feedback | Fault | Addendum
 
 
 class FacetMatch(_Struct, frozen=True, kw_only=True):
@@ -429,6 +470,7 @@ class Analysis(_Struct, frozen=True, kw_only=True):
     lost: tuple[LostChunk, ...] = ()
     claims: tuple[Claim, ...] = ()
     diagnosis: Diagnosis = Diagnosis(verdict="undetermined")
+    explanation: Explanation | None = None
     computed_at: int = 0
 
     def score(self, metric: str) -> float | None:
@@ -438,6 +480,7 @@ class Analysis(_Struct, frozen=True, kw_only=True):
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(RequestRecord)
+_ADDENDA = msgspec.json.Decoder(Addendum)
 
 
 def encode_record(record: RequestRecord) -> bytes:
@@ -446,15 +489,29 @@ def encode_record(record: RequestRecord) -> bytes:
     Raises: RecordError when a field has a type or value that could not be read back (a NaN score, a set in the
     metadata, a text where a number belongs).
     """
-    stamped = replace(record, schema_version=SCHEMA_VERSION)
+    return _encoded(replace(record, schema_version=SCHEMA_VERSION), _DECODER, f"record {record.request_id!r}")
+
+
+def encode_addendum(addendum: Addendum) -> bytes:
+    """JSON of `addendum`. Raises: RecordError as `encode_record` does."""
+    return _encoded(addendum, _ADDENDA, f"addendum to {addendum.request_id!r}")
+
+
+def _encoded(struct: object, decoder: msgspec.json.Decoder[Any], name: str) -> bytes:
     try:
-        body = _ENCODER.encode(stamped)
-        _DECODER.decode(body)
+        body = _ENCODER.encode(struct)
+        decoder.decode(body)
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
-        raise RecordError(
-            f"record {record.request_id!r} cannot be written: {error}; give JSON values of the documented types"
-        ) from error
+        raise RecordError(f"{name} cannot be written: {error}; give JSON values of the documented types") from error
     return body
+
+
+def decode_addendum(body: bytes) -> Addendum:
+    """The reverse of `encode_addendum`. Raises: RecordError when the bytes are no addendum."""
+    try:
+        return _ADDENDA.decode(body)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise RecordError(f"not a ragtrace addendum: {error}") from error
 
 
 def decode_record(body: bytes) -> RequestRecord:

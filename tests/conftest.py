@@ -1,4 +1,4 @@
-"""Real servers for the tests: a scratch PostgreSQL on a free loopback port, started once and stopped again."""
+"""What all tests share: a scratch PostgreSQL on a free loopback port, and the capture matrix of what passed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,30 @@ from typing import Any
 
 import pytest
 
+from tests.captures.plugin import CapturePlugin
+
 _PASSWORD = "s3cret-words"
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job hands that down to what tests start
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--write-captures`."""
+    parser.addoption("--write-captures", action="store_true", help="write docs/capture.md from the tests that passed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Listen to the tests that are marked `captures`."""
+    config.pluginmanager.register(CapturePlugin(config), "captures")
+
+
+@pytest.fixture
+def capture_plugin(pytestconfig: pytest.Config) -> CapturePlugin:
+    """What has passed so far; a test that asks for it comes last."""
+    plugin = pytestconfig.pluginmanager.get_plugin("captures")
+    assert isinstance(plugin, CapturePlugin)
+    return plugin
 
 
 class PostgresServer:

@@ -10,6 +10,7 @@ import pytest
 
 from ragtrace.config import Config, load
 from ragtrace.errors import ConfigurationError
+from ragtrace.privacy import Capture
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,16 @@ def test_an_argument_wins_over_the_environment_wins_over_the_default(monkeypatch
     ("variable", "text", "name", "value"),
     [
         ("RAGTRACE_SAMPLE_RATE", "0.25", "sample_rate", 0.25),
-        ("RAGTRACE_CAPTURE_CONTENT", "hash", "capture_content", "hash"),
+        ("RAGTRACE_CAPTURE_CONTENT", "prompt=hash", "capture_content", Capture(prompt="hash")),
+        ("RAGTRACE_REDACT", "ip,email", "redact", ("email", "ip")),
+        ("RAGTRACE_SPAN_VOCABULARIES", "openinference", "span_vocabularies", ("openinference",)),
+        ("RAGTRACE_SPAN_CONTENT", "on", "span_content", True),
+        ("RAGTRACE_BAGGAGE", "session_id", "baggage", ("session_id",)),
+        ("RAGTRACE_SAMPLE_FLOOR", "3", "sample_floor", 3),
+        ("RAGTRACE_SCREEN", "0", "screen", 0.0),
+        ("RAGTRACE_LOW_SCORE", "-0.5", "low_score", -0.5),
+        ("RAGTRACE_RECENT_BYTES", "0", "recent_bytes", 0),
+        ("RAGTRACE_REQUEST_TTL", "1.5", "request_ttl", 1.5),
         ("RAGTRACE_VERSIONS", "model=v2, index=v7", "versions", {"model": "v2", "index": "v7"}),
         ("RAGTRACE_QUEUE_BYTES", "1000", "queue_bytes", 1000),
         ("RAGTRACE_RAISE_ERRORS", "yes", "raise_errors", True),
@@ -56,8 +66,9 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch, variable: str, text: s
 
 
 def test_every_setting_is_described() -> None:
-    """Variable and doc stand beside the default."""
-    assert all(setting.metadata["env"] and setting.metadata["doc"].endswith((".", "…")) for setting in fields(Config))
+    """Variable and doc stand beside the default; only a function has no variable."""
+    assert all(setting.metadata["doc"].endswith((".", "…")) for setting in fields(Config))
+    assert [setting.name for setting in fields(Config) if not setting.metadata["env"]] == ["redactor"]
 
 
 @pytest.mark.parametrize(
@@ -69,10 +80,18 @@ def test_every_setting_is_described() -> None:
         ({"sample_rate": True}, "number from 0 to 1"),
         ({"service": " "}, "a text that is not empty"),
         ({"service": 5}, "a text that is not empty"),
-        ({"capture_content": "some"}, "'full', 'hash' or 'off'"),
+        ({"capture_content": "some"}, "'full', 'redacted', 'hash' or 'off'"),
         ({"queue_bytes": 0}, "whole number of bytes"),
         ({"queue_bytes": 1.5}, "whole number of bytes"),
         ({"queue_bytes": "x"}, "whole number of bytes"),
+        ({"sample_floor": -1}, "a whole number from 0 on"),
+        ({"sample_floor": 1.5}, "a whole number from 0 on"),
+        ({"recent_bytes": True}, "a whole number from 0 on"),
+        ({"screen": 1.1}, "a number from 0 to 1"),
+        ({"low_score": "low"}, "a finite number"),
+        ({"low_score": float("nan")}, "a finite number"),
+        ({"recent_seconds": -1}, "a number of seconds from 0 on"),
+        ({"request_ttl": float("inf")}, "a finite number"),
         ({"enabled": "maybe"}, "true or false"),
         ({"versions": "model"}, "component and version pairs"),
         ({"versions": 5}, "component and version pairs"),

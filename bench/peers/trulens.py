@@ -28,7 +28,7 @@ def subject(work: Work, folder: Path) -> Subject:
         pack(rerank(question, search(question, hits)))
         return str(generate(question))
 
-    app: Any = type("App", (), {"request": INSTRUMENT(span_type=NAMES.SpanType.RECORD_ROOT)(request)})()
+    app: Any = type("App", (), {"request": INSTRUMENT()(request)})()
     recorder = APPS.TruApp(app, app_name="bench", main_method=app.request)
 
     def run(hits: Hits) -> object:

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from ragtrace.analyze.analysis import analyze_record
 from ragtrace.analyze.diagnosis import diagnose
+from ragtrace.analyze.policies import flags_of, screen
 
-__all__ = ["analyze_record", "diagnose"]
+__all__ = ["analyze_record", "diagnose", "flags_of", "screen"]

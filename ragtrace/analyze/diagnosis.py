@@ -16,7 +16,7 @@ from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import StageInfo
 from ragtrace.types import Claim, Diagnosis, FacetMatch, LostChunk, Reference, Stage
 
-__all__ = ["Health", "Release", "diagnose", "stage_health", "suspected_rollout"]
+__all__ = ["Health", "Release", "diagnose", "judge", "stage_health", "suspected_rollout"]
 
 Health: TypeAlias = Literal["good", "bad", "unknown"]
 Scores: TypeAlias = Mapping[str, float | None]
@@ -56,17 +56,17 @@ def stage_health(scores: Scores, reference: Reference = "none") -> dict[Stage, H
     candidates shows a bad retrieval, and its presence is enough for a good one; a proxy reference is drawn from the
     candidates, so then retrieval is known by its facets alone.
     """
-    facets = [_judge(scores, "query_coverage"), _judge(scores, "joint_query_coverage")]
+    facets = [judge(scores, "query_coverage"), judge(scores, "joint_query_coverage")]
     if reference == "oracle":
-        recall = _judge(scores, "candidate_recall")
+        recall = judge(scores, "candidate_recall")
         retrieval = "bad" if "bad" in (recall, *facets) else recall
     else:
         retrieval = _worst(facets)
     return {
         "retrieval": retrieval,
-        "ranking": _judge(scores, "evidence_recall"),
-        "generation": _worst([_judge(scores, "answer_coverage"), _judge(scores, "contradiction_rate")]),
-        "citation": _judge(scores, "citation_coverage"),
+        "ranking": judge(scores, "evidence_recall"),
+        "generation": _worst([judge(scores, "answer_coverage"), judge(scores, "contradiction_rate")]),
+        "citation": judge(scores, "citation_coverage"),
     }
 
 
@@ -136,7 +136,8 @@ def _first_broken(health: Mapping[Stage, Health]) -> Stage | None:
     return None
 
 
-def _judge(scores: Scores, metric: str) -> Health:
+def judge(scores: Scores, metric: str) -> Health:
+    """Whether one metric meets its objective; unknown where it is undefined or has none."""
     value = scores.get(metric)
     objective = INSTRUMENTS[metric].objective
     if value is None or objective is None:

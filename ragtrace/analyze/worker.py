@@ -11,16 +11,21 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ragtrace.analyze.analysis import analyze_record
 from ragtrace.analyze.counting import analysis_deltas
+from ragtrace.analyze.identity import seen_chunks
+from ragtrace.analyze.policies import flags_of
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.store import Finished, Job, Release, Store
-from ragtrace.types import Gold, RequestRecord
+from ragtrace.types import Analysis, Gold, RequestRecord
 
 __all__ = ["WorkSummary", "run"]
+
+OnResult: TypeAlias = Callable[[RequestRecord, Analysis], None]
 
 _log = logging.getLogger("ragtrace.analyze")
 
@@ -43,25 +48,30 @@ def run(
     lease_seconds: float = 60.0,
     poll_seconds: float = 1.0,
     limit: int | None = None,
+    low_score: float | None = None,
     on_progress: Callable[[WorkSummary], None] | None = None,
+    on_result: OnResult | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> WorkSummary:
     """Analyze pending jobs until none is left (`follow`: wait for more), `limit` is reached, or `stop()` is true.
 
-    store: an open store or its URL. batch: jobs leased and committed together. on_progress is called after each
-    batch. Raises: StoreError when the store cannot be used; a request that cannot be analyzed fails its own job only.
+    store: an open store or its URL. batch: jobs leased and committed together. low_score: as in `flags_of`.
+    on_progress is called after each batch, on_result with each analysis that is committed. Raises: StoreError when the
+    store cannot be used; a request that cannot be analyzed fails its own job only.
     """
     if isinstance(store, str):
         with Store.open(store) as opened:
             return run(opened, owner=owner, follow=follow, batch=batch, lease_seconds=lease_seconds, limit=limit,
-                       poll_seconds=poll_seconds, on_progress=on_progress, stop=stop)  # fmt: skip
+                       poll_seconds=poll_seconds, low_score=low_score, on_progress=on_progress, on_result=on_result,
+                       stop=stop)  # fmt: skip
     name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     summary = WorkSummary()
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
         jobs = store.claim(name, limit=room, lease_seconds=lease_seconds) if room > 0 else []
         if jobs:
-            _work(store, jobs, lease_seconds, summary)
+            for record, analysis in _work(store, jobs, lease_seconds, low_score, summary):
+                _tell(on_result, record, analysis)
             if on_progress:
                 on_progress(summary)
         elif follow and room > 0:
@@ -71,7 +81,10 @@ def run(
     return summary
 
 
-def _work(store: Store, jobs: Sequence[Job], lease_seconds: float, summary: WorkSummary) -> None:
+def _work(
+    store: Store, jobs: Sequence[Job], lease_seconds: float, low_score: float | None, summary: WorkSummary
+) -> Iterator[tuple[RequestRecord, Analysis]]:
+    """Analyze these jobs; gives what was committed, with its records."""
     jobs, records = _readable(store, jobs, summary)
     golds = store.find_golds({(record.service, record.query.original) for record in records.values()})
     releases = {service: store.releases(service) for service in {record.service for record in records.values()}}
@@ -87,12 +100,34 @@ def _work(store: Store, jobs: Sequence[Job], lease_seconds: float, summary: Work
             continue
         outcome = _analyze(store, job, records.get(job.request_id), golds, releases)
         if outcome:
+            _add_flags(store, records[job.request_id], outcome.analysis, low_score)
             finished.append(outcome)
         else:
             summary.failed += 1
+    store.note_chunks(chunk for each in finished for chunk in seen_chunks(records[each.job.request_id]))
     done = store.finish(finished) if finished else 0
     summary.done += done
     summary.lost += len(finished) - done
+    for each in finished if done == len(finished) else _committed(store, finished):
+        yield records[each.job.request_id], each.analysis
+
+
+def _committed(store: Store, finished: Sequence[Finished]) -> list[Finished]:
+    """Those that stand in the store: a worker that lost a lease did not commit its result."""
+    stored = [store.get_analysis(each.job.request_id, each.analysis.kind) for each in finished]
+    return [
+        each
+        for each, found in zip(finished, stored, strict=True)
+        if found is not None and found.computed_at == each.analysis.computed_at
+    ]
+
+
+def _tell(on_result: OnResult | None, record: RequestRecord, analysis: Analysis) -> None:
+    try:
+        if on_result is not None:
+            on_result(record, analysis)
+    except Exception:  # what is committed stays committed
+        _log.exception("the result of request %s could not be passed on", record.request_id)
 
 
 def _readable(
@@ -134,3 +169,10 @@ def _analyze(
         _log.exception("request %s cannot be analyzed", job.request_id)
         store.fail(job, f"{type(error).__name__}: {error}")
         return None
+
+
+def _add_flags(store: Store, record: RequestRecord, analysis: Analysis, low_score: float | None) -> None:
+    """Before the job ends: a worker that is killed here adds them again, which changes nothing."""
+    earned = [flag for flag in flags_of(record, analysis, low_score) if flag not in record.flags]
+    if earned:
+        store.add_flags(record.request_id, earned)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ragtrace.cli import analyze, db, demo, doctor, export, show
+from ragtrace.cli import analyze, db, demo, doctor, drift, export, show
 from ragtrace.cli.installed import version
 from ragtrace.errors import RagtraceError
 
@@ -45,6 +45,7 @@ app.command("demo")(demo.demo)
 app.command("analyze")(analyze.analyze)
 app.command("export")(export.export)
 app.command("show")(show.show)
+app.command("drift")(drift.drift)
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Final, Protocol
 
 from ragtrace.collect.entries import encode
+from ragtrace.collect.finishing import Finishing
 from ragtrace.collect.spool import Segment, Spool
-from ragtrace.errors import CorruptStore, RagtraceError, SchemaMismatch, StoreUnavailable
+from ragtrace.errors import CorruptStore, RagtraceError, RecordError, SchemaMismatch, StoreUnavailable
 from ragtrace.types import Fault, Item
 
 __all__ = ["Delivery", "Writer"]
@@ -36,14 +38,15 @@ class Delivery:
         self,
         open_writer: Callable[[], Writer],
         spool: Spool,
-        service: str,
+        finishing: Finishing,
         count: Callable[[Fault], None],
         retry: tuple[float, float],
     ) -> None:
         self._open_writer = open_writer
         self._writer: Writer | None = None
         self._spool = spool
-        self._service = service
+        self._finishing = finishing
+        self._fault = finishing.fault
         self._count = count
         self._shortest, self._longest = retry
         self._pause = 0.0
@@ -55,9 +58,9 @@ class Delivery:
         return time.monotonic() >= self._retry_at
 
     @property
-    def wait(self) -> float | None:
-        """Seconds until the next try, while the writer fails."""
-        return max(0.0, self._retry_at - time.monotonic()) if self._pause else None
+    def wait(self) -> float:
+        """Seconds until the next try, while the writer fails; else without end."""
+        return max(0.0, self._retry_at - time.monotonic()) if self._pause else inf
 
     def open(self) -> None:
         """Open the writer, so that trouble with the store shows at once."""
@@ -143,11 +146,19 @@ class Delivery:
         except _ENVIRONMENT:
             raise
         except Exception as error:
-            if len(items) == 1:
+            if len(items) > 1:
+                for item in items:
+                    self._write([item])
+            elif not isinstance(error, RecordError):
                 self._reject(items[0], error)
-                return
-            for item in items:
-                self._write([item])
+            elif (mended := self._finishing.mended(items[0])) is not None:
+                self._write_mended(mended)
+
+    def _write_mended(self, item: Item) -> None:
+        try:
+            self._writer.write([item])  # type: ignore[union-attr] # `_write` has seen to it
+        except RecordError as error:
+            self._reject(item, error)
 
     def _reject(self, item: Item, error: Exception) -> None:
         """Set an item aside that the writer refuses, if it takes another: the fault that tells of it is the probe."""
@@ -168,6 +179,3 @@ class Delivery:
     def _report(self, fault: Fault) -> None:
         _LOG.error("%s", fault.message)
         self._count(fault)
-
-    def _fault(self, where: str, kind: str, message: str) -> Fault:
-        return Fault(service=self._service, where=where, kind=kind, message=message, at=time.time_ns())

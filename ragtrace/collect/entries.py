@@ -10,13 +10,28 @@ from typing import Final, NamedTuple
 import msgspec
 
 from ragtrace.errors import RecordError
-from ragtrace.types import Fault, Feedback, Item, RequestRecord, decode_record, encode_record
+from ragtrace.types import (
+    Addendum,
+    Fault,
+    Feedback,
+    Item,
+    RequestRecord,
+    decode_addendum,
+    decode_record,
+    encode_addendum,
+    encode_record,
+)
 
 __all__ = ["Entry", "decode", "encode", "read"]
 
 MAGIC: Final = b"\xabRT\x01"  # cannot stand in JSON, so that reading finds its place again behind a damaged entry
 _HEADER: Final = struct.Struct(">4sII")
-_KINDS: Final[dict[type, str]] = {RequestRecord: "request", Feedback: "feedback", Fault: "fault"}
+_KINDS: Final[dict[type, str]] = {
+    RequestRecord: "request",
+    Addendum: "addendum",
+    Feedback: "feedback",
+    Fault: "fault",
+}
 
 
 class _Tagged(msgspec.Struct):
@@ -35,6 +50,8 @@ def encode(item: Item) -> bytes:
     """One entry. Raises: RecordError when the item has a value that JSON cannot hold."""
     if isinstance(item, RequestRecord):
         body = encode_record(item)
+    elif isinstance(item, Addendum):
+        body = encode_addendum(item)
     else:
         try:
             body = msgspec.json.encode(item)
@@ -50,6 +67,8 @@ def decode(payload: bytes) -> Item:
         tagged = msgspec.json.decode(payload, type=_Tagged)
         if tagged.kind == "request":
             return decode_record(bytes(tagged.item))
+        if tagged.kind == "addendum":
+            return decode_addendum(bytes(tagged.item))
         if tagged.kind == "feedback":
             return msgspec.json.decode(tagged.item, type=Feedback)
         if tagged.kind == "fault":

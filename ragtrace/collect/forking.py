@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from typing import Final, Protocol
 
@@ -21,6 +22,11 @@ class Forking(Protocol):
     def after_fork_in_child(self) -> None:
         """Let go of all that is the parent's and begin anew."""
 
+    def close(self, timeout: float) -> bool:
+        """Bring what is left to the store or the spool, within `timeout` seconds."""
+
+
+_DEADLINE: Final = 5.0  # seconds
 
 _watched: Final[weakref.WeakSet[Forking]] = weakref.WeakSet()
 _resting: Final[list[Forking]] = []
@@ -29,6 +35,9 @@ _resting: Final[list[Forking]] = []
 def watch(sink: Forking) -> None:
     """Take `sink` through the forks to come, for as long as it lives."""
     _watched.add(sink)
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        _close_at_exit(sink)
 
 
 def _before() -> None:
@@ -46,7 +55,22 @@ def _in_parent() -> None:
 def _in_child() -> None:
     for sink in _resting:
         sink.after_fork_in_child()
+        if "multiprocessing.util" in sys.modules:
+            sys.modules["multiprocessing.util"].register_after_fork(sink, _close_at_exit)
     _resting.clear()
+
+
+def _close_at_exit(sink: Forking) -> None:
+    """A child of multiprocessing ends without `atexit`; it runs finalizers of its own, and no inherited ones."""
+    from multiprocessing.util import Finalize
+
+    Finalize(None, _close, args=(weakref.ref(sink),), exitpriority=0)
+
+
+def _close(reference: weakref.ref[Forking]) -> None:
+    sink = reference()
+    if sink is not None:
+        sink.close(_DEADLINE)
 
 
 os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ragtrace.record import Draft
-from ragtrace.types import Fault, Feedback, GenerateRun, Item, PackRun, RequestRecord, RetrieveRun, replace
+from ragtrace.types import Addendum, Fault, Feedback, GenerateRun, Item, PackRun, RequestRecord, RetrieveRun, replace
 
 __all__ = ["Drained", "Queue", "Waiting", "weigh"]
 
+ITEMS: Final = (RequestRecord, Addendum, Feedback, Fault)  # all else in a queue is a draft
 _BASE = 1000  # bytes of a record without its texts, roughly
 _CHUNK = 400
 
 
 class Waiting(NamedTuple):
-    """An item on its way, or the draft of one. `is_spooled`: it is finished and in the spool already."""
+    """An item on its way, or the draft of one.
+
+    `is_spooled`: it is finished and in the spool already. Not `is_kept`: the draft of a request outside the sample.
+    """
 
     item: Item | Draft
     weight: int
     is_durable: bool = False
     is_spooled: bool = False
+    is_kept: bool = True
 
 
 class Drained(NamedTuple):
-    """What was in the queue. `is_whole` is False when the spool holds items that the queue had no room for."""
+    """What was in the queue: what is kept, and the drafts of what is not.
+
+    `is_whole` is False when the spool holds items that the queue had no room for.
+    """
 
     waiting: list[Waiting]
+    outside: list[Draft]
     is_whole: bool
 
 
@@ -41,9 +50,14 @@ class Queue:
         self._faults: dict[tuple[str, str, str], Fault] = {}
 
     def put(self, waiting: Waiting) -> bool:
-        """Add an item; False when there is no room. A durable one that is not in the spool always has room."""
+        """Add an item; False when there is no room.
+
+        A durable one that is not in the spool always has room; what is not kept has half of it, so that it takes none
+        from what is.
+        """
         must = waiting.is_durable and not waiting.is_spooled
-        if self._bytes + waiting.weight > self._limit and not must:
+        limit = self._limit if waiting.is_kept else self._limit // 2
+        if self._bytes + waiting.weight > limit and not must:
             self._is_whole = self._is_whole and not waiting.is_spooled
             return False
         self._waiting.append(waiting)
@@ -52,9 +66,24 @@ class Queue:
 
     def drain(self) -> Drained:
         """Take everything out."""
-        drained = Drained(self._waiting, self._is_whole)
+        kept = [waiting for waiting in self._waiting if waiting.is_kept]
+        outside = [item for item, *_, is_kept in self._waiting if not (is_kept or isinstance(item, ITEMS))]
+        drained = Drained(kept, outside, self._is_whole)
         self._waiting, self._bytes, self._is_whole = [], 0, True
         return drained
+
+    def take(self, request_id: str) -> list[Draft]:
+        """Take out the drafts of this request."""
+        stay: list[Waiting] = []
+        found: list[Draft] = []
+        for waiting in self._waiting:
+            if isinstance(waiting.item, ITEMS) or waiting.item.known_id != request_id:
+                stay.append(waiting)
+            else:
+                found.append(waiting.item)
+                self._bytes -= waiting.weight
+        self._waiting = stay
+        return found
 
     def count(self, faults: Iterable[Fault]) -> None:
         """Add faults; equal ones are one with their sum, so that a flood of them takes no memory."""
@@ -71,7 +100,7 @@ class Queue:
 
 def weigh(item: Item | Draft) -> int:
     """Roughly how many bytes an item holds in memory."""
-    if not isinstance(item, RequestRecord):
+    if not isinstance(item, RequestRecord | Addendum):
         return _BASE if isinstance(item, Feedback | Fault) else item.weight
     weight = _BASE
     for run in item.stages:

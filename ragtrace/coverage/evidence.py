@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
-from ragtrace.coverage.text import best_sentence
+from ragtrace.coverage.text import best_sentence, words
 from ragtrace.types import LostChunk, PackedChunk, Packing, RankMove, RequestRecord
 
 __all__ = [
@@ -72,9 +73,9 @@ def lost_evidence(record: RequestRecord, reference: Iterable[str]) -> tuple[Lost
     """Where each reference chunk that is not whole in the prompt was lost, in the order of `reference`.
 
     `retrieval`: not among the candidates; `rerank`: dropped by the reranker, not given to it, or sunk by it from within
-    the packed depth to below it; `packing`: left out of the prompt otherwise, with the recorded reason; `truncation`:
-    in the prompt, but without the sentence that answers the question best (where texts are not captured: cut by more
-    than half).
+    the packed depth to below it; `packing`: left out of the prompt otherwise, with the recorded reason (one that was
+    inferred is called probable); `truncation`: in the prompt, but without the sentence that answers the question best
+    (where texts are not captured: cut by more than half).
     """
     path = _Path(record)
     return tuple(loss for chunk_id in dict.fromkeys(reference) if (loss := path.loss(chunk_id)))
@@ -90,8 +91,10 @@ class _Path:
         self._query = record.query.original
         self._candidates = {candidate.chunk_id: candidate for candidate in record.candidates}
         self._moves = {move.chunk_id: move for move in record.moves}
-        self._packed = {chunk.chunk_id: chunk for chunk in packing.chunks}
-        self._dropped = {chunk.chunk_id: chunk.reason for chunk in packing.dropped}
+        self._packed: defaultdict[str, list[PackedChunk]] = defaultdict(list)  # a chunk may be given in several parts
+        for chunk in packing.chunks:
+            self._packed[chunk.chunk_id].append(chunk)
+        self._dropped = {chunk.chunk_id: chunk.why for chunk in packing.dropped}
 
     def loss(self, chunk_id: str) -> LostChunk | None:
         where, reason = self._where(chunk_id)
@@ -121,15 +124,31 @@ class _Path:
             return "rerank", "not given to the reranker"
         return ("packing" if self._is_packed else None), self._dropped.get(chunk_id, "not packed")
 
-    def _cut(self, chunk: PackedChunk) -> tuple[Where | None, str]:
-        if not chunk.truncated:
+    def _cut(self, parts: Sequence[PackedChunk]) -> tuple[Where | None, str]:
+        if not all(part.truncated for part in parts):
             return None, ""
-        candidate = self._candidates.get(chunk.chunk_id)
-        if chunk.text and candidate and candidate.text:
-            lost = best_sentence(self._query, candidate.text) not in chunk.text
+        candidate = self._candidates.get(parts[0].chunk_id)
+        full = candidate.text if candidate else None
+        if full and all(part.text for part in parts):
+            sentence = _spoken(best_sentence(self._query, full))
+            lost = not any(sentence in _spoken(part.text or "") for part in parts)
         else:
-            lost = 2 * (chunk.tokens or 0) < (chunk.tokens_full or 0)
-        return ("truncation" if lost else None), f"{chunk.tokens} of {chunk.tokens_full} tokens given"
+            lost = 2 * sum(part.tokens or 0 for part in parts) < (parts[0].tokens_full or 0)
+        return ("truncation" if lost else None), "; ".join(_given(part, full) for part in parts)
+
+
+def _spoken(text: str) -> str:
+    """The words of a text, however its lines are broken, quoted or marked."""
+    return f" {' '.join(words(text))} "
+
+
+def _given(part: PackedChunk, full: str | None) -> str:
+    if part.tokens is None and part.given_end is not None:
+        of = f" of {len(full)}" if full else ""
+        return f"characters {part.given_start} to {part.given_end}{of} given"
+    if part.tokens is None:
+        return "cut"
+    return f"{part.tokens} of {part.tokens_full} tokens given"
 
 
 def _share(of: set[str], among: set[str]) -> float | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from ragtrace.demo.packing import Context
 from ragtrace.demo.reranking import query_terms
+from ragtrace.prompts import escaped, placeholder, rebuild
 from ragtrace.types import content_hash
 
 if TYPE_CHECKING:
@@ -110,17 +111,15 @@ class LanguageModelAnswerer:
     def generate(self, question: str, context: Context) -> Answer:
         """Answer `question` from `context`."""
         template = prompt_template(question, context)
-        texts = {f"{{chunk:{chunk.chunk_id}}}": chunk.text for chunk in context.chunks}
-        prompt = re.sub(r"\{chunk:[^}]*\}", lambda match: texts.get(match[0], match[0]), template)
-        made = self._model.generate(prompt)
+        made = self._model.generate(rebuild(template, context.chunks))
         usage = {"input_tokens": made.input_tokens, "output_tokens": made.output_tokens}
         return Answer(made.text, template, made.finish_reason, usage)
 
 
 def prompt_template(question: str, context: Context) -> str:
     """The prompt with `{chunk:ID}` in place of each extract's text."""
-    extracts = "\n".join(f"[{number}] {{chunk:{chunk.chunk_id}}}" for number, chunk in enumerate(context.chunks, 1))
-    return PROMPT.replace("{extracts}", extracts).replace("{question}", question)
+    extracts = "\n".join(f"[{number}] {placeholder(chunk.chunk_id)}" for number, chunk in enumerate(context.chunks, 1))
+    return PROMPT.replace("{extracts}", extracts).replace("{question}", escaped(question))
 
 
 def split_sentences(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtrace.coverage.thresholds import SUPPORTED
-from ragtrace.types import Analysis, Claim, Diagnosis, FacetMatch, LostChunk, RequestRecord
+from ragtrace.types import Analysis, Claim, Diagnosis, FacetMatch, LostChunk, PackedChunk, RequestRecord
 
 __all__ = ["render"]
 
@@ -113,7 +113,7 @@ class _Path:
         self._retrieved = {candidate.chunk_id: candidate.rank for candidate in record.candidates}
         self._moves = {move.chunk_id: move for move in record.moves}
         self.packed = {chunk.chunk_id: chunk for chunk in packing.chunks} if packing else {}
-        self._dropped = {chunk.chunk_id: chunk.reason for chunk in packing.dropped} if packing else {}
+        self._dropped = {chunk.chunk_id: chunk.why for chunk in packing.dropped} if packing else {}
 
     def ranks(self, chunk_id: str) -> tuple[Text, Text]:
         before = self._retrieved.get(chunk_id)
@@ -127,11 +127,17 @@ class _Path:
         if chunk is not None:
             place = Text(f"[{chunk.position}] {chunk.tokens} tokens" if chunk.tokens else f"[{chunk.position}]")
             if chunk.truncated:
-                place.append(f", cut from {chunk.tokens_full}", style=_BAD if loss else "yellow")
+                place.append(_cut(chunk), style=_BAD if loss else "yellow")
             return place
         reason = self._dropped.get(chunk_id)
         lost = f"lost in {loss.where}" if loss else "not packed"
         return Text(f"{lost} ({reason})" if reason and reason != lost else lost, style=_BAD if loss else _FAINT)
+
+
+def _cut(chunk: PackedChunk) -> str:
+    if chunk.tokens_full is None and chunk.given_end is not None:
+        return f", cut to characters {chunk.given_start} to {chunk.given_end}"
+    return ", cut" if chunk.tokens_full is None else f", cut from {chunk.tokens_full}"
 
 
 def _answer(record: RequestRecord, claims: Sequence[Claim]) -> Iterator[RenderableType]:

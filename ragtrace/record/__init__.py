@@ -1,20 +1,28 @@
 """Records what a host's pipeline does: decorators, context managers, and the guard around them."""
 
-from ragtrace.record.content import finish, scrub
-from ragtrace.record.recorder import Draft, Recorder, Sink, active, install
-from ragtrace.record.requests import Request, current_request
+from ragtrace.record import threads
+from ragtrace.record.carriers import extract, inject
+from ragtrace.record.content import ContentPolicy, scrub
+from ragtrace.record.current import Request, current_request
+from ragtrace.record.judgements import feedback, flag
+from ragtrace.record.recorder import Draft, Recorder, Sink, active, close_overdue, install
 from ragtrace.record.sampling import new_request_id
 from ragtrace.record.verbs import generate, pack, request, rerank, retrieve
 
 __all__ = [
+    "ContentPolicy",
     "Draft",
     "Recorder",
     "Request",
     "Sink",
     "active",
+    "close_overdue",
     "current_request",
-    "finish",
+    "extract",
+    "feedback",
+    "flag",
     "generate",
+    "inject",
     "install",
     "new_request_id",
     "pack",
@@ -22,4 +30,5 @@ __all__ = [
     "rerank",
     "retrieve",
     "scrub",
+    "threads",
 ]

@@ -1,21 +1,31 @@
-"""The last step of a record, in the background: hashes of its texts, the prompt's template, the capture policy."""
+"""The last step of a record, in the background: the capture policy, hashes of its texts, the prompt's template."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ragtrace.config import CaptureContent
+from ragtrace.config import Config
+from ragtrace.privacy import CaptureMode
+from ragtrace.prompts import escaped
+from ragtrace.record.coercion.templates import cut_out, make_template, templated
 from ragtrace.types import (
+    Addendum,
     Candidate,
+    Citation,
     ErrorInfo,
+    Facet,
+    Feedback,
     GenerateRun,
+    Generation,
     Item,
     PackedChunk,
     PackRun,
+    Query,
     RequestRecord,
     RetrieveRun,
     StageRun,
@@ -24,10 +34,14 @@ from ragtrace.types import (
     to_builtins,
 )
 
-__all__ = ["finish", "scrub"]
+if TYPE_CHECKING:
+    from ragtrace.record.redaction import Redactor
+
+__all__ = ["ContentPolicy", "packed_of", "scrub"]
 
 _REMEMBERED: Final = 2000  # characters; the hashes of longer texts are not kept
-_TEMPLATE_MIN: Final = 16  # a shorter chunk text could be found anywhere in a prompt
+_PLACEHOLDER: Final = re.compile(r"(\{chunk:[^{}]*\})")
+_HIDDEN: Final = ("off", "hash")
 
 
 @lru_cache(maxsize=4096)
@@ -40,63 +54,205 @@ def _hash(text: str) -> str:
     return _known_hash(text) if len(text) <= _REMEMBERED else content_hash(text)
 
 
-def finish(item: Item, capture: CaptureContent) -> Item:
-    """`item` as it may be written: with hashes, and without the texts that `capture` keeps out."""
-    if not isinstance(item, RequestRecord):
-        return item
-    keep, hashed = capture == "full", capture != "off"
-    packed = [chunk for run in item.stages if isinstance(run, PackRun) for chunk in run.packing.chunks]
-    record = replace(item, stages=tuple(_run(run, packed, keep, hashed) for run in item.stages))
-    if keep:
-        return record
-    query = replace(record.query, original="", rewritten=None, facets=())
-    return replace(record, query=query, error=_silent(record.error), attributes={})
+class ContentPolicy:
+    """What of an item may be written: by field nothing, a hash, the redacted text, or the text.
+
+    Ids, ranks, scores, labels, versions and counts always may. `report` counts, as `(where, kind)`, each text that is
+    dropped because the host's redactor failed.
+    """
+
+    def __init__(self, config: Config, report: Callable[[str, str], object] = lambda where, kind: None) -> None:
+        self.capture = config.capture_content
+        self.report = report
+        self._redactor = self._redactor_of(config) if self.capture.redacts else None
+        self._is_open = self.capture.chunks == self.capture.prompt == "full"
+
+    def _redactor_of(self, config: Config) -> Redactor:
+        from ragtrace.record.redaction import Redactor
+
+        return Redactor(
+            config.redact, config.redact_patterns, config.redactor, lambda kind: self.report("redact", kind)
+        )
+
+    @property
+    def hides_chunks(self) -> bool:
+        """Whether no text of a chunk is kept."""
+        return self.capture.chunks in _HIDDEN
+
+    def finish(self, item: Item) -> Item:
+        """`item` as it may be written, with hashes. Finishing it again changes nothing."""
+        if isinstance(item, RequestRecord):
+            return self._record(item)
+        if isinstance(item, Addendum):
+            item = replace(item, stages=templated(item.stages))
+            packed = packed_of(item.stages)
+            has_chunks = bool(packed) or not self.hides_chunks
+            runs = [self.finish_run(run, packed) for run in item.stages]
+            return replace(item, stages=tuple(runs if has_chunks else map(_without_prompt, runs)))
+        return self._feedback(item) if isinstance(item, Feedback) else item
+
+    def text(self, field: str, text: str | None) -> str | None:
+        """What is kept of a text; None for nothing."""
+        mode: CaptureMode = getattr(self.capture, field)
+        if mode == "full" or text is None:
+            return text
+        return self._redact(text) if mode == "redacted" else None
+
+    def value(self, field: str, value: Any) -> Any:
+        """What is kept of a JSON value, whose texts, also its keys, are redacted; None for nothing."""
+        mode: CaptureMode = getattr(self.capture, field)
+        if mode == "full":
+            return value
+        return self._redact_value(value) if mode == "redacted" else None
+
+    def error(self, error: ErrorInfo) -> ErrorInfo:
+        """An exception's message may quote content."""
+        return replace(error, message=self.message(error.message))
+
+    def message(self, text: str) -> str:
+        """What is kept of an exception's message."""
+        return self.text("error", text) or ""
+
+    def _redact(self, text: str) -> str | None:
+        return text if self._redactor is None else self._redactor.redact(text)
+
+    def _redact_value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._redact(value)
+        if isinstance(value, dict):
+            kept = {self._redact_value(key): self._redact_value(item) for key, item in value.items()}
+            kept.pop(None, None)
+            return kept
+        return [self._redact_value(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def _record(self, record: RequestRecord) -> RequestRecord:
+        record = replace(record, stages=templated(record.stages, (record.query.original, record.query.rewritten)))
+        packed = self.cut_out(record.stages)
+        return replace(
+            record,
+            query=self._query(record.query),
+            error=None if record.error is None else self.error(record.error),
+            stages=tuple([self.finish_run(run, packed) for run in record.stages]),
+            feedback=tuple([self._feedback(each) for each in record.feedback]),
+            attributes=self.value("attributes", record.attributes) or {},
+        )
+
+    def cut_out(self, runs: Sequence[StageRun]) -> list[PackedChunk]:
+        """The chunks that leave the prompt: the packed ones; where no text of a chunk is kept, all candidates too."""
+        packed = packed_of(runs)
+        if self.hides_chunks and self.capture.prompt not in _HIDDEN:
+            found = [candidate for run in runs if isinstance(run, RetrieveRun) for candidate in run.candidates]
+            packed += [PackedChunk(chunk_id=each.chunk_id, position=each.rank, text=each.text) for each in found]
+        return packed
+
+    def _query(self, query: Query) -> Query:
+        if self.capture.query == "full":
+            return query
+        original = self.text("query", query.original) or ""
+        facets = query.facets if self.capture.query == "redacted" else ()
+        kept = [self._facet(facet, original == query.original) for facet in facets]
+        return replace(
+            query,
+            original=original,
+            rewritten=self.text("query", query.rewritten),
+            facets=tuple([facet for facet in kept if facet.value]),
+        )
+
+    def _facet(self, facet: Facet, is_placed: bool) -> Facet:
+        aliases = [self._redact(alias) for alias in facet.aliases]
+        return replace(
+            facet,
+            value=self._redact(facet.value) or "",
+            aliases=tuple([alias for alias in aliases if alias]),
+            start=facet.start if is_placed else None,
+            end=facet.end if is_placed else None,
+        )
+
+    def _feedback(self, feedback: Feedback) -> Feedback:
+        return replace(feedback, comment=self.text("feedback", feedback.comment))
+
+    def finish_run(self, run: StageRun, packed: list[PackedChunk]) -> StageRun:
+        """A run as it may be written; `packed` are the chunks that its prompt may hold."""
+        if run.error is not None:
+            run = replace(run, error=self.error(run.error))
+        if isinstance(run, RetrieveRun):
+            candidates = tuple([self._candidate(candidate) for candidate in run.candidates])
+            return replace(run, candidates=candidates, query=self.text("query", run.query))
+        if isinstance(run, PackRun):
+            chunks = tuple([self._chunk(chunk) for chunk in run.packing.chunks])
+            return replace(run, packing=replace(run.packing, chunks=chunks))
+        if isinstance(run, GenerateRun):
+            return replace(run, generation=self._generation(run.generation, packed))
+        return run
+
+    def _candidate(self, candidate: Candidate) -> Candidate:
+        kept: Candidate = self._chunk(candidate)
+        if self.capture.metadata == "full" or not kept.metadata:
+            return kept
+        return replace(kept, metadata=self.value("metadata", kept.metadata) or {})
+
+    def _chunk(self, chunk: Any) -> Any:
+        """A candidate or packed chunk; the hash is that of the text that is kept."""
+        mode = self.capture.chunks
+        if mode == "off":
+            return replace(chunk, text=None, content_hash=None)
+        if chunk.text is None:
+            return chunk
+        text = chunk.text if mode != "redacted" else self._redact(chunk.text)
+        if text is None:
+            return replace(chunk, text=None, content_hash=None)
+        found = (chunk.content_hash if text == chunk.text else None) or _hash(text)
+        return replace(chunk, text=None if mode == "hash" else text, content_hash=found)
+
+    def _generation(self, generation: Generation, packed: list[PackedChunk]) -> Generation:
+        mode, answer, digest = self.capture.answer, generation.answer, generation.answer_hash
+        if answer is not None:
+            kept = self.text("answer", answer)
+            digest = content_hash(answer if kept is None else kept) if mode == "hash" or kept is not None else None
+        else:
+            kept, digest = None, None if mode == "off" else digest
+        template = generation.prompt_template
+        if template is not None and not self._is_open:
+            template = self._prompt(self._template(template, packed)) if self.capture.prompt not in _HIDDEN else None
+        citations = generation.citations
+        if mode != "full":
+            citations = tuple([self._citation(each, answer, kept) for each in citations])
+        return replace(generation, answer=kept, answer_hash=digest, prompt_template=template, citations=citations)
+
+    def _template(self, prompt: str, packed: Sequence[PackedChunk]) -> str:
+        """The prompt with `{chunk:ID}` where the chunks stand; where no text of theirs is kept, however they stand."""
+        return cut_out(prompt, packed) if self.capture.chunks in _HIDDEN else make_template(prompt, packed, True)[0]
+
+    def _prompt(self, template: str | None) -> str | None:
+        """The template; its placeholders, which hold ids, stay."""
+        if self.capture.prompt == "full" or template is None:
+            return template
+        parts = _PLACEHOLDER.split(template)
+        kept = [part if place % 2 else self._redact(part) for place, part in enumerate(parts)]
+        if None in kept:
+            return None
+        return "".join((part or "") if place % 2 else escaped(part or "") for place, part in enumerate(kept))
+
+    def _citation(self, citation: Citation, answer: str | None, kept: str | None) -> Citation:
+        """A marker without its answer says nothing; in an answer that was redacted it may have moved."""
+        marker = self.text("answer", citation.marker) or ""
+        if answer is None or kept in (None, answer) or citation.start is None or citation.end is None:
+            return replace(citation, marker=marker)
+        before, marked = self._redact(answer[: citation.start]), answer[citation.start : citation.end]
+        start = None if before is None or not str(kept).startswith(before + marked) else len(before)
+        return replace(citation, marker=marker, start=start, end=None if start is None else start + len(marked))
 
 
-def _run(run: StageRun, packed: list[PackedChunk], keep: bool, hashed: bool) -> StageRun:
-    run = run if keep else replace(run, error=_silent(run.error))
-    if isinstance(run, RetrieveRun):
-        candidates = tuple(_chunk(candidate, keep, hashed) for candidate in run.candidates)
-        return replace(run, candidates=candidates, query=run.query if keep else None)
-    if isinstance(run, PackRun):
-        chunks = tuple(_chunk(chunk, keep, hashed) for chunk in run.packing.chunks)
-        return replace(run, packing=replace(run.packing, chunks=chunks))
-    return _generate(run, packed, keep, hashed) if isinstance(run, GenerateRun) else run
+def packed_of(runs: Sequence[StageRun]) -> list[PackedChunk]:
+    """The packed chunks of all runs."""
+    return [chunk for run in runs if isinstance(run, PackRun) for chunk in run.packing.chunks]
 
 
-def _chunk(chunk: Any, keep: bool, hashed: bool) -> Any:
-    """A candidate or packed chunk."""
-    if chunk.text is not None:
-        found = (chunk.content_hash or _hash(chunk.text)) if hashed else None
-        if keep:
-            return replace(chunk, content_hash=found)
-        chunk = replace(chunk, content_hash=found, text=None)
-    return chunk if keep or not isinstance(chunk, Candidate) else replace(chunk, metadata={})
-
-
-def _generate(run: GenerateRun, packed: list[PackedChunk], keep: bool, hashed: bool) -> GenerateRun:
-    generation = run.generation
-    digest = generation.answer_hash if hashed else None
-    if hashed and generation.answer is not None:
-        digest = content_hash(generation.answer)
-    template = _template(generation.prompt_template, packed) if keep else None
-    answer = generation.answer if keep else None
-    return replace(run, generation=replace(generation, answer=answer, answer_hash=digest, prompt_template=template))
-
-
-def _template(prompt: str | None, packed: list[PackedChunk]) -> str | None:
-    """The prompt with `{chunk:ID}` where packed chunks stand; longer chunks first, one may hold another."""
-    if prompt is None:
-        return None
-    for chunk in sorted(packed, key=lambda chunk: -len(chunk.text or "")):
-        if chunk.text is not None and len(chunk.text) >= _TEMPLATE_MIN:
-            prompt = prompt.replace(chunk.text, f"{{chunk:{chunk.chunk_id}}}", 1)
-    return prompt
-
-
-def _silent(error: ErrorInfo | None) -> ErrorInfo | None:
-    """An exception's message may quote content."""
-    return None if error is None else replace(error, message="")
+def _without_prompt(run: StageRun) -> StageRun:
+    """Nobody here knows which of the prompt is chunks."""
+    if not isinstance(run, GenerateRun):
+        return run
+    return replace(run, generation=replace(run.generation, prompt_template=None))
 
 
 def scrub(item: Item) -> Item:

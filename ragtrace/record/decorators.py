@@ -27,14 +27,17 @@ H = TypeVar("H")
 class Call:
     """One decorated callable: how its inputs are found, and how a call of it is recorded."""
 
-    __slots__ = ("_finders", "_instrument", "_name", "_returns")
+    __slots__ = ("_finders", "_instrument", "_items", "_name", "_record", "_returns", "has_parts")
 
     def __init__(self, instrument: Instrument[Any], function: Callable[..., Any]) -> None:
         self._instrument = instrument
         self._finders: Mapping[str, Find] = bind(function, instrument.slots, instrument.given)
+        self._items = tuple(self._finders.items())
+        self._record = instrument.record
         called = getattr(function, "__qualname__", type(function).__qualname__)
         self._name: str = instrument.name or called.rpartition("<locals>.")[2]
         self._returns = instrument.returns
+        self.has_parts = instrument.returns is not None
 
     def start(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Recording | None:
         """The recording of one call, not yet entered; None when ragtrace is not in use or in trouble."""
@@ -42,8 +45,11 @@ class Call:
         if recorder is None:
             return None
         try:
-            inputs = evaluate(self._finders, args, kwargs, recorder.guard, self._instrument.operation)
-            return self._instrument.record(recorder, self._name, inputs)
+            try:
+                inputs = {name: find(args, kwargs) for name, find in self._items}
+            except Exception:  # one cannot be found: the others are kept
+                inputs = evaluate(self._finders, args, kwargs, recorder.guard, self._instrument.operation)
+            return self._record(recorder, self._name, inputs)
         except Exception as error:
             recorder.guard.caught(f"record.{self._instrument.operation}", error)
             return None
@@ -152,8 +158,10 @@ def _wrapper_of(function: Callable[..., Any]) -> Callable[[Call, Callable[..., A
 
 
 def _sync(call: Call, function: Callable[..., Any]) -> Callable[..., Any]:
+    start, has_parts = call.start, call.has_parts
+
     def recorded(*args: Any, **kwargs: Any) -> Any:
-        recording = call.start(args, kwargs)
+        recording = start(args, kwargs)
         if recording is None:
             return function(*args, **kwargs)
         if recording.context is not None:
@@ -163,7 +171,10 @@ def _sync(call: Call, function: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             recording.fail(error)
             raise
-        call.end(recording, value)
+        if has_parts:
+            call.end(recording, value)
+        else:
+            recording.end(value)
         return value
 
     return recorded

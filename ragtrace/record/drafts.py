@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ragtrace.types import RequestRecord, StageRun
+from ragtrace.types import Addendum, Item, StageRun
 
 if TYPE_CHECKING:
     from ragtrace.record.requests import RequestRecording
 
-__all__ = ["Part", "RequestDraft"]
+__all__ = ["LateDraft", "Part", "RequestDraft"]
 
+_BY_END: Final = attrgetter("ended_at")
 _BASE: Final = 2000  # bytes of a request without what its stages took, roughly
 
 
@@ -31,27 +34,84 @@ class Part(Protocol):
 class RequestDraft:
     """A request that has ended: its stages' values as they were taken, which the background reads."""
 
-    __slots__ = ("_parts", "_request", "weight")
+    __slots__ = ("_parts", "_request", "is_read", "weight")
 
     def __init__(self, request: RequestRecording, parts: list[Part]) -> None:
         self._request = request
         self._parts = parts
+        self.is_read = False
         self.weight = _BASE + sum([part.weight for part in parts])
 
-    def build(self) -> RequestRecord | None:
-        """The record; None for one that is neither in the sample nor flagged. Ends the spans, children first."""
+    @property
+    def is_kept(self) -> bool:
+        """Whether the request is in the sample or flagged."""
+        return self._request.head_sampled or bool(self._request.flags)
+
+    @property
+    def has_spans(self) -> bool:
+        """Whether spans have to be ended."""
+        return self._request.tracer is not None
+
+    @property
+    def known_id(self) -> str | None:
+        """The request's id; None while nobody has asked for it, so that nobody can name it either."""
+        return self._request.known_id
+
+    def build(self, flags: Iterable[str] = ()) -> Item | None:
+        """The record with further flags. Ends the spans, children first."""
         request = self._request
-        is_kept = request.head_sampled or bool(request.flags)
+        request.flags.update(dict.fromkeys(flags))
         try:
-            runs = [part.read() for part in self._parts] if is_kept else []
-            return request.record(tuple([run for run in runs if run is not None])) if is_kept else None
+            runs = [run for part in self._parts if (run := part.read()) is not None]
+            runs.sort(key=_BY_END)  # threads may have added theirs in another order
+            return request.result(tuple(runs))
         finally:
             self.discard()
 
     def discard(self) -> None:
         """End the spans, and let go of what was taken."""
-        self._request.is_read = True
+        self.is_read = True
         for part in self._parts:
             part.end_span()
-        self._parts.clear()
         self._request.end_span()
+        self._parts.clear()
+
+
+class LateDraft:
+    """A stage that ended after its request, in a thread or task: it follows as an addendum to the record."""
+
+    __slots__ = ("_part", "_request", "is_read", "weight")
+
+    def __init__(self, request: RequestRecording, part: Part) -> None:
+        self._request = request
+        self._part = part
+        self.is_read = False
+        self.weight = _BASE + part.weight
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its request is."""
+        return self._request.head_sampled or bool(self._request.flags)
+
+    @property
+    def has_spans(self) -> bool:
+        """Whether a span has to be ended."""
+        return self._request.tracer is not None
+
+    @property
+    def known_id(self) -> str | None:
+        """The request's id when anybody was told it."""
+        return self._request.known_id
+
+    def build(self, flags: Iterable[str] = ()) -> Addendum | None:
+        """The addendum, with further flags. Ends the span."""
+        try:
+            run = self._part.read()
+            return None if run is None else self._request.addendum((run,), flags)
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """End the span."""
+        self.is_read = True
+        self._part.end_span()

@@ -17,19 +17,30 @@ _LENGTH: Final = 300
 
 
 class Guard:
-    """Turns ragtrace's own faults into counted `Fault`s. With `raise_errors`, exceptions are raised again."""
+    """Turns ragtrace's own faults into counted `Fault`s. With `raise_errors`, exceptions are raised again.
 
-    def __init__(self, service: str, report: Callable[[Fault], None], *, raise_errors: bool = False) -> None:
+    `kept` gives what may be kept of an exception's message, which may quote content.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        report: Callable[[Fault], None],
+        *,
+        raise_errors: bool = False,
+        kept: Callable[[str], str] = lambda message: message,
+    ) -> None:
         self._service = service
         self._report = report
         self._raise_errors = raise_errors
+        self._kept = kept
         self._logged: set[tuple[str, str]] = set()
 
     def caught(self, where: str, error: Exception) -> None:
         """An exception of ours in the host's path: counted, and raised again only under `raise_errors`."""
         if self._raise_errors:
             raise error
-        self.count(where, type(error).__name__, _text(error))
+        self.count(where, type(error).__name__, self._message(error))
 
     def count(self, where: str, kind: str, message: str = "", *, count: int = 1) -> None:
         """Count something that went wrong or could not be understood. Never raises."""
@@ -44,9 +55,8 @@ class Guard:
         except Exception:
             _LOG.exception("a fault could not be counted")
 
-
-def _text(error: Exception) -> str:
-    try:
-        return str(error)[:_LENGTH]
-    except Exception:
-        return "(its message cannot be read)"
+    def _message(self, error: Exception) -> str:
+        try:
+            return self._kept(str(error)[:_LENGTH])
+        except Exception:
+            return "(its message cannot be read)"

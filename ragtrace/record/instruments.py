@@ -7,12 +7,14 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from ragtrace.record import handles
 from ragtrace.record.arguments import Slot
+from ragtrace.record.baggage import put_baggage
+from ragtrace.record.current import Request
 from ragtrace.record.decorators import Instrument
 from ragtrace.record.joined import JoinedRecording
 from ragtrace.record.rankings import RerankRecording, RetrieveRecording
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.recording import Recording
-from ragtrace.record.requests import Request, RequestRecording, current_recording
+from ragtrace.record.requests import RequestRecording, current_recording
 from ragtrace.record.stages import GenerateRecording, PackRecording, StageRecording
 
 __all__ = [
@@ -61,6 +63,8 @@ class RequestInstrument(Instrument[Request]):
             return JoinedRecording(recorder, name, outer)
         recording = RequestRecording(recorder, name, None if request_id is None else str(request_id))
         recording.update(values)
+        if recorder.config.baggage:
+            put_baggage(recording)
         return recording
 
     def handle(self, recording: Recording | None) -> Request:

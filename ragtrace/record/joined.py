@@ -6,7 +6,6 @@ from typing import Any
 
 from opentelemetry.context import get_current
 
-from ragtrace.record import conventions
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.recording import Recording
 from ragtrace.record.requests import RequestRecording
@@ -41,4 +40,5 @@ class JoinedRecording(Recording):
 
     def described(self) -> Attributes:
         """The request that it is a part of."""
-        return {conventions.REQUEST_ID: self.outer.request_id}
+        outer = self.outer
+        return self.recorder.descriptions.part(outer.request_id, outer.session_id, self.span)

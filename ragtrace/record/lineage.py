@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import is_
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ragtrace.record.coercion import Chunk, Known
 from ragtrace.record.coercion.chunks import read_chunk
@@ -30,6 +30,8 @@ class Given:
     """What a stage was given: what the stage before it left, all that one stage handed on, or items of several stages
     and of the host's own."""
 
+    __slots__ = ("_left", "_parts", "_whole")
+
     def __init__(
         self,
         left: Left | None = None,
@@ -54,33 +56,44 @@ class Given:
         return found
 
 
+_NONE: Final[tuple[int, dict[int, tuple[Source, int]]]] = (0, {})
+
+
 class Lineage:
     """The host's items as long as the request runs; none of them is held longer."""
 
-    _places: dict[int, tuple[Source, int]] | None = None
+    __slots__ = ("_outputs", "_places")
 
     def __init__(self) -> None:
         self._outputs: list[tuple[Sequence[Any], Source]] = []
+        self._places: tuple[int, dict[int, tuple[Source, int]]] = _NONE  # how many outputs it covers
 
     def remember(self, items: Sequence[Any], source: Source) -> None:
         """Keep what a stage returned."""
-        self._outputs.append((items if type(items) is tuple else list(items), source))
-        self._places = None
+        self._outputs.append((items if type(items) is tuple else [*items], source))
+
+    def recognize_whole(self, items: Any) -> Given | None:
+        """What one stage returned, handed on as it was; None for all else. So it is most of the time."""
+        if isinstance(items, list | tuple) and items:
+            for known, source in reversed(self._outputs):
+                if len(known) == len(items) and all(map(is_, known, items)):
+                    return Given(None, source)
+        return None
 
     def recognize(self, items: Iterable[Any]) -> Given:
         """Where a stage's inputs come from; an item that no stage returned is read. Raises: Unreadable."""
-        listed = items if type(items) is list or isinstance(items, list | tuple) else list(items)
-        for known, source in reversed(self._outputs):  # most of the time all that the stage before has returned
-            if len(known) == len(listed) and all(map(is_, known, listed)):
-                return Given(whole=source)
-        if self._places is None:
-            self._places = {
-                id(item): (source, place) for known, source in self._outputs for place, item in enumerate(known)
-            }
-        places = self._places
+        listed = items if isinstance(items, list | tuple) else list(items)
+        if (found := self.recognize_whole(listed)) is not None:
+            return found
+        outputs = self._outputs
+        count, places = self._places
+        if count != len(outputs):  # other threads may add to them
+            taken = outputs.copy()
+            places = {id(item): (source, place) for known, source in taken for place, item in enumerate(known)}
+            self._places = len(taken), places
         return Given(parts=[places.get(id(item)) or read_chunk(item) for item in listed])
 
     def forget(self) -> None:
         """Let go of the host's items."""
         self._outputs.clear()
-        self._places = None
+        self._places = _NONE

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ragtrace.record.coercion import Chunk, Chunks, Columns, Frozen, Known, Unreadable, freeze, read_chunks, read_prompt
+from ragtrace.record.coercion import (
+    Chunk,
+    Chunks,
+    Columns,
+    Frozen,
+    Known,
+    Unreadable,
+    freeze,
+    freeze_known,
+    read_chunks,
+    read_prompt,
+)
 from ragtrace.record.coercion.items import items_of
 from ragtrace.record.coercion.values import whole
-from ragtrace.record.drafts import Part
 from ragtrace.record.lineage import Given, Left
-from ragtrace.record.spans import Attributes, describe_stage
+from ragtrace.record.spans import Attributes
 from ragtrace.record.stages import CHUNK, StageRecording, known_from
 from ragtrace.types import RankMove, RerankRun, RetrieveRun, StageRun
 
@@ -23,25 +33,35 @@ class RankingRecording(StageRecording):
     _taken: Columns | Frozen | Chunks = Frozen([], 0)
     _ids: dict[int, str] = {}  # noqa: RUF012 - replaced, never changed
     _left: tuple[str, ...] = ()
+    _before: Left | None = None  # what this one, of the same kind, follows
+    _earlier = 0  # how many parts had ended before
 
     def take(self, value: Any) -> None:
         """Candidates in the order of the value; their rank is their place in it."""
-        items = items_of(value)
-        listed = type(items) is list or isinstance(items, list | tuple)
-        found = freeze(items) if listed else None  # type: ignore[arg-type]
+        request = self.request
+        found: Columns | Frozen | None = freeze_known(value)
+        if found is not None:
+            request.lineage.remember(value, self)
+        else:
+            items = items_of(value)
+            if type(items) is list or isinstance(items, list | tuple):
+                found = freeze(items)
+                request.lineage.remember(items, self)
         if found is None:
             self._taken = chunks = read_chunks(value)
             self.weight += sum(len(chunk.text or "") + CHUNK for _, chunk in chunks.ranked)
         else:
             self._taken = found
             self.weight += found.weight
-        if listed:
-            self.request.lineage.remember(items, self)  # type: ignore[arg-type]
-        self.follow()
-        self.request.latest = self
-
-    def follow(self) -> None:
-        """Note the stage before."""
+        parts = request.parts
+        self._earlier = ended = len(parts)
+        before, request.latest = request.latest, self  # in one step: of two threads, none passes the other over
+        if (
+            type(before) is type(self)
+            and before is not self
+            and (before._earlier == ended or type(parts[-1]) is type(self))  # nothing else has ended in between
+        ):
+            self._before = before
 
     def ranked(self) -> list[tuple[int, Chunk]]:
         """The chunks of what was taken, with their ranks."""
@@ -74,7 +94,6 @@ class RetrieveRecording(RankingRecording):
     _query: str | None = None
     _top_k: int | None = None
     _source: str | None = None
-    _before: Left | None = None
 
     def span_name(self, name: str, inputs: Mapping[str, Any]) -> str:
         """`retrieval {data_source}`, as the GenAI conventions name it."""
@@ -93,14 +112,8 @@ class RetrieveRecording(RankingRecording):
                 raise Unreadable(query)
             self.request.note_query(self._query)
 
-    def follow(self) -> None:
-        """Retrievers one after the other are merged."""
-        parts = self.request.parts
-        if parts and isinstance(parts[-1], RetrieveRecording):
-            self._before = self.request.latest
-
     def run(self) -> StageRun:
-        """The candidates."""
+        """The candidates; those of retrievers one after the other are merged."""
         ranked = self.ranked()
         source = self._source
         found = [chunk.candidate(rank, source) for rank, chunk in ranked]
@@ -112,7 +125,7 @@ class RetrieveRecording(RankingRecording):
 
     def described(self) -> Attributes:
         """Ids and scores, and the data source."""
-        return describe_stage(self.read(), self._source)
+        return self.recorder.descriptions.stage(self.read(), self.request, self.span, self._source)
 
 
 class RerankRecording(RankingRecording):
@@ -121,21 +134,16 @@ class RerankRecording(RankingRecording):
     operation = "rerank"
     empty = RerankRun()
     _given = Given()
-    _earlier: Sequence[Part] = ()
 
     def receive(self, inputs: Mapping[str, Any], given: Collection[str]) -> None:
         """What is reranked."""
         self._given = self.given_chunks(inputs.get("candidates"), given)
 
-    def follow(self) -> None:
-        """What was retrieved so far."""
-        self._earlier = self.request.parts.copy()
-
     def run(self) -> StageRun:
         """The new order, and who fell out of it."""
-        ranked, candidates = self.ranked(), known_from(self._earlier)
+        ranked, candidates = self.ranked(), known_from(self.request.parts[: self._earlier])
         inputs = self._given.ids(candidates)
-        self._given, self._earlier = Given(), ()
+        self._given, self._before = Given(), None
         before = {chunk_id: rank for rank, chunk_id in reversed(list(enumerate(inputs, 1)))}
         after: dict[str, RankMove] = {}
         ids = []

@@ -12,7 +12,7 @@ from opentelemetry.trace import INVALID_SPAN, Span, Tracer, format_span_id, set_
 
 from ragtrace.record.coercion import Unreadable
 from ragtrace.record.recorder import Recorder
-from ragtrace.record.spans import Attributes, mark_failed
+from ragtrace.record.spans import Attributes, add_exception, mark_failed
 from ragtrace.types import ErrorInfo
 
 __all__ = ["Recording", "describe_error"]
@@ -49,6 +49,7 @@ class Recording(ABC):
     ended = False
     ended_at = 0
     refused = False
+    raised: ErrorInfo | None = None  # an exception that its span tells of when it ends
     _token: Token[Context] | None = None
 
     def __init__(self, recorder: Recorder, name: str) -> None:
@@ -139,6 +140,8 @@ class Recording(ABC):
         try:
             if self.span.is_recording():
                 self.span.set_attributes(self.described())
+                if self.raised is not None:
+                    add_exception(self.span, self.recorder.policy.error(self.raised), self.ended_at)
         except Exception as error:
             self.recorder.guard.caught(f"record.{self.operation}", error)
         finally:
@@ -151,7 +154,9 @@ class Recording(ABC):
     def note_error(self, error: BaseException) -> None:
         """Keep an exception of the host's that ended this."""
         if self.span is not None:
-            mark_failed(self.span, error)
+            is_told = self.recorder.policy.capture.error == "full"
+            mark_failed(self.span, error, is_told=is_told)
+            self.raised = None if is_told else describe_error(error, None)
 
     @abstractmethod
     def close(self) -> None:

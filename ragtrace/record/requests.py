@@ -1,4 +1,4 @@
-"""One request while it runs: what is known of it so far, the handle that the host gets, and the record at its end."""
+"""One request while it runs: what is known of it so far, and the record at its end."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from typing import Any, Final
 from opentelemetry.context import Context, create_key, get_current, set_value
 from opentelemetry.trace import format_trace_id, get_current_span
 
+from ragtrace.record.baggage import take_baggage
 from ragtrace.record.coercion import Unreadable, read_facets, read_prompt
 from ragtrace.record.coercion.values import plain
-from ragtrace.record.drafts import Part, RequestDraft
+from ragtrace.record.drafts import LateDraft, Part, RequestDraft
 from ragtrace.record.lineage import Left, Lineage
-from ragtrace.record.recorder import Recorder, active
+from ragtrace.record.recorder import Recorder
 from ragtrace.record.recording import Recording, describe_error
 from ragtrace.record.sampling import is_sampled, new_request_id
-from ragtrace.record.spans import Attributes, describe_request
-from ragtrace.types import Candidate, Facet, Query, RequestRecord, RetrieveRun, StageRun
+from ragtrace.record.spans import Attributes
+from ragtrace.types import Addendum, Candidate, Facet, Item, Query, RequestRecord, RetrieveRun, StageRun
 
-__all__ = ["KEY", "Request", "RequestRecording", "current_recording", "current_request"]
+__all__ = ["KEY", "RequestRecording", "current_recording", "read_flags"]
 
 KEY: Final = create_key("ragtrace-request")
 ERROR_FLAG: Final = "error"
 HOST_FLAG: Final = "host"  # `flag=True` gives no other name
+UNFINISHED_FLAG: Final = "unfinished"
 
 
 class RequestRecording(Recording):
@@ -41,7 +43,9 @@ class RequestRecording(Recording):
     session_id: str | None = None
     prompt: str | None = None
     latest: Left | None = None  # the stage whose chunks the next one goes on with
-    is_read = False
+    head_sampled = True
+    head_probability = 1.0
+    is_decided = False
     _raised: tuple[int, str] | None = None
 
     def __init__(self, recorder: Recorder, name: str, request_id: str | None = None) -> None:
@@ -56,19 +60,26 @@ class RequestRecording(Recording):
             context = self.context
         self.context = set_value(KEY, self, context)
         self._request_id = request_id
-        rate = recorder.config.sample_rate
-        self.head_sampled = rate >= 1.0 or is_sampled(self.trace_id or self.request_id, rate)
         self.versions = dict(recorder.config.versions)
         self.attributes: dict[str, Any] = {}
         self.flags: dict[str, None] = {}
         self.parts: list[Part] = []
         self.lineage = Lineage()
+        self._number = recorder.open.add(self)
+        if recorder.config.baggage:
+            take_baggage(self)
 
     @property
     def request_id(self) -> str:
         """The host's id for it, else one of ours."""
         if self._request_id is None:
-            self._request_id = new_request_id(self.started_at)
+            # set once, also by two threads that ask for it at the same time
+            self._request_id = vars(self).setdefault("_drawn_id", new_request_id(self.started_at))
+        return self._request_id
+
+    @property
+    def known_id(self) -> str | None:
+        """Its id when anybody was told it."""
         return self._request_id
 
     @property
@@ -102,7 +113,7 @@ class RequestRecording(Recording):
             taken = {str(key): plain(item) for key, item in value.items()}
             getattr(self, name).update(taken if name == "attributes" else {key: str(v) for key, v in taken.items()})
         elif name == "flag":
-            self.flags.update(dict.fromkeys(_flags(value)))
+            self.flags.update(dict.fromkeys(read_flags(value)))
         else:
             setattr(self, name, str(value))
 
@@ -126,10 +137,16 @@ class RequestRecording(Recording):
         self.flags[ERROR_FLAG] = None
 
     def add(self, part: Part) -> None:
-        """Take a part that has ended; its span ends with the request's, or at once when that has been read."""
-        self.parts.append(part)
-        if self.is_read:
-            part.end_span()
+        """Take a part that has ended; one that ends after its request, in a thread or task, follows by itself."""
+        if not self.ended:
+            self.parts.append(part)
+            return
+        try:
+            self.lineage.forget()
+            self.latest = None
+            self.recorder.sink.submit(LateDraft(self, part))
+        except Exception as error:
+            self.recorder.guard.caught("record.late", error)
 
     @property
     def runs(self) -> list[StageRun]:
@@ -145,21 +162,74 @@ class RequestRecording(Recording):
 
     def close(self) -> None:
         """Hand over what the stages left; nothing of it stays with a context that outlives the request."""
+        if self.recorder.open.leave(self._number):
+            self._hand_over()
+
+    def expire(self) -> None:
+        """Close a request that does not end: it is recorded with what it has so far."""
+        if self.recorder.open.leave(self._number):
+            self.flags[UNFINISHED_FLAG] = None
+            self.ended_at = self.now()
+            self.ended = True
+            self._hand_over()
+
+    def abandon(self) -> None:
+        """End without a record."""
+        self.recorder.open.leave(self._number)
+        if not self.ended:
+            self.ended = True
+            if self.span is not None:
+                self.span.end()
+
+    def _hand_over(self) -> None:
         draft = RequestDraft(self, self.parts)
         self.lineage.forget()
         self.latest = None
-        if not (self.head_sampled or self.flags or self.span is not None):
-            draft.discard()
-            return
         try:
+            self.decide()
             self.recorder.sink.submit(draft, durable=bool(self.flags))
         except BaseException:
             draft.discard()
             raise
 
+    def decide(self) -> None:
+        """Take the head decision, once: at the end, since the host may name the segment at any time before, or when
+        another process has to know it."""
+        sampler = self.recorder.sampler
+        if sampler is None or self.is_decided:
+            return
+        self.is_decided = True
+        self.head_probability = sampler.probability(self.segment_label)
+        self.head_sampled = is_sampled(self.trace_id or self.request_id, self.head_probability)
+
+    @property
+    def segment_label(self) -> str:
+        """The segment as it stands in the record."""
+        return self.segment or self.query_class or "default"
+
     def described(self) -> Attributes:
         """What the request is, and whether it is kept."""
-        return describe_request(self.record(()))
+        return self.recorder.descriptions.request(self.record(()), self, self.span)
+
+    def result(self, stages: tuple[StageRun, ...]) -> Item | None:
+        """What is handed over at the end, when the request is kept."""
+        return self.record(stages)
+
+    def addendum(self, stages: tuple[StageRun, ...], flags: Iterable[str] = ()) -> Addendum:
+        """What is to be added to the record later."""
+        return Addendum(
+            request_id=self.request_id,
+            service=self.service,
+            addendum_id=new_request_id(),
+            created_at=time_ns(),
+            flags=tuple(flags),
+            stages=stages,
+        )
+
+    @property
+    def service(self) -> str:
+        """The application that the request belongs to."""
+        return self.recorder.config.service
 
     def record(self, stages: tuple[StageRun, ...]) -> RequestRecord:
         """The record with these runs."""
@@ -170,7 +240,7 @@ class RequestRecording(Recording):
         return RequestRecord(
             request_id=self.request_id,
             service=config.service,
-            segment=self.segment or self.query_class or "default",
+            segment=self.segment_label,
             trace_id=self.trace_id,
             span_id=self.span_id,
             tenant_id=self.tenant_id,
@@ -184,12 +254,12 @@ class RequestRecording(Recording):
             stages=stages,
             flags=tuple(self.flags),
             head_sampled=self.head_sampled,
-            head_probability=config.sample_rate,
+            head_probability=self.head_probability,
             attributes=self.attributes.copy(),
         )
 
 
-def _flags(value: Any) -> list[str]:
+def read_flags(value: Any) -> list[str]:
     """Names of flags: one, or several."""
     if isinstance(value, str) or value is True:
         return [value if isinstance(value, str) else HOST_FLAG]
@@ -202,70 +272,3 @@ def current_recording(recorder: Recorder) -> RequestRecording | None:
     if isinstance(found, RequestRecording) and found.recorder is recorder and not found.ended:
         return found
     return None
-
-
-class Request:
-    """A running request, as the host sees it.
-
-    Where nothing is recorded (ragtrace is not configured, or no request runs) `recording` is False, `request_id` is
-    empty and all methods do nothing, so that no host needs to ask first.
-    """
-
-    __slots__ = ("_recording", "request_id", "trace_id")
-
-    def __init__(self, recording: RequestRecording | None = None) -> None:
-        self._recording = recording
-        self.request_id: str = recording.request_id if recording is not None else ""
-        self.trace_id: str | None = recording.trace_id if recording is not None else None
-
-    @property
-    def recording(self) -> bool:
-        """Whether what is set now still reaches the record."""
-        return self._recording is not None and not self._recording.ended
-
-    def set(
-        self,
-        *,
-        query: str | None = None,
-        rewritten: str | None = None,
-        query_class: str | None = None,
-        segment: str | None = None,
-        facets: Iterable[Facet | Mapping[str, Any]] | None = None,
-        tenant_id: str | None = None,
-        session_id: str | None = None,
-        versions: Mapping[str, str] | None = None,
-        attributes: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Add what becomes known during the request; `versions` and `attributes` merge, all else replaces."""
-        values = {
-            "query": query, "rewritten": rewritten, "query_class": query_class, "segment": segment, "facets": facets,
-            "tenant_id": tenant_id, "session_id": session_id, "versions": versions, "attributes": attributes,
-        }  # fmt: skip
-        self._update("request.set", values)
-
-    def flag(self, name: str) -> None:
-        """Keep this request whatever the sample rate, and say why: `flag("empty_answer")`."""
-        self._update("request.flag", {"flag": name})
-
-    def _update(self, where: str, values: Mapping[str, Any]) -> None:
-        recording = self._recording
-        if recording is None:
-            return
-        guard = recording.recorder.guard
-        if recording.ended:
-            guard.count(where, "ended", "the request has ended; set and flag before it returns")
-            return
-        try:
-            recording.update(values)
-        except Exception as error:
-            guard.caught(where, error)
-
-
-_NOT_RECORDED: Final = Request()
-
-
-def current_request() -> Request:
-    """The request that runs here: `ragtrace.current_request().flag("fallback")`. Never None."""
-    recorder = active()
-    recording = current_recording(recorder) if recorder is not None else None
-    return Request(recording) if recording is not None else _NOT_RECORDED

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, overload
 
 from opentelemetry.context import get_current
 
+from ragtrace.prompts import escaped
 from ragtrace.record.coercion import (
     Known,
     Taken,
@@ -25,7 +26,7 @@ from ragtrace.record.lineage import Given
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.recording import Recording, describe_error
 from ragtrace.record.requests import KEY, RequestRecording
-from ragtrace.record.spans import Attributes, describe_stage
+from ragtrace.record.spans import Attributes
 from ragtrace.types import (
     Candidate,
     GenerateRun,
@@ -52,15 +53,15 @@ class StageRecording(Recording):
     def __init__(self, recorder: Recorder, name: str, inputs: Mapping[str, Any], given: Collection[str]) -> None:
         self.recorder = recorder
         self.name = name
-        self.clock = perf_counter_ns()
+        self.clock = clock = perf_counter_ns()
         context = get_current()
         request = context.get(KEY)
-        if not (isinstance(request, RequestRecording) and request.recorder is recorder and not request.ended):
+        if not isinstance(request, RequestRecording) or request.ended or request.recorder is not recorder:
             request = RequestRecording(recorder, name)
             self.context = context = request.context
             self._owned = True
         self.request = request
-        self.started_at = request.started_at + self.clock - request.clock
+        self.started_at = request.started_at + clock - request.clock
         if request.tracer is not None:
             self.start_span(request.tracer, self.span_name(name, inputs), context)
         try:
@@ -82,7 +83,7 @@ class StageRecording(Recording):
 
     def described(self) -> Attributes:
         """The attributes of the stage's span."""
-        return describe_stage(self.read())
+        return self.recorder.descriptions.stage(self.read(), self.request, self.span)
 
     def note_error(self, error: BaseException) -> None:
         """A stage that fails names itself as the place where its request failed."""
@@ -119,10 +120,14 @@ class StageRecording(Recording):
         """End; once only. Nothing here can fail, so that it needs no guard."""
         if self._token is not None:
             self.leave()
-        if not self.ended:
-            self.ended = True
-            self.ended_at = self.ended_at or self.now()
+        if self.ended:
+            return
+        self.ended = True
+        self.ended_at = self.ended_at or self.now()
+        if self._owned or self.request.ended:
             self.close()
+        else:
+            self.request.parts.append(self)
 
     def close(self) -> None:
         """Put the run into the request; end the request that it opened for itself."""
@@ -140,6 +145,8 @@ class StageRecording(Recording):
     def given_chunks(self, value: Any, given: Collection[str]) -> Given:
         """What a reranker or packer was given; else what the stage before it left."""
         if value is not None:
+            if (found := self.request.lineage.recognize_whole(value)) is not None:
+                return found
             try:
                 items = items_of(value)
                 if items:
@@ -157,7 +164,7 @@ class PackRecording(StageRecording):
     empty = PackRun()
     _budget: int | None = None
     _given = Given()
-    _earlier: Sequence[Part] = ()
+    _earlier = 0
     _taken: Taken | None = None
 
     def receive(self, inputs: Mapping[str, Any], given: Collection[str]) -> None:
@@ -168,22 +175,24 @@ class PackRecording(StageRecording):
     def take(self, value: Any) -> None:
         """What was packed, and what was not."""
         self._taken = taken = take_packing(value)
-        self._earlier = self.request.parts.copy()
-        self.weight += len(taken.prompt or "")
+        self._earlier = len(self.request.parts)
+        if taken.prompt is not None:
+            self.weight += len(taken.prompt)
+            self.request.prompt = taken.prompt
         if isinstance(taken.chunks, list):
             self.weight += sum(len(item.chunk.text or "") + CHUNK for item in taken.chunks)
         elif taken.chunks is not None:
             self.weight += taken.chunks.weight
-        if taken.prompt is not None:
-            self.request.prompt = taken.prompt
 
     def run(self) -> StageRun:
         """The packing."""
-        taken, given, known = self._taken, self._given, known_from(self._earlier)
-        self._taken, self._given, self._earlier = None, Given(), ()
+        taken, given = self._taken, self._given
+        known = known_from(self.request.parts[: self._earlier])
+        self._taken, self._given = None, Given()
         if taken is None:
             return PackRun()
-        packed = placed(taken, known, given.ids(known), self._budget)
+        questions = (self.request.query, self.request.rewritten)
+        packed = placed(taken, known, given.ids(known), self._budget, questions)
         self.unread(packed.unread)
         self.refused = self.refused or bool(packed.unread and not packed.packing.chunks)
         return PackRun(packing=packed.packing)
@@ -248,7 +257,8 @@ class GenerateRecording(StageRecording):
     def run(self) -> StageRun:
         """The generation."""
         found = self._found or Generation(answer=self._answer)
-        generation = replace(found, model=self._model, prompt_template=found.prompt_template or self._prompt)
+        template = found.prompt_template or (self._prompt and escaped(self._prompt))
+        generation = replace(found, model=self._model, prompt_template=template)
         return GenerateRun(generation=generation)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.record.recording import Recording
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ragtrace.record.decorators import Call
 
 __all__ = ["record_async_stream", "record_stream"]
+
+_FOUND: Final = ("retrieve", "rerank")
 
 
 def record_stream(call: Call, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,10 +43,10 @@ def record_stream(call: Call, function: Callable[..., Any]) -> Callable[..., Any
                 else:
                     resume = partial(stream.send, sent)
         except StopIteration as stop:
-            call.end(recording, _joined(parts))
+            call.end(recording, _joined(parts, recording))
             return stop.value
         except GeneratorExit:
-            call.end(recording, _joined(parts))
+            call.end(recording, _joined(parts, recording))
             raise
         except BaseException as error:
             recording.fail(error)
@@ -77,7 +79,7 @@ def record_async_stream(call: Call, function: Callable[..., Any]) -> Callable[..
                     resume = partial(stream.asend, sent)
         except (StopAsyncIteration, GeneratorExit) as end:
             if recording is not None:
-                call.end(recording, _joined(parts))
+                call.end(recording, _joined(parts, recording))
             if isinstance(end, GeneratorExit):
                 raise
         except BaseException as error:
@@ -106,8 +108,8 @@ async def _async_step(recording: Recording | None, resume: Callable[[], Any]) ->
         recording.leave()
 
 
-def _joined(parts: list[Any]) -> Any:
-    """A streamed text as one text; any other stream as the list of its items."""
-    if parts and all(isinstance(part, str) for part in parts):
+def _joined(parts: list[Any], recording: Recording) -> Any:
+    """A streamed text as one text; any other stream, and texts that were found one by one, as the list of its items."""
+    if parts and recording.operation not in _FOUND and all(isinstance(part, str) for part in parts):
         return "".join(parts)
     return parts

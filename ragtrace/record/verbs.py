@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, overload
 
 from ragtrace.record import handles
+from ragtrace.record.current import Request
 from ragtrace.record.decorators import Instrument
 from ragtrace.record.instruments import (
     GenerateInstrument,
@@ -14,7 +15,6 @@ from ragtrace.record.instruments import (
     RerankInstrument,
     RetrieveInstrument,
 )
-from ragtrace.record.requests import Request
 from ragtrace.types import Facet
 
 __all__ = ["generate", "pack", "request", "rerank", "retrieve"]

@@ -13,6 +13,7 @@ __all__ = [
     "ATTRIBUTES",
     "BUILD_INFO",
     "CANDIDATE_RECALL",
+    "CHUNK_DRIFT",
     "CITATION_COVERAGE",
     "CITATION_PRECISION",
     "CITATION_RECALL",
@@ -61,6 +62,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "verdict": (),
     "reason": (),
     "where": (),
+    "kind": ("rewritten", "renumbered"),
     "component": (),
     "version": (),
     "state": ("pending", "leased", "done", "dead"),
@@ -402,6 +404,17 @@ RELEASE_TIMESTAMP: Final = Instrument(
     attributes=("service", "component", "version"),
 )
 
+CHUNK_DRIFT: Final = Instrument(
+    id="chunk_drift",
+    name="ragtrace_chunk_drift_total",
+    kind="counter",
+    unit="{chunk}",
+    brief="Chunks that a newer version of the index holds differently, as far as requests found them.",
+    owner="retrieval-indexing",
+    attributes=("service", "kind"),
+    stage="retrieval",
+)
+
 ANALYZER_LAST_SUCCESS: Final = Instrument(
     id="analyzer_last_success",
     name="ragtrace_analyzer_last_success_timestamp_seconds",
@@ -467,6 +480,7 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "late_evaluations": LATE_EVALUATIONS,
     "internal_errors": INTERNAL_ERRORS,
     "release_timestamp": RELEASE_TIMESTAMP,
+    "chunk_drift": CHUNK_DRIFT,
     "analyzer_last_success": ANALYZER_LAST_SUCCESS,
     "queue_jobs": QUEUE_JOBS,
     "folded_segments": FOLDED_SEGMENTS,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ragtrace.store.rows import (
+    ChunkSeen,
     Delta,
+    Drift,
     Exemplar,
     Finished,
     Job,
@@ -19,7 +21,9 @@ from ragtrace.store.store import Store
 from ragtrace.store.totals import histogram_deltas
 
 __all__ = [
+    "ChunkSeen",
     "Delta",
+    "Drift",
     "Exemplar",
     "Finished",
     "Job",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 import zstandard
@@ -17,6 +17,7 @@ from ragtrace.errors import CorruptStore
 from ragtrace.store.database import insert
 from ragtrace.store.tables import content
 from ragtrace.types import (
+    Addendum,
     GenerateRun,
     PackRun,
     RequestRecord,
@@ -29,6 +30,7 @@ from ragtrace.types import (
 __all__ = ["Slots", "Texts", "chunks", "compress", "decompress", "fetch", "join", "strip"]
 
 Slots = tuple[str | None, ...]
+Staged = TypeVar("Staged", RequestRecord, Addendum)
 
 _LEVEL: Final = 3
 _IN: Final = 500  # values of one IN (...)
@@ -95,8 +97,8 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def strip(record: RequestRecord, texts: Texts) -> tuple[RequestRecord, Slots]:
-    """The record without its texts, and the hash of the text that stood in each slot (None: none did)."""
+def strip(record: Staged, texts: Texts) -> tuple[Staged, Slots]:
+    """The record (or addendum) without its texts, and the hash of the text that stood in each slot (None: none did)."""
     slots: list[str | None] = []
     stages = tuple(_strip_run(run, texts, slots) for run in record.stages)
     return replace(record, stages=stages), tuple(slots)
@@ -118,8 +120,8 @@ def _bare(parts: Sequence[Any], texts: Texts, slots: list[str | None]) -> tuple[
     return tuple(part if part.text is None else replace(part, text=None) for part in parts)
 
 
-def join(record: RequestRecord, slots: Slots, texts: Mapping[str, str]) -> RequestRecord:
-    """The record with its texts back in their slots."""
+def join(record: Staged, slots: Slots, texts: Mapping[str, str]) -> Staged:
+    """The record (or addendum) with its texts back in their slots."""
     following = iter(slots)
     return replace(record, stages=tuple(_join_run(run, following, texts) for run in record.stages))
 

@@ -13,7 +13,7 @@ from ragtrace.errors import MissingExtraError
 from ragtrace.store.address import Address
 from ragtrace.store.trouble import explained
 
-__all__ = ["Database", "insert"]
+__all__ = ["Database", "insert", "take_turn"]
 
 _BUSY_SECONDS: Final = 30.0
 _BEGIN: Final = "ragtrace_begin"
@@ -82,3 +82,11 @@ def insert(connection: sa.Connection, table: sa.Table) -> sqlite.Insert:
     if connection.dialect.name == "sqlite":
         return sqlite.insert(table)
     return cast(sqlite.Insert, postgresql.insert(table))
+
+
+def take_turn(connection: sa.Connection, key: int, *, shared: bool = False) -> None:
+    """Wait until no other transaction has this turn, and keep it to the end of this one; a shared turn is had beside
+    other shared ones. In SQLite only one transaction writes anyway."""
+    if connection.dialect.name != "sqlite":
+        lock = sa.func.pg_advisory_xact_lock_shared if shared else sa.func.pg_advisory_xact_lock
+        connection.execute(sa.select(lock(key)))

@@ -1,4 +1,4 @@
-"""Owns the payload: a record as one compressed value, next to the hashes of its texts."""
+"""Owns the payload: a record (or addendum) as one compressed value, next to the hashes of its texts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ import zstandard
 
 from ragtrace.errors import CorruptStore
 from ragtrace.store.content import Slots, compress, decompress
-from ragtrace.types import Analysis, Gold, RequestRecord, decode_record, encode_record
+from ragtrace.types import (
+    Addendum,
+    Analysis,
+    Gold,
+    RequestRecord,
+    decode_addendum,
+    decode_record,
+    encode_addendum,
+    encode_record,
+)
 
 __all__ = [
+    "read_addendum",
     "read_analysis",
     "read_gold",
     "read_record",
+    "write_addendum",
     "write_analysis",
     "write_gold",
     "write_record",
@@ -34,16 +45,36 @@ _GOLDS: Final = msgspec.json.Decoder(Gold)
 
 def write_record(record: RequestRecord, texts: Slots) -> bytes:
     """The payload of a record without its texts. Raises: RecordError."""
-    return compress(_ENCODER.encode(_Payload(msgspec.Raw(encode_record(record)), texts)))
+    return _write(encode_record(record), texts)
 
 
 def read_record(request_id: str, payload: bytes) -> tuple[RequestRecord, Slots]:
     """The reverse of `write_record`. Raises: CorruptStore, RecordError (a record of a newer schema version)."""
+    body, texts = _read(f"record {request_id!r}", payload)
+    return decode_record(body), texts
+
+
+def write_addendum(addendum: Addendum, texts: Slots) -> bytes:
+    """The payload of an addendum without its texts. Raises: RecordError."""
+    return _write(encode_addendum(addendum), texts)
+
+
+def read_addendum(addendum_id: str, payload: bytes) -> tuple[Addendum, Slots]:
+    """The reverse of `write_addendum`. Raises: CorruptStore, RecordError."""
+    body, texts = _read(f"addendum {addendum_id!r}", payload)
+    return decode_addendum(body), texts
+
+
+def _write(body: bytes, texts: Slots) -> bytes:
+    return compress(_ENCODER.encode(_Payload(msgspec.Raw(body), texts)))
+
+
+def _read(what: str, payload: bytes) -> tuple[bytes, Slots]:
     try:
         read = _PAYLOADS.decode(decompress(payload))
     except (zstandard.ZstdError, msgspec.MsgspecError) as error:
-        raise _damaged(f"record {request_id!r}", error) from error
-    return decode_record(bytes(read.record)), read.texts
+        raise _damaged(what, error) from error
+    return bytes(read.record), read.texts
 
 
 def write_analysis(analysis: Analysis) -> bytes:

@@ -1,37 +1,48 @@
 """Writes records and what arrives with them, and reads records back.
 
-A record of a revision that is stored already, or of an older one, changes nothing, so a batch may be written again.
+A record of a revision that is stored already, or of an older one, changes nothing, and an addendum is united with its
+record once: so a batch may be written again. The flags that hold stand in their column; the payload may lack new ones.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
 from ragtrace.coverage import ANALYZER_VERSION
+from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.registry.instruments import REQUESTS
-from ragtrace.store import arrivals, queue, totals
-from ragtrace.store.content import Texts, chunks, fetch, join, strip
+from ragtrace.store import addenda, arrivals, queue, totals
+from ragtrace.store.content import Slots, Texts, chunks, fetch, join, strip
 from ragtrace.store.database import insert
 from ragtrace.store.payload import read_record, write_record
 from ragtrace.store.rows import Delta
 from ragtrace.store.tables import release, request
 from ragtrace.store.text import bigint, clean
-from ragtrace.types import Fault, Feedback, Item, RequestRecord, replace
+from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, replace
 
-__all__ = ["Batch", "read"]
+__all__ = ["Batch", "add_flags", "read"]
 
+_LOG: Final = logging.getLogger("ragtrace.store")
 _KIND: Final = "coverage"
+
+
+class _Stored(NamedTuple):
+    """A request that was stored before: the revision that its recorder gave, and its flags."""
+
+    revision: int
+    flags: tuple[str, ...]
 
 
 class Batch:
     """Items made ready for one transaction: everything is encoded before the write lock is taken.
 
-    Raises: RecordError when a record cannot be encoded; nothing is written then.
+    Raises: RecordError when a record or addendum cannot be encoded; nothing is written then.
     """
 
     def __init__(self, items: Sequence[Item]) -> None:
@@ -40,19 +51,21 @@ class Batch:
         self._faults = [item for item in items if isinstance(item, Fault)]
         self._texts = Texts()
         self._rows = {record.request_id: _row(record, self._texts) for record in self._records}
+        self._addenda = addenda.Addenda((item for item in items if isinstance(item, Addendum)), self._texts)
 
     def write(self, connection: sa.Connection) -> None:
         """Write the batch. Tables and rows are taken in one order, so that two writers never wait for each other."""
         now = time.time()
+        if self._rows or self._addenda.request_ids:
+            self._addenda.take_turn(connection)
         self._texts.store(connection)
         new = self._insert(connection)
-        changed = self._update(connection, self._rows.keys() - new)
-        records = [record for record in self._records if record.request_id in new | changed]
+        records = self._unite(connection, new)
         queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
         _register(connection, records)
         arrivals.add_feedback(connection, self._feedback)
         arrivals.add_faults(connection, self._faults)
-        totals.add(connection, [_count(record) for record in records if record.request_id in new])
+        totals.add(connection, [_count(record) for record in self._records if record.request_id in new])
 
     def _insert(self, connection: sa.Connection) -> set[str]:
         """Insert the requests that are new, and return their ids."""
@@ -61,18 +74,74 @@ class Batch:
         statement = insert(connection, request).on_conflict_do_nothing().returning(request.c.request_id)
         return set(connection.scalars(statement, list(self._rows.values())))
 
-    def _update(self, connection: sa.Connection, known: Iterable[str]) -> set[str]:
-        """Replace the requests of which a newer revision came, and return their ids."""
-        newer: list[str] = []
-        for ids in chunks(sorted(known)):
-            stored = sa.select(request.c.request_id, request.c.record_revision).where(request.c.request_id.in_(ids))
-            for row in connection.execute(stored.order_by(request.c.request_id).with_for_update()):
-                if row.record_revision < self._rows[row.request_id]["record_revision"]:
-                    newer.append(row.request_id)
-        if newer:
-            statement = sa.update(request).where(request.c.request_id == sa.bindparam("key"))
-            connection.execute(statement, [{**self._rows[each], "key": each} for each in newer])
-        return set(newer)
+    def _unite(self, connection: sa.Connection, new: set[str]) -> list[RequestRecord]:
+        """Unite records and addenda, whichever came first, and return the records that are new or changed, by id."""
+        stored = _locked(connection, (self._rows.keys() | self._addenda.request_ids) - new)
+        given = {record.request_id: record for record in self._records if _is_newer(record, stored)}
+        added = self._addenda.insert(connection)
+        known = addenda.find(connection, given)
+        extended = {
+            request_id: addenda.united(record, added[request_id])
+            for request_id in sorted(stored.keys() & added.keys() - given.keys())
+            if (record := _readable(connection, request_id)) is not None
+        }
+        for request_id, record in given.items():
+            if request_id in stored or request_id in known:
+                held = _flagged(record, stored[request_id].flags if request_id in stored else ())
+                extended[request_id] = addenda.united(held, known.get(request_id, ()))
+        _replace(connection, extended)
+        changed = given | extended
+        return [changed[request_id] for request_id in sorted(changed)]
+
+
+def _locked(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, _Stored]:
+    """Those of these requests that are stored. Their rows stay locked, in one order."""
+    stored: dict[str, _Stored] = {}
+    columns = sa.select(request.c.request_id, request.c.record_revision, request.c.flags)
+    for ids in chunks(sorted(request_ids)):
+        numbers = addenda.count(connection, ids)
+        rows = connection.execute(
+            columns.where(request.c.request_id.in_(ids)).order_by(request.c.request_id).with_for_update()
+        )
+        for row in rows:
+            revision = row.record_revision - numbers.get(row.request_id, 0)
+            stored[row.request_id] = _Stored(revision, tuple(json.loads(row.flags)))
+    return stored
+
+
+def _is_newer(record: RequestRecord, stored: Mapping[str, _Stored]) -> bool:
+    known = stored.get(record.request_id)
+    return known is None or known.revision < bigint(record.record_revision)
+
+
+def _readable(connection: sa.Connection, request_id: str) -> RequestRecord | None:
+    """A stored record; None when it cannot be read: raised, that would keep the records behind it out of the store."""
+    try:
+        return _read(connection, [request_id]).get(request_id)
+    except (CorruptStore, RecordError) as error:
+        _LOG.error("an addendum cannot be united with its request: %s", error)
+        return None
+
+
+def _flagged(record: RequestRecord, flags: Iterable[str]) -> RequestRecord:
+    """The record with these flags as well: one that was raised stays."""
+    return replace(record, flags=tuple(dict.fromkeys((*record.flags, *flags))))
+
+
+def _replace(connection: sa.Connection, records: Mapping[str, RequestRecord]) -> None:
+    """Write stored requests anew; their texts are stored."""
+    rows = [{**_row(records[each], Texts()), "key": each} for each in sorted(records)]
+    if rows:
+        connection.execute(sa.update(request).where(request.c.request_id == sa.bindparam("key")), rows)
+
+
+def add_flags(connection: sa.Connection, request_id: str, flags: Iterable[str]) -> None:
+    """Raise flags of a stored request. Its revision stays, since nothing that is analyzed has changed."""
+    same = request.c.request_id == clean(request_id)
+    raised = connection.scalar(sa.select(request.c.flags).where(same).with_for_update())
+    if raised is not None:
+        united = list(dict.fromkeys((*json.loads(raised), *flags)))
+        connection.execute(sa.update(request).where(same).values(flags=json.dumps(united)))
 
 
 def _newest(records: Iterable[RequestRecord]) -> list[RequestRecord]:
@@ -149,16 +218,23 @@ def _register(connection: sa.Connection, records: Sequence[RequestRecord]) -> No
 
 def read(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, RequestRecord]:
     """The records of these ids that are stored, texts and feedback joined. Raises: CorruptStore, RecordError."""
-    stored: dict[str, bytes] = {}
-    for ids in chunks(dict.fromkeys(map(clean, request_ids))):
-        columns = sa.select(request.c.request_id, request.c.payload).where(request.c.request_id.in_(ids))
-        stored.update((row.request_id, row.payload) for row in connection.execute(columns))
-    bare = {request_id: read_record(request_id, payload) for request_id, payload in stored.items()}
-    texts = fetch(connection, (digest for _, slots in bare.values() for digest in slots if digest is not None))
-    judged = arrivals.feedback_of(connection, bare)
+    records = _read(connection, request_ids)
+    judged = arrivals.feedback_of(connection, records)
     return {
-        request_id: replace(
-            join(record, slots, texts), feedback=arrivals.united(record.feedback, judged.get(request_id, []))
-        )
+        request_id: replace(record, feedback=arrivals.united(record.feedback, judged.get(request_id, [])))
+        for request_id, record in records.items()
+    }
+
+
+def _read(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, RequestRecord]:
+    flags: dict[str, str] = {}
+    bare: dict[str, tuple[RequestRecord, Slots]] = {}
+    columns = sa.select(request.c.request_id, request.c.flags, request.c.payload)
+    for ids in chunks(dict.fromkeys(map(clean, request_ids))):
+        for row in connection.execute(columns.where(request.c.request_id.in_(ids))):
+            flags[row.request_id], bare[row.request_id] = row.flags, read_record(row.request_id, row.payload)
+    texts = fetch(connection, (digest for _, slots in bare.values() for digest in slots if digest is not None))
+    return {
+        request_id: replace(join(record, slots, texts), flags=tuple(json.loads(flags[request_id])))
         for request_id, (record, slots) in bare.items()
     }

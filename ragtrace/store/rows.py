@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias
 from ragtrace.types import Analysis
 
 __all__ = [
+    "ChunkSeen",
     "Delta",
+    "Drift",
     "Exemplar",
     "Finished",
     "Job",
@@ -88,6 +90,38 @@ class Release:
     component: str
     version: str
     first_seen_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSeen:
+    """What a chunk id held when a request found it, under which version of the index."""
+
+    service: str
+    index_version: str
+    chunk_id: str
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How the chunks of one index version differ from those of an earlier one, as far as requests found them.
+
+    rewritten_ids: some ids that hold other content now; renumbered_ids: some pairs of the id before and the id now.
+    """
+
+    service: str
+    previous_version: str
+    version: str
+    unchanged: int = 0
+    rewritten: int = 0
+    renumbered: int = 0
+    rewritten_ids: tuple[str, ...] = ()
+    renumbered_ids: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks were compared."""
+        return self.unchanged + self.rewritten + self.renumbered
 
 
 @dataclass(frozen=True, slots=True)

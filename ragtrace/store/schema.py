@@ -21,7 +21,7 @@ from alembic.script import ScriptDirectory
 from ragtrace import resources
 from ragtrace.errors import SchemaMismatch, StoreUnavailable
 from ragtrace.store.address import Address
-from ragtrace.store.database import Database
+from ragtrace.store.database import Database, take_turn
 from ragtrace.store.rows import SchemaState
 from ragtrace.store.tables import metadata
 
@@ -88,8 +88,7 @@ def _upgrade(database: Database) -> str:
     if database.address.is_sqlite:
         _use_wal(database)
     with database.write() as connection:
-        if not database.address.is_sqlite:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK_KEY)))
+        take_turn(connection, _LOCK_KEY)
         current, head = _current(connection), _head()
         if current is None:
             _refuse_strangers(database.address, connection)

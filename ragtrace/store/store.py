@@ -12,10 +12,10 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from ragtrace.store import arrivals, golds, leases, queue, records, requests, results, schema, tables, totals
+from ragtrace.store import arrivals, drift, golds, leases, queue, records, requests, results, schema, tables, totals
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database
-from ragtrace.store.rows import Finished, Job, JobState, Release, RequestRow, Total
+from ragtrace.store.rows import ChunkSeen, Drift, Finished, Job, JobState, Release, RequestRow, Total
 from ragtrace.store.text import clean
 from ragtrace.types import Analysis, Fault, Gold, Item, RequestRecord
 
@@ -69,17 +69,24 @@ class Store:
     # records
 
     def write(self, items: Sequence[Item]) -> None:
-        """Write records, feedback and faults in one transaction; writing them again changes nothing.
+        """Write records, addenda, feedback and faults in one transaction; writing them again changes nothing.
 
         A record replaces an older revision of itself. Its texts go to the content table, its versions become
         releases, a new request counts in the totals, and a job is enqueued when it is in the random stratum or
-        flagged.
+        flagged. An addendum is united with its record, whichever comes first, once: the record's revision grows by
+        one and a job is enqueued for it. One whose request is not stored waits, and is no request.
 
-        Raises: RecordError when a record cannot be encoded; nothing is written then.
+        Raises: RecordError when a record or addendum cannot be encoded; nothing is written then.
         """
         batch = records.Batch(items)
         with self._database.write() as connection:
             batch.write(connection)
+
+    def add_flags(self, request_id: str, flags: Iterable[str]) -> None:
+        """Raise flags of a stored request after its analysis: its revision and its stratum stay, and no job is
+        enqueued. Nothing happens to a request that is not stored."""
+        with self._database.write() as connection:
+            records.add_flags(connection, request_id, flags)
 
     def get_record(self, request_id: str) -> RequestRecord | None:
         """The newest revision of a record, with its texts and all feedback."""
@@ -224,6 +231,23 @@ class Store:
         """When a result of each service was last committed, in Unix seconds."""
         with self._database.read() as connection:
             return results.last_success(connection)
+
+    # chunks
+
+    def note_chunks(self, seen: Iterable[ChunkSeen]) -> None:
+        """Note what chunk ids held under which index version, and count what drifted between two, each chunk once.
+        A version that no stored request carried is not noted."""
+        given = list(seen)
+        with self._database.read() as connection:
+            fresh = drift.unseen(connection, given)
+        if fresh:
+            with self._database.write() as connection:
+                drift.note(connection, fresh)
+
+    def drift(self, service: str | None = None) -> list[Drift]:
+        """How the chunks of each index version differ from those of an earlier one, newest version first."""
+        with self._database.read() as connection:
+            return drift.drift(connection, service)
 
     # leases
 

@@ -11,7 +11,9 @@ from typing import Final
 import sqlalchemy as sa
 
 __all__ = [
+    "addendum",
     "analysis",
+    "chunk_identity",
     "content",
     "counted",
     "diagnosis",
@@ -64,6 +66,16 @@ content: Final = sa.Table(
     metadata,
     sa.Column("hash", sa.Text, primary_key=True),
     sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+addendum: Final = sa.Table(
+    "addendum",
+    metadata,
+    sa.Column("addendum_id", sa.Text, primary_key=True),
+    sa.Column("request_id", sa.Text, nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Index(None, "request_id"),
 )
 
 feedback: Final = sa.Table(
@@ -191,6 +203,20 @@ release: Final = sa.Table(
     sa.Column("component", sa.Text, primary_key=True),
     sa.Column("version", sa.Text, primary_key=True),
     sa.Column("first_seen_at", sa.BigInteger, nullable=False),
+)
+
+chunk_identity: Final = sa.Table(
+    "chunk_identity",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("chunk_id", sa.Text, primary_key=True),
+    sa.Column("index_version", sa.Text, primary_key=True),
+    sa.Column("content_hash", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text),
+    sa.Column("previous_version", sa.Text),
+    sa.Column("previous_id", sa.Text),
+    sa.Index(None, "service", "content_hash"),
+    sa.Index(None, "service", "index_version"),
 )
 
 gold: Final = sa.Table(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ragtrace.store import Store
+from tests.export.receiver import receiving
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
@@ -54,3 +55,24 @@ def test_follow_ends_cleanly_on_a_signal(store_url: str, number: signal.Signals,
     assert process.returncode == code, stderr
     assert stderr == ""
     assert json.loads(stdout) == {"done": 2, "failed": 0, "lost": 0}
+
+
+def test_events_go_to_the_endpoint_of_the_environment(cli: Cli, store_url: str) -> None:
+    """`--events` sends a `gen_ai.evaluation.result` per score before the command ends; without it nothing is sent."""
+    with receiving() as receiver:
+        endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{receiver.server_port}"}
+        done = cli("analyze", "--store", store_url, "--events", "--limit", "1", **endpoint)
+        sent = [
+            record.event_name
+            for request in receiver.requests
+            for logs in request.resource_logs
+            for scope in logs.scope_logs
+            for record in scope.log_records
+        ]
+        received = len(receiver.requests)
+        assert cli("analyze", "--store", store_url, **endpoint).stdout.startswith("1 done")
+        assert len(receiver.requests) == received
+
+    assert done.stdout.startswith("1 done"), done.stderr
+    assert set(sent) == {"gen_ai.evaluation.result"}
+    assert len(sent) > 5

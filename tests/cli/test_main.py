@@ -14,7 +14,7 @@ from ragtrace import cli as cli_package
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
 
-VERBS = ("demo", "analyze", "export", "show", "db", "doctor")
+VERBS = ("demo", "analyze", "export", "show", "drift", "db", "doctor")
 
 
 def test_public_names_exist() -> None:
@@ -49,7 +49,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert heavy & set(loaded) == set()
 
 
-@pytest.mark.parametrize("verb", ["analyze", "export --once", "export", "show 01"])
+@pytest.mark.parametrize("verb", ["analyze", "export --once", "export", "show 01", "drift"])
 def test_reading_verbs_never_make_a_database(cli: Cli, tmp_path: Path, verb: str) -> None:
     """On a store that is not there, a verb that reads ends with one line, exit code 2, and leaves no file behind."""
     done = cli(*verb.split(), "--store", "sqlite:///absent.db")

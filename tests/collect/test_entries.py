@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 
 from ragtrace.collect.entries import decode, encode, read
 from ragtrace.errors import RecordError
-from ragtrace.types import Fault, Feedback, Item, RequestRecord, replace
+from ragtrace.types import Addendum, Candidate, Fault, Feedback, Item, RequestRecord, RetrieveRun, replace
 
 RECORD = RequestRecord(request_id="r1", service="s", schema_version=1)
 ITEMS: list[Item] = [RECORD, Feedback(request_id="r1", score=0.5), Fault(service="s", where="w", kind="k")]
+ADDENDUM = Addendum(
+    request_id="r1",
+    service="s",
+    addendum_id="a",
+    flags=("late",),
+    stages=(RetrieveRun(candidates=(Candidate(chunk_id="c", rank=1, text="a text"),)),),
+)
 DATA = b"".join(encode(item) for item in ITEMS)
 SIZES = [len(encode(item)) for item in ITEMS]
 
@@ -19,6 +26,18 @@ SIZES = [len(encode(item)) for item in ITEMS]
 def test_what_is_written_is_read() -> None:
     """Records, feedback and faults, in order."""
     assert [entry.item for entry in read(DATA)] == ITEMS
+
+
+def test_an_addendum_is_read_as_it_was_written() -> None:
+    """With its stage runs and their texts."""
+    assert [entry.item for entry in read(encode(ADDENDUM) + DATA)] == [ADDENDUM, *ITEMS]
+
+
+def test_an_addendum_that_could_not_be_read_back_is_refused() -> None:
+    """It would be damaged in the spool."""
+    wrong = RetrieveRun(query=3)  # type: ignore[arg-type]  # as a host's value may be
+    with pytest.raises(RecordError, match="addendum to 'r1'"):
+        encode(replace(ADDENDUM, stages=(wrong,)))
 
 
 @pytest.mark.parametrize("cut", range(1, SIZES[-1]))
@@ -49,7 +68,10 @@ def test_an_entry_of_a_newer_schema_is_damaged_to_us() -> None:
         decode(body)
 
 
-@pytest.mark.parametrize("payload", [b"", b"[]", b'{"kind":"poem","item":1}', b'{"kind":"fault","item":{}}'])
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"[]", b'{"kind":"poem","item":1}', b'{"kind":"fault","item":{}}', b'{"kind":"addendum","item":{}}'],
+)
 def test_what_is_no_entry_is_refused(payload: bytes) -> None:
     """With what is known."""
     with pytest.raises(RecordError):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ragtrace.collect import Spool
+from ragtrace.collect.entries import encode
 from ragtrace.errors import CorruptStore, RecordError, StoreUnavailable
 from ragtrace.record import scrub
 from ragtrace.types import Fault, Feedback, Item, Query, RequestRecord
@@ -204,6 +205,7 @@ def test_text_that_utf8_cannot_hold_costs_a_character(make_sink: Any, writer: An
 
 def test_what_cannot_be_written_at_all_is_counted(make_sink: Any, writer: Any) -> None:
     """On the host's thread as in the background, without an exception."""
+    writer.refused = lambda item: encode(item) == b""  # raises as the store does
     sink = make_sink()
     for durable in (True, False):
         sink.submit(record("a", query=Query(original="half \ud83d")), durable=durable)

@@ -156,3 +156,43 @@ def test_a_retriever_that_failed_beside_one_that_did_not_hides_no_loss() -> None
     failed = RetrieveRun(error=ErrorInfo(type="TimeoutError"))
     lost = lost_evidence(replace(record, stages=(failed, *record.stages)), ["x"])
     assert [loss.where for loss in lost] == ["retrieval"]
+
+
+def test_a_chunk_given_in_parts_is_lost_with_its_answer_only() -> None:
+    """Line breaks and quotes within a part do not hide the sentence; without token counts the places are named."""
+    full = "Cover begins at noon. The excess for theft is EUR 50. Claims are reported in writing."
+    candidate = Candidate(chunk_id="a", rank=1, text=full)
+
+    def losses(*texts: str) -> list[str | None]:
+        chunks = tuple(
+            PackedChunk(chunk_id="a", position=place, truncated=True, text=text, given_start=0, given_end=len(text))
+            for place, text in enumerate(texts, 1)
+        )
+        record = RequestRecord(
+            request_id="r",
+            service="s",
+            query=Query(original="What is the excess for theft?"),
+            stages=(RetrieveRun(candidates=(candidate,)), PackRun(packing=Packing(chunks=chunks))),
+        )
+        return [loss.reason for loss in lost_evidence(record, ["a"])]
+
+    assert losses("Cover begins at noon.") == [f"characters 0 to 21 of {len(full)} given"]
+    assert losses("> The excess for\n> theft is EUR 50.", "Cover begins at noon.") == []
+
+
+def test_an_inferred_reason_is_called_probable() -> None:
+    """It is no proof of what the packer did."""
+    record = RequestRecord(
+        request_id="r",
+        service="s",
+        stages=(
+            RetrieveRun(candidates=(Candidate(chunk_id="a", rank=1), Candidate(chunk_id="b", rank=2))),
+            PackRun(
+                packing=Packing(
+                    chunks=(PackedChunk(chunk_id="a", position=1),),
+                    dropped=(DroppedChunk(chunk_id="b", reason="budget", inferred=True),),
+                )
+            ),
+        ),
+    )
+    assert [loss.reason for loss in lost_evidence(record, ["b"])] == ["probably budget"]

@@ -62,7 +62,7 @@ def test_prompt_template_keeps_places_for_the_chunks() -> None:
 
 
 def test_a_language_model_gets_the_texts_and_its_counts_are_kept() -> None:
-    """The prompt holds the extracts in place of their names; a name that was not packed stays as it is."""
+    """The prompt holds the extracts in place of their names; a question that looks like one stays as it is."""
     prompts: list[str] = []
 
     class _Echo:

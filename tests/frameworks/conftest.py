@@ -20,8 +20,8 @@ Reads = Callable[..., None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--record`."""
-    parser.addoption("--record", action="store_true", help="write down what the libraries returned")
+    """`--record NAME`."""
+    parser.addoption("--record", metavar="NAME", help="write down what the libraries of this environment returned")
 
 
 def as_data(chunk: Chunk) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def reads(request: pytest.FixtureRequest) -> Iterator[Reads]:
         cases[case] = {"value": data, "chunks": [as_data(chunk) for chunk in expected]}
 
     yield check
-    if request.config.getoption("--record", default=False) and not request.session.testsfailed:
+    if request.config.getoption("--record") and not request.session.testsfailed:
         module = request.module
         versions = {name: version(name) for name in module.DISTRIBUTIONS}
         path = RECORDED / f"{module.__name__.rpartition('.')[2].removeprefix('test_')}.json"

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from ragtrace.config import load
-from ragtrace.record import Draft, Recorder, finish, install
-from ragtrace.types import Fault, GenerateRun, Generation, Item, RequestRecord, RetrieveRun, to_builtins
+from ragtrace.record import ContentPolicy, Draft, Recorder, install
+from ragtrace.types import (
+    Fault,
+    GenerateRun,
+    Generation,
+    Item,
+    Packing,
+    RequestRecord,
+    RerankRun,
+    RetrieveRun,
+    to_builtins,
+)
 
 
 class Records:
@@ -16,15 +27,22 @@ class Records:
 
     def __init__(self) -> None:
         self.items: list[Item] = []
+        self.policy = ContentPolicy(load())
         self.arrived = threading.Event()
 
     def submit(self, item: Item | Draft, durable: bool = False) -> None:
         """Keep it as the store would."""
-        built = item if isinstance(item, Item) else item.build()
-        if built is None:
-            return
-        self.items.append(finish(built, "full"))
+        if not isinstance(item, Item):
+            built = item.build()
+            if built is None:
+                return
+            item = built
+        self.items.append(self.policy.finish(item))
         self.arrived.set()
+
+    def flag(self, request_id: str, flags: tuple[str, ...]) -> None:
+        """Nothing is flagged after its end here."""
+        raise AssertionError(request_id)
 
     def flush(self, timeout: float) -> bool:
         """Nothing waits."""
@@ -62,12 +80,56 @@ class Records:
 
     def moves(self) -> list[tuple[str, int | None, int | None]]:
         """Id, rank before and rank after, of the last reranking."""
-        return [(move.chunk_id, move.rank_before, move.rank_after) for move in self.one.moves]
+        run = [run for run in self.one.stages if isinstance(run, RerankRun)][-1]
+        return [(move.chunk_id, move.rank_before, move.rank_after) for move in run.moves]
 
     def packed(self) -> list[str]:
         """Ids of what stood in the last prompt."""
         packing = self.one.packing
         return [] if packing is None else [chunk.chunk_id for chunk in packing.chunks]
+
+    def packing(self) -> Packing:
+        """The last packing."""
+        packing = self.one.packing
+        assert packing is not None
+        return packing
+
+    def check_path(self, question: str, texts: Mapping[str, str], metadata: Callable[[str], Mapping[str, Any]]) -> None:
+        """The path of an application that reranks `whole`, `cut` and `dropped`, of these `texts` by id, to the top."""
+        assert (self.one.query.original, self.stages()) == (question, ["retrieve", "rerank", "pack", "generate"])
+        before = [chunk_id for chunk_id, _ in self.retrieved()]
+        assert sorted(before) == sorted(texts)
+        for candidate in self.one.candidates:
+            assert candidate.text == texts[candidate.chunk_id]
+            assert isinstance(candidate.score, float)
+            assert {**candidate.metadata, **metadata(candidate.chunk_id)} == candidate.metadata
+        order = ("whole", "cut", "dropped")
+        lost = [(name, rank, None) for rank, name in enumerate(before, 1) if name not in order]
+        assert self.moves() == [(name, before.index(name) + 1, rank) for rank, name in enumerate(order, 1)] + lost
+        self.check_packing()
+
+    def check_packing(self) -> None:
+        """One chunk is whole, one is cut, one is dropped."""
+        packing = self.packing()
+        assert [(each.chunk_id, each.truncated) for each in packing.chunks] == [("whole", False), ("cut", True)]
+        assert [each.chunk_id for each in packing.dropped] == ["dropped"]
+        assert "{chunk:whole}" in (self.generation().prompt_template or "")
+
+    def check_generation(self, model: str = "parrot", tokens: tuple[int, int] = (7, 2)) -> None:
+        """The answer, and what it cost."""
+        generation = self.generation()
+        assert (generation.answer, generation.model, generation.finish_reason) == ("Twenty days.", model, "stop")
+        assert generation.usage is not None
+        assert (generation.usage.input_tokens, generation.usage.output_tokens) == tokens
+
+    def check_error(self) -> None:
+        """A model that was away, after a retrieval."""
+        record = self.one
+        assert record.error is not None
+        assert (record.status, record.error.stage, record.flags) == ("error", "generate", ("error",))
+        assert record.error.message == "the model is away"
+        assert record.error.type == "TimeoutError"
+        assert len(record.candidates) == 4
 
     def generation(self) -> Generation:
         """The last generation."""

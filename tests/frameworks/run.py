@@ -15,17 +15,28 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-# What each framework's tests need beside ragtrace. torch comes first and exact, so that nothing pulls another build.
+_TORCH: Final = os.environ.get("TORCH", "torch==2.13.0")
+# What the tests need beside ragtrace[otel]. torch comes first and exact, so that nothing pulls another build.
 FRAMEWORKS: Final[dict[str, list[list[str]]]] = {
     "chroma": [["chromadb"]],
     "faiss": [["faiss-cpu"]],
     "haystack": [["haystack-ai"]],
-    "langchain": [["langchain-core"]],
+    "langchain": [["langchain-core", "langchain", "langchain-classic", "langgraph"]],
     "llama_index": [["llama-index-core"]],
+    "openai": [["openai"]],
     "pgvector": [["pgvector", "SQLAlchemy", "psycopg[binary]", "pgserver"]],
     "qdrant": [["qdrant-client"]],
-    "sentence_transformers": [[os.environ.get("TORCH", "torch==2.13.0")], ["sentence-transformers"]],
+    "sentence_transformers": [[_TORCH], ["sentence-transformers", "openai"]],
 }
+
+
+def files_of(name: str) -> list[Path]:
+    """The test files that run in this framework's environment."""
+    folder = Path(__file__).parent
+    files = [folder / f"test_{kind}{name}.py" for kind in ("", "path_", "instrument_")]
+    if (folder / "applications" / f"{name}_app.py").exists():
+        files.append(folder / "test_launch.py")
+    return [path for path in files if path.exists()]
 
 
 def main(folder: Path, names: list[str]) -> int:
@@ -48,10 +59,10 @@ def _passes(name: str, folder: Path) -> bool:
     for packages in FRAMEWORKS[name]:
         if subprocess.run([*install, *packages], cwd=ROOT).returncode:
             return False
-    if subprocess.run([*install, "--editable", ".", "pytest"], cwd=ROOT).returncode:
+    if subprocess.run([*install, "--editable", ".[otel]", "pytest"], cwd=ROOT).returncode:
         return False
-    test = f"tests/frameworks/test_{name}.py"
-    return subprocess.run([python, "-m", "pytest", "--quiet", "--record", test], cwd=ROOT).returncode == 0
+    tests = [str(path.relative_to(ROOT)) for path in files_of(name)]
+    return subprocess.run([python, "-m", "pytest", "--quiet", *tests, "--record", name], cwd=ROOT).returncode == 0
 
 
 def _further_index() -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ragtrace.record.coercion import Chunk
+from tests.captures.pipelines import check_stages
 from tests.frameworks.conftest import Reads
 
 DISTRIBUTIONS = ("chromadb",)
@@ -26,12 +27,16 @@ def collection() -> Any:
     return found
 
 
+@pytest.mark.captures(
+    *("ids", "scores", "texts", "metadata", "moves", "packed"), where="Chroma `QueryResult`", mode=("sync", "async")
+)
 def test_a_query(reads: Reads, collection: Any) -> None:
     """Columns of one list per query; a distance is written as its negative."""
     found = collection.query(query_embeddings=[[1.0, 0.0]], n_results=2)
     assert found["distances"] == [[0.0, 2.0]]
     expected = [Chunk("a", ALPHA, 0.0, source="greek.md", metadata=META), Chunk("b", BETA, -2.0)]
     reads("query", found, expected)
+    check_stages(found, expected, ("sync", "async"))
 
 
 def test_several_queries(reads: Reads, collection: Any) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ragtrace.record.coercion import Chunk
+from tests.captures.pipelines import check_stages
 from tests.frameworks.conftest import Reads
 
 DISTRIBUTIONS = ("faiss-cpu",)
@@ -34,6 +35,9 @@ def test_distances_and_empty_slots(reads: Reads) -> None:
     reads("distances", found, [Chunk("10", score=0.0), Chunk("30", score=-2.0)])
 
 
+@pytest.mark.captures(
+    *("ids", "scores", "texts", "metadata", "moves"), where="FAISS `(D, I)` and an id map", mode=("sync", "async")
+)
 def test_an_id_map(reads: Reads) -> None:
     """A third part says what stands at each place: ids by list or mapping, or chunks."""
     index = faiss.IndexFlatIP(2)
@@ -43,9 +47,10 @@ def test_an_id_map(reads: Reads) -> None:
     reads("id_list", (scores, places, ["a", "b"]), expected)
     reads("id_mapping", (scores, places, {0: "a", 1: "b"}), expected)
     reads("id_array", (scores, places, np.array(["a", "b"])), expected)
-    chunks = [{"id": "a", "text": "alpha is the first letter"}, {"id": "b", "score": 9.0}]
-    expected[0].text = "alpha is the first letter"
+    chunks = [{"id": "a", "text": "alpha is the first letter", "metadata": {"page": 1}}, {"id": "b", "score": 9.0}]
+    expected[0] = Chunk("a", "alpha is the first letter", 1.0, metadata={"page": 1})
     reads("chunk_list", (scores, places, chunks), expected)
+    check_stages((scores, places, chunks), expected, ("sync", "async"), packed=False)
 
 
 def test_several_queries(reads: Reads) -> None:

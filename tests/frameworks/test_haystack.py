@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.record.coercion import Chunk
+from tests.captures.pipelines import check_stages
 from tests.frameworks.conftest import Reads
 
 DISTRIBUTIONS = ("haystack-ai",)
@@ -18,6 +19,7 @@ retrievers = pytest.importorskip("haystack.components.retrievers.in_memory", rea
 ALPHA, BETA = "alpha is the first letter", "beta is the second letter"
 
 
+@pytest.mark.captures("ids", "scores", "texts", "metadata", "moves", "packed", where="Haystack `Document`")
 def test_a_retriever(reads: Reads) -> None:
     """A component returns a mapping with documents; the splitter's `source_id` is the document."""
     store = in_memory.InMemoryDocumentStore()
@@ -33,6 +35,8 @@ def test_a_retriever(reads: Reads) -> None:
     expected = [Chunk("a", ALPHA, scores[0], "greek", metadata={"source_id": "greek"}), Chunk("b", BETA, scores[1])]
     reads("component", found, expected)
     reads("documents", found["documents"], expected)
+    check_stages(found["documents"], expected)
+    check_stages(found, expected, ("sync", "async"))
 
 
 def test_documents(reads: Reads) -> None:

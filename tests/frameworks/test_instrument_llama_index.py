@@ -118,7 +118,7 @@ def instrumented() -> Iterator[None]:
     yield
     assert get_current() == before
     spans = LlamaIndexInstrumentor().spans
-    assert (len(spans.runs), len(spans.generations), spans.answers) == (0, 0, {})
+    assert (len(spans.runs), len(spans.generations), len(spans.histories), spans.answers) == (0, 0, 0, {})
     ragtrace.uninstrument("llama_index")
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,13 @@ from opentelemetry.context import get_current
 
 import ragtrace
 from tests.frameworks.instrumented import Records, recording
+from tests.frameworks.openai_api import ANSWER, serving
 
 reason = "sentence-transformers is not installed (pip install 'ragtrace[models,otel]')"
 pytest.importorskip("opentelemetry.instrumentation", reason=reason)
 library = pytest.importorskip("sentence_transformers", reason=reason)
+
+DISTRIBUTIONS = ("sentence-transformers", "torch", "transformers", "opentelemetry-instrumentation")
 
 TEXTS = [
     "Employees may take twenty days of leave in a calendar year.",
@@ -79,6 +80,7 @@ def records() -> Iterator[Records]:
         yield found
 
 
+@pytest.mark.captures("ids", "scores", "texts", "moves", where="sentence-transformers", mode="sync")
 def test_an_application_is_one_record(records: Records, encoder: Any, cross_encoder: Any) -> None:
     """Hits with their texts and scores, and the moves, in the host's request: no stage is decorated."""
     corpus = encoder.encode(TEXTS, convert_to_tensor=True)
@@ -100,13 +102,9 @@ def test_an_application_is_one_record(records: Records, encoder: Any, cross_enco
 def test_with_openai_the_prompt_and_the_answer_arrive(records: Records, encoder: Any, cross_encoder: Any) -> None:
     """Two instrumented libraries and a request around them: the whole evidence path."""
     openai = pytest.importorskip("openai", reason="openai is not installed (pip install 'ragtrace[openai,otel]')")
-    from tests.frameworks.test_instrument_openai import ANSWER, Api
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Api)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     ragtrace.instrument("openai")
-    try:
-        client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.server_address[1]}/v1", api_key="-")
+    with serving() as url:
+        client = openai.OpenAI(base_url=url, api_key="-")
         corpus = encoder.encode(TEXTS)
         with ragtrace.request():
             hits = library.util.semantic_search(encoder.encode(QUESTION), corpus, top_k=4)[0]
@@ -114,13 +112,20 @@ def test_with_openai_the_prompt_and_the_answer_arrive(records: Records, encoder:
             best = [found[each["corpus_id"]] for each in cross_encoder.rank(QUESTION, found, top_k=2)]
             prompt = "\n".join(best) + f"\n\n{QUESTION}"
             client.chat.completions.create(model="m", messages=[{"role": "user", "content": prompt}])
-    finally:
-        ragtrace.uninstrument("openai")
-        server.shutdown()
-        server.server_close()
+    ragtrace.uninstrument("openai")
     assert records.stages() == ["retrieve", "rerank", "pack", "generate"]
     assert records.packed() == [str(TEXTS.index(text)) for text in best]
     assert records.generation().answer == ANSWER
+
+
+@pytest.mark.captures("error", where="sentence-transformers", mode="sync")
+def test_an_exception_of_the_library(records: Records, encoder: Any) -> None:
+    """The host gets it; the record says where it came from."""
+    with pytest.raises(RuntimeError):
+        library.util.semantic_search(encoder.encode(QUESTION), encoder.encode(TEXTS)[:, :7])
+    error = records.one.error
+    assert error is not None
+    assert (error.type, error.stage, records.one.query.original) == ("RuntimeError", "retrieve", QUESTION)
 
 
 def test_predicted_scores_are_an_order(records: Records, encoder: Any, cross_encoder: Any) -> None:

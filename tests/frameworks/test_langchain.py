@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ragtrace.record.coercion import Chunk
+from tests.captures.pipelines import check_stages
 from tests.frameworks.conftest import Reads
 
 DISTRIBUTIONS = ("langchain-core",)
@@ -42,11 +43,15 @@ def _store() -> Any:
     return store
 
 
+@pytest.mark.captures("ids", "texts", "metadata", "moves", "packed", where="LangChain `Document`")
 def test_a_retriever(reads: Reads) -> None:
     """Documents, which have no score."""
-    reads("documents", _store().as_retriever().invoke("alpha"), FOUND)
+    found = _store().as_retriever().invoke("alpha")
+    reads("documents", found, FOUND)
+    check_stages(found, FOUND)
 
 
+@pytest.mark.captures("ids", "scores", "texts", "metadata", "moves", "packed", where="LangChain `(Document, score)`")
 def test_scores(reads: Reads) -> None:
     """Pairs of a document and a similarity."""
     found = _store().similarity_search_with_score("alpha", k=2)
@@ -54,6 +59,7 @@ def test_scores(reads: Reads) -> None:
     expected = [Chunk(one.chunk_id, one.text, score, source=one.source, metadata=one.metadata)
                 for one, (_, score) in zip(FOUND, found, strict=True)]  # fmt: skip
     reads("pairs", found, expected)
+    check_stages(found, expected)
 
 
 def test_distances(reads: Reads) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ragtrace.record.coercion import Chunk
+from tests.captures.pipelines import check_stages
 from tests.frameworks.conftest import Reads
 
 DISTRIBUTIONS = ("llama-index-core",)
@@ -29,12 +30,16 @@ def _read(id: str | None = "a", score: float | None = None) -> Chunk:
     return Chunk(id, TEXT, score, "greek", "greek.md", metadata=META)
 
 
+@pytest.mark.captures("ids", "scores", "texts", "metadata", "moves", "packed", where="LlamaIndex `NodeWithScore`")
 def test_a_retriever(reads: Reads) -> None:
     """Nodes with scores; the document is the node's source."""
-    index = core.VectorStoreIndex([_node()], embed_model=core.MockEmbedding(embed_dim=3))
+    index = core.VectorStoreIndex([_node(), _node("b")], embed_model=core.MockEmbedding(embed_dim=3))
     found = index.as_retriever().retrieve("alpha")
-    assert found[0].score == pytest.approx(1.0)
-    reads("retriever", found, [_read(score=found[0].score)])
+    assert [each.score for each in found] == pytest.approx([1.0, 1.0])
+    expected = [_read(each.node.node_id, each.score) for each in found]
+    assert {chunk.chunk_id for chunk in expected} == {"a", "b"}
+    reads("retriever", found, expected)
+    check_stages(found, expected)
 
 
 def test_nodes(reads: Reads) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ragtrace.record.coercion import Chunk, read_chunks
+from tests.captures.pipelines import check_stages
 from tests.frameworks.conftest import Reads
 
 DISTRIBUTIONS = ("pgvector", "SQLAlchemy", "psycopg")
@@ -69,20 +70,24 @@ def session(address: str) -> Iterator[Any]:
     engine.dispose()
 
 
+@pytest.mark.captures("ids", "scores", "texts", "moves", "packed", where="pgvector: SQLAlchemy's rows")
 def test_rows_of_columns(reads: Reads, session: Any) -> None:
     """Labels name the parts; queries with other columns in between change nothing."""
     labeled = sa.select(Item.id, Item.content, Item.source, NEARNESS.label("distance")).order_by(NEARNESS)
     named = sa.select(Item.id, Item.content, Item.source, NEARNESS.label("cosine_distance")).order_by(NEARNESS)
     reads("columns", session.execute(labeled).all(), NEAR)
+    check_stages(session.execute(labeled).all(), NEAR)
     reads("ids", session.execute(sa.select(Item.id).order_by(Item.id)).all(), [Chunk("1"), Chunk("2")])
     reads("named_distance", session.execute(named).all(), NEAR)
     reads("mappings", session.execute(named).mappings().all(), NEAR)
 
 
+@pytest.mark.captures("ids", "scores", "texts", "moves", "packed", where="pgvector: mapped objects")
 def test_rows_of_objects(reads: Reads, session: Any) -> None:
     """A mapped object beside pgvector's expression, which has no label and is a distance; objects alone."""
     query = sa.select(Item, NEARNESS).order_by(NEARNESS)
     reads("objects_and_distances", session.execute(query).all(), NEAR)
+    check_stages(session.execute(query).all(), NEAR)
     reads("object_mappings", session.execute(query).mappings().all(), NEAR)
     alone = [Chunk("1", ALPHA, source="greek.md"), Chunk("2", BETA)]
     reads("objects", session.scalars(sa.select(Item).order_by(Item.id)).all(), alone)
@@ -100,12 +105,14 @@ def test_nothing_is_loaded(reads: Reads, session: Any) -> None:
     assert asked == []
 
 
+@pytest.mark.captures("ids", "scores", "texts", "moves", "packed", where="pgvector: psycopg's rows")
 def test_rows_of_the_driver(reads: Reads, address: str) -> None:
     """Tuples: their last number is the score, and a distance when it rises; mappings by their keys."""
     query = "select id, content, embedding <=> '[1,0]' as distance from item order by 3"
     tuples = [Chunk("1", ALPHA, 0.0), Chunk("2", BETA, -1.0)]
     with psycopg.connect(address) as connection:
         reads("driver_tuples", connection.execute(query).fetchall(), tuples)
+        check_stages(connection.execute(query).fetchall(), tuples)
         rows = psycopg.rows
         reads("driver_mappings", connection.cursor(row_factory=rows.dict_row).execute(query).fetchall(), tuples)
         named = connection.cursor(row_factory=rows.namedtuple_row).execute(query).fetchall()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ragtrace.record.coercion import Chunk
+from tests.captures.pipelines import check_stages
 from tests.frameworks.conftest import Reads
 
 DISTRIBUTIONS = ("qdrant-client",)
@@ -45,6 +46,7 @@ def _all(scores: list[Any]) -> list[Chunk]:
     return [_scored(chunk, score) for chunk, score in zip(chunks, scores, strict=True)]
 
 
+@pytest.mark.captures("ids", "scores", "texts", "metadata", "moves", "packed", where="Qdrant `ScoredPoint`")
 def test_a_query(reads: Reads, client: Any) -> None:
     """A response with points, or its points."""
     found = client.query_points("cosine", query=[1.0, 0.0])
@@ -52,6 +54,8 @@ def test_a_query(reads: Reads, client: Any) -> None:
     assert scores == pytest.approx([1.0, 0.6, 0.0])
     reads("response", found, _all(scores))
     reads("points", found.points, _all(scores))
+    check_stages(found.points, _all(scores))
+    check_stages(found, _all(scores), ("sync", "async"))
 
 
 def test_distances(reads: Reads, client: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ragtrace.record.coercion import Chunk
+from tests.captures.pipelines import check_stages
 from tests.frameworks.conftest import Reads
 
 DISTRIBUTIONS = ("sentence-transformers", "torch")
@@ -21,6 +22,7 @@ VECTORS = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]
 TEXTS = ["alpha is the first letter", "beta is the second letter"]
 
 
+@pytest.mark.captures("ids", "scores", "moves", "packed", where="`semantic_search` hits")
 def test_semantic_search(reads: Reads) -> None:
     """One list per query, of places in the corpus; one query's list alone reads the same."""
     corpus = torch.tensor(VECTORS)
@@ -28,6 +30,7 @@ def test_semantic_search(reads: Reads) -> None:
     expected = [Chunk(score=one[0]["score"], index=0), Chunk(score=one[1]["score"], index=1)]
     reads("semantic_search", [one], expected)
     reads("semantic_search_hits", one, expected)
+    check_stages(two, [Chunk(score=hit["score"], index=hit["corpus_id"]) for hit in two])
     reads("semantic_search_several", [one, two], [expected[0], Chunk(score=two[0]["score"], index=2), expected[1]])
     reads("semantic_search_nothing", [[]], [])
 
@@ -46,6 +49,7 @@ def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return sentence_transformers.CrossEncoder(str(folder), device="cpu")
 
 
+@pytest.mark.captures("ids", "scores", "texts", "moves", "packed", where="`CrossEncoder.rank`")
 @pytest.mark.parametrize("with_texts", [True, False])
 def test_rank(reads: Reads, cross_encoder: Any, with_texts: bool) -> None:
     """Places among the inputs and scores, with or without the texts."""

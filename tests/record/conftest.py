@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragtrace.config import load
 from ragtrace.record import Draft, Recorder, install
-from ragtrace.types import Fault, Item, RequestRecord, StageRun
+from ragtrace.types import Addendum, Fault, Item, RequestRecord, StageRun
 
 T = TypeVar("T")
 Run = TypeVar("Run", bound=StageRun)
@@ -24,6 +24,7 @@ class Recorded:
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.durable: list[Item] = []
+        self.flagged: list[tuple[str, tuple[str, ...]]] = []
         self.exporter = InMemorySpanExporter()
         self.provider = TracerProvider()
         self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
@@ -31,6 +32,9 @@ class Recorded:
     def submit(self, item: Item | Draft, durable: bool = False) -> None:
         """Keep it; a draft as what it builds."""
         if not isinstance(item, Item):
+            if not item.is_kept:
+                item.discard()
+                return
             built = item.build()
             if built is None:
                 return
@@ -38,6 +42,10 @@ class Recorded:
         self.items.append(item)
         if durable:
             self.durable.append(item)
+
+    def flag(self, request_id: str, flags: tuple[str, ...]) -> None:
+        """Note it."""
+        self.flagged.append((request_id, flags))
 
     def flush(self, timeout: float) -> bool:
         """Nothing waits."""
@@ -51,6 +59,11 @@ class Recorded:
     def records(self) -> list[RequestRecord]:
         """The records so far."""
         return [item for item in self.items if isinstance(item, RequestRecord)]
+
+    @property
+    def addenda(self) -> list[Addendum]:
+        """The addenda so far."""
+        return [item for item in self.items if isinstance(item, Addendum)]
 
     @property
     def record(self) -> RequestRecord:

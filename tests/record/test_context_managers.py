@@ -86,11 +86,11 @@ def test_the_current_request_is_found_anywhere(recorded: Any) -> None:
 
 
 def test_what_comes_after_the_end_is_counted(recorded: Any) -> None:
-    """A flag raised on an ended request cannot reach its record, and says so."""
+    """What is set on an ended request cannot reach its record, and says so."""
     with ragtrace.request(query="q") as request:
         pass
-    request.flag("late")
-    assert recorded.faults == [("request.flag", "ended")]
+    request.set(segment="late")
+    assert recorded.faults == [("request.set", "ended")]
 
 
 def test_a_given_request_id_is_kept(recorded: Any) -> None:

@@ -67,7 +67,7 @@ def test_a_decorated_pipeline_leaves_one_record(recorded: Any) -> None:
     )
     packing = recorded.run(PackRun).packing
     assert [chunk.chunk_id for chunk in packing.chunks] == ["c4", "c3"]
-    assert [(chunk.chunk_id, chunk.reason) for chunk in packing.dropped] == [("c2", "unknown")]
+    assert [(chunk.chunk_id, chunk.reason) for chunk in packing.dropped] == [("c2", "budget")]
     assert packing.budget_tokens == 100
     generation = recorded.run(GenerateRun).generation
     assert generation.answer == "So it is [c4]."

@@ -72,7 +72,8 @@ def test_the_hosts_own_flush_and_shutdown_get_all_spans(exported: Exported, step
 def test_a_request_outside_the_sample_has_its_spans(tmp_path: Path) -> None:
     """With ids and scores; nothing is stored."""
     found = Exported()
-    ragtrace.configure(store=f"sqlite:///{tmp_path / 'x.db'}", sample_rate=0.0, tracer_provider=found.provider)
+    ragtrace.configure(store=f"sqlite:///{tmp_path / 'x.db'}", sample_rate=0.0, sample_floor=0,
+                       tracer_provider=found.provider)  # fmt: skip
     ask("q")
     assert ragtrace.shutdown()
     found.provider.force_flush()

@@ -15,14 +15,14 @@ from alembic.migration import MigrationContext
 
 from ragtrace import resources
 from ragtrace.errors import SchemaMismatch
-from ragtrace.store import SchemaState, Store, check, migrate
+from ragtrace.store import Finished, SchemaState, Store, check, migrate
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database
 from ragtrace.store.schema import VERSION_TABLE
 from ragtrace.store.tables import metadata
-from ragtrace.types import RequestRecord
+from ragtrace.types import Addendum, Feedback, RequestRecord
 
-HEAD = "0001"
+HEAD = "0002"
 
 NEXT = '''
 """One table more."""
@@ -30,7 +30,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "next"
-down_revision = "0001"
+down_revision = "0002"
 
 
 def upgrade():
@@ -103,12 +103,59 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0001, this ragtrace needs next; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0002, this ragtrace needs next; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "next")
     assert migrate(url) == "next"
     with Store.open(url) as store:
         assert store.get_record("r1") is not None
+
+
+def test_a_database_of_the_first_schema_keeps_what_it_holds(
+    url: str,
+    tmp_path: Path,
+    make_record: Callable[..., RequestRecord],
+    make_finished: Callable[..., Finished],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Records, results, totals and the queue of a database at 0001 are there after the upgrade, and go on."""
+    with Store.open(f"sqlite:///{tmp_path}/filled.db") as filled:
+        filled.write([make_record(versions={"index": "v1"}), make_record("r2"), Feedback(request_id="r1", score=1.0)])
+        filled.finish([make_finished(job) for job in filled.claim("w", limit=1)])
+        held, totals = filled.get_records(["r1", "r2"]), filled.totals()
+        analysis, depth = filled.get_analysis("r1"), filled.queue_depth()
+        with monkeypatch.context() as patched:
+            _only(tmp_path, "0001_spine.py", patched)
+            assert migrate(url) == "0001"
+        _copy(filled, url)
+    with pytest.raises(SchemaMismatch, match=r"has schema 0001, this ragtrace needs 0002; ragtrace db upgrade --store"):
+        Store.open(url)
+    assert migrate(url) == HEAD
+    with Store.open(url) as store:
+        assert store.get_records(["r1", "r2"]) == held
+        assert (store.totals(), store.get_analysis("r1"), store.queue_depth()) == (totals, analysis, depth)
+        store.write([make_record(), Addendum(request_id="r1", service="shop", addendum_id="a", flags=("late",))])
+        assert [(row.request_id, row.flags) for row in store.find_requests()] == [("r2", ()), ("r1", ("late",))]
+        assert store.drift() == []
+
+
+def _only(folder: Path, version: str, patched: pytest.MonkeyPatch) -> None:
+    """Makes this ragtrace one that knows a single migration."""
+    old = folder / "old"
+    shutil.copytree(resources.folder("migrations"), old, ignore=shutil.ignore_patterns("[0-9]*.py", "__pycache__"))
+    shutil.copy(resources.folder("migrations") / "versions" / version, old / "versions")
+    patched.setattr(resources, "folder", lambda name: old)
+
+
+def _copy(filled: Store, url: str) -> None:
+    """Copy all rows of a store into the tables that a database has."""
+    target = Database(Address.parse(url))
+    with filled._database.read() as source, target.write() as connection:
+        for name in set(sa.inspect(connection).get_table_names()) & set(metadata.tables):
+            rows = [dict(row) for row in source.execute(sa.select(metadata.tables[name])).mappings()]
+            if rows:
+                connection.execute(sa.insert(metadata.tables[name]), rows)
+    target.close()
 
 
 def test_a_migration_that_fails_changes_nothing(url: str, later: Callable[..., None]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ragtrace.record.coercion.chunks import Chunk
 
-__all__ = ["GROUP", "Adapter", "adapter_of", "items_in", "read_adapted"]
+__all__ = ["GROUP", "Adapter", "adapter_of", "items_in", "lists_itself", "read_adapted"]
 
 T = TypeVar("T")
 
@@ -35,11 +35,13 @@ class Adapter(NamedTuple):
     chunk: reads one item of this type.
     items: the items in a value of this type.
     listed: the items of a list that begins with an item of this type, where they are not just its own items.
+    marks: keys of which one stands in the first item wherever `listed` has something to say; None: it must be asked.
     """
 
     chunk: Callable[[Any], Chunk | None] | None = None
     items: Callable[[Any], Iterable[Any] | None] | None = None
     listed: Callable[[list[Any]], Iterable[Any] | None] | None = None
+    marks: frozenset[str] | None = None
 
 
 _UNKNOWN: Final = Adapter()
@@ -83,6 +85,12 @@ def items_in(value: Any) -> Iterable[Any] | None:
         return None if listed is None else listed(value)
     items = adapter_of(type(value)).items
     return None if items is None else items(value)
+
+
+def lists_itself(first: Any) -> bool:
+    """Whether any list that begins with such an item (of its type; of a mapping, with its keys) is just its items."""
+    adapter = adapter_of(type(first))
+    return adapter.listed is None or (adapter.marks is not None and adapter.marks.isdisjoint(first))
 
 
 def adapter_of(kind: type) -> Adapter:
@@ -129,11 +137,12 @@ def _loaded(point: EntryPoint) -> Adapter | None:
 
 def _guarded(adapter: Adapter, name: str) -> Adapter:
     """The same adapter; where it fails, that is logged once, and the value is read as if there were none."""
-    chunk, items, listed = adapter
+    chunk, items, listed, marks = adapter
     return Adapter(
         None if chunk is None else _safe(chunk, name),
         None if items is None else _safe(items, name),
         None if listed is None else _safe(listed, name),
+        marks,
     )
 
 

@@ -9,7 +9,7 @@ from ragtrace.record.adapters import Adapter
 from ragtrace.record.adapters.chroma import columns
 from ragtrace.record.adapters.faiss import neighbors
 from ragtrace.record.adapters.qdrant import is_page
-from ragtrace.record.adapters.sentence_transformers import hits
+from ragtrace.record.adapters.sentence_transformers import MARKS, hits
 from ragtrace.record.adapters.several import nested
 from ragtrace.record.adapters.tuples import distances
 
@@ -22,6 +22,6 @@ def _tuple(value: tuple[Any, ...]) -> Iterable[Any] | None:
     return distances(value) if value and type(value[0]) is tuple else neighbors(value)
 
 
-DICT: Final = Adapter(items=columns, listed=hits)
+DICT: Final = Adapter(items=columns, listed=hits, marks=MARKS)
 LIST: Final = Adapter(listed=nested)
 TUPLE: Final = Adapter(items=_tuple, listed=distances)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ragtrace.record.coercion.chunks import Chunk
 from ragtrace.record.coercion.values import number, text, whole
 
-__all__ = ["hits"]
+__all__ = ["MARKS", "hits"]
+
+_PLACE: Final = "corpus_id"
+MARKS: Final = frozenset({_PLACE})  # what a hit has
 
 
 def hits(found: list[Any]) -> Iterable[Any] | None:
@@ -16,13 +19,13 @@ def hits(found: list[Any]) -> Iterable[Any] | None:
 
     A reranker's place is among its inputs, whatever the text says: two inputs may have the same.
     """
-    if "corpus_id" not in found[0] or any(name in found[0] for name in ("id", "chunk_id", "_id")):
+    if _PLACE not in found[0] or any(name in found[0] for name in ("id", "chunk_id", "_id")):
         return None
     return [_hit(hit) for hit in found]
 
 
 def _hit(hit: Any) -> Any:
-    index = whole(hit.get("corpus_id")) if isinstance(hit, Mapping) else None
+    index = whole(hit.get(_PLACE)) if isinstance(hit, Mapping) else None
     if index is None:
         return hit
     return Chunk(text=text(hit.get("text")), score=number(hit.get("score")), index=index)

@@ -2,8 +2,9 @@
 
 from ragtrace.record.coercion.answers import read_answer, read_prompt
 from ragtrace.record.coercion.chunks import Chunk, Chunks, read_chunks
-from ragtrace.record.coercion.packing import Known, Taken, placed, read_packing, take_packing
-from ragtrace.record.coercion.snapshots import Columns, Frozen, freeze
+from ragtrace.record.coercion.known import Known
+from ragtrace.record.coercion.packing import Taken, placed, read_packing, take_packing
+from ragtrace.record.coercion.snapshots import Columns, Frozen, freeze, freeze_known
 from ragtrace.record.coercion.values import Unreadable, read_facets
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Taken",
     "Unreadable",
     "freeze",
+    "freeze_known",
     "placed",
     "read_answer",
     "read_chunks",

@@ -8,12 +8,13 @@ from typing import Any, Final
 from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
 from ragtrace.types import Citation, Generation, TokenUsage
 
-__all__ = ["read_answer", "read_prompt"]
+__all__ = ["is_chat", "read_answer", "read_prompt"]
 
 _ANSWERS: Final = ("answer", "text", "content", "output_text", "output", "response", "completion", "generated_text")
 _CITATIONS: Final = ("citations", "sources_cited")
 _FINISH: Final = ("finish_reason", "stop_reason")
 _INPUT_TOKENS: Final = ("input_tokens", "prompt_tokens")
+_SPEAKERS: Final = frozenset({"human", "ai", "system", "chat", "tool", "function"})  # LangChain's types of messages
 _OUTPUT_TOKENS: Final = ("output_tokens", "completion_tokens")
 
 
@@ -44,12 +45,26 @@ def read_answer(value: Any, packed: Sequence[str] = ()) -> Generation:
 
 
 def read_prompt(value: Any) -> str | None:
-    """A prompt text, or the texts of chat messages, one after the other."""
+    """A prompt text, or the texts of chat messages, a blank line between them; empty ones are left out.
+
+    Who speaks is not kept: a template of it rebuilds the text, not the messages.
+    """
     found = text(value)
     if found is not None or not isinstance(value, list | tuple):
         return found
     parts = [text(message) or _answer(message) for message in value]
     return "\n\n".join(part for part in parts if part) or None
+
+
+def is_chat(value: Any) -> bool:
+    """Whether a packer's list is chat messages and no chunks: each has a speaker and a content."""
+    return bool(value) and isinstance(value, list | tuple) and all(map(_is_message, value))
+
+
+def _is_message(value: Any) -> bool:
+    if isinstance(value, str | list | tuple) or first(value, "content") is None:
+        return False
+    return isinstance(first(value, "role"), str) or first(value, "type") in _SPEAKERS
 
 
 def _answer(value: Any) -> str | None:

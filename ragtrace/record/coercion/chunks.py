@@ -1,40 +1,22 @@
-"""Reads chunks out of a retriever's or reranker's value: mappings, tuples, dataclasses, texts, objects with attributes.
-
-The shape of a mapping or class is worked out once and kept, so that fifty candidates cost fifty look-ups.
-"""
+"""Reads chunks out of a retriever's or reranker's value: mappings, tuples, dataclasses, texts, other objects."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
-from operator import attrgetter, getitem, itemgetter
+from operator import getitem
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ragtrace.record.adapters import adapter_of, read_adapted
+from ragtrace.record.adapters import read_adapted
 from ragtrace.record.coercion.items import items_of
+from ragtrace.record.coercion.shapes import SHAPES, TEXTS, Shape, key_of, shape_of
 from ragtrace.record.coercion.values import Get, Unreadable, first, number, plain, text
 from ragtrace.types import Candidate, content_hash
 
-__all__ = ["TEXTS", "UNREAD", "Chunk", "Chunks", "named_parts", "plain_parts", "read_chunk", "read_chunks"]
+__all__ = ["Chunk", "Chunks", "read_chunk", "read_chunks"]
 
-_IDS: Final = ("chunk_id", "id", "_id", "id_", "node_id")
-TEXTS: Final = ("text", "content", "page_content", "body", "passage", "contents", "snippet")
-_SCORES: Final = ("score", "_score", "similarity", "relevance_score", "similarity_score", "relevance", "rerank_score")
-_DISTANCES: Final = ("distance", "_distance")
-_DOCUMENTS: Final = ("doc_id", "document_id", "parent_id", "ref_doc_id", "source_id", "file_id")
-_SOURCES: Final = ("source", "collection", "namespace", "_index", "file_name", "url")
-_MODALITIES: Final = ("modality",)
-_METADATA: Final = ("metadata", "meta", "payload", "_source", "fields")
-_INDEXES: Final = ("index", "corpus_id")
-_INNER: Final = ("node", "document", "chunk", "doc")
-UNREAD: Final = frozenset({"embedding", "vector"})
-_USED: Final = frozenset(
-    {*_IDS, *TEXTS, *_SCORES, *_DISTANCES, *_DOCUMENTS, *_SOURCES, *_MODALITIES, *_METADATA, *_INNER, *_INDEXES}
-    | UNREAD
-)
-_SHAPES: Final = 512
 _ID_LENGTH: Final = 128
 _DEPTH: Final = 2
 _BUILT_IN: Final = frozenset({dict, list, str, tuple})  # no adapter reads one of these
@@ -80,31 +62,13 @@ class Chunks(NamedTuple):
     unread: list[str]
 
 
-class _Shape(NamedTuple):
-    ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    scores: tuple[str, ...]
-    distances: tuple[str, ...]
-    documents: tuple[str, ...]
-    sources: tuple[str, ...]
-    modalities: tuple[str, ...]
-    metadata: tuple[str, ...]
-    inner: tuple[str, ...]
-    indexes: tuple[str, ...]
-    others: tuple[str, ...]
-    quick: Callable[[Any], tuple[Any, Any, Any]] | None  # id, text and score at once, where nothing else is there
-
-
-_shapes: dict[Any, _Shape] = {}
-
-
 def read_chunks(value: Any) -> Chunks:
     """The chunks of a list, or of a mapping or object that holds one. Raises: Unreadable when there is none."""
     items = items_of(value)
     ranked: list[tuple[int, Chunk]] = []
     unread: list[str] = []
     for rank, item in enumerate(items, 1):
-        shape = _shapes.get(tuple(item) if type(item) is dict else type(item))
+        shape = SHAPES.get(tuple(item) if type(item) is dict else type(item))
         if shape is not None and shape.quick is not None:
             try:
                 chunk_id, body, score = shape.quick(item)
@@ -123,8 +87,8 @@ def read_chunks(value: Any) -> Chunks:
 def read_chunk(item: Any, depth: int = _DEPTH) -> Chunk:
     """One chunk. Raises: Unreadable when the item has neither an id nor a text."""
     kind = type(item)
-    if kind in _shapes:
-        return _from_shape(item, getattr, _shapes[kind], depth)
+    if kind in SHAPES:
+        return _from_shape(item, getattr, SHAPES[kind], depth)
     if kind not in _BUILT_IN and (adapted := read_adapted(item, kind)) is not None:
         return adapted
     if kind is dict or isinstance(item, Mapping):
@@ -135,52 +99,14 @@ def read_chunk(item: Any, depth: int = _DEPTH) -> Chunk:
     elif isinstance(item, tuple | list) and not hasattr(item, "_fields"):
         return _from_parts(item, depth)
     else:
-        key, get = _key_of(item, kind), getattr
-    shape = _shapes.get(key)
+        key, get = key_of(item, kind), getattr
+    shape = SHAPES.get(key)
     if shape is None:
-        shape = _shape_of(item, key)
+        shape = shape_of(item, key)
     return _from_shape(item, get, shape, depth)
 
 
-def _key_of(item: Any, kind: type) -> Any:
-    """The class where it fixes the attributes (dataclasses, slots), else the class with the object's own attributes."""
-    own = getattr(item, "__dict__", None)
-    return kind if own is None or hasattr(kind, "__dataclass_fields__") else (kind, *own)
-
-
-def _shape_of(item: Any, key: Any) -> _Shape:
-    is_mapping = isinstance(item, Mapping)
-
-    def there(wanted: tuple[str, ...]) -> tuple[str, ...]:
-        if is_mapping:
-            return tuple(name for name in wanted if name in item)
-        return tuple(name for name in wanted if not callable(getattr(item, name, print)))
-
-    others = tuple(name for name in item if isinstance(name, str) and name not in _USED) if is_mapping else ()
-    ids, texts, scores = there(_IDS), there(TEXTS), there(_SCORES)
-    more = any(map(there, (_DISTANCES, _DOCUMENTS, _SOURCES, _MODALITIES, _METADATA))) or others
-    taken = (*ids[:1], *texts[:1], *scores[:1])
-    quick = (itemgetter if is_mapping else attrgetter)(*taken) if len(taken) == 3 and not more else None
-    shape = _Shape(
-        ids,
-        texts,
-        scores,
-        there(_DISTANCES),
-        there(_DOCUMENTS),
-        there(_SOURCES),
-        there(_MODALITIES),
-        there(_METADATA),
-        there(_INNER),
-        there(_INDEXES),
-        others,
-        quick,
-    )
-    if len(_shapes) < _SHAPES:
-        _shapes[key] = shape
-    return shape
-
-
-def _from_shape(item: Any, get: Get, shape: _Shape, depth: int) -> Chunk:
+def _from_shape(item: Any, get: Get, shape: Shape, depth: int) -> Chunk:
     ids, texts, scores, _, documents, sources, modalities, metadata_keys, _, _, others, _ = shape
     metadata = _metadata(item, get, shape) if metadata_keys or others else {}
     chunk_id, body = _get(item, get, ids), text(_get(item, get, texts))
@@ -201,26 +127,6 @@ def _from_shape(item: Any, get: Get, shape: _Shape, depth: int) -> Chunk:
     return chunk
 
 
-def named_parts(item: Any) -> tuple[str, ...] | None:
-    """The attributes in which an object's parts are; None where they must be searched for in each object anew."""
-    if isinstance(item, Mapping | str | list | set) or type(item) is tuple or adapter_of(type(item)).chunk is not None:
-        return None
-    key = _key_of(item, type(item))
-    shape = _shapes.get(key) or _shape_of(item, key)
-    groups = shape[:8]
-    if not shape.ids or not shape.texts or shape.inner or any(len(group) > 1 for group in groups):
-        return None
-    return tuple(name for group in groups for name in group)
-
-
-def plain_parts(names: Sequence[str]) -> tuple[int, int, int] | None:
-    """The places of id, text and score among `names`, when there is one of each and nothing else."""
-    places = [[place for place, name in enumerate(names) if name in wanted] for wanted in (_IDS, TEXTS, _SCORES)]
-    if len(names) != 3 or any(len(found) != 1 for found in places):
-        return None
-    return places[0][0], places[1][0], places[2][0]
-
-
 def _get(item: Any, get: Get, keys: tuple[str, ...]) -> Any:
     for key in keys:
         try:
@@ -238,7 +144,7 @@ def _nearness(item: Any, get: Get, distances: tuple[str, ...]) -> float | None:
     return None if distance is None else -distance
 
 
-def _metadata(item: Any, get: Get, shape: _Shape) -> dict[str, Any]:
+def _metadata(item: Any, get: Get, shape: Shape) -> dict[str, Any]:
     given = _get(item, get, shape.metadata)
     metadata: dict[str, Any] = plain(given) if isinstance(given, Mapping) else {}
     for name in shape.others:
@@ -246,7 +152,7 @@ def _metadata(item: Any, get: Get, shape: _Shape) -> dict[str, Any]:
     return metadata
 
 
-def _complete(chunk: Chunk, item: Any, get: Get, shape: _Shape, depth: int) -> None:
+def _complete(chunk: Chunk, item: Any, get: Get, shape: Shape, depth: int) -> None:
     """Look further for an id or a text: in a wrapped node or document, in `get_content()`, in the metadata."""
     inner = _get(item, get, shape.inner) if depth else None
     if inner is not None:

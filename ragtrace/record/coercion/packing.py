@@ -2,66 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ragtrace.record.coercion.answers import is_chat, read_prompt
 from ragtrace.record.coercion.chunks import Chunk, read_chunk
+from ragtrace.record.coercion.dropping import UNKNOWN, left_out
 from ragtrace.record.coercion.items import items_of
-from ragtrace.record.coercion.snapshots import Columns, Frozen, freeze
+from ragtrace.record.coercion.known import Known, Part, part_of
+from ragtrace.record.coercion.matching import SHORTEST
+from ragtrace.record.coercion.snapshots import Columns, Frozen, freeze, freeze_known
+from ragtrace.record.coercion.templates import as_given
 from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
-from ragtrace.types import Candidate, DroppedChunk, PackedChunk, Packing
+from ragtrace.types import Candidate, PackedChunk, Packing
 
-__all__ = ["Known", "Packed", "Taken", "placed", "read_packing", "take_packing"]
+__all__ = ["Packed", "Taken", "placed", "read_packing", "take_packing"]
 
 _CHUNKS: Final = ("chunks", "packed", "selected", "kept", "context")
 _DROPPED: Final = ("dropped", "removed", "skipped")
-_PROMPTS: Final = ("prompt", "prompt_text", "text")
+_PROMPTS: Final = ("prompt", "prompt_text", "text", "messages")
 _BUDGETS: Final = ("budget_tokens", "budget", "max_tokens")
 _TOKENS: Final = ("tokens", "n_tokens", "token_count")
 _TOKENS_FULL: Final = ("tokens_full", "full_tokens")
 _FLAGS: Final = ("truncated", "is_truncated")
 _FURTHER: Final = (*_TOKENS, *_TOKENS_FULL, *_FLAGS)
 _FURTHER_NAMES: Final = frozenset(_FURTHER)
-_SHORTEST: Final = 16  # a shorter text says too little to be recognized in a prompt or as a cut one
-
-
-class Known:
-    """The candidates that a request has seen, by id and by text: what later stages hand on is recognized by them."""
-
-    def __init__(self, candidates: Iterable[Candidate]) -> None:
-        self._candidates = candidates
-
-    @cached_property
-    def by_id(self) -> dict[str, Candidate]:
-        """Each candidate once, if possible one with a text."""
-        found: dict[str, Candidate] = {}
-        for candidate in self._candidates:
-            seen = found.get(candidate.chunk_id)
-            if seen is None or (seen.text is None and candidate.text is not None):
-                found[candidate.chunk_id] = candidate
-        return found
-
-    @cached_property
-    def _by_text(self) -> dict[str, Candidate]:
-        return {known.text: known for known in self.by_id.values() if known.text}
-
-    def identify(self, chunk: Chunk) -> str:
-        """The chunk's own id, else that of the candidate with the same (or a longer, cut) text, else a hash."""
-        if chunk.chunk_id is not None:
-            return chunk.chunk_id
-        found = self.find(chunk.text) if chunk.text else None
-        return found.chunk_id if found is not None else chunk.identity
-
-    def find(self, body: str) -> Candidate | None:
-        """The candidate whose text this is, or of whose text it is the beginning."""
-        exact = self._by_text.get(body)
-        if exact is not None:
-            return exact
-        start = _start(body)
-        if len(start) < _SHORTEST:
-            return None
-        return next((known for full, known in self._by_text.items() if full.startswith(start)), None)
 
 
 class Packed(NamedTuple):
@@ -91,13 +56,17 @@ class Taken(NamedTuple):
     stated: int | None
 
 
-def read_packing(value: Any, known: Known, inputs: Iterable[str], budget: int | None) -> Packed:
+def read_packing(
+    value: Any, known: Known, inputs: Iterable[str], budget: int | None, questions: Sequence[str | None] = ()
+) -> Packed:
     """What was packed out of `inputs` (chunk ids). Raises: Unreadable when no chunks and no prompt are found."""
-    return placed(take_packing(value), known, inputs, budget)
+    return placed(take_packing(value), known, inputs, budget, questions)
 
 
 def take_packing(value: Any) -> Taken:
     """A packer's value as it is now. Raises: Unreadable when no chunks and no prompt are found."""
+    if (columns := freeze_known(value, _FURTHER)) is not None:
+        return Taken(columns, [], [], None, None)
     chunks, dropped, prompt, stated = _parts(value)
     unread: list[str] = []
     taken: Columns | Frozen | list[_Item] | None = None
@@ -108,24 +77,26 @@ def take_packing(value: Any) -> Taken:
     return Taken(taken, unread, [] if dropped is None else _dropped(dropped), prompt, stated)
 
 
-def placed(taken: Taken, known: Known, inputs: Iterable[str], budget: int | None) -> Packed:
-    """The packing of what was taken, among the candidates that are known."""
+def placed(
+    taken: Taken, known: Known, inputs: Iterable[str], budget: int | None, questions: Sequence[str | None] = ()
+) -> Packed:
+    """The packing of what was taken, among the candidates that are known; `questions` are what a prompt asks."""
     unread = list(taken.unread)
     items = _thawed(taken.chunks, unread)
-    packed = _in_prompt(taken.prompt or "", known) if items is None else _listed(items, known)
-    there = {chunk.chunk_id for chunk in packed}
-    named: dict[str, DroppedChunk] = {}
-    for chunk, reason in taken.dropped:
-        chunk_id = known.identify(chunk)
-        if chunk_id not in there:
-            named[chunk_id] = DroppedChunk(chunk_id=chunk_id, reason=reason)
-    for chunk_id in inputs:
-        if chunk_id not in there and chunk_id not in named:
-            named[chunk_id] = DroppedChunk(chunk_id=chunk_id)
-    packing = Packing(
-        chunks=tuple(packed), dropped=tuple(named.values()), budget_tokens=taken.stated if budget is None else budget
-    )
-    return Packed(packing, taken.prompt, unread)
+    inputs = list(inputs)
+    packed = _in_prompt(taken.prompt or "", known, inputs, questions) if items is None else _listed(items, known)
+    if items is not None and taken.prompt is not None:
+        packed = as_given(taken.prompt, packed, questions)
+    stated = {known.identify(chunk): reason for chunk, reason in taken.dropped}
+    budget = taken.stated if budget is None else budget
+    readable = None if items is not None and not unread else _readable(inputs, known, bool(unread))
+    dropped = left_out(inputs, packed, stated, known, budget=budget, readable=readable)
+    return Packed(Packing(chunks=tuple(packed), dropped=dropped, budget_tokens=budget), taken.prompt, unread)
+
+
+def _readable(inputs: Iterable[str], known: Known, unread: bool) -> dict[str, bool]:
+    """Whether each input would have been recognized; none where something that was packed could not be read."""
+    return {name: not unread and len(known.text(name) or "") >= SHORTEST for name in inputs}
 
 
 def _parts(value: Any) -> tuple[Iterable[Any] | None, Any, str | None, int | None]:
@@ -137,8 +108,8 @@ def _parts(value: Any) -> tuple[Iterable[Any] | None, Any, str | None, int | Non
         if isinstance(chunks, list | tuple):
             return chunks, None, text(prompt), None
     if isinstance(value, list | tuple):
-        return value, None, None, None
-    chunks, prompt = first(value, *_CHUNKS), text(first(value, *_PROMPTS))
+        return (None, None, read_prompt(value), None) if is_chat(value) else (value, None, None, None)
+    chunks, prompt = first(value, *_CHUNKS), read_prompt(first(value, *_PROMPTS))
     if not isinstance(chunks, list | tuple):
         chunks = None if prompt is not None else items_of(value)
     return chunks, first(value, *_DROPPED), prompt, whole(first(value, *_BUDGETS))
@@ -175,13 +146,30 @@ def _packed(item: _Item, known: Known, position: int) -> PackedChunk:
     chunk, tokens, tokens_full, flag = item
     chunk_id = known.identify(chunk)
     candidate = known.by_id.get(chunk_id)
+    if candidate is None and chunk.chunk_id is None and chunk.text:
+        candidate = _best(known.located(chunk.text))
+        chunk_id = chunk_id if candidate is None else candidate.chunk_id
     full = candidate.text if candidate is not None else None
-    cut = chunk.text is not full and _is_start(chunk.text, full)
+    is_same = chunk.text is full or chunk.text is None or full is None
+    part = None if is_same else part_of(chunk.text or "", full or "")
+    cut = part is not None and part.truncated
     truncated = flag if flag is not None else cut or _fewer(tokens, tokens_full)
     body = chunk.text if chunk.text is not None or truncated else full
     return PackedChunk(
-        chunk_id=chunk_id, position=position, tokens=tokens, tokens_full=tokens_full, truncated=truncated, text=body
+        chunk_id=chunk_id,
+        position=position,
+        tokens=tokens,
+        tokens_full=tokens_full,
+        truncated=truncated,
+        text=body,
+        given_start=part.start if part is not None and cut else None,
+        given_end=part.end if part is not None and cut else None,
     )
+
+
+def _best(found: list[tuple[Candidate, Part, str]]) -> Candidate | None:
+    """Of the candidates that stand in an item's text, the one that takes most of it."""
+    return max(found, key=lambda each: len(each[2]))[0] if found else None
 
 
 def _tokens(item: Any) -> tuple[int | None, int | None]:
@@ -190,15 +178,6 @@ def _tokens(item: Any) -> tuple[int | None, int | None]:
     tokens = whole(first(item, *_TOKENS))
     full = whole(first(item, *_TOKENS_FULL))
     return tokens, tokens if full is None else full
-
-
-def _is_start(body: str | None, full: str | None) -> bool:
-    return body is not None and full is not None and len(body) < len(full) and full.startswith(_start(body))
-
-
-def _start(body: str) -> str:
-    """A cut text without the ellipsis that marks the cut."""
-    return body.rstrip(" .…")
 
 
 def _fewer(tokens: int | None, full: int | None) -> bool:
@@ -216,19 +195,25 @@ def _dropped(value: Any) -> list[tuple[Chunk, str]]:
             item, reason = item
         elif not isinstance(item, str):
             reason = names(item, "reason", "why")
-        found.append((read_chunk(item), reason or "unknown"))
+        found.append((read_chunk(item), reason or UNKNOWN))
     return found
 
 
-def _in_prompt(prompt: str, known: Known) -> list[PackedChunk]:
-    """The candidates whose whole text stands in the prompt, in prompt order."""
-    places = []
-    for candidate in known.by_id.values():
-        at = prompt.find(candidate.text) if candidate.text and len(candidate.text) >= _SHORTEST else -1
-        if at >= 0:
-            places.append((at, candidate))
-    places.sort(key=lambda place: place[0])
+def _in_prompt(prompt: str, known: Known, inputs: Iterable[str], questions: Sequence[str | None]) -> list[PackedChunk]:
+    """The candidates that stand in the prompt, whole or in part, in prompt order."""
     return [
-        PackedChunk(chunk_id=candidate.chunk_id, position=position, text=candidate.text)
-        for position, (_, candidate) in enumerate(places, 1)
+        PackedChunk(
+            chunk_id=candidate.chunk_id,
+            position=position,
+            truncated=part.truncated,
+            text=text,
+            given_start=part.start if _is_part(part, candidate) else None,
+            given_end=part.end if _is_part(part, candidate) else None,
+        )
+        for position, (candidate, part, text) in enumerate(known.located(prompt, inputs, questions), 1)
     ]
+
+
+def _is_part(part: Part, candidate: Candidate) -> bool:
+    full = candidate.text or ""
+    return part.truncated or bool(full[: part.start].strip() or full[part.end :].strip())

@@ -15,9 +15,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ragtrace.record.coercion.chunks import TEXTS, UNREAD, Chunk, Chunks, named_parts, plain_parts, read_chunks
+from ragtrace.record.adapters import lists_itself
+from ragtrace.record.coercion.chunks import Chunk, Chunks, read_chunks
+from ragtrace.record.coercion.shapes import TEXTS, UNREAD, named_parts, plain_parts
 
-__all__ = ["Columns", "Frozen", "freeze"]
+__all__ = ["Columns", "Frozen", "freeze", "freeze_known"]
 
 _FIXED: Final[set[type]] = {str, int, float, bool, type(None)}  # what nothing can change; further numbers are added
 _PLANS: Final = 512
@@ -45,7 +47,7 @@ class _Plan(NamedTuple):
     kind: type | None  # all items are of this class
 
 
-class Columns(NamedTuple):
+class Columns(msgspec.Struct, frozen=True):
     """Items of one shape, taken apart: `names` are the keys or attributes, a row has them as its fields."""
 
     names: tuple[str, ...]
@@ -87,6 +89,7 @@ class Frozen(NamedTuple):
 
 _convert: Final = msgspec.convert
 _plans: dict[Any, _Plan | None] = {}
+_known: dict[Any, _Plan] = {}  # those of lists that are just their items
 
 
 def freeze(value: Sequence[Any], further: tuple[str, ...] = ()) -> Columns | Frozen | None:
@@ -108,6 +111,18 @@ def freeze(value: Sequence[Any], further: tuple[str, ...] = ()) -> Columns | Fro
         plan = _plan(first, further)
         if len(_plans) < _PLANS:
             _plans[key] = plan
+            if plan is not None and lists_itself(first):
+                _known[key] = plan
+    return None if plan is None else _columns(value, plan)
+
+
+def freeze_known(value: Any, further: tuple[str, ...] = ()) -> Columns | None:
+    """The same of a list whose items have a shape that was met before; None when it has to be looked at first."""
+    if type(value) is not list or not value:
+        return None
+    first = value[0]
+    kind = type(first)
+    plan = _known.get(tuple(first) if kind is dict else (kind, further))
     return None if plan is None else _columns(value, plan)
 
 
@@ -133,8 +148,7 @@ def _columns(value: Sequence[Any], plan: _Plan) -> Columns | None:
         return None
     if text is None:
         return Columns(names, rows, _ROW * len(rows))
-    ends = len(text(rows[0]) or "") + len(text(rows[-1]) or "")  # two texts stand for all, which are the host's own
-    return Columns(names, rows, len(rows) * (_ROW + ends // 2))
+    return Columns(names, rows, len(rows) * (_ROW + len(text(rows[0]) or "")))  # one text, the host's own, for all
 
 
 def _are_fixed(types: Set[type]) -> bool:

@@ -34,6 +34,7 @@ _SEARCHES: Final = tuple(
 )
 _METADATA: Final = ("relevance_score", "score", "_score")
 _scores: ContextVar[Scores | None] = ContextVar("ragtrace-langchain-scores", default=None)
+_compressing: ContextVar[Any] = ContextVar("ragtrace-langchain-compressing", default=None)
 
 
 def wrap_all(patches: Patches, runs: Runs) -> None:
@@ -185,6 +186,8 @@ class _Compressions:
         self._runs = runs
 
     def call(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        if _compressing.get() is instance:  # its async half, in a thread
+            return wrapped(*args, **kwargs)
         recording = self._begin(instance, args, kwargs)
         with inside(covering()):
             try:
@@ -197,12 +200,15 @@ class _Compressions:
 
     async def acall(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recording = self._begin(instance, args, kwargs)
+        token = _compressing.set(instance)
         with inside(covering()):
             try:
                 documents = await wrapped(*args, **kwargs)
             except BaseException as error:
                 self._end(recording, error=error)
                 raise
+            finally:
+                _compressing.reset(token)
         self._end(recording, documents)
         return documents
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
 from typing import Any, Final
 
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.coercion.values import first, text
 from ragtrace.record.instrumentation.base import Instrumentor, guarded
+from ragtrace.record.instrumentation.llama_index_streams import Histories, read_answer, stepped
 from ragtrace.record.instrumentation.runs import (
     Run,
     Runs,
@@ -20,7 +19,6 @@ from ragtrace.record.instrumentation.runs import (
     covering,
     end_retrieval,
     finish,
-    inside,
 )
 
 __all__ = ["LlamaIndexInstrumentor"]
@@ -32,7 +30,6 @@ _METHODS: Final = {  # the method of a span, the class that it must belong to, w
     **dict.fromkeys(("_postprocess_nodes", "_apostprocess_nodes"), (("BaseNodePostprocessor",), "rerank")),
 }
 _LLM: Final = "BaseLLM"
-_STEPPED: Final = ("_step", "_step_later")
 
 
 class LlamaIndexInstrumentor(Instrumentor):
@@ -71,14 +68,18 @@ class _Spans:
     def __init__(self) -> None:
         self.runs = Runs()
         self.generations = Runs()  # streams outlive their spans
+        self.histories = Histories()
         self.answers: dict[Any, Any] = {}  # the latest part of each stream
 
     @guarded("instrument.llama_index")
     def enter(self, id_: str, bound_args: Any, instance: Any, parent_id: Any) -> None:
         """A span begins, in the context of the call."""
         kind = _kind(id_, instance)
-        if kind is None and self.runs.find(parent_id) is None:
+        above = self.runs.find(parent_id)
+        if kind is None and above is None:
             return
+        if above is not None and above.owner:
+            self.histories.enter(id_, parent_id)
         arguments = bound_args.arguments
         name = type(instance).__name__
         run = self.runs.begin(id_, parent_id, name, arguments)
@@ -96,7 +97,7 @@ class _Spans:
     @guarded("instrument.llama_index")
     def exit(self, id_: str, result: Any) -> None:
         """A span ends with a value, which may be a stream."""
-        run = self.runs.pop(id_)
+        run = self.runs.find(id_)
         if run is None:
             return
         run.leave()
@@ -106,8 +107,12 @@ class _Spans:
             run.stage.end(result)
         else:
             self._follow(result, run)
+        if run.owner and self.histories.is_awaited(id_, result):
+            return
+        self.runs.pop(id_)
         if run.owner:
             self._close(run)
+        self._read_to_its_end(id_)
 
     @guarded("instrument.llama_index")
     def drop(self, id_: str, error: BaseException | None) -> None:
@@ -119,23 +124,32 @@ class _Spans:
             finish(generation, error)
         if run is not None:
             finish(run, error)
+        self.histories.forget(id_)
+        self._read_to_its_end(id_, error)
+
+    def _read_to_its_end(self, id_: str, error: BaseException | None = None) -> None:
+        """A chat's answer has been read by LlamaIndex's own thread or task: the chat ends with it."""
+        chat = self.histories.leave(id_)
+        run = self.runs.pop(chat) if chat is not None else None
+        if run is not None and error is None:
+            self._close(run)
+        elif run is not None:
+            finish(run, error)
 
     def _follow(self, result: Any, run: Run) -> None:
         """A streamed response calls its model when the host reads it: then, the request is current again."""
-        parts = getattr(result, "__dict__", {}).get("response_gen")
-        later = inspect.isasyncgen(parts)
-        if not (later or inspect.isgenerator(parts)) or getattr(parts, "__name__", "") in _STEPPED:
-            return
         stream, key = Run(run.request, False, run.parent), object()
-        self.generations.keep(key, stream)
 
         def end(error: BaseException | None = None) -> None:
             if self.generations.pop(key) is not None:
                 finish(stream, error)
 
-        step = _step_later if later else _step
-        result.response_gen = step(parts, stream, guarded("instrument.llama_index")(end))
-        weakref.finalize(result.response_gen, end)  # one that nobody ever reads
+        parts = getattr(result, "__dict__", {}).get("response_gen")
+        parts = stepped(parts, stream, guarded("instrument.llama_index")(end))
+        if parts is not None:
+            self.generations.keep(key, stream)
+            result.response_gen = parts
+            weakref.finalize(parts, end)  # one that nobody ever reads
 
     def _close(self, run: Run) -> None:
         """End the request; one whose answer still streams ends with its stream."""
@@ -151,7 +165,7 @@ class _Spans:
         run = self.runs.find(span_id)
         above = run
         while above is not None:  # a chat that is made of completions is one generation
-            if any(each.parent is above for each in self.generations.all()):
+            if any(each.stage is not None and each.parent is above for each in self.generations.all()):
                 return
             above = above.parent
         if run is None:
@@ -176,7 +190,7 @@ class _Spans:
             if response is None:
                 generation.stage.finish()
             else:
-                generation.stage.end(_answer(response))
+                generation.stage.end(read_answer(response))
             finish(generation)
 
     @guarded("instrument.llama_index")
@@ -189,42 +203,6 @@ class _Spans:
             finish(generation, error)
 
 
-def _step(parts: Any, stream: Run, end: Callable[..., None]) -> Iterator[Any]:
-    error: BaseException | None = None
-    try:
-        while True:
-            with inside(stream.request.context):
-                try:
-                    part = next(parts)
-                except StopIteration:
-                    return
-            yield part
-    except BaseException as raised:
-        error = raised
-        parts.close()
-        raise
-    finally:
-        end(error)
-
-
-async def _step_later(parts: Any, stream: Run, end: Callable[..., None]) -> AsyncIterator[Any]:
-    error: BaseException | None = None
-    try:
-        while True:
-            with inside(stream.request.context):
-                try:
-                    part = await anext(parts)
-                except StopAsyncIteration:
-                    return
-            yield part
-    except BaseException as raised:
-        error = raised
-        await parts.aclose()
-        raise
-    finally:
-        end(error)
-
-
 def _kind(id_: str, instance: Any) -> str | None:
     names = {each.__name__ for each in type(instance).__mro__}
     method = id_.partition("-")[0].rpartition(".")[2]
@@ -232,19 +210,6 @@ def _kind(id_: str, instance: Any) -> str | None:
     if kind is not None and names.intersection(owners):
         return kind
     return "generate" if _LLM in names and not method.startswith("_") else None
-
-
-def _answer(response: Any) -> dict[str, Any]:
-    """A chat or completion response as plain parts."""
-    raw = getattr(response, "raw", None)
-    choices = first(raw, "choices")
-    message = getattr(response, "message", None)
-    return {
-        "answer": text(message.content if message is not None else response.text) or "",
-        "finish_reason": first(choices[0] if isinstance(choices, list) and choices else raw, "finish_reason"),
-        "usage": first(raw, "usage") or getattr(response, "additional_kwargs", None),
-        "model": first(raw, "model"),
-    }
 
 
 def _span_handler(spans: _Spans) -> Any:

@@ -80,10 +80,8 @@ def close_request(request: RequestRecording, error: BaseException | None = None)
         request.fail(error)
     elif request.runs or request.flags:
         request.finish()
-    elif not request.ended:
-        request.ended = True
-        if request.span is not None:
-            request.span.end()
+    else:
+        request.abandon()
 
 
 def begin_stage(
@@ -121,7 +119,8 @@ def _record_packing(prompt: str, request: RequestRecording) -> None:
             break
         if isinstance(run, PackRun) and run.name != PROMPT:
             return
-    found = read_packing(prompt, Known(request.candidates()), (), None).packing.chunks
+    questions = (request.query, request.rewritten)
+    found = read_packing(prompt, Known(request.candidates()), (), None, questions).packing.chunks
     if not found:  # a prompt that rewrites the question or plans a search holds no evidence
         return
     recording = begin_stage("pack", PROMPT, {}, request)

@@ -27,7 +27,8 @@ def pack(value: Any) -> tuple[list[tuple[str, bool]], list[tuple[str, str]]]:
     )
 
 
-REST = [("b", "unknown"), ("c", "unknown")]
+REST = [("b", "limit"), ("c", "limit")]
+CUT = [("b", "budget"), ("c", "budget")]
 
 
 @pytest.mark.parametrize(
@@ -35,23 +36,26 @@ REST = [("b", "unknown"), ("c", "unknown")]
     [
         (["a"], [("a", False)], REST),
         ([TEXTS["a"]], [("a", False)], REST),
-        ([TEXTS["a"][:20] + "…"], [("a", True)], REST),
-        ([{"id": "a", "text": TEXTS["a"][:20]}], [("a", True)], REST),
-        ([{"id": "a", "tokens": 5, "tokens_full": 9}], [("a", True)], REST),
+        ([TEXTS["a"][:20] + "…"], [("a", True)], CUT),
+        ([{"id": "a", "text": TEXTS["a"][:20]}], [("a", True)], CUT),
+        ([{"id": "a", "tokens": 5, "tokens_full": 9}], [("a", True)], CUT),
         ([{"id": "a", "tokens": 5, "truncated": False}], [("a", False)], REST),
-        ([SimpleNamespace(chunk_id="a", text=TEXTS["a"], truncated=True)], [("a", True)], REST),
-        (f"Use {TEXTS['c']} and {TEXTS['a']}", [("c", False), ("a", False)], [("b", "unknown")]),
+        ([SimpleNamespace(chunk_id="a", text=TEXTS["a"], truncated=True)], [("a", True)], CUT),
+        (f"Use {TEXTS['c']} and {TEXTS['a']}", [("c", False), ("a", False)], [("b", "filter")]),
         ((["a"], "the prompt"), [("a", False)], REST),
         (("the prompt", ["a"]), [("a", False)], REST),
-        ({"prompt": TEXTS["b"]}, [("b", False)], [("a", "unknown"), ("c", "unknown")]),
-        ({"chunks": ["a"], "dropped": [("b", "budget")]}, [("a", False)], [("b", "budget"), ("c", "unknown")]),
-        ({"chunks": ["a"], "dropped": {"b": "budget"}}, [("a", False)], [("b", "budget"), ("c", "unknown")]),
+        ({"prompt": TEXTS["b"]}, [("b", False)], [("a", "filter"), ("c", "unknown")]),
+        ([{"role": "user", "content": f"Use:\n{TEXTS['b']}"}], [("b", False)], [("a", "filter"), ("c", "unknown")]),
+        ([SimpleNamespace(type="human", content=TEXTS["b"])], [("b", False)], [("a", "filter"), ("c", "unknown")]),
+        ({"messages": [{"role": "user", "content": TEXTS["a"]}]}, [("a", False)], REST),
+        ({"chunks": ["a"], "dropped": [("b", "budget")]}, [("a", False)], CUT),
+        ({"chunks": ["a"], "dropped": {"b": "budget"}}, [("a", False)], CUT),
         (
             SimpleNamespace(chunks=["a"], dropped=[{"chunk_id": "c", "reason": "duplicate"}, "b"]),
             [("a", False)],
-            [("c", "duplicate"), ("b", "unknown")],
+            [("c", "duplicate"), ("b", "limit")],
         ),
-        ({"chunks": [], "dropped": []}, [], [("a", "unknown"), *REST]),
+        ({"chunks": [], "dropped": []}, [], [("a", "unknown"), ("b", "unknown"), ("c", "unknown")]),
     ],
 )
 def test_what_a_packer_may_return(value: Any, packed: list[Any], dropped: list[Any]) -> None:
@@ -78,7 +82,7 @@ def test_a_truncated_chunk_without_text_has_none() -> None:
 def test_a_dropped_chunk_is_named_once() -> None:
     """A chunk that was packed after all is not dropped too."""
     packed = read_packing({"chunks": ["a"], "dropped": ["a", "b"]}, KNOWN, ["a", "b"], None)
-    assert packed.packing.dropped == (DroppedChunk(chunk_id="b"),)
+    assert packed.packing.dropped == (DroppedChunk(chunk_id="b", reason="limit", inferred=True),)
 
 
 @pytest.mark.parametrize("value", [5, None, object(), {"x": 1}])
@@ -87,3 +91,36 @@ def test_what_holds_neither_chunks_nor_prompt_is_unreadable(value: Any) -> None:
     with pytest.raises(Unreadable) as caught:
         read_packing(value, KNOWN, [], None)
     assert caught.value.kind == type(value).__name__
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        (TEXTS["a"][:25] + "…", (True, 0, 25)),
+        ("…" + TEXTS["a"][10:], (True, 10, 38)),
+        ("[...] " + TEXTS["a"][4:30], (True, 4, 30)),
+        (TEXTS["a"][4:30], (True, 4, 30)),
+        ("Policy: " + TEXTS["a"].replace(" ", "\n"), (False, None, None)),
+        (TEXTS["a"] + "\n", (False, None, None)),
+        ("In short: cars.", (False, None, None)),
+    ],
+)
+@pytest.mark.parametrize("chunk_id", ["a", None])
+def test_where_a_listed_chunk_was_cut(chunk_id: str | None, body: str, part: tuple[bool, int, int]) -> None:
+    """By the text that was given; without an id it tells the chunk too, as far as it is the chunk's own words."""
+    item = {"id": chunk_id, "text": body} if chunk_id else body
+    (chunk,) = read_packing([item], KNOWN, [], None).packing.chunks
+    if chunk_id or "short" not in body:
+        assert chunk.chunk_id == "a"
+    assert (chunk.truncated, chunk.given_start, chunk.given_end) == part
+    assert chunk.text == body
+
+
+def test_the_prompt_tells_how_listed_chunks_were_given() -> None:
+    """Ids beside a prompt in which a chunk was cut."""
+    text = "The fourth chunk is about household contents and what burglars leave of them."
+    known = Known([*KNOWN.by_id.values(), Candidate(chunk_id="d", rank=4, text=text)])
+    value = (["d", "b"], f"Use:\n\n{TEXTS['b']}\n\n{text[:41]}...\n\nWhy?")
+    first, second = read_packing(value, known, [], None).packing.chunks
+    assert (first.chunk_id, first.text, first.truncated, first.given_end) == ("d", text[:41] + "...", True, 41)
+    assert (second.chunk_id, second.text, second.truncated) == ("b", TEXTS["b"], False)

@@ -32,6 +32,10 @@ class Slotted:
         self.id, self.text, self.score = id, text, score
 
 
+class Found(SimpleNamespace):
+    """A namespace of its own: how a type is taken is decided by the first of it that is met."""
+
+
 TAKEN: list[list[Any]] = [
     [{"id": "a", "text": TEXT, "score": 0.5}, {"id": "b", "text": TEXT, "score": 0.25}],
     [{"text": TEXT, "_id": 7, "similarity": 1}],
@@ -39,7 +43,7 @@ TAKEN: list[list[Any]] = [
     [{"id": "a", "text": TEXT, "metadata": {"year": 2024, "tags": ["x", {"deep": True}]}, "lang": "de"}],
     [Hit("a", TEXT, 0.5, {"n": 1}), Hit("b", TEXT, 0.25)],
     [Slotted("a", TEXT, 0.5), Slotted("b", TEXT, 0.25)],
-    [SimpleNamespace(id="a", content=TEXT, distance=0.5)],
+    [Found(id="a", content=TEXT, distance=0.5)],
     [("a", TEXT, 0.5), ("b", TEXT, 1)],
     ["a", TEXT],
     [],

@@ -16,6 +16,7 @@ import pytest
 from opentelemetry.instrumentation.dependencies import DependencyConflictError
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 from opentelemetry.instrumentation.utils import suppress_instrumentation
+from packaging.requirements import Requirement
 
 import ragtrace
 from ragtrace.errors import ConfigurationError, MissingExtraError
@@ -134,6 +135,23 @@ def test_every_entry_point_is_an_instrumentor() -> None:
         assert isinstance(instrumentor, BaseInstrumentor)
         assert [each.partition(" ")[0] for each in instrumentor.instrumentation_dependencies()] == [known.distribution]
         assert known.extra in project["optional-dependencies"]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_an_extra_installs_what_its_instrumentor_accepts(framework: str) -> None:
+    """The versions that `pip install 'ragtrace[...]'` and `instrument()` take are the same, in every extra."""
+    known = FRAMEWORKS[framework]
+    instrumentor = getattr(import_module(f"ragtrace.record.instrumentation.{framework}"), known.instrumentor)()
+    (accepted,) = map(Requirement, instrumentor.instrumentation_dependencies())
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    installed = {
+        extra: requirement.specifier
+        for extra, lines in extras.items()
+        for requirement in map(Requirement, lines)
+        if requirement.name == accepted.name
+    }
+    assert known.extra in installed
+    assert installed == dict.fromkeys(installed, accepted.specifier)
 
 
 def test_import_ragtrace_loads_nothing_of_it() -> None:

@@ -1,0 +1,232 @@
+"""Carries a running request to another process, a thread of the host's own or the consumer of a queue.
+
+A carrier is a small mapping of text that fits into HTTP and message headers: W3C `traceparent` (and `tracestate`), and
+`ragtrace`, which names the request and its head decision. Tenant, session and content never travel in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping
+from types import TracebackType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, overload
+
+from opentelemetry.context import Context, attach, detach, get_current, set_value
+from opentelemetry.trace import Tracer, get_current_span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from ragtrace.record.current import Request, current_request
+from ragtrace.record.recorder import Recorder, active
+from ragtrace.record.requests import ERROR_FLAG, KEY, RequestRecording, current_recording
+from ragtrace.types import Item, StageRun
+
+__all__ = ["CarriedRecording", "extract", "inject"]
+
+ENTRY: Final = "ragtrace"
+_TRACE: Final = "traceparent"
+_NAMES: Final = frozenset({ENTRY, _TRACE, "tracestate"})
+_LENGTH: Final = 2048  # characters of one value; what is longer is none of ours
+_W3C: Final = TraceContextTextMapPropagator()
+
+M = TypeVar("M", bound=MutableMapping[str, str])
+Headers: TypeAlias = Mapping[str, str | bytes] | Iterable[tuple[str | bytes, str | bytes]]
+
+
+class Entry(NamedTuple):
+    """What a carrier says of a request: who it is, and its head decision."""
+
+    request_id: str
+    service: str
+    is_sampled: bool
+    probability: float
+
+
+@overload
+def inject() -> dict[str, str]: ...
+@overload
+def inject(carrier: M) -> M: ...
+def inject(carrier: Any = None) -> Any:
+    """Write the request that runs here into a carrier (a new one, or yours), to be taken up by `extract` elsewhere.
+
+        pool.submit(work, question, ragtrace.inject())  # a process pool
+        queue.put((question, ragtrace.inject()))
+        httpx.get(url, headers=ragtrace.inject())
+
+    Outside of a request, and without a trace, nothing is written.
+    """
+    carrier = {} if carrier is None else carrier
+    recorder = active()
+    if recorder is not None:
+        try:
+            _inject(recorder, carrier)
+        except Exception as error:
+            recorder.guard.caught("carrier.inject", error)
+    return carrier
+
+
+def _inject(recorder: Recorder, carrier: MutableMapping[str, str]) -> None:
+    _W3C.inject(carrier)
+    request = current_recording(recorder)
+    if request is None:
+        return
+    request.decide()
+    written = _write(Entry(request.request_id, request.service, request.head_sampled, request.head_probability))
+    if len(written) > _LENGTH:
+        raise ValueError(f"the request's id and service take more than {_LENGTH} characters in a header")
+    carrier[ENTRY] = written
+
+
+def _write(entry: Entry) -> str:
+    from urllib.parse import quote
+
+    name, service = (quote(text, safe="", errors="replace") for text in (entry.request_id, entry.service))
+    return f"id={name};service={service};sampled={int(entry.is_sampled)};probability={entry.probability}"
+
+
+def _read(text: str) -> Entry:
+    """Raises: ValueError when the text is none of ours."""
+    from urllib.parse import unquote
+
+    parts = dict(part.split("=", 1) for part in text.split(";"))
+    missing = [name for name in ("id", "service", "probability") if not parts.get(name)]
+    if missing or parts.get("sampled") not in ("0", "1"):
+        raise ValueError(f"carrier entry {text[:80]!r} lacks {', '.join(missing) or 'sampled=0 or sampled=1'}")
+    probability = float(parts["probability"])
+    if not 0.0 <= probability <= 1.0:
+        raise ValueError(f"carrier entry has probability {probability}; it must lie in [0, 1]")
+    return Entry(unquote(parts["id"]), unquote(parts["service"]), parts["sampled"] == "1", probability)
+
+
+class extract:
+    """Take up what `inject` carried: stages in the block belong to the same request and trace.
+
+        with ragtrace.extract(carrier):
+            hits = search(question)
+
+    Where that request runs in this process, they join it directly; elsewhere they are added to its record when the
+    block ends. An exception in the block flags the request with `error`. A carrier with a `traceparent` only puts what
+    is recorded in the block into that trace; what is broken in a carrier is counted and left out. Take carriers from
+    senders that you trust: they name the request that is added to.
+
+    Args:
+        carrier: a mapping, or pairs of names and values, of text or bytes, as HTTP and message headers are.
+    """
+
+    def __init__(self, carrier: Headers) -> None:
+        self._carrier = carrier
+        self._open: list[tuple[RequestRecording | None, Any]] = []
+
+    def __enter__(self) -> Request:
+        recorder = active()
+        entered: tuple[RequestRecording | None, Any] = None, None
+        if recorder is not None:
+            try:
+                entered = self._enter(recorder)
+            except Exception as error:
+                recorder.guard.caught("carrier.extract", error)
+        self._open.append(entered)
+        return current_request()
+
+    def _enter(self, recorder: Recorder) -> tuple[RequestRecording | None, Any]:
+        headers = _headers(self._carrier, recorder)
+        entry = _entry(headers, recorder)
+        if entry is None and current_recording(recorder) is not None:
+            return None, None  # a request runs here, and stays in its own trace
+        context = _context(headers, recorder)
+        if entry is None:
+            return None, attach(context)
+        here = recorder.open.find(entry.request_id)
+        if here is not None and not here.ended:
+            return here, attach(set_value(KEY, here, context))
+        token = attach(context)
+        try:
+            carried = CarriedRecording(recorder, entry)
+        except BaseException:
+            detach(token)
+            raise
+        carried.enter()
+        return carried, token
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        request, token = self._open.pop()
+        if isinstance(request, CarriedRecording) and token is not None:
+            if error is None:
+                request.finish()
+            else:
+                request.fail(error)
+        elif request is not None and error is not None:
+            Request(request).flag(ERROR_FLAG)
+        if token is not None:
+            detach(token)
+
+
+class CarriedRecording(RequestRecording):
+    """The part of a request that runs here, while the request itself runs in another process."""
+
+    def __init__(self, recorder: Recorder, entry: Entry) -> None:
+        super().__init__(recorder, ENTRY, entry.request_id)
+        self._service = entry.service
+        self.is_decided = True
+        self.head_sampled = entry.is_sampled
+        self.head_probability = entry.probability
+
+    def start_span(self, tracer: Tracer, name: str, context: Context) -> None:
+        """It has none: its stages are children of the span that was carried."""
+        self.context = context
+
+    @property
+    def service(self) -> str:
+        """The application that the request belongs to."""
+        return self._service
+
+    def result(self, stages: tuple[StageRun, ...]) -> Item | None:
+        """What is to be added to the request's record."""
+        return self.addendum(stages, self.flags) if stages or self.flags else None
+
+
+def _headers(carrier: Any, recorder: Recorder) -> dict[str, str]:
+    """What a carrier holds of ours, whatever else it is."""
+    found: dict[str, str] = {}
+    try:
+        for name, value in carrier.items() if isinstance(carrier, Mapping) else carrier:
+            key = _text(name).lower()
+            if key in _NAMES:
+                found[key] = _text(value)
+                if len(found[key]) > _LENGTH:
+                    raise ValueError(f"{key} has {len(found[key])} characters, more than {_LENGTH}")
+    except Exception as error:
+        _broken(recorder, error)
+        return {}
+    return found
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | bytes):
+        raise TypeError(f"a carrier holds text, not {type(value).__name__}")
+    return value if isinstance(value, str) else value.decode("latin-1")
+
+
+def _entry(headers: Mapping[str, str], recorder: Recorder) -> Entry | None:
+    if ENTRY not in headers:
+        return None
+    try:
+        return _read(headers[ENTRY])
+    except ValueError as error:
+        _broken(recorder, error)
+        return None
+
+
+def _context(headers: Mapping[str, str], recorder: Recorder) -> Context:
+    """The current context, with the span that was carried."""
+    here = get_current()
+    if _TRACE not in headers:
+        return here
+    context = _W3C.extract(headers, here)
+    if not get_current_span(context).get_span_context().is_remote:
+        _broken(recorder, ValueError(f"traceparent {headers[_TRACE][:80]!r} cannot be read"))
+    return context
+
+
+def _broken(recorder: Recorder, error: Exception) -> None:
+    recorder.guard.count("carrier.extract", type(error).__name__, str(error)[:300])

@@ -1,0 +1,107 @@
+"""The candidates that a request has seen: what later stages hand on is recognized by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from ragtrace.record.coercion.chunks import Chunk
+from ragtrace.record.coercion.locating import locate
+from ragtrace.record.coercion.matching import SHORTEST
+from ragtrace.record.coercion.wording import Wording
+from ragtrace.types import Candidate
+
+__all__ = ["Known", "Part", "part_of"]
+
+_ENDS: Final = " \t\r\n.…[]"  # an ellipsis that marks a cut, and white space
+
+
+class Part(NamedTuple):
+    """Which of a chunk's text was given, `full[start:end]`, and whether any of it is missing."""
+
+    truncated: bool
+    start: int
+    end: int
+
+
+class Known:
+    """Candidates by id, by text and by what they say."""
+
+    def __init__(self, candidates: Iterable[Candidate]) -> None:
+        self._candidates = candidates
+        self._wordings: dict[str, Wording] = {}
+
+    @cached_property
+    def by_id(self) -> dict[str, Candidate]:
+        """Each candidate once, if possible one with a text."""
+        found: dict[str, Candidate] = {}
+        for candidate in self._candidates:
+            seen = found.get(candidate.chunk_id)
+            if seen is None or (seen.text is None and candidate.text is not None):
+                found[candidate.chunk_id] = candidate
+        return found
+
+    @cached_property
+    def _by_text(self) -> dict[str, Candidate]:
+        return {known.text: known for known in self.by_id.values() if known.text}
+
+    def text(self, chunk_id: str) -> str | None:
+        """A candidate's full text."""
+        candidate = self.by_id.get(chunk_id)
+        return None if candidate is None else candidate.text
+
+    def identify(self, chunk: Chunk) -> str:
+        """The chunk's own id, else that of the candidate with the same (or a longer, cut) text, else a hash."""
+        if chunk.chunk_id is not None:
+            return chunk.chunk_id
+        found = self.find(chunk.text) if chunk.text else None
+        return found.chunk_id if found is not None else chunk.identity
+
+    def find(self, body: str) -> Candidate | None:
+        """The candidate whose text this is, or of whose text it is the beginning, or else another part."""
+        exact = self._by_text.get(body)
+        if exact is not None:
+            return exact
+        core = body.strip(_ENDS)
+        if len(core) < SHORTEST:
+            return None
+        cut = next((known for full, known in self._by_text.items() if full.startswith(core)), None)
+        return cut or next((known for full, known in self._by_text.items() if core in full), None)
+
+    def located(
+        self, prompt: str, first: Iterable[str] = (), questions: Iterable[str | None] = ()
+    ) -> list[tuple[Candidate, Part, str]]:
+        """The candidates that stand in a prompt, in its order, each with its part and the text as it stands there.
+
+        Args:
+            first: ids of the candidates that are preferred where several fit equally well, best first.
+            questions: what the prompt asks, which is no part of a candidate that says the same.
+        """
+        ids = [chunk_id for chunk_id in dict.fromkeys((*first, *self.by_id)) if self.text(chunk_id)]
+        found = locate(Wording(prompt), [self._wording(chunk_id) for chunk_id in ids], questions)
+        return [
+            (self.by_id[ids[each.order]], Part(not each.whole, each.first, each.last), prompt[each.start : each.end])
+            for each in found
+        ]
+
+    def _wording(self, chunk_id: str) -> Wording:
+        if chunk_id not in self._wordings:
+            self._wordings[chunk_id] = Wording(self.text(chunk_id) or "")
+        return self._wordings[chunk_id]
+
+
+def part_of(body: str, full: str) -> Part | None:
+    """The part of `full` that a packed text gives; None where it says something else, such as a summary."""
+    core, start = body.strip(_ENDS), 0
+    if not core or core == full.strip(_ENDS):
+        return Part(False, 0, len(full)) if core else None
+    if len(core) < len(full):
+        start = 0 if full.startswith(core) else full.find(core) if len(core) >= SHORTEST else -1
+        if start >= 0:
+            return Part(True, start, start + len(core))
+    found = locate(Wording(body), [Wording(full)])
+    if not found:
+        return None
+    whole = any(passage.whole for passage in found)
+    return Part(not whole, min(each.first for each in found), max(each.last for each in found))

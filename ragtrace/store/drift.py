@@ -1,0 +1,232 @@
+"""Owns the identity of chunks: which content each chunk id held under which version of the index, and what drifted.
+
+Index versions are ordered by their first request. A chunk is compared once, with the newest earlier version that had
+its id or its content: `unchanged`, `rewritten` (same id, other content) or `renumbered` (same content, other id). Of a
+chunk id the two newest versions are kept, of a service the `VERSIONS` newest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import sqlalchemy as sa
+
+from ragtrace.registry.instruments import CHUNK_DRIFT
+from ragtrace.store import totals
+from ragtrace.store.content import chunks
+from ragtrace.store.database import insert, take_turn
+from ragtrace.store.rows import ChunkSeen, Delta, Drift
+from ragtrace.store.tables import chunk_identity, release
+from ragtrace.store.text import clean
+from ragtrace.types import content_hash
+
+__all__ = ["INDEX", "VERSIONS", "drift", "note", "unseen"]
+
+INDEX: Final = "index"
+"""The component whose version names an index build."""
+VERSIONS: Final = 20
+
+Kind: TypeAlias = Literal["unchanged", "rewritten", "renumbered"]
+
+_KEPT: Final = 2  # index versions of one chunk id
+_LONGEST: Final = 256  # characters of a key: PostgreSQL's indexes take 2,700 bytes
+_EXAMPLES: Final = 3
+_TURN: Final = 0x7261677472610002  # "ragtra", 2
+_SAME: Final = [column == sa.bindparam(f"key_{column.name}") for column in chunk_identity.primary_key]
+
+
+class _Row(NamedTuple):
+    chunk_id: str
+    index_version: str
+    content_hash: str
+    kind: str | None = None
+
+
+class _Outcome(NamedTuple):
+    kind: Kind
+    previous_version: str
+    previous_id: str
+
+
+def unseen(connection: sa.Connection, seen: Iterable[ChunkSeen]) -> list[ChunkSeen]:
+    """What is not noted yet, each chunk once for a service and index version: its first content stands."""
+    found: list[ChunkSeen] = []
+    for service, given in sorted(_by_service(seen).items()):
+        ranks = _ranks(connection, service)
+        known: dict[str, set[str]] = defaultdict(set)
+        for row in _rows(connection, service, chunk_identity.c.chunk_id, {each.chunk_id for each in given}):
+            known[row.chunk_id].add(row.index_version)
+        found += [each for each in given if _is_wanted(each, known[each.chunk_id], ranks)]
+    return found
+
+
+def _by_service(seen: Iterable[ChunkSeen]) -> dict[str, list[ChunkSeen]]:
+    first: dict[tuple[str, str, str], ChunkSeen] = {}
+    for each in seen:
+        key = (clean(each.service), _key(each.chunk_id), clean(each.index_version))
+        first.setdefault(key, ChunkSeen(key[0], key[2], key[1], _key(each.content_hash)))
+    found: dict[str, list[ChunkSeen]] = defaultdict(list)
+    for key in sorted(first):
+        found[key[0]].append(first[key])
+    return found
+
+
+def _key(text: str) -> str:
+    """`text` as an index can hold it; the hash of one that is too long."""
+    return clean(text) if len(text) <= _LONGEST else content_hash(text)
+
+
+def _ranks(connection: sa.Connection, service: str) -> dict[str, int]:
+    """The newest index versions of a service; the higher, the newer."""
+    newest = connection.scalars(
+        sa.select(release.c.version)
+        .where(release.c.service == service, release.c.component == INDEX)
+        .order_by(release.c.first_seen_at.desc(), release.c.version.desc())
+        .limit(VERSIONS)
+    )
+    return {version: -place for place, version in enumerate(newest)}
+
+
+def _rows(connection: sa.Connection, service: str, column: sa.Column[Any], values: Iterable[str]) -> Iterator[_Row]:
+    fields = [chunk_identity.c[name] for name in _Row._fields]
+    for some in chunks(sorted(values)):
+        found = connection.execute(sa.select(*fields).where(chunk_identity.c.service == service, column.in_(some)))
+        yield from (_Row(*row) for row in found)
+
+
+def _is_wanted(seen: ChunkSeen, known: set[str], ranks: Mapping[str, int]) -> bool:
+    """Whether it is new, and its version not older than those that are kept."""
+    if seen.index_version in known or seen.index_version not in ranks:
+        return False
+    newer = [each for each in known if ranks.get(each, -VERSIONS) > ranks[seen.index_version]]
+    return len(newer) < _KEPT
+
+
+def note(connection: sa.Connection, seen: Iterable[ChunkSeen]) -> None:
+    """Note what is unseen, compare it, and count what drifted, all once."""
+    take_turn(connection, _TURN)  # two that write at once would not see, and not compare, each other's chunks
+    deltas: list[Delta] = []
+    for service, given in _by_service(unseen(connection, seen)).items():
+        connection.execute(insert(connection, chunk_identity), [_columns(each) for each in given])
+        drifted = _compare(connection, service, given)
+        deltas += [_delta(service, kind, drifted[kind]) for kind in ("rewritten", "renumbered")]
+    totals.add(connection, deltas)
+
+
+def _columns(seen: ChunkSeen) -> dict[str, Any]:
+    return {name: getattr(seen, name) for name in ChunkSeen.__slots__}
+
+
+def _delta(service: str, kind: str, number: int) -> Delta:
+    return Delta(CHUNK_DRIFT.name, (("service", service), ("kind", kind)), float(number))
+
+
+def _compare(connection: sa.Connection, service: str, given: Sequence[ChunkSeen]) -> Counter[str]:
+    """Compare the chunks that nothing was known to compare with, write how they changed, and drop what is too old."""
+    ranks = _ranks(connection, service)
+    ids, hashes = {each.chunk_id for each in given}, {each.content_hash for each in given}
+    rows = set(_rows(connection, service, chunk_identity.c.chunk_id, ids))
+    rows.update(_rows(connection, service, chunk_identity.c.content_hash, hashes))
+    known = _Known((row for row in rows if row.index_version in ranks), ranks)
+    changes = {row: outcome for row in sorted(rows - known.compared) if (outcome := known.outcome(row)) is not None}
+    if changes:
+        written = [{**_place(service, row), **outcome._asdict()} for row, outcome in changes.items()]
+        connection.execute(sa.update(chunk_identity).where(*_SAME), written)
+    _drop(connection, service, [row for chunk_id in sorted(ids) for row in known.versions(chunk_id)[_KEPT:]], ranks)
+    return Counter(outcome.kind for outcome in changes.values())
+
+
+class _Known:
+    """What is known of some chunks of one service."""
+
+    def __init__(self, rows: Iterable[_Row], ranks: Mapping[str, int]) -> None:
+        self._ranks = ranks
+        self._by_id: dict[str, list[_Row]] = defaultdict(list)
+        self._by_hash: dict[str, list[_Row]] = defaultdict(list)
+        self.compared: set[_Row] = set()
+        for row in rows:
+            self._by_id[row.chunk_id].append(row)
+            self._by_hash[row.content_hash].append(row)
+            if row.kind is not None:
+                self.compared.add(row)
+
+    def versions(self, chunk_id: str) -> list[_Row]:
+        """The rows of one chunk id, newest version first."""
+        return sorted(self._by_id[chunk_id], key=lambda row: -self._ranks[row.index_version])
+
+    def outcome(self, row: _Row) -> _Outcome | None:
+        """How a chunk differs from what came before it; None where nothing did."""
+        rank = self._ranks.get(row.index_version)
+        if rank is None:
+            return None
+        before = max(self._before(self._by_id[row.chunk_id], rank), default=None)
+        moved = max(self._before(self._moved(row), rank), default=None)
+        if before and before[1].content_hash == row.content_hash:
+            return _Outcome("unchanged", before[1].index_version, row.chunk_id)
+        if moved and (before is None or moved[0] >= before[0]):
+            return _Outcome("renumbered", moved[1].index_version, moved[1].chunk_id)
+        return _Outcome("rewritten", before[1].index_version, row.chunk_id) if before else None
+
+    def _before(self, rows: Iterable[_Row], rank: int) -> Iterator[tuple[int, _Row]]:
+        ranked = ((self._ranks[row.index_version], row) for row in rows)
+        return (each for each in ranked if each[0] < rank)
+
+    def _moved(self, row: _Row) -> list[_Row]:
+        """The same content under other ids, but for ids that still hold it: those are copies."""
+        same = self._by_hash[row.content_hash]
+        here = {each.chunk_id for each in same if each.index_version == row.index_version}
+        return [each for each in same if each.chunk_id not in here]
+
+
+def _place(service: str, row: _Row) -> dict[str, str]:
+    return {"key_service": service, "key_chunk_id": row.chunk_id, "key_index_version": row.index_version}
+
+
+def _drop(connection: sa.Connection, service: str, rows: Sequence[_Row], ranks: Mapping[str, int]) -> None:
+    if rows:
+        connection.execute(sa.delete(chunk_identity).where(*_SAME), [_place(service, row) for row in rows])
+    if len(ranks) == VERSIONS:
+        old = sa.and_(chunk_identity.c.service == service, chunk_identity.c.index_version.not_in(list(ranks)))
+        connection.execute(sa.delete(chunk_identity).where(old))
+
+
+def drift(connection: sa.Connection, service: str | None) -> list[Drift]:
+    """How the chunks of each index version differ from those of the version before it, newest first."""
+    columns = chunk_identity.c
+    pair = (columns.service, columns.previous_version, columns.index_version)
+    counted = sa.select(*pair, columns.kind, sa.func.count().label("number")).where(columns.kind.is_not(None))
+    if service is not None:
+        counted = counted.where(columns.service == clean(service))
+    numbers: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+    for row in connection.execute(counted.group_by(*pair, columns.kind)):
+        numbers[row[0], row[1], row[2]][row.kind] = row.number
+    ranks = {name: _ranks(connection, name) for name, _, _ in numbers}
+
+    def order(key: tuple[str, str, str]) -> tuple[str, int, int]:
+        name, *versions = key
+        previous, version = (ranks[name].get(each, -VERSIONS) for each in versions)
+        return name, -version, -previous
+
+    return [_drift(connection, key, numbers[key]) for key in sorted(numbers, key=order)]
+
+
+def _drift(connection: sa.Connection, key: tuple[str, str, str], numbers: Mapping[str, int]) -> Drift:
+    return Drift(
+        *key,
+        unchanged=numbers.get("unchanged", 0),
+        rewritten=numbers.get("rewritten", 0),
+        renumbered=numbers.get("renumbered", 0),
+        rewritten_ids=tuple(chunk_id for _, chunk_id in _examples(connection, key, "rewritten")),
+        renumbered_ids=_examples(connection, key, "renumbered"),
+    )
+
+
+def _examples(connection: sa.Connection, key: tuple[str, str, str], kind: Kind) -> tuple[tuple[str, str], ...]:
+    """Some chunks: their id before and their id now."""
+    columns = chunk_identity.c
+    place = (columns.service, columns.previous_version, columns.index_version, columns.kind)
+    same = [column == value for column, value in zip(place, (*key, kind), strict=True)]
+    query = sa.select(columns.previous_id, columns.chunk_id).where(*same)
+    return tuple((row[0], row[1]) for row in connection.execute(query.order_by(columns.chunk_id).limit(_EXAMPLES)))

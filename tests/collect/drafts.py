@@ -1,0 +1,36 @@
+"""Drafts of requests that were not recorded: what the sink may be given of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ragtrace.types import RequestRecord
+
+
+class FakeDraft:
+    """A request that has ended, outside the sample unless it is kept."""
+
+    def __init__(
+        self, request_id: str, *, known: bool = True, spans: bool = True, kept: bool = False, weight: int = 1000
+    ) -> None:
+        self.request_id = request_id
+        self.known_id = request_id if known else None
+        self.has_spans = spans
+        self.is_kept = kept
+        self.is_read = False
+        self.weight = weight
+        self.built = self.discarded = 0
+
+    def build(self, flags: Iterable[str] = ()) -> RequestRecord:
+        """The record, once; it needs an id."""
+        self.known_id = self.request_id
+        self.is_read = True
+        self.built += 1
+        assert (self.built, self.discarded) == (1, 0)
+        return RequestRecord(request_id=self.request_id, service="svc", flags=tuple(flags), head_sampled=self.is_kept)
+
+    def discard(self) -> None:
+        """Count it."""
+        self.is_read = True
+        self.discarded += 1
+        assert (self.built, self.discarded) == (0, 1)
