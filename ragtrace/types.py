@@ -10,6 +10,7 @@ Conventions: times are integer nanoseconds since the Unix epoch, durations integ
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -61,6 +62,8 @@ __all__ = [
 ]
 
 SCHEMA_VERSION: Final = 1
+
+_REMEMBERED: Final = 2000  # characters; the hashes of longer texts are not kept
 
 T = TypeVar("T")
 
@@ -533,6 +536,16 @@ def decode_record(body: bytes) -> RequestRecord:
 
 def content_hash(text: str) -> str:
     """The key of `text` in the content store: 128-bit BLAKE2b of its UTF-8 bytes, 32 hexadecimal digits."""
+    return _known_hash(text) if len(text) <= _REMEMBERED else _hash(text)
+
+
+@lru_cache(maxsize=4096)
+def _known_hash(text: str) -> str:
+    """The same chunks are retrieved again and again."""
+    return _hash(text)
+
+
+def _hash(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -39,19 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ContentPolicy", "packed_of", "scrub"]
 
-_REMEMBERED: Final = 2000  # characters; the hashes of longer texts are not kept
 _PLACEHOLDER: Final = re.compile(r"(\{chunk:[^{}]*\})")
 _HIDDEN: Final = ("off", "hash")
-
-
-@lru_cache(maxsize=4096)
-def _known_hash(text: str) -> str:
-    """The same chunks are retrieved again and again."""
-    return content_hash(text)
-
-
-def _hash(text: str) -> str:
-    return _known_hash(text) if len(text) <= _REMEMBERED else content_hash(text)
 
 
 class ContentPolicy:
@@ -66,6 +54,7 @@ class ContentPolicy:
         self.report = report
         self._redactor = self._redactor_of(config) if self.capture.redacts else None
         self._is_open = self.capture.chunks == self.capture.prompt == "full"
+        self._is_full = self.capture.chunks == self.capture.metadata == "full"
 
     def _redactor_of(self, config: Config) -> Redactor:
         from ragtrace.record.redaction import Redactor
@@ -176,7 +165,7 @@ class ContentPolicy:
         if run.error is not None:
             run = replace(run, error=self.error(run.error))
         if isinstance(run, RetrieveRun):
-            candidates = tuple([self._candidate(candidate) for candidate in run.candidates])
+            candidates = self._candidates(run.candidates)
             return replace(run, candidates=candidates, query=self.text("query", run.query))
         if isinstance(run, PackRun):
             chunks = tuple([self._chunk(chunk) for chunk in run.packing.chunks])
@@ -184,6 +173,18 @@ class ContentPolicy:
         if isinstance(run, GenerateRun):
             return replace(run, generation=self._generation(run.generation, packed))
         return run
+
+    def _candidates(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+        if not self._is_full:
+            return tuple([self._candidate(candidate) for candidate in candidates])
+        return tuple(
+            [
+                each
+                if each.text is None or each.content_hash is not None
+                else replace(each, content_hash=content_hash(each.text))
+                for each in candidates
+            ]
+        )
 
     def _candidate(self, candidate: Candidate) -> Candidate:
         kept: Candidate = self._chunk(candidate)
@@ -201,7 +202,7 @@ class ContentPolicy:
         text = chunk.text if mode != "redacted" else self._redact(chunk.text)
         if text is None:
             return replace(chunk, text=None, content_hash=None)
-        found = (chunk.content_hash if text == chunk.text else None) or _hash(text)
+        found = (chunk.content_hash if text == chunk.text else None) or content_hash(text)
         return replace(chunk, text=None if mode == "hash" else text, content_hash=found)
 
     def _generation(self, generation: Generation, packed: list[PackedChunk]) -> Generation:
