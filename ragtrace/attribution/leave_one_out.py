@@ -13,7 +13,7 @@ from ragtrace.attribution.similarity import SIMILARITIES
 from ragtrace.attribution.spans import Span, Unit, WeightedSpan, split, without
 from ragtrace.errors import AttributionError
 
-__all__ = ["LeftOut", "leave_one_out", "score_drops"]
+__all__ = ["LeftOut", "distances", "leave_one_out", "score_drops"]
 
 Respond: TypeAlias = Callable[[list[str]], Sequence[Any]]
 """Takes texts, returns one response for each: an answer, a vector, a ranking of ids."""
@@ -54,7 +54,7 @@ def leave_one_out(
     if not np.isfinite(similarities).all():
         part = parts[int(np.argmin(np.isfinite(similarities)))]
         raise AttributionError(f"the similarity without {part.text!r} is not finite; check what the model responds")
-    return LeftOut(_weighted(parts, _distances(similarities)), similarities, len(responses))
+    return LeftOut(_weighted(parts, distances(similarities)), similarities, len(responses))
 
 
 def score_drops(
@@ -74,6 +74,12 @@ def score_drops(
     if scores.shape != (len(texts),) or not np.isfinite(scores).all():
         raise AttributionError(f"{len(texts)} texts got scores of shape {scores.shape}; give a finite one for each")
     return _weighted(parts, scores[0] - scores[1:])
+
+
+def distances(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 - minmax(similarities), in [0, 1]; zeros where they are all equal."""
+    spread = np.ptp(similarities) if len(similarities) else 0.0
+    return np.zeros_like(similarities) if spread == 0 else 1 - (similarities - similarities.min()) / spread
 
 
 def _parts(text: str, unit: Unit, spans: Sequence[Span] | None) -> list[Span]:
@@ -97,11 +103,6 @@ def _asked(respond: Respond, texts: list[str]) -> list[Any]:
     if len(responses) != len(texts):
         raise AttributionError(f"{len(texts)} texts got {len(responses)} responses; return one for each, in order")
     return responses
-
-
-def _distances(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    spread = np.ptp(similarities) if len(similarities) else 0.0
-    return np.zeros_like(similarities) if spread == 0 else 1 - (similarities - similarities.min()) / spread
 
 
 def _weighted(parts: Sequence[Span], weights: NDArray[np.float64]) -> tuple[WeightedSpan, ...]:

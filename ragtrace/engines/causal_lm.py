@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ragtrace.engines.loading import load_package, load_pretrained
+from ragtrace.engines.loading import device_of, load_package, load_pretrained, revision_of
 from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:
@@ -30,10 +30,22 @@ class Generated:
 class CausalLM:
     """A causal language model that continues a prompt greedily, so that the same prompt gives the same text."""
 
+    kind: Final = "causal_lm"
+
     def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
         self.name = name
         self._model = model
         self._tokenizer = tokenizer
+
+    @property
+    def revision(self) -> str | None:
+        """The commit of the model hub; None for a local folder."""
+        return revision_of(self._model)
+
+    @property
+    def device(self) -> str:
+        """`cpu`, `cuda` and the like."""
+        return device_of(self._model)
 
     @classmethod
     def load(cls, model: str | Path, *, dtype: str | None = None) -> CausalLM:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ragtrace.engines.gradients import TokenGradients, embedded, widened
-from ragtrace.engines.loading import load_package, load_pretrained, torch_threads
+from ragtrace.engines.loading import device_of, load_package, load_pretrained, revision_of, torch_threads
 from ragtrace.engines.tokens import Baseline, pair_tokens
 
 if TYPE_CHECKING:
@@ -20,9 +20,21 @@ __all__ = ["CrossEncoder"]
 class CrossEncoder:
     """A model with one relevance score per (query, text) pair; higher is more relevant."""
 
+    kind: Final = "cross_encoder"
+
     def __init__(self, name: str, model: Any) -> None:
         self.name = name
         self._model = model
+
+    @property
+    def revision(self) -> str | None:
+        """The commit of the model hub; None for a local folder."""
+        return revision_of(self._model)
+
+    @property
+    def device(self) -> str:
+        """`cpu`, `cuda` and the like."""
+        return device_of(self._model)
 
     @classmethod
     def load(cls, model: str | Path) -> CrossEncoder:
@@ -34,7 +46,7 @@ class CrossEncoder:
         loaded = load_pretrained(
             model, lambda name, local: library.CrossEncoder(name, num_labels=1, local_files_only=local)
         )
-        return cls(Path(model).name, loaded)
+        return cls(Path(model).name, loaded.requires_grad_(False))
 
     def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """Relevance of each text to `query`: `(n,)`, on the model's own scale."""

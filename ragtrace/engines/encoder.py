@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from ragtrace.engines.gradients import EmbeddedText, TokenGradients, embedded, widened
-from ragtrace.engines.loading import load_package, load_pretrained, torch_threads
+from ragtrace.engines.loading import device_of, load_package, load_pretrained, revision_of, torch_threads
 from ragtrace.engines.tokens import Baseline, Token, text_tokens
 
 if TYPE_CHECKING:
@@ -32,9 +32,21 @@ def packaged_encoder() -> Path:
 class Encoder:
     """A text encoder whose vectors have unit length, so that their dot product is the cosine."""
 
+    kind: Final = "encoder"
+
     def __init__(self, name: str, model: Any) -> None:
         self.name = name
         self._model = model
+
+    @property
+    def revision(self) -> str | None:
+        """The commit of the model hub; None for a local folder."""
+        return revision_of(self._model)
+
+    @property
+    def device(self) -> str:
+        """`cpu`, `cuda` and the like."""
+        return device_of(self._model)
 
     @classmethod
     def load(cls, model: str | Path, *, name: str | None = None) -> Encoder:
@@ -44,7 +56,7 @@ class Encoder:
         """
         library = load_package("sentence_transformers", package="sentence-transformers")
         loaded = load_pretrained(model, lambda found, local: library.SentenceTransformer(found, local_files_only=local))
-        return cls(name or Path(model).name, loaded)
+        return cls(name or Path(model).name, loaded.requires_grad_(False))
 
     def encode(
         self, texts: Sequence[str], *, batch_size: int = 16, on_progress: Callable[[int], None] | None = None

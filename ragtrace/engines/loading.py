@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ragtrace.errors import MissingExtraError, ModelError
 
-__all__ = ["load_package", "load_pretrained", "resolve", "torch_threads"]
+__all__ = ["device_of", "load_package", "load_pretrained", "resolve", "revision_of", "torch_threads"]
 
 T = TypeVar("T")
 
@@ -88,3 +88,15 @@ def torch_threads(number: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def device_of(model: Any) -> str:
+    """The kind of device that holds a model: `cpu`, `cuda` and the like."""
+    return str(model.device).partition(":")[0]
+
+
+def revision_of(model: Any) -> str | None:
+    """The commit of the model hub from which the weights come; None for a local folder."""
+    configurations = [getattr(module, "config", None) for module in model.modules()]
+    commits = [getattr(each, "_commit_hash", None) for each in configurations]
+    return next((str(commit) for commit in commits if commit), None)

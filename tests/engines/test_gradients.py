@@ -165,7 +165,7 @@ def test_two_towers(build: Build) -> None:
         gradients = routed.gradients(QUERY, DOCUMENTS, of=of)
         np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
         check_gradients(gradients)
-    query, document = build("mean"), build("cls", causal=True)
+    query, document = build("mean"), build("lasttoken", causal=True)
     expected = query._model.encode([QUERY]) @ document._model.encode(DOCUMENTS).T
     for of in sides:
         gradients = query.gradients(QUERY, DOCUMENTS, of=of, document_encoder=document)
