@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addpre
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test chaos check generate bench frameworks capture clean help
+.PHONY: demo test chaos check generate bench frameworks capture test-models clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -49,13 +49,16 @@ frameworks: $(VENV)/.test ## run each framework's tests in an environment of its
 capture: $(VENV)/.test ## write docs/capture.md from the tests that pass
 	$(BIN)/python -m pytest --quiet -m captures --write-captures
 
+test-models: $(VENV)/.test ## train the small language model of the tests again, from a fixed seed (ten minutes)
+	$(BIN)/python -m tests.models.train
+
 clean: ## remove the virtual environment, caches and build output (databases stay)
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 	if [ -f "$(VENV)/pyvenv.cfg" ]; then rm -rf "$(VENV)"; fi
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) TORCH=$(TORCH) PIP_EXTRA_INDEX=$(PIP_EXTRA_INDEX) DEMO_ARGS= PYTEST_ARGS= CHAOS_SECONDS=$(CHAOS_SECONDS)"
 
 $(BIN)/python:
@@ -73,6 +76,6 @@ $(VENV)/.demo: $(TORCH_STAMP) pyproject.toml
 	@touch "$@"
 
 $(VENV)/.test: $(TORCH_STAMP) pyproject.toml
-	@echo "installing ragtrace[otel,models,server,dev] into $(VENV) (a minute or two, once)"
-	@$(PIP) -e ".[otel,models,server,dev]"
+	@echo "installing ragtrace[otel,models,http,server,dev] into $(VENV) (a minute or two, once)"
+	@$(PIP) -e ".[otel,models,http,server,dev]"
 	@touch $(VENV)/.demo "$@"

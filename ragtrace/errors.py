@@ -6,7 +6,9 @@ RagtraceError
 ├── RecordError             a record that cannot be written or read
 ├── RegistryError           metrics/ holds something that does not fit together
 ├── AttributionError        players, inputs or values to which nothing can be attributed
-├── ModelError              a model folder or name that cannot be loaded
+├── ModelError              a model that cannot be loaded, or does not do what is asked
+│   ├── ServerError         a model's server that cannot be reached, refuses, or answers what cannot be read
+│   └── ScoringStopped      a server or a limit ended the scoring; it holds what was done
 └── StoreError              the database or the spool
     ├── StoreUnavailable    cannot be opened or reached: try again, or mend the path or the server
     ├── CorruptStore        the file is no database, or a damaged one
@@ -15,7 +17,11 @@ RagtraceError
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = [
     "AttributionError",
@@ -27,6 +33,8 @@ __all__ = [
     "RecordError",
     "RegistryError",
     "SchemaMismatch",
+    "ScoringStopped",
+    "ServerError",
     "StoreError",
     "StoreUnavailable",
 ]
@@ -67,7 +75,23 @@ class AttributionError(RagtraceError):
 
 
 class ModelError(RagtraceError):
-    """A model folder or name that cannot be loaded."""
+    """A model that cannot be loaded, or does not do what is asked."""
+
+
+class ServerError(ModelError):
+    """A model's server cannot be reached, refuses, or answers what cannot be read. `status`: HTTP's, if any."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ScoringStopped(ModelError):
+    """A server or a limit ended the scoring; `scores` is what was done, with NaN in the rows of the other prompts."""
+
+    def __init__(self, message: str, scores: NDArray[np.float64]) -> None:
+        super().__init__(message)
+        self.scores = scores
 
 
 class StoreError(RagtraceError):

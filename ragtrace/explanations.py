@@ -102,6 +102,7 @@ class Explanation(_Part, frozen=True, kw_only=True):
     retriever: tuple[RetrieverAttribution, ...] = ()
     alignment: Alignment | None = None
     skipped: dict[str, str] = {}
+    fingerprint: str = ""  # of the record, the models and the settings that gave it
     device: str = "cpu"
     seconds: float = 0.0
     gpu_seconds: float = 0.0

@@ -12,7 +12,7 @@ from ragtrace.registry.model import Instrument
 from ragtrace.store import Delta, Exemplar, histogram_deltas
 from ragtrace.types import Analysis, GenerateRun, PackRun, RequestRecord, RerankRun, RetrieveRun, StageRun
 
-__all__ = ["LATE_AFTER_SECONDS", "analysis_deltas"]
+__all__ = ["LATE_AFTER_SECONDS", "analysis_deltas", "attribution_deltas"]
 
 LATE_AFTER_SECONDS: Final = 300.0  # the shortest alert window: a later result would page for what is long past
 
@@ -41,14 +41,20 @@ def analysis_deltas(record: RequestRecord, analysis: Analysis, *, now: int) -> t
     return tuple(deltas)
 
 
+def attribution_deltas(record: RequestRecord, analysis: Analysis, *, drawn: bool) -> tuple[Delta, ...]:
+    """Increments of the totals for a request's first explanation. drawn: at random, among all of the random stratum."""
+    labels = _Labels(record, analysis, "random" if drawn else "flagged")
+    return tuple(_scored(analysis, labels))
+
+
 class _Labels:
     """Fills an instrument's labels from one request; what is not the request's is given by name."""
 
-    def __init__(self, record: RequestRecord, analysis: Analysis) -> None:
+    def __init__(self, record: RequestRecord, analysis: Analysis, stratum: str | None = None) -> None:
         self._values = {
             "service": record.service,
             "segment": record.segment,
-            "stratum": "random" if record.head_sampled else "flagged",
+            "stratum": stratum or ("random" if record.head_sampled else "flagged"),
             "reference": analysis.reference,
         }
         self._trace_id = record.trace_id
@@ -70,13 +76,17 @@ class _Labels:
         return Exemplar(self._trace_id, value, self._at) if self._trace_id else None
 
 
-def _observed(record: RequestRecord, analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
+def _scored(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
     for score in analysis.scores:
         instrument = INSTRUMENTS[score.metric]
         if score.value is None:
             yield labels.count(instruments.UNDEFINED, metric=score.metric, reason=score.reason or "unknown")
         else:
             yield from labels.observe(instrument, score.value)
+
+
+def _observed(record: RequestRecord, analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
+    yield from _scored(analysis, labels)
     for run in record.stages:
         yield from labels.observe(instruments.STAGE_DURATION, run.duration_ns / 1e9, stage=_STAGE_NAMES[type(run)])
     for loss in analysis.lost:

@@ -11,21 +11,25 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ragtrace.analyze.analysis import analyze_record
 from ragtrace.analyze.counting import analysis_deltas
+from ragtrace.analyze.depths import Depths
+from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Explainer
 from ragtrace.analyze.identity import seen_chunks
 from ragtrace.analyze.policies import flags_of
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import Finished, Job, Release, Store
+from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Job, Release, Store
 from ragtrace.types import Analysis, Gold, RequestRecord
+from ragtrace.types import replace as with_changes
 
 __all__ = ["WorkSummary", "run"]
 
 OnResult: TypeAlias = Callable[[RequestRecord, Analysis], None]
+_Result: TypeAlias = tuple[RequestRecord, Analysis]
 
 _log = logging.getLogger("ragtrace.analyze")
 
@@ -49,28 +53,37 @@ def run(
     poll_seconds: float = 1.0,
     limit: int | None = None,
     low_score: float | None = None,
+    depths: Depths | None = None,
+    explainer: Explainer | None = None,
     on_progress: Callable[[WorkSummary], None] | None = None,
     on_result: OnResult | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> WorkSummary:
     """Analyze pending jobs until none is left (`follow`: wait for more), `limit` is reached, or `stop()` is true.
 
-    store: an open store or its URL. batch: jobs leased and committed together. low_score: as in `flags_of`.
-    on_progress is called after each batch, on_result with each analysis that is committed. Raises: StoreError when the
-    store cannot be used; a request that cannot be analyzed fails its own job only.
+    store: an open store or its URL. batch: jobs leased and committed together. low_score: as in `flags_of`. depths:
+    which requests get a job for an explanation as well; None: none. explainer: does such jobs, one by one, while no
+    other job waits. on_progress is called after each batch, on_result with each analysis that is committed.
+
+    Raises: StoreError when the store cannot be used; a request that cannot be analyzed fails its own job only.
     """
     if isinstance(store, str):
         with Store.open(store) as opened:
             return run(opened, owner=owner, follow=follow, batch=batch, lease_seconds=lease_seconds, limit=limit,
-                       poll_seconds=poll_seconds, low_score=low_score, on_progress=on_progress, on_result=on_result,
-                       stop=stop)  # fmt: skip
+                       poll_seconds=poll_seconds, low_score=low_score, depths=depths, explainer=explainer,
+                       on_progress=on_progress, on_result=on_result, stop=stop)  # fmt: skip
     name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     summary = WorkSummary()
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
         jobs = store.claim(name, limit=room, lease_seconds=lease_seconds) if room > 0 else []
+        results: Iterable[_Result] | None = None
         if jobs:
-            for record, analysis in _work(store, jobs, lease_seconds, low_score, summary):
+            results = _work(store, jobs, lease_seconds, low_score, depths, summary)
+        elif explainer is not None and room > 0:
+            results = _explain(store, explainer, name, lease_seconds, summary)
+        if results is not None:
+            for record, analysis in results:
                 _tell(on_result, record, analysis)
             if on_progress:
                 on_progress(summary)
@@ -81,9 +94,27 @@ def run(
     return summary
 
 
+def _explain(
+    store: Store, explainer: Explainer, owner: str, lease_seconds: float, summary: WorkSummary
+) -> list[_Result] | None:
+    """Explain one request; None where no job waits."""
+    ended = explainer.explain_next(store, owner, lease_seconds)
+    if ended is None:
+        return None
+    summary.done += ended.outcome == "done"
+    summary.failed += ended.outcome == "failed"
+    summary.lost += ended.outcome == "lost"
+    return [(ended.record, ended.analysis)] if ended.record is not None and ended.analysis is not None else []
+
+
 def _work(
-    store: Store, jobs: Sequence[Job], lease_seconds: float, low_score: float | None, summary: WorkSummary
-) -> Iterator[tuple[RequestRecord, Analysis]]:
+    store: Store,
+    jobs: Sequence[Job],
+    lease_seconds: float,
+    low_score: float | None,
+    depths: Depths | None,
+    summary: WorkSummary,
+) -> Iterator[_Result]:
     """Analyze these jobs; gives what was committed, with its records."""
     jobs, records = _readable(store, jobs, summary)
     golds = store.find_golds({(record.service, record.query.original) for record in records.values()})
@@ -100,8 +131,8 @@ def _work(
             continue
         outcome = _analyze(store, job, records.get(job.request_id), golds, releases)
         if outcome:
-            _add_flags(store, records[job.request_id], outcome.analysis, low_score)
-            finished.append(outcome)
+            flagged = _add_flags(store, records[job.request_id], outcome.analysis, low_score)
+            finished.append(replace(outcome, follow_up=None if depths is None else _follow_up(flagged, depths)))
         else:
             summary.failed += 1
     store.note_chunks(chunk for each in finished for chunk in seen_chunks(records[each.job.request_id]))
@@ -171,8 +202,17 @@ def _analyze(
         return None
 
 
-def _add_flags(store: Store, record: RequestRecord, analysis: Analysis, low_score: float | None) -> None:
-    """Before the job ends: a worker that is killed here adds them again, which changes nothing."""
+def _add_flags(store: Store, record: RequestRecord, analysis: Analysis, low_score: float | None) -> RequestRecord:
+    """The record with the flags that it earned. Before the job ends: a worker that is killed here adds them again,
+    which changes nothing."""
     earned = [flag for flag in flags_of(record, analysis, low_score) if flag not in record.flags]
     if earned:
         store.add_flags(record.request_id, earned)
+    return with_changes(record, flags=(*record.flags, *earned))
+
+
+def _follow_up(record: RequestRecord, depths: Depths) -> FollowUp | None:
+    """The job for the request's explanation, if its flags or the draw buy one."""
+    if not depths.parts_of(record):
+        return None
+    return FollowUp(ATTRIBUTION, ATTRIBUTION_VERSION, flagged=not depths.is_drawn(record))

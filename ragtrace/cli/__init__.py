@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ragtrace.cli import analyze, db, demo, doctor, drift, export, show
+from ragtrace.cli import align, analyze, db, demo, doctor, drift, explain, export, show
 from ragtrace.cli.installed import version
 from ragtrace.errors import RagtraceError
 
@@ -45,7 +45,9 @@ app.command("demo")(demo.demo)
 app.command("analyze")(analyze.analyze)
 app.command("export")(export.export)
 app.command("show")(show.show)
+app.command("explain")(explain.explain)
 app.command("drift")(drift.drift)
+app.add_typer(align.app, name="align")
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)
 

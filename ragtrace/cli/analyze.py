@@ -13,6 +13,7 @@ import typer
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, progress
 
 if TYPE_CHECKING:
+    from ragtrace.analyze.explainer import Explainer
     from ragtrace.types import Analysis, RequestRecord
 
 __all__ = ["analyze"]
@@ -30,23 +31,120 @@ def analyze(
             help="Also send each score as an OpenTelemetry event over OTLP (OTEL_EXPORTER_OTLP_ENDPOINT).",
         ),
     ] = False,
+    generator: Annotated[
+        str | None,
+        typer.Option(
+            "--generator",
+            metavar="MODEL",
+            envvar="RAGTRACE_GENERATOR",
+            help="Explain what answers used: by a causal language model's folder or name, or URL#NAME of a server's.",
+        ),
+    ] = None,
+    retriever: Annotated[
+        str | None,
+        typer.Option(
+            "--retriever",
+            metavar="MODEL",
+            envvar="RAGTRACE_RETRIEVER",
+            help="Explain why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL.",
+        ),
+    ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            "--explain",
+            metavar="FLAG=PARTS,...",
+            envvar="RAGTRACE_EXPLAIN",
+            help="Which flags buy an explanation by a worker with models, and of what: generator, query, retriever, "
+            "joined by +; host stands for all flags of the application, none for no flag at all.",
+        ),
+    ] = None,
+    explain_rate: Annotated[
+        float,
+        typer.Option(
+            "--explain-rate",
+            min=0.0,
+            max=1.0,
+            envvar="RAGTRACE_EXPLAIN_RATE",
+            help="Share of the sampled requests that are explained whatever their flags.",
+        ),
+    ] = 0.01,
+    explain_budget: Annotated[
+        int | None,
+        typer.Option(
+            "--explain-budget",
+            min=2,
+            envvar="RAGTRACE_EXPLAIN_BUDGET",
+            help="The most prompts that the generator scores for one part of an explanation.",
+        ),
+    ] = None,
+    explain_documents: Annotated[
+        int,
+        typer.Option(
+            "--explain-documents",
+            min=1,
+            envvar="RAGTRACE_EXPLAIN_DOCUMENTS",
+            help="How many documents' retrieval is explained: the prompt's by rank, then other candidates.",
+        ),
+    ] = 10,
+    explain_baseline: Annotated[
+        str,
+        typer.Option(
+            "--explain-baseline",
+            envvar="RAGTRACE_EXPLAIN_BASELINE",
+            help="What the retriever's tokens are compared with: unk, mask, pad or zero.",
+        ),
+    ] = "unk",
+    explain_gpu_seconds: Annotated[
+        float,
+        typer.Option(
+            "--explain-gpu-seconds",
+            min=0.0,
+            envvar="RAGTRACE_EXPLAIN_GPU_SECONDS",
+            help="What all workers together may spend on a GPU in a day.",
+        ),
+    ] = 3600.0,
+    explain_cpu_seconds: Annotated[
+        float,
+        typer.Option(
+            "--explain-cpu-seconds",
+            min=0.0,
+            envvar="RAGTRACE_EXPLAIN_CPU_SECONDS",
+            help="The same for explanations without a GPU.",
+        ),
+    ] = 3600.0,
     as_json: JsonOption = False,
 ) -> None:
     """Score the recorded requests that wait in the queue. Killed at any moment, it can be run again."""
     from ragtrace.analyze import worker
+    from ragtrace.analyze.depths import Depths
     from ragtrace.cli.stores import existing
     from ragtrace.config import load
-    from ragtrace.store import Store
+    from ragtrace.store import ATTRIBUTION, Store
 
     url = existing(store)
+    depths = Depths.parse(explain, explain_rate) if explain else Depths.parse(rate=explain_rate)
+    daily = {"gpu": explain_gpu_seconds, "cpu": explain_cpu_seconds}
+    explainer = _explainer(
+        generator,
+        retriever,
+        depths=depths,
+        budget=explain_budget,
+        documents=explain_documents,
+        baseline=explain_baseline,
+        daily_seconds=daily,
+    )
     with _events(events) as on_result, Store.open(url) as opened, _Ending() as ending, progress() as bar:
-        waiting = opened.queue_depth().get("pending", 0)
+        waiting = opened.queue_depth()["pending"]
+        waiting += opened.queue_depth(ATTRIBUTION)["pending"] if explainer is not None else 0
         task = bar.add_task("analyzing", total=None if follow else min(waiting, limit or waiting))
         summary = worker.run(
             opened,
             follow=follow,
             limit=limit,
             low_score=load().low_score,
+            depths=depths,
+            explainer=explainer,
             on_progress=lambda so_far: bar.update(task, completed=so_far.done + so_far.failed),
             on_result=on_result,
             stop=lambda: ending.signal is not None,
@@ -58,6 +156,21 @@ def analyze(
         console().print(", ".join(f"{count} {name}" for name, count in counts.items()))
     if ending.signal == signal.SIGINT:
         raise typer.Exit(130)
+
+
+def _explainer(generator: str | None, retriever: str | None, *, baseline: str, **options: Any) -> Explainer | None:
+    """What explains requests, where models are given."""
+    if not (generator or retriever):
+        return None
+    from ragtrace.analyze.explainer import Explainer
+    from ragtrace.engines.choosing import as_baseline, load_generator, load_retriever
+
+    return Explainer(
+        generator=load_generator(generator) if generator else None,
+        retriever=load_retriever(retriever) if retriever else None,
+        baseline=as_baseline(baseline),
+        **options,
+    )
 
 
 @contextmanager

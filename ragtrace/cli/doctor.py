@@ -94,13 +94,14 @@ def _spool(url: str, given: str | None) -> dict[str, Any]:
 
 
 def _contents(url: str) -> dict[str, Any]:
-    from ragtrace.store import Store
+    from ragtrace.store import ATTRIBUTION, Store
     from ragtrace.types import to_builtins
 
     with Store.open(url) as store:
         return {
             "rows": store.counts(),
             "queue": store.queue_depth(),
+            "explanations": store.queue_depth(ATTRIBUTION),
             "faults": [to_builtins(fault) for fault in store.faults()],
         }
 
@@ -138,6 +139,10 @@ def _store_lines(state: dict[str, Any]) -> Iterator[_Line]:
     yield _Line("rows", _pairs(state["rows"]))
     backlog = state["queue"].get("pending", 0)
     yield _Line("queue", _pairs(state["queue"]), "ragtrace analyze" if backlog else "")
+    if any(state["explanations"].values()):
+        waiting = state["explanations"]["pending"]
+        remedy = "ragtrace analyze --generator MODEL --retriever MODEL" if waiting else ""
+        yield _Line("explanations", _pairs(state["explanations"]), remedy)
     for fault in state["faults"]:
         yield _Line(f"fault {fault['where']}", f"{fault['kind']} {fault.get('count', 1)}x {fault.get('message', '')}")
 

@@ -15,6 +15,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.record import conventions as names
 from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.store import COVERAGE
 from ragtrace.types import Analysis, GenerateRun, RequestRecord, Score
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class EvaluationEvents:
         return cls(provider)
 
     def emit(self, record: RequestRecord, analysis: Analysis) -> None:
-        """An event for each score, and one for the diagnosis. An undefined score has a label and no value."""
+        """An event for each score, and one for the diagnosis of coverage. An undefined score has a label only."""
         request, answer = _contexts(record)
         common = {
             names.REQUEST_ID: record.request_id,
@@ -60,7 +61,8 @@ class EvaluationEvents:
             known = INSTRUMENTS.get(score.metric)
             is_of_answer = known is not None and known.stage in _OF_ANSWER
             self._emit(answer if is_of_answer else request, common | _scored(score), analysis.computed_at)
-        self._emit(request, common | _diagnosed(analysis), analysis.computed_at)
+        if analysis.kind == COVERAGE:
+            self._emit(request, common | _diagnosed(analysis), analysis.computed_at)
 
     def _emit(self, context: Context, attributes: dict[str, Any], at: int) -> None:
         from opentelemetry._logs import LogRecord, SeverityNumber

@@ -13,7 +13,7 @@ from rich.text import Text
 from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.types import Analysis, Claim, Diagnosis, FacetMatch, LostChunk, PackedChunk, RequestRecord
 
-__all__ = ["render"]
+__all__ = ["heading", "labeled", "plain_table", "render"]
 
 _GOOD, _BAD, _FAINT, _HEAD = "green", "bold red", "dim", "bold"
 _MATCHED: Final = 0.999
@@ -21,7 +21,7 @@ _MATCHED: Final = 0.999
 
 def render(record: RequestRecord, analysis: Analysis | None) -> RenderableType:
     """The path of `record`, readable from 100 columns on; without an analysis it ends at what was recorded."""
-    parts: list[RenderableType] = [_heading(record)]
+    parts: list[RenderableType] = [heading(record)]
     if analysis is None:
         parts.append(Text("not analyzed yet: run `ragtrace analyze`", style=_FAINT))
     else:
@@ -33,12 +33,13 @@ def render(record: RequestRecord, analysis: Analysis | None) -> RenderableType:
     return Group(*parts)
 
 
-def _heading(record: RequestRecord) -> Table:
+def heading(record: RequestRecord) -> Table:
+    """Which request it is, and what was asked."""
     at = datetime.fromtimestamp(record.started_at / 1e9, UTC)
     origin = Text(f"{record.request_id}", style=_HEAD)
     origin.append(f"  {record.service}/{record.segment}  {at:%Y-%m-%d %H:%M:%S}Z  ", style="dim not bold")
     origin.append(record.status, style=_GOOD if record.status == "ok" else _BAD)
-    lines = _labeled(("request", origin), ("asked", Text(record.query.original, style=_HEAD)))
+    lines = labeled(("request", origin), ("asked", Text(record.query.original, style=_HEAD)))
     if record.query.rewritten is not None:
         lines.add_row("rewritten", Text(record.query.rewritten))
     if record.error is not None:
@@ -48,7 +49,7 @@ def _heading(record: RequestRecord) -> Table:
 
 def _verdict(found: Diagnosis) -> Table:
     verdict = Text(found.verdict.replace("_", " "), style=_GOOD if found.verdict == "healthy" else _BAD)
-    lines = _labeled(("verdict", verdict))
+    lines = labeled(("verdict", verdict))
     if found.stage is not None:
         verdict.append(f"   first broken stage: {found.stage}   owner: {found.owner}", style="bold default")
     for proof in found.evidence:
@@ -63,7 +64,8 @@ def _verdict(found: Diagnosis) -> Table:
     return lines
 
 
-def _labeled(*lines: tuple[str, Text]) -> Table:
+def labeled(*lines: tuple[str, RenderableType]) -> Table:
+    """Lines with a faint label in front."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style=_FAINT, min_width=9)
     table.add_column(overflow="fold")
@@ -73,7 +75,7 @@ def _labeled(*lines: tuple[str, Text]) -> Table:
 
 
 def _facets(matches: Sequence[FacetMatch], record: RequestRecord) -> Table:
-    table = _table("facet", "value", "met by", "rank", "match")
+    table = plain_table("facet", "value", "met by", "rank", "match")
     rewritten = record.query.rewritten is not None
     if rewritten:
         table.add_column("in rewrite")
@@ -96,7 +98,7 @@ def _evidence(record: RequestRecord, analysis: Analysis | None) -> Table:
     reference = analysis.reference_chunks if analysis else ()
     lost = {loss.chunk_id: loss for loss in (analysis.lost if analysis else ())}
     source = analysis.reference if analysis and reference else "no"
-    table = _table(f"evidence ({source} reference *)", "retrieved", "reranked", "prompt")
+    table = plain_table(f"evidence ({source} reference *)", "retrieved", "reranked", "prompt")
     path = _Path(record)
     for chunk_id in dict.fromkeys([*reference, *path.packed]):
         needed = chunk_id in reference
@@ -145,13 +147,13 @@ def _answer(record: RequestRecord, claims: Sequence[Claim]) -> Iterator[Renderab
     if generation is None or generation.answer is None:
         yield Text("no answer was recorded", style=_FAINT)
     elif not claims:
-        yield _labeled(("answer", Text(generation.answer)))
+        yield labeled(("answer", Text(generation.answer)))
     else:
         yield _claims(claims)
 
 
 def _claims(claims: Iterable[Claim]) -> Table:
-    table = _table("claim", "cites", "support", "rests on")
+    table = plain_table("claim", "cites", "support", "rests on")
     table.columns[0].ratio = 1
     table.expand = True
     for claim in claims:
@@ -179,7 +181,8 @@ def _rank(rank: int | None) -> str:
     return str(rank) if rank else "-"
 
 
-def _table(*columns: str) -> Table:
+def plain_table(*columns: str) -> Table:
+    """A table without lines, its first column the widest."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_HEAD, width=None)
     for number, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=False, justify="left", max_width=48 if number == 0 else 36)

@@ -16,6 +16,7 @@ from ragtrace.registry import UNIT_NAMES, Instrument
 from ragtrace.registry.instruments import (
     ANALYZER_LAST_SUCCESS,
     ATTRIBUTES,
+    ATTRIBUTION_JOBS,
     BUILD_INFO,
     FOLDED_SEGMENTS,
     INSTRUMENTS,
@@ -26,7 +27,7 @@ from ragtrace.registry.instruments import (
     SLI_GOOD_REQUESTS,
     SLI_REQUESTS,
 )
-from ragtrace.store import Exemplar, JobState, Release, Store, Total
+from ragtrace.store import ATTRIBUTION, Exemplar, JobState, Release, Store, Total
 from ragtrace.store.totals import bound
 from ragtrace.types import Fault
 
@@ -48,6 +49,7 @@ class Snapshot(NamedTuple):
     last_success: Mapping[str, float] = {}
     jobs: Mapping[JobState, int] = {}
     faults: Sequence[Fault] = ()
+    explanations: Mapping[JobState, int] = {}
 
 
 def snapshot(store: Store) -> Snapshot:
@@ -55,7 +57,14 @@ def snapshot(store: Store) -> Snapshot:
 
     Raises: StoreError when the store cannot be read.
     """
-    return Snapshot(store.totals(), store.releases(), store.last_success(), store.queue_depth(), store.faults())
+    return Snapshot(
+        store.totals(),
+        store.releases(),
+        store.last_success(),
+        store.queue_depth(),
+        store.faults(),
+        store.queue_depth(ATTRIBUTION),
+    )
 
 
 def families(held: Snapshot, max_segments: int = MAX_SEGMENTS) -> Iterator[Metric]:
@@ -103,14 +112,15 @@ def _faults(faults: Iterable[Fault]) -> dict[Key, Point]:
 
 
 def _gauges(held: Snapshot, folding: Folding) -> dict[str, dict[Labels, float]]:
-    jobs = dict.fromkeys(ATTRIBUTES["state"], 0) | dict(held.jobs)
+    none = dict.fromkeys(ATTRIBUTES["state"], 0)
     return {
         RELEASE_TIMESTAMP.id: {
             (release.service, release.component, release.version): release.first_seen_at / 1e9
             for release in _newest(held.releases)
         },
         ANALYZER_LAST_SUCCESS.id: {(service,): at for service, at in held.last_success.items()},
-        QUEUE_JOBS.id: {(state,): count for state, count in jobs.items()},
+        QUEUE_JOBS.id: {(state,): count for state, count in (none | dict(held.jobs)).items()},
+        ATTRIBUTION_JOBS.id: {(state,): count for state, count in (none | dict(held.explanations)).items()},
         FOLDED_SEGMENTS.id: {(service,): count for service, count in folding.folded.items()},
         BUILD_INFO.id: {(_version(),): 1},
     }

@@ -11,12 +11,18 @@ __all__ = [
     "ANALYZER_LAST_SUCCESS",
     "ANSWER_COVERAGE",
     "ATTRIBUTES",
+    "ATTRIBUTION_BUDGET_EXHAUSTED",
+    "ATTRIBUTION_COST",
+    "ATTRIBUTION_DURATION",
+    "ATTRIBUTION_EVALUATIONS",
+    "ATTRIBUTION_JOBS",
     "BUILD_INFO",
     "CANDIDATE_RECALL",
     "CHUNK_DRIFT",
     "CITATION_COVERAGE",
     "CITATION_PRECISION",
     "CITATION_RECALL",
+    "COMPLETENESS_DELTA",
     "CONTRADICTION_RATE",
     "DANGLING_CITATIONS",
     "DIAGNOSES",
@@ -29,6 +35,7 @@ __all__ = [
     "JOINT_QUERY_COVERAGE",
     "LATE_EVALUATIONS",
     "LOST_EVIDENCE",
+    "NOISE_DISTRACTION",
     "QUERY_COVERAGE",
     "QUEUE_JOBS",
     "RANK_SHIFT",
@@ -40,6 +47,11 @@ __all__ = [
     "STAGE_DURATION",
     "TRUNCATED_TOKENS",
     "UNDEFINED",
+    "WARG",
+    "WARG_ADJUSTED",
+    "WARG_CHANCE",
+    "WARG_FLOOR",
+    "WASTED_RETRIEVAL",
 ]
 
 STAGES: Final[tuple[StageInfo, ...]] = (
@@ -65,8 +77,166 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "kind": ("rewritten", "renumbered"),
     "component": (),
     "version": (),
+    "resource": ("cpu", "gpu"),
     "state": ("pending", "leased", "done", "dead"),
 }
+
+WARG_ADJUSTED: Final = Instrument(
+    id="warg_adjusted",
+    name="ragtrace_warg_adjusted_ratio",
+    kind="histogram",
+    unit="1",
+    brief="How far the answer's use of the documents is from their ranking; 0 is equal to it, 1 as far as a random order.",
+    owner="generation-governance",
+    attributes=("service", "segment", "stratum"),
+    symbol="WARG",
+    formula="(WARG - floor) / (chance - floor)",
+    source="RAG-E, equation 12; ragtrace's adjustment for chance",
+    stage="generation",
+    buckets=(0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0),
+    computed_by="ragtrace.alignment:warg_adjusted",
+)
+
+WARG: Final = Instrument(
+    id="warg",
+    name="ragtrace_warg_ratio",
+    kind="histogram",
+    unit="1",
+    brief="Weighted Attribution-Relevance Gap of the ranking and the answer's use of the documents, as published.",
+    owner="generation-governance",
+    attributes=("service", "segment", "stratum"),
+    formula="1 - (1-p) * sum_d p^(d-1) * |R_1:d ∩ G_1:d| / d",
+    source="RAG-E, equation 12",
+    stage="generation",
+    buckets=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    computed_by="ragtrace.alignment:warg",
+)
+
+WARG_FLOOR: Final = Instrument(
+    id="warg_floor",
+    name="ragtrace_warg_floor_ratio",
+    kind="histogram",
+    unit="1",
+    brief="WARG of two equal rankings of as many documents.",
+    owner="generation-governance",
+    attributes=("service", "segment", "stratum"),
+    formula="p^k",
+    source="RAG-E, equation 12, with equal rankings",
+    stage="generation",
+    buckets=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    computed_by="ragtrace.alignment:warg_floor",
+)
+
+WARG_CHANCE: Final = Instrument(
+    id="warg_chance",
+    name="ragtrace_warg_chance_ratio",
+    kind="histogram",
+    unit="1",
+    brief="Mean WARG over all orders of as many documents.",
+    owner="generation-governance",
+    attributes=("service", "segment", "stratum"),
+    formula="1 - (1-p)/k * sum_d d * p^(d-1)",
+    source="RAG-E, equation 12, averaged over all orders",
+    stage="generation",
+    buckets=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    computed_by="ragtrace.alignment:warg_chance",
+)
+
+WASTED_RETRIEVAL: Final = Instrument(
+    id="wasted_retrieval",
+    name="ragtrace_wasted_retrieval_ratio",
+    kind="histogram",
+    unit="1",
+    brief="Whether (1 or 0) the answer hardly used the document that was ranked first.",
+    owner="generation-governance",
+    attributes=("service", "segment", "stratum"),
+    formula="1[rank_G(first of R) > 2], ranks from 0",
+    source="RAG-E, section 5.2",
+    stage="generation",
+    buckets=(0.0, 1.0),
+    computed_by="ragtrace.alignment:wasted_retrieval",
+)
+
+NOISE_DISTRACTION: Final = Instrument(
+    id="noise_distraction",
+    name="ragtrace_noise_distraction_ratio",
+    kind="histogram",
+    unit="1",
+    brief="Whether (1 or 0) the answer rests on a document that was ranked low.",
+    owner="generation-governance",
+    attributes=("service", "segment", "stratum"),
+    formula="1[rank_R(first of G) > 2], ranks from 0",
+    source="RAG-E, section 5.2",
+    stage="generation",
+    buckets=(0.0, 1.0),
+    computed_by="ragtrace.alignment:noise_distraction",
+)
+
+COMPLETENESS_DELTA: Final = Instrument(
+    id="completeness_delta",
+    name="ragtrace_completeness_delta",
+    kind="histogram",
+    unit="{score}",
+    brief="Largest error of the token attributions of one request's retrieval scores, in the scale of these scores.",
+    owner="platform",
+    attributes=("service", "segment", "stratum"),
+    formula="max_d |sum_i b_i - (s(x) - s(x0))|",
+    source="RAG-E, section 3.1",
+    buckets=(1e-05, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.1, 1.0),
+    computed_by="ragtrace.analyze.explaining.scoring:completeness_delta",
+)
+
+ATTRIBUTION_EVALUATIONS: Final = Instrument(
+    id="attribution_evaluations",
+    name="ragtrace_attribution_evaluations",
+    kind="histogram",
+    unit="{evaluation}",
+    brief="Prompts that the generator scored, and gradients of the retriever, for the explanation of one request.",
+    owner="platform",
+    attributes=("service", "segment", "stratum"),
+    buckets=(4.0, 16.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0),
+)
+
+ATTRIBUTION_DURATION: Final = Instrument(
+    id="attribution_duration",
+    name="ragtrace_attribution_duration_seconds",
+    kind="histogram",
+    unit="s",
+    brief="What the explanation of one request took.",
+    owner="platform",
+    attributes=("service", "segment", "stratum"),
+    buckets=(0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0),
+)
+
+ATTRIBUTION_COST: Final = Instrument(
+    id="attribution_cost",
+    name="ragtrace_attribution_cost_seconds_total",
+    kind="counter",
+    unit="s",
+    brief="What all explanations took, those that failed included.",
+    owner="platform",
+    attributes=("resource",),
+)
+
+ATTRIBUTION_BUDGET_EXHAUSTED: Final = Instrument(
+    id="attribution_budget_exhausted",
+    name="ragtrace_attribution_budget_exhausted_total",
+    kind="counter",
+    unit="{day}",
+    brief="Days on which explanations used up their budget, so that further ones had to wait.",
+    owner="platform",
+    attributes=("resource",),
+)
+
+ATTRIBUTION_JOBS: Final = Instrument(
+    id="attribution_jobs",
+    name="ragtrace_attribution_jobs",
+    kind="gauge",
+    unit="{job}",
+    brief="Explanations by state; they wait for a worker with models.",
+    owner="platform",
+    attributes=("state",),
+)
 
 QUERY_COVERAGE: Final = Instrument(
     id="query_coverage",
@@ -456,6 +626,18 @@ BUILD_INFO: Final = Instrument(
 )
 
 INSTRUMENTS: Final[dict[str, Instrument]] = {
+    "warg_adjusted": WARG_ADJUSTED,
+    "warg": WARG,
+    "warg_floor": WARG_FLOOR,
+    "warg_chance": WARG_CHANCE,
+    "wasted_retrieval": WASTED_RETRIEVAL,
+    "noise_distraction": NOISE_DISTRACTION,
+    "completeness_delta": COMPLETENESS_DELTA,
+    "attribution_evaluations": ATTRIBUTION_EVALUATIONS,
+    "attribution_duration": ATTRIBUTION_DURATION,
+    "attribution_cost": ATTRIBUTION_COST,
+    "attribution_budget_exhausted": ATTRIBUTION_BUDGET_EXHAUSTED,
+    "attribution_jobs": ATTRIBUTION_JOBS,
     "query_coverage": QUERY_COVERAGE,
     "joint_query_coverage": JOINT_QUERY_COVERAGE,
     "candidate_recall": CANDIDATE_RECALL,

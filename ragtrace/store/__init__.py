@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from ragtrace.store.rows import (
+    ATTRIBUTION,
+    COVERAGE,
     ChunkSeen,
     Delta,
     Drift,
     Exemplar,
     Finished,
+    FollowUp,
     Job,
     JobState,
     Labels,
@@ -21,11 +24,14 @@ from ragtrace.store.store import Store
 from ragtrace.store.totals import histogram_deltas
 
 __all__ = [
+    "ATTRIBUTION",
+    "COVERAGE",
     "ChunkSeen",
     "Delta",
     "Drift",
     "Exemplar",
     "Finished",
+    "FollowUp",
     "Job",
     "JobState",
     "Labels",

@@ -24,6 +24,7 @@ __all__ = [
     "claim",
     "claimable",
     "depth",
+    "drawn",
     "enqueue",
     "expired",
     "fail",
@@ -43,12 +44,12 @@ _FREE: Final[dict[str, Any]] = {"lease_owner": None, "lease_token": None, "lease
 
 
 def enqueue(connection: sa.Connection, jobs: Sequence[dict[str, Any]], now: float) -> None:
-    """Add jobs given by request_id, kind, analyzer_version, record_revision, service and flagged; a job whose key is
-    known is left as it is."""
+    """Add jobs given by request_id, kind, analyzer_version, record_revision, service, flagged, and their priority where
+    it does not follow from that; a job whose key is known is left as it is."""
     rows = [
         {
-            **new,
             "priority": FLAGGED if new["flagged"] else 0,
+            **new,
             "state": "pending",
             "attempts": 0,
             "available_at": now,
@@ -90,9 +91,9 @@ def expired(now: float) -> sa.Select[Any]:
     return sa.select(job.c.id).where(_LEASED, job.c.lease_expires_at < now).with_for_update(skip_locked=True)
 
 
-def oldest() -> sa.Select[Any]:
-    """When the oldest job that waits was enqueued."""
-    return sa.select(sa.func.min(job.c.created_at)).where(_PENDING)
+def oldest(kind: str) -> sa.Select[Any]:
+    """When the oldest job of a kind that waits was enqueued."""
+    return sa.select(sa.func.min(job.c.created_at)).where(_PENDING, job.c.kind == kind)
 
 
 def _reclaim(connection: sa.Connection, now: float) -> None:
@@ -143,20 +144,32 @@ def finish(connection: sa.Connection, jobs: Sequence[Job], now: float) -> None:
         )
 
 
-def fail(connection: sa.Connection, failed: Job, error: str, retry_in: float, now: float) -> None:
-    """Put a job back for later, or bury it at the cap; nothing happens when the lease was lost."""
+def fail(
+    connection: sa.Connection, failed: Job, error: str, retry_in: float, now: float, *, for_good: bool = False
+) -> None:
+    """Put a job back for later, or bury it: at the cap, or for good. Nothing happens when the lease was lost."""
     if not owned(connection, [failed]):
         return
-    dead = failed.attempts >= ATTEMPTS
+    dead = for_good or failed.attempts >= ATTEMPTS
     state: dict[str, Any] = {"state": "dead", "finished_at": now} if dead else {"state": "pending"}
     connection.execute(
         sa.update(job).where(job.c.id == failed.id).values(**state, error=error, available_at=now + retry_in, **_FREE)
     )
 
 
-def depth(connection: sa.Connection) -> dict[JobState, int]:
-    """How many jobs are in each state."""
+def depth(connection: sa.Connection, kind: str) -> dict[JobState, int]:
+    """How many jobs of a kind are in each state."""
     counts: dict[JobState, int] = dict.fromkeys(get_args(JobState), 0)
-    for state, count in connection.execute(sa.select(job.c.state, sa.func.count()).group_by(job.c.state)):
+    of_kind = sa.select(job.c.state, sa.func.count()).where(job.c.kind == kind)
+    for state, count in connection.execute(of_kind.group_by(job.c.state)):
         counts[state] = count
     return counts
+
+
+def drawn(connection: sa.Connection, kind: str, request_ids: Iterable[str]) -> set[str]:
+    """Those of the requests for which a job of this kind was drawn at random, and not bought by a flag."""
+    found: set[str] = set()
+    for ids in chunks(request_ids):
+        of_kind = sa.select(job.c.request_id).where(job.c.kind == kind, job.c.request_id.in_(ids))
+        found.update(connection.scalars(of_kind.where(sa.not_(job.c.flagged))))
+    return found

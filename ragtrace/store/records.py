@@ -17,11 +17,11 @@ import sqlalchemy as sa
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.registry.instruments import REQUESTS
-from ragtrace.store import addenda, arrivals, queue, totals
+from ragtrace.store import addenda, arrivals, attempts, queue, totals
 from ragtrace.store.content import Slots, Texts, chunks, fetch, join, strip
 from ragtrace.store.database import insert
 from ragtrace.store.payload import read_record, write_record
-from ragtrace.store.rows import Delta
+from ragtrace.store.rows import COVERAGE, Delta
 from ragtrace.store.tables import release, request
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, replace
@@ -29,7 +29,6 @@ from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, repla
 __all__ = ["Batch", "add_flags", "read"]
 
 _LOG: Final = logging.getLogger("ragtrace.store")
-_KIND: Final = "coverage"
 
 
 class _Stored(NamedTuple):
@@ -46,11 +45,14 @@ class Batch:
     """
 
     def __init__(self, items: Sequence[Item]) -> None:
-        self._records = _newest(item for item in items if isinstance(item, RequestRecord))
+        records = attempts.newest(item for item in items if isinstance(item, RequestRecord))
+        self._records, self._others = attempts.split(records)
         self._feedback = [item for item in items if isinstance(item, Feedback)]
         self._faults = [item for item in items if isinstance(item, Fault)]
         self._texts = Texts()
         self._rows = {record.request_id: _row(record, self._texts) for record in self._records}
+        for record in self._others:
+            _row(record, self._texts)  # its texts, and whether it can be encoded
         self._addenda = addenda.Addenda((item for item in items if isinstance(item, Addendum)), self._texts)
 
     def write(self, connection: sa.Connection) -> None:
@@ -59,25 +61,32 @@ class Batch:
         if self._rows or self._addenda.request_ids:
             self._addenda.take_turn(connection)
         self._texts.store(connection)
-        new = self._insert(connection)
-        records = self._unite(connection, new)
+        given, new = self._insert(connection)
+        records = self._unite(connection, given, new)
         queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
         _register(connection, records)
         arrivals.add_feedback(connection, self._feedback)
-        arrivals.add_faults(connection, self._faults)
-        totals.add(connection, [_count(record) for record in self._records if record.request_id in new])
+        repeated = [attempts.repeated(given[each]) for each in sorted(new - self._rows.keys())]
+        arrivals.add_faults(connection, [*self._faults, *repeated])
+        totals.add(connection, [_count(given[each]) for each in sorted(new)])
 
-    def _insert(self, connection: sa.Connection) -> set[str]:
-        """Insert the requests that are new, and return their ids."""
-        if not self._rows:
-            return set()
-        statement = insert(connection, request).on_conflict_do_nothing().returning(request.c.request_id)
-        return set(connection.scalars(statement, list(self._rows.values())))
+    def _insert(self, connection: sa.Connection) -> tuple[dict[str, RequestRecord], set[str]]:
+        """Insert the requests that are new: all records under the ids that they have in the store, and the new ids."""
+        new = _inserted(connection, list(self._rows.values()))
+        known = [record for record in self._records if record.request_id not in new]
+        if not known and not self._others:
+            return {record.request_id: record for record in self._records}, new
+        apart = {record.request_id: record for record in attempts.tell_apart(connection, [*known, *self._others])}
+        further = sorted(apart.keys() - self._rows.keys())
+        given = {record.request_id: record for record in self._records if record.request_id in new} | apart
+        return given, new | _inserted(connection, [_row(apart[each], Texts()) for each in further])
 
-    def _unite(self, connection: sa.Connection, new: set[str]) -> list[RequestRecord]:
+    def _unite(
+        self, connection: sa.Connection, records: Mapping[str, RequestRecord], new: set[str]
+    ) -> list[RequestRecord]:
         """Unite records and addenda, whichever came first, and return the records that are new or changed, by id."""
-        stored = _locked(connection, (self._rows.keys() | self._addenda.request_ids) - new)
-        given = {record.request_id: record for record in self._records if _is_newer(record, stored)}
+        stored = _locked(connection, (records.keys() | self._addenda.request_ids) - new)
+        given = {request_id: record for request_id, record in records.items() if _is_newer(record, stored)}
         added = self._addenda.insert(connection)
         known = addenda.find(connection, given)
         extended = {
@@ -92,6 +101,14 @@ class Batch:
         _replace(connection, extended)
         changed = given | extended
         return [changed[request_id] for request_id in sorted(changed)]
+
+
+def _inserted(connection: sa.Connection, rows: list[dict[str, Any]]) -> set[str]:
+    """Insert those of these requests that are new, and return their ids."""
+    if not rows:
+        return set()
+    statement = insert(connection, request).on_conflict_do_nothing().returning(request.c.request_id)
+    return set(connection.scalars(statement, rows))
 
 
 def _locked(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, _Stored]:
@@ -144,17 +161,6 @@ def add_flags(connection: sa.Connection, request_id: str, flags: Iterable[str]) 
         connection.execute(sa.update(request).where(same).values(flags=json.dumps(united)))
 
 
-def _newest(records: Iterable[RequestRecord]) -> list[RequestRecord]:
-    """Each request once, at its highest revision, by id."""
-    newest: dict[str, RequestRecord] = {}
-    for record in records:
-        request_id = clean(record.request_id)
-        known = newest.get(request_id)
-        if known is None or known.record_revision < record.record_revision:
-            newest[request_id] = record if request_id == record.request_id else replace(record, request_id=request_id)
-    return [newest[request_id] for request_id in sorted(newest)]
-
-
 def _row(record: RequestRecord, texts: Texts) -> dict[str, Any]:
     bare, slots = strip(record, texts)
     return {
@@ -177,7 +183,7 @@ def _row(record: RequestRecord, texts: Texts) -> dict[str, Any]:
 def _job(record: RequestRecord) -> dict[str, Any]:
     return {
         "request_id": record.request_id,
-        "kind": _KIND,
+        "kind": COVERAGE,
         "analyzer_version": ANALYZER_VERSION,
         "record_revision": bigint(record.record_revision),
         "service": clean(record.service),

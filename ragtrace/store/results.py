@@ -14,7 +14,7 @@ from ragtrace.store import queue, totals
 from ragtrace.store.content import chunks
 from ragtrace.store.database import insert
 from ragtrace.store.payload import read_analysis, write_analysis
-from ragtrace.store.rows import Finished
+from ragtrace.store.rows import COVERAGE, Finished, FollowUp
 from ragtrace.store.tables import analysis, counted, diagnosis, request, score, success
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import Analysis
@@ -35,9 +35,23 @@ def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) 
     _write_diagnoses(connection, newest, started)
     first = _first(connection, kept)
     queue.finish(connection, jobs, now)
+    queue.enqueue(connection, [_follow_up(each) for each in kept if each.follow_up is not None], now)
     totals.add(connection, (delta for each in kept if each.job.id in first for delta in each.deltas))
-    _note_success(connection, {job.service for job in jobs}, now)
+    _note_success(connection, {job.service for job in jobs if job.kind == COVERAGE}, now)
     return len(jobs)
+
+
+def _follow_up(finished: Finished) -> dict[str, Any]:
+    """A row of the queue. Jobs for flagged and for drawn requests come in their order: neither starves the other."""
+    job = finished.job
+    asked = {name: getattr(finished.follow_up, name) for name in FollowUp.__slots__}
+    return {
+        "request_id": job.request_id,
+        "record_revision": job.record_revision,
+        "service": job.service,
+        "priority": 0,
+        **asked,
+    }
 
 
 def _started(connection: sa.Connection, request_ids: Sequence[str]) -> dict[str, int]:

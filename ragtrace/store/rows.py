@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from ragtrace.types import Analysis
 
 __all__ = [
+    "ATTRIBUTION",
+    "COVERAGE",
     "ChunkSeen",
     "Delta",
     "Drift",
     "Exemplar",
     "Finished",
+    "FollowUp",
     "Job",
     "JobState",
     "Labels",
@@ -21,6 +24,9 @@ __all__ = [
     "SchemaState",
     "Total",
 ]
+
+COVERAGE: Final = "coverage"
+ATTRIBUTION: Final = "attribution"
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 JobState: TypeAlias = Literal["pending", "leased", "done", "dead"]
@@ -74,12 +80,22 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowUp:
+    """A job that a result asks for. `flagged`: because of the request's flags, and not drawn at random."""
+
+    kind: str
+    analyzer_version: str
+    flagged: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
-    """A job's outcome: the analysis to store, and the deltas that it adds to the totals."""
+    """A job's outcome: the analysis to store, the deltas that it adds to the totals, the job that it asks for."""
 
     job: Job
     analysis: Analysis
     deltas: tuple[Delta, ...] = ()
+    follow_up: FollowUp | None = None
 
 
 @dataclass(frozen=True, slots=True)

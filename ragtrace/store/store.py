@@ -6,16 +6,29 @@ Each method is one transaction; `analyses` is one for every page.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Final
 
 import sqlalchemy as sa
 
-from ragtrace.store import arrivals, drift, golds, leases, queue, records, requests, results, schema, tables, totals
+from ragtrace.store import (
+    arrivals,
+    drift,
+    golds,
+    leases,
+    queue,
+    records,
+    requests,
+    results,
+    schema,
+    spending,
+    tables,
+    totals,
+)
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database
-from ragtrace.store.rows import ChunkSeen, Drift, Finished, Job, JobState, Release, RequestRow, Total
+from ragtrace.store.rows import COVERAGE, ChunkSeen, Drift, Finished, Job, JobState, Release, RequestRow, Total
 from ragtrace.store.text import clean
 from ragtrace.types import Analysis, Fault, Gold, Item, RequestRecord
 
@@ -121,11 +134,8 @@ class Store:
 
     def releases(self, service: str | None = None) -> list[Release]:
         """The versions that requests carried, earliest first."""
-        query = sa.select(tables.release).order_by(tables.release.c.first_seen_at, *tables.release.primary_key)
-        if service is not None:
-            query = query.where(tables.release.c.service == clean(service))
         with self._database.read() as connection:
-            return [Release(**row) for row in connection.execute(query).mappings()]
+            return requests.releases(connection, service)
 
     def faults(self) -> list[Fault]:
         """Faults, added up by service, place and kind."""
@@ -134,11 +144,9 @@ class Store:
 
     def counts(self) -> dict[str, int]:
         """How many rows each table has."""
-        counts: dict[str, int] = {}
+        known = sorted(tables.metadata.tables.items())
         with self._database.read() as connection:
-            for name, table in sorted(tables.metadata.tables.items()):
-                counts[name] = connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
-        return counts
+            return {name: connection.scalar(sa.select(sa.func.count()).select_from(each)) or 0 for name, each in known}
 
     # gold sets
 
@@ -162,7 +170,7 @@ class Store:
         self,
         owner: str,
         *,
-        kinds: Sequence[str] = ("coverage",),
+        kinds: Sequence[str] = (COVERAGE,),
         limit: int = 16,
         lease_seconds: float = 60.0,
         now: float | None = None,
@@ -180,36 +188,60 @@ class Store:
         """Write analyses, scores, diagnoses and totals and end their jobs, all in one transaction.
 
         A job whose lease was lost is skipped whole. Deltas count for the first result of a request and kind only.
-        Returns how many jobs ended.
+        Follow-ups are enqueued, each once. Returns how many jobs ended.
         """
         with self._database.write() as connection:
             return results.finish(connection, finished, _seconds(now))
 
-    def fail(self, job: Job, error: str, *, retry_in: float = 30.0, now: float | None = None) -> None:
-        """Put a job back for `retry_in` seconds from now; at the cap of attempts it becomes dead."""
+    def fail(
+        self, job: Job, error: str, *, retry_in: float = 30.0, for_good: bool = False, now: float | None = None
+    ) -> None:
+        """Put a job back for `retry_in` seconds from now; at the cap of attempts, or for good, it becomes dead."""
         with self._database.write() as connection:
-            queue.fail(connection, job, clean(error), retry_in, _seconds(now))
+            queue.fail(connection, job, clean(error), retry_in, _seconds(now), for_good=for_good)
 
-    def queue_depth(self) -> dict[JobState, int]:
-        """How many jobs are pending, leased, done and dead."""
+    def queue_depth(self, kind: str = COVERAGE) -> dict[JobState, int]:
+        """How many jobs of a kind are pending, leased, done and dead."""
         with self._database.read() as connection:
-            return queue.depth(connection)
+            return queue.depth(connection, kind)
 
-    def oldest_pending(self) -> float | None:
-        """When the oldest job that waits was enqueued, in Unix seconds."""
+    def oldest_pending(self, kind: str = COVERAGE) -> float | None:
+        """When the oldest job of a kind that waits was enqueued, in Unix seconds."""
         with self._database.read() as connection:
-            oldest: float | None = connection.scalar(queue.oldest())
+            oldest: float | None = connection.scalar(queue.oldest(kind))
             return oldest
+
+    def drawn(self, request_ids: Iterable[str], kind: str) -> set[str]:
+        """Those of the requests for which a job of a kind was drawn at random, and not bought by a flag."""
+        with self._database.read() as connection:
+            return queue.drawn(connection, kind, request_ids)
+
+    # what explanations cost
+
+    def spend(
+        self, seconds: Mapping[str, float], *, budgets: Mapping[str, float] | None = None, now: float | None = None
+    ) -> None:
+        """Add what an explanation took, by resource (`cpu`, `gpu`), to the day's spending and to the totals.
+
+        budgets: seconds of a day by resource; the day on which one is used up is counted.
+        """
+        with self._database.write() as connection:
+            spending.add(connection, seconds, budgets or {}, _seconds(now))
+
+    def spent(self, now: float | None = None) -> dict[str, float]:
+        """Seconds that all workers have spent today (UTC), by resource."""
+        with self._database.read() as connection:
+            return spending.of_day(connection, _seconds(now))
 
     # results
 
-    def get_analysis(self, request_id: str, kind: str = "coverage") -> Analysis | None:
+    def get_analysis(self, request_id: str, kind: str = COVERAGE) -> Analysis | None:
         """The newest analysis of a request."""
         with self._database.read() as connection:
             return results.get(connection, request_id, kind)
 
     def analyses(
-        self, *, service: str | None = None, kind: str = "coverage", since: int | None = None
+        self, *, service: str | None = None, kind: str = COVERAGE, since: int | None = None
     ) -> Iterator[tuple[RequestRow, Analysis]]:
         """Each request's newest analysis, by the request's start, from `since` (nanoseconds) on."""
         page: list[RequestRow] = []

@@ -26,6 +26,7 @@ __all__ = [
     "release",
     "request",
     "score",
+    "spending",
     "success",
     "total",
 ]
@@ -194,6 +195,14 @@ success: Final = sa.Table(
     metadata,
     sa.Column("service", sa.Text, primary_key=True),
     sa.Column("at", sa.Double, nullable=False),
+)
+
+spending: Final = sa.Table(
+    "spending",
+    metadata,
+    sa.Column("day", sa.Text, primary_key=True),
+    sa.Column("resource", sa.Text, primary_key=True),
+    sa.Column("seconds", sa.Double, nullable=False),
 )
 
 release: Final = sa.Table(

@@ -27,6 +27,9 @@ from ragtrace.types import (
     RerankRun,
     RetrieveRun,
 )
+from tests.engines.conftest import tiny_causal_lm
+
+__all__ = ["tiny_causal_lm"]
 
 Cli: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ragtrace.store import Store
+from ragtrace.store import ATTRIBUTION, Store
 from tests.export.receiver import receiving
 
 if TYPE_CHECKING:
@@ -76,3 +77,30 @@ def test_events_go_to_the_endpoint_of_the_environment(cli: Cli, store_url: str) 
     assert done.stdout.startswith("1 done"), done.stderr
     assert set(sent) == {"gen_ai.evaluation.result"}
     assert len(sent) > 5
+
+
+def test_explanations_need_models(cli: Cli, store_url: str) -> None:
+    """Without a model they wait, with one they are done; a table of flags that cannot be read is one line."""
+    drawn = {"RAGTRACE_EXPLAIN_RATE": "1"}
+    assert json.loads(cli("analyze", "--store", store_url, "--json", **drawn).stdout)["done"] == 2
+    with Store.open(store_url) as store:
+        assert store.queue_depth(ATTRIBUTION)["pending"] == 2
+    refused = cli("analyze", "--store", store_url, "--explain", "vip=all")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("ragtrace: explain 'vip=all' is not usable; give FLAG=PART+PART")
+    lacking = cli("analyze", "--store", store_url, "--generator", "./nowhere")
+    assert lacking.returncode == 2
+    assert "no model folder at" in lacking.stderr
+
+
+def test_requests_are_explained_by_the_model_that_is_given(cli: Cli, store_url: str, tiny_causal_lm: Path) -> None:
+    """The explanation is in the store, with what it cost."""
+    options = ["--generator", str(tiny_causal_lm), "--explain-rate", "1", "--explain-budget", "8", "--json"]
+    done = cli("analyze", "--store", store_url, *options)
+    assert json.loads(done.stdout) == {"done": 4, "failed": 0, "lost": 0}, done.stderr
+    with Store.open(store_url) as store:
+        [(_, found), _] = list(store.analyses(kind=ATTRIBUTION))
+        assert found.explanation is not None
+        assert found.explanation.generator is not None
+        assert found.explanation.generator.model == tiny_causal_lm.name
+        assert store.spent()

@@ -6,7 +6,7 @@ import json
 import platform
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -15,6 +15,9 @@ from ragtrace.cli import app
 from ragtrace.collect import Spool, default_folder
 from ragtrace.collect.entries import encode
 from ragtrace.types import Feedback
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
 
 Doctor: TypeAlias = Callable[..., Result]
 
@@ -39,6 +42,16 @@ def test_reports_a_healthy_store(doctor: Doctor, store_url: str) -> None:
     assert store["rows"]["request"] == 2
     assert store["queue"]["pending"] == 2
     assert store["error"] is None
+
+
+def test_says_what_waits_for_models(doctor: Doctor, cli: Cli, store_url: str) -> None:
+    """Counted apart from the queue, with the command that explains; nothing is said where there is none."""
+    assert "explanations" not in doctor("--store", store_url).stdout
+    cli("analyze", "--store", store_url, "--explain-rate", "1")
+
+    reported = json.loads(doctor("--store", store_url, "--json").stdout)["store"]
+    assert (reported["queue"]["pending"], reported["explanations"]["pending"]) == (0, 2)
+    assert "ragtrace analyze --generator MODEL" in doctor("--store", store_url).stdout
 
 
 def test_names_what_could_not_be_coerced(doctor: Doctor, store_url: str) -> None:

@@ -14,7 +14,7 @@ from ragtrace import cli as cli_package
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
 
-VERBS = ("demo", "analyze", "export", "show", "drift", "db", "doctor")
+VERBS = ("demo", "analyze", "export", "show", "explain", "align", "drift", "db", "doctor")
 
 
 def test_public_names_exist() -> None:
@@ -30,7 +30,7 @@ def test_help_lists_every_verb(cli: Cli) -> None:
     assert [verb for verb in VERBS if verb not in done.stdout] == []
 
 
-@pytest.mark.parametrize("verb", [*VERBS, "db upgrade"])
+@pytest.mark.parametrize("verb", [*VERBS, "align report", "db upgrade"])
 def test_every_verb_has_help(cli: Cli, verb: str) -> None:
     """Each verb explains itself."""
     done = cli(*verb.split(), "--help")
@@ -49,7 +49,9 @@ def test_help_loads_nothing_heavy() -> None:
     assert heavy & set(loaded) == set()
 
 
-@pytest.mark.parametrize("verb", ["analyze", "export --once", "export", "show 01", "drift"])
+@pytest.mark.parametrize(
+    "verb", ["analyze", "export --once", "export", "show 01", "explain 01", "align report", "drift"]
+)
 def test_reading_verbs_never_make_a_database(cli: Cli, tmp_path: Path, verb: str) -> None:
     """On a store that is not there, a verb that reads ends with one line, exit code 2, and leaves no file behind."""
     done = cli(*verb.split(), "--store", "sqlite:///absent.db")

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.engines.serving import Served
+
+CHAT_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}{{ message['role'] }} : {{ message['content'] }} {% endfor %}"
+    "{% if add_generation_prompt %}assistant :{% endif %}"
+)
 _VOCABULARY = "the a limit is days thirty question answer [ ] 1 2 . ? : user assistant"
 
 
@@ -32,6 +40,23 @@ def tiny_causal_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_chat_lm(tiny_causal_lm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a chat template."""
+    folder = tmp_path_factory.mktemp("chat-lm") / "model"
+    shutil.copytree(tiny_causal_lm, folder)
+    (folder / "chat_template.jinja").write_text(CHAT_TEMPLATE)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model_server(tiny_chat_lm: Path) -> Iterator[Served]:
+    """A process that serves the tiny model over HTTP in the forms of several servers."""
+    pytest.importorskip("urllib3", reason="pip install 'ragtrace[http]'")
+    with Served.running(tiny_chat_lm) as served:
+        yield served
 
 
 @pytest.fixture(scope="session")

@@ -174,17 +174,21 @@ def test_only_the_newest_releases_are_shown() -> None:
 def test_gauges_of_an_empty_store() -> None:
     """With nothing recorded the queue's states are 0, the build is known, and nothing else is there."""
     read = _read(Snapshot())
-    assert set(read) == {"ragtrace_queue_jobs", "ragtrace_build_info"}
-    jobs = {sample.labels["state"]: sample.value for sample in read["ragtrace_queue_jobs"].samples}
-    assert jobs == {"pending": 0.0, "leased": 0.0, "done": 0.0, "dead": 0.0}
+    queues = {"ragtrace_queue_jobs", "ragtrace_attribution_jobs"}
+    assert set(read) == {*queues, "ragtrace_build_info"}
+    for name in queues:
+        jobs = {sample.labels["state"]: sample.value for sample in read[name].samples}
+        assert jobs == {"pending": 0.0, "leased": 0.0, "done": 0.0, "dead": 0.0}
     assert [sample.value for sample in read["ragtrace_build_info"].samples] == [1.0]
 
 
 def test_state_of_queue_and_analyzer_is_shown() -> None:
-    """Jobs by state and the last success by service."""
-    held = Snapshot(jobs={"pending": 7, "dead": 1}, last_success={"shop": 1700000000.25})
+    """Jobs by state, explanations apart, and the last success by service."""
+    held = Snapshot(jobs={"pending": 7, "dead": 1}, explanations={"done": 2}, last_success={"shop": 1700000000.25})
     jobs = {sample.labels["state"]: sample.value for sample in _samples(held, "ragtrace_queue_jobs")}
     assert jobs == {"pending": 7.0, "leased": 0.0, "done": 0.0, "dead": 1.0}
+    deep = {sample.labels["state"]: sample.value for sample in _samples(held, "ragtrace_attribution_jobs")}
+    assert deep == {"pending": 0.0, "leased": 0.0, "done": 2.0, "dead": 0.0}
     last = _samples(held, "ragtrace_analyzer_last_success_timestamp_seconds")
     assert [(sample.labels, sample.value) for sample in last] == [({"service": "shop"}, 1700000000.25)]
 

@@ -137,7 +137,7 @@ def test_the_oldest_pending_job_tells_the_backlog(store: Store, make_record: Mak
     [
         (queue.claimable(["coverage"], 16, 1.0), "ix_job_pending"),
         (queue.expired(1.0), "ix_job_leased"),
-        (queue.oldest(), "ix_job_waiting"),
+        (queue.oldest("coverage"), "ix_job_waiting"),
     ],
 )
 def test_the_queue_reads_only_the_jobs_that_wait(tmp_path: Path, query: sa.Select[Any], index: str) -> None:
@@ -151,3 +151,11 @@ def test_the_queue_reads_only_the_jobs_that_wait(tmp_path: Path, query: sa.Selec
         engine.dispose()
     assert len(plan) == 1
     assert f"{index} " in f"{plan[0]} "
+
+
+def test_drawn_says_whose_job_no_flag_bought(store: Store, make_record: MakeRecord) -> None:
+    """Of the requests that are asked for: those with a job of the kind that was drawn at random."""
+    store.write([make_record("r1"), make_record("r2", flags=("slow",)), make_record("r3")])
+
+    assert store.drawn(["r1", "r2", "unknown"], "coverage") == {"r1"}
+    assert store.drawn(["r1"], "attribution") == set()

@@ -22,7 +22,7 @@ from ragtrace.store.schema import VERSION_TABLE
 from ragtrace.store.tables import metadata
 from ragtrace.types import Addendum, Feedback, RequestRecord
 
-HEAD = "0002"
+HEAD = "0003"
 
 NEXT = '''
 """One table more."""
@@ -30,7 +30,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "next"
-down_revision = "0002"
+down_revision = "0003"
 
 
 def upgrade():
@@ -103,7 +103,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0002, this ragtrace needs next; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0003, this ragtrace needs next; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "next")
     assert migrate(url) == "next"
@@ -128,7 +128,7 @@ def test_a_database_of_the_first_schema_keeps_what_it_holds(
             _only(tmp_path, "0001_spine.py", patched)
             assert migrate(url) == "0001"
         _copy(filled, url)
-    with pytest.raises(SchemaMismatch, match=r"has schema 0001, this ragtrace needs 0002; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0001, this ragtrace needs 0003; ragtrace db upgrade --store"):
         Store.open(url)
     assert migrate(url) == HEAD
     with Store.open(url) as store:

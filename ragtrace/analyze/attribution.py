@@ -1,0 +1,184 @@
+"""Why a request's documents were retrieved and what its answer used, and how well both agree: one explanation."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from ragtrace.analyze.explaining.aligning import align, ranking_of
+from ragtrace.analyze.explaining.engines import ClosedEngine, Engine, GeneratorEngine, RetrieverEngine
+from ragtrace.analyze.explaining.generating import explain_documents, explain_words, leave_out_documents
+from ragtrace.analyze.explaining.prompts import SubsetPrompts, Unexplained
+from ragtrace.analyze.explaining.retrieving import explain_retrieval
+from ragtrace.analyze.explaining.scoring import NO_MODEL
+from ragtrace.engines.tokens import Baseline
+from ragtrace.explanations import Explanation
+from ragtrace.types import RequestRecord, replace
+
+__all__ = [
+    "DOCUMENTS",
+    "PARTS",
+    "ClosedEngine",
+    "GeneratorEngine",
+    "OnProgress",
+    "Part",
+    "RetrieverEngine",
+    "explain_record",
+    "seed_of",
+]
+
+Part: TypeAlias = Literal["generator", "query", "retriever"]
+OnProgress: TypeAlias = Callable[[Part, int], None]
+"""Takes a part and how far it is: coalitions that were scored; of the retriever, sides (of two)."""
+
+PARTS: Final[tuple[Part, ...]] = ("generator", "query", "retriever")
+DOCUMENTS: Final = 10
+"""Documents whose retrieval is explained, unless told otherwise."""
+_DESIGNS: Final = 4  # which coalitions are scored is found out by seed, for seconds where documents are many
+
+
+def seed_of(record: RequestRecord) -> int:
+    """The seed of a request's estimates, by its id."""
+    return int.from_bytes(hashlib.blake2b(record.request_id.encode(), digest_size=2).digest(), "big") % _DESIGNS
+
+
+def explain_record(
+    record: RequestRecord,
+    *,
+    generator: GeneratorEngine | ClosedEngine | None = None,
+    retriever: RetrieverEngine | None = None,
+    budget: int | None = None,
+    seed: int | None = None,
+    parts: Collection[Part] = PARTS,
+    settle: float | None = None,
+    documents: int = DOCUMENTS,
+    baseline: Baseline = "unk",
+    renumbered: bool = True,
+    on_progress: OnProgress | None = None,
+) -> Explanation:
+    """Explain one record as far as models are given; `skipped` says by part what is missing, and why.
+
+    Args:
+        record: with its texts.
+        generator: scores the answer for subsets of the prompt's documents, and of the question's words. A model that
+            tells nothing but its answers gives weights by leaving each document out, and none to words.
+        retriever: gives the token gradients of retrieval scores.
+        budget: the most coalitions of each Shapley estimate; see `shapley_values`.
+        seed: of the estimates; by default `seed_of(record)`.
+        parts: which ones are wanted: generator, query, retriever.
+        settle: ends the generator's part early once its ranking is settled so surely; see `shapley_values`.
+        documents: how many documents' retrieval is explained: the prompt's by rank, then other candidates.
+        baseline: what tokens are compared with in the retriever's part.
+        renumbered: whether the documents of a subset count from 1, where the record has no template of its prompt.
+        on_progress: called while it goes on.
+
+    Raises: ModelError and AttributionError where a model cannot do it: a text longer than its context, values that are
+    no numbers, no token for the baseline. It would fail again.
+    """
+    wanted = [part for part in PARTS if part in parts]
+    run = _Run(record, wanted, budget, seed_of(record) if seed is None else seed, on_progress)
+    if generator is not None and {"generator", "query"} & set(wanted):
+        with run.metered(generator):
+            run.explain_answer(generator, settle, renumbered)
+    if retriever is not None and "retriever" in wanted:
+        with run.metered(retriever), run.noted("retriever"):
+            run.explain_retrieval(retriever, documents, baseline)
+    given: dict[Part, Engine | None] = {"generator": generator, "query": generator, "retriever": retriever}
+    run.skipped |= {part: NO_MODEL for part in wanted if given[part] is None}
+    return replace(run.found, skipped=run.skipped, seconds=run.seconds, gpu_seconds=run.gpu_seconds, device=run.device)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One explanation in the making: what was found, why something is missing, and what it cost."""
+
+    record: RequestRecord
+    parts: Sequence[Part]
+    budget: int | None
+    seed: int
+    on_progress: OnProgress | None
+    found: Explanation = field(default_factory=Explanation)
+    skipped: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+    gpu_seconds: float = 0.0
+    device: str = "cpu"
+
+    @contextmanager
+    def metered(self, engine: Engine) -> Iterator[None]:
+        """Count what an engine takes, also where it fails."""
+        started = time.perf_counter()
+        if engine.device != "cpu":
+            self.device = engine.device
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - started
+            self.seconds += spent
+            if engine.device.startswith("cuda"):
+                self.gpu_seconds += spent
+
+    @contextmanager
+    def noted(self, *names: str) -> Iterator[None]:
+        """Note why these parts cannot be explained."""
+        try:
+            yield
+        except Unexplained as reason:
+            self.skipped |= dict.fromkeys(names, str(reason))
+
+    def explain_answer(self, engine: GeneratorEngine | ClosedEngine, settle: float | None, renumbered: bool) -> None:
+        """What the generator made of the documents, and of the question's words."""
+        with self.noted(*(part for part in self.parts if part != "retriever")):
+            prompts = SubsetPrompts.of(self.record, renumbered=renumbered)
+            if "generator" in self.parts:
+                with self.noted("generator"):
+                    self._explain_documents(prompts, engine, settle)
+            if "query" in self.parts:
+                with self.noted("query"):
+                    if not isinstance(engine, GeneratorEngine):
+                        raise Unexplained("the model gives no log-probabilities")
+                    words = explain_words(
+                        prompts, engine, budget=self.budget, seed=self.seed, on_progress=self._progress("query")
+                    )
+                    self.found = replace(self.found, query=words)
+
+    def _explain_documents(
+        self, prompts: SubsetPrompts, engine: GeneratorEngine | ClosedEngine, settle: float | None
+    ) -> None:
+        ranking = ranking_of(self.record, prompts.documents)
+        if isinstance(engine, GeneratorEngine):
+            shares = explain_documents(
+                prompts,
+                engine,
+                ranking=ranking or prompts.documents,
+                budget=self.budget,
+                seed=self.seed,
+                settle=settle,
+                on_progress=self._progress("generator"),
+            )
+        else:
+            shares = leave_out_documents(prompts, engine)
+        self.found = replace(self.found, generator=shares)
+        with self.noted("alignment"):
+            self.found = replace(self.found, alignment=align(ranking, shares))
+
+    def explain_retrieval(self, engine: RetrieverEngine, most: int, baseline: Baseline) -> None:
+        """Why documents were retrieved: those of the prompt by rank, then other candidates."""
+        chunks = self.record.packing.chunks if self.record.packing is not None else ()
+        packed = tuple(dict.fromkeys(chunk.chunk_id for chunk in chunks))
+        found = explain_retrieval(
+            self.record,
+            engine,
+            ranking=ranking_of(self.record, packed) or packed,
+            most=most,
+            baseline=baseline,
+            on_progress=self._progress("retriever"),
+        )
+        self.found = replace(self.found, retriever=found)
+
+    def _progress(self, part: Part) -> Callable[[int], None] | None:
+        on_progress = self.on_progress
+        return None if on_progress is None else lambda done: on_progress(part, done)

@@ -1,0 +1,205 @@
+"""Explains requests whose jobs wait in the queue: one at a time, within a daily budget that all workers share."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from ragtrace.analyze.attribution import DOCUMENTS, PARTS, explain_record
+from ragtrace.analyze.counting import attribution_deltas
+from ragtrace.analyze.depths import Depths
+from ragtrace.analyze.explaining.engines import ClosedEngine, Engine, GeneratorEngine, RetrieverEngine
+from ragtrace.analyze.explaining.scoring import scores_of
+from ragtrace.engines.tokens import Baseline
+from ragtrace.errors import (
+    AttributionError,
+    ConfigurationError,
+    ModelError,
+    ScoringStopped,
+    ServerError,
+    StoreError,
+)
+from ragtrace.explanations import Explanation
+from ragtrace.store import ATTRIBUTION, Finished, Job, Store
+from ragtrace.types import Analysis, RequestRecord, encode_record, replace
+
+__all__ = ["ATTRIBUTION_VERSION", "DAILY_SECONDS", "Explained", "Explainer"]
+
+ATTRIBUTION_VERSION: Final = "attribution-1"  # raise it whenever a change could give a stored request another result
+DAILY_SECONDS: Final = 3600.0
+
+_REFUSED: Final = (400, 413, 422)  # what a server says of a prompt that it cannot take
+
+Outcome = Literal["done", "failed", "lost"]
+
+_log = logging.getLogger("ragtrace.analyze")
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """How a job ended, and what it found where it was done."""
+
+    outcome: Outcome
+    record: RequestRecord | None = None
+    analysis: Analysis | None = None
+
+
+@dataclass(slots=True)
+class Explainer:
+    """A worker's models, and what they may cost.
+
+    Args:
+        depths: which parts a request's flags buy.
+        budget: the most prompts that an estimate of one request may score; None: as `shapley_values` has it.
+        daily_seconds: of a day (UTC) and by resource, `gpu` and `cpu`; None: no limit. Each worker may exceed it by the
+            job at hand.
+        documents, baseline: of the retriever's part; see `explain_record`.
+
+    Raises: ConfigurationError without any model, or for a budget below 2.
+    """
+
+    generator: GeneratorEngine | ClosedEngine | None = None
+    retriever: RetrieverEngine | None = None
+    depths: Depths = field(default_factory=Depths.parse)
+    budget: int | None = None
+    daily_seconds: Mapping[str, float] | None = field(
+        default_factory=lambda: {"cpu": DAILY_SECONDS, "gpu": DAILY_SECONDS}
+    )
+    documents: int = DOCUMENTS
+    baseline: Baseline = "unk"
+
+    def __post_init__(self) -> None:
+        if not self._engines:
+            raise ConfigurationError("no model explains anything; give a generator, a retriever, or both")
+        if self.budget is not None and self.budget < 2:
+            raise ConfigurationError.of("explain budget", self.budget, "2 or more: the empty and the full prompt")
+
+    def explain_next(self, store: Store, owner: str, lease_seconds: float = 60.0) -> Explained | None:
+        """Lease a job, explain its request, and commit the result; None where no job waits or the budget is used up.
+
+        A model that cannot do it would fail again: the job is dead at once, with its reason. Other errors are tried
+        again, up to the queue's cap.
+        """
+        if not self._affords(store):
+            return None
+        jobs = store.claim(owner, kinds=(ATTRIBUTION,), limit=1, lease_seconds=lease_seconds)
+        if not jobs:
+            return None
+        with _held(store, jobs[0], lease_seconds):
+            return self._worked(store, jobs[0])
+
+    def _worked(self, store: Store, job: Job) -> Explained:
+        try:
+            record = store.get_record(job.request_id)
+            if record is None:
+                store.fail(job, "the request is no longer in the store", for_good=True)
+                return Explained("failed")
+            return self._committed(store, job, record, self._explained(store, job, record))
+        except Exception as error:  # one request must not stop the others
+            hopeless = _is_hopeless(error)
+            if hopeless:
+                _log.warning("request %s cannot be explained: %s", job.request_id, error)
+            else:
+                _log.exception("request %s cannot be explained", job.request_id)
+            store.fail(job, f"{type(error).__name__}: {error}", for_good=hopeless)
+            return Explained("failed")
+
+    def _explained(self, store: Store, job: Job, record: RequestRecord) -> Explanation:
+        """The explanation; that of an earlier revision where only flags and feedback have changed since."""
+        parts = self.depths.parts_of(record) or PARTS
+        fingerprint = self._fingerprint(record, parts)
+        known = store.get_analysis(job.request_id, ATTRIBUTION)
+        if known is not None and known.explanation is not None and known.explanation.fingerprint == fingerprint:
+            return known.explanation
+        started = time.perf_counter()
+        try:
+            found = explain_record(
+                record,
+                generator=self.generator,
+                retriever=self.retriever,
+                budget=self.budget,
+                parts=parts,
+                documents=self.documents,
+                baseline=self.baseline,
+            )
+        except Exception:
+            self._spend(store, {self._resources[-1]: time.perf_counter() - started})
+            raise
+        self._spend(store, {"cpu": found.seconds - found.gpu_seconds, "gpu": found.gpu_seconds})
+        return replace(found, fingerprint=fingerprint)
+
+    def _committed(self, store: Store, job: Job, record: RequestRecord, found: Explanation) -> Explained:
+        analysis = Analysis(
+            request_id=record.request_id,
+            analyzer_version=ATTRIBUTION_VERSION,
+            kind=ATTRIBUTION,
+            record_revision=record.record_revision,
+            scores=scores_of(found),
+            explanation=found,
+            computed_at=time.time_ns(),
+        )
+        deltas = attribution_deltas(record, analysis, drawn=not job.flagged)
+        done = store.finish([Finished(job, analysis, deltas)])
+        return Explained("done", record, analysis) if done else Explained("lost")
+
+    def _fingerprint(self, record: RequestRecord, parts: tuple[str, ...]) -> str:
+        """Of all that an explanation depends on."""
+        bare = replace(record, flags=(), feedback=(), record_revision=0)
+        models = [(each.kind, each.name, each.revision) for each in self._engines]
+        how = repr((ATTRIBUTION_VERSION, parts, self.budget, self.documents, self.baseline, models)).encode()
+        return hashlib.blake2b(encode_record(bare) + how, digest_size=16).hexdigest()
+
+    def _affords(self, store: Store) -> bool:
+        if self.daily_seconds is None:
+            return True
+        spent = store.spent()
+        return all(spent.get(each, 0.0) < self.daily_seconds.get(each, float("inf")) for each in self._resources)
+
+    def _spend(self, store: Store, seconds: Mapping[str, float]) -> None:
+        store.spend({each: taken for each, taken in seconds.items() if taken > 0}, budgets=self.daily_seconds)
+
+    @property
+    def _engines(self) -> list[Engine]:
+        return [each for each in (self.generator, self.retriever) if each is not None]
+
+    @property
+    def _resources(self) -> list[str]:
+        """What the models run on, a GPU last."""
+        return sorted({"gpu" if each.device.startswith("cuda") else "cpu" for each in self._engines})
+
+
+def _is_hopeless(error: BaseException) -> bool:
+    """Whether another attempt would end in the same way: not where a server could not be asked."""
+    if isinstance(error, ScoringStopped):
+        return error.__cause__ is not None and _is_hopeless(error.__cause__)
+    if isinstance(error, ServerError):
+        return error.status in _REFUSED
+    return isinstance(error, ModelError | AttributionError)
+
+
+@contextmanager
+def _held(store: Store, job: Job, lease_seconds: float) -> Iterator[None]:
+    """Prolong the lease from a thread of its own while the job runs: a model answers when it is done, not before."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(lease_seconds / 3):
+            try:
+                if not store.heartbeat([job], lease_seconds):
+                    return
+            except StoreError as error:
+                _log.warning("the lease of request %s could not be prolonged: %s", job.request_id, error)
+
+    thread = threading.Thread(target=beat, name="ragtrace-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

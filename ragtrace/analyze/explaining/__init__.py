@@ -1,0 +1,1 @@
+"""The parts of an explanation: prompts for subsets, Shapley values, Integrated Gradients, alignment."""

@@ -1,0 +1,185 @@
+"""`ragtrace align`: how well retrievers and generators agree, over a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragtrace.cli.terminal import StoreOption, console, print_table, progress
+
+if TYPE_CHECKING:
+    from ragtrace.analyze.alignment_report import AlignmentReport
+    from ragtrace.analyze.attribution import GeneratorEngine
+    from ragtrace.export.alignment_text import Section
+
+__all__ = ["app"]
+
+app = typer.Typer(help="How well retrievers and generators agree, over a store.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """How well retrievers and generators agree, over a store."""
+
+
+@app.command()
+def report(
+    store: StoreOption = None,
+    service: Annotated[str | None, typer.Option("--service", help="Only this service.")] = None,
+    stratum: Annotated[
+        str,
+        typer.Option(
+            "--stratum",
+            metavar="random|flagged",
+            help="Of the stored explanations: those of requests drawn at random, or those that flags had explained.",
+        ),
+    ] = "random",
+    generator: Annotated[
+        str | None,
+        typer.Option(
+            "--generator",
+            metavar="MODEL",
+            help="Score sampled answers now, in place of what is stored: a causal language model's folder or name, or "
+            "URL#NAME of a server's.",
+        ),
+    ] = None,
+    retriever: Annotated[
+        str | None,
+        typer.Option(
+            "--retriever",
+            metavar="MODEL",
+            help="Explain the retrieval of sampled requests now: a sentence encoder's folder or name, or cross:MODEL.",
+        ),
+    ] = None,
+    conditions: Annotated[
+        str,
+        typer.Option(
+            "--conditions",
+            metavar="NAME,...",
+            help="With --generator: original, deduplicated, shuffled, or several of them.",
+        ),
+    ] = "original",
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The most requests that models score.")] = 50,
+    budget: Annotated[
+        int | None,
+        typer.Option("--budget", min=2, help="The most prompts that the generator scores for each estimate."),
+    ] = None,
+    stability: Annotated[
+        int | None,
+        typer.Option(
+            "--stability",
+            metavar="N",
+            min=8,
+            help="With --generator: also how estimates settle as budgets grow to N prompts for each request.",
+        ),
+    ] = None,
+    pos: Annotated[
+        str | None,
+        typer.Option("--pos", metavar="PIPELINE", help="Also parts of speech, by this spaCy pipeline (ragtrace[pos])."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of shuffled orders and of intervals.")] = 0,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Also write everything as JSON.")
+    ] = None,
+    plots: Annotated[
+        Path | None, typer.Option("--plots", metavar="FOLDER", file_okay=False, help="Also write SVG plots.")
+    ] = None,
+) -> None:
+    """Failure rates and WARG by model, segment and condition, each beside chance; stability; the words that count."""
+    from ragtrace.analyze.alignment_report import alignment_report
+    from ragtrace.cli.stores import existing
+    from ragtrace.engines.choosing import load_retriever
+    from ragtrace.engines.tagging import Tagger
+    from ragtrace.store import Store
+
+    _check(json_file)
+    url = existing(store)
+    tagging = Tagger.load(pos) if pos else None
+    with Store.open(url) as opened, progress() as bar:
+        task = bar.add_task("reading", total=None)
+        found = alignment_report(
+            opened,
+            service=service,
+            stratum=stratum,
+            generator=_generator(generator) if generator else None,
+            retriever=load_retriever(retriever) if retriever else None,
+            tagging=tagging,
+            conditions=tuple(each.strip() for each in conditions.split(",") if each.strip()),
+            limit=limit,
+            budget=budget,
+            stability=stability,
+            seed=seed,
+            on_progress=lambda name, done, of: bar.update(task, description=name, completed=done, total=of),
+        )
+    _print(found)
+    if json_file is not None:
+        _write_json(json_file, found)
+    if plots is not None:
+        _write_plots(plots, found)
+
+
+def _generator(model: str) -> GeneratorEngine:
+    """The model that scores answers. Raises: ConfigurationError for one that gives no log-probabilities."""
+    from ragtrace.engines.choosing import load_generator
+    from ragtrace.engines.closed import ClosedLM
+    from ragtrace.errors import ConfigurationError
+
+    loaded = load_generator(model)
+    if isinstance(loaded, ClosedLM):
+        raise ConfigurationError.of("--generator", model, "a model that gives log-probabilities of stored answers")
+    return loaded
+
+
+def _print(found: AlignmentReport) -> None:
+    from ragtrace.export.alignment_text import sections
+
+    for place, section in enumerate(sections(found)):
+        if place:
+            console().print()
+        _print_section(section)
+
+
+def _print_section(section: Section) -> None:
+    console().print(section.title, style="bold")
+    if section.rows:
+        print_table(section.columns, section.rows)
+    for note in section.notes:
+        console().print(note, style="dim")
+
+
+def _check(json_file: Path | None) -> None:
+    """Say before anything is computed that a file cannot be written. Raises: ConfigurationError."""
+    if json_file is not None and not json_file.absolute().parent.is_dir():
+        from ragtrace.errors import ConfigurationError
+
+        raise ConfigurationError.of("--json", str(json_file), "a file in a folder that exists")
+
+
+def _write_json(file: Path, found: AlignmentReport) -> None:
+    import json
+
+    from ragtrace.types import to_builtins
+
+    _written(file, {file: json.dumps(to_builtins(found), indent=2, ensure_ascii=False) + "\n"})
+
+
+def _write_plots(folder: Path, found: AlignmentReport) -> None:
+    from ragtrace.export.alignment_plots import plots
+
+    drawn = plots(found)
+    _written(folder, {folder / name: svg for name, svg in drawn.items()}, f"{len(drawn)} plots")
+
+
+def _written(place: Path, texts: dict[Path, str], what: str = "") -> None:
+    """Write files. Raises: ConfigurationError where that cannot be."""
+    from ragtrace.errors import ConfigurationError
+
+    try:
+        for file, text in texts.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError.of("output", str(place), f"a place that can be written ({error.strerror})") from error
+    console(stderr=True).print(f"{what} written to {place}".strip(), soft_wrap=True)

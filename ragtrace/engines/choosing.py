@@ -1,0 +1,71 @@
+"""Models as they are named on a command line: a folder, a Hugging Face name, or the address of a server."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, get_args
+
+from ragtrace.engines.tokens import Baseline
+from ragtrace.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ragtrace.engines.causal_lm import CausalLM
+    from ragtrace.engines.closed import ClosedLM
+    from ragtrace.engines.cross_encoder import CrossEncoder
+    from ragtrace.engines.encoder import Encoder
+    from ragtrace.engines.http import HttpLM
+
+__all__ = ["API_KEY", "as_baseline", "load_generator", "load_retriever"]
+
+API_KEY: Final = "RAGTRACE_GENERATOR_KEY"
+"""The environment variable that holds the key of a generator's server."""
+_CLOSED: Final = "closed:"
+_SERVER: Final = ("http://", "https://")
+
+
+def load_generator(model: str) -> CausalLM | HttpLM | ClosedLM:
+    """A causal language model from a folder or by its Hugging Face name, or `URL#NAME` of an OpenAI-compatible server.
+
+    `closed:URL#NAME` is a server's chat that gives no log-probabilities. The key, where the server wants one, stands in
+    the environment variable `API_KEY` names.
+
+    Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name, MissingExtraError.
+    """
+    address = model.removeprefix(_CLOSED)
+    if not address.startswith(_SERVER):
+        from ragtrace.engines.causal_lm import CausalLM
+
+        return CausalLM.load(model)
+    from ragtrace.engines.closed import ClosedLM
+    from ragtrace.engines.http import HttpLM
+
+    url, _, name = address.partition("#")
+    if not name:
+        raise ConfigurationError.of("generator", model, "the model's name behind #: http://localhost:8000/v1#NAME")
+    is_closed = address != model
+    found = HttpLM(url, name, chat=is_closed, api_key_env=API_KEY if API_KEY in os.environ else None)
+    return ClosedLM(found) if is_closed else found
+
+
+def as_baseline(name: str) -> Baseline:
+    """A baseline of the retriever's tokens by its name. Raises: ConfigurationError for another one."""
+    known: tuple[Baseline, ...] = get_args(Baseline)
+    for each in known:
+        if each == name:
+            return each
+    raise ConfigurationError.of("baseline", name, ", ".join(known))
+
+
+def load_retriever(model: str) -> Encoder | CrossEncoder:
+    """A sentence-transformers encoder from a folder or by its Hugging Face name; `cross:MODEL` is a cross-encoder.
+
+    Raises: ModelError when it cannot be loaded, MissingExtraError.
+    """
+    kind, found, name = model.partition(":")
+    if kind == "cross" and found:
+        from ragtrace.engines.cross_encoder import CrossEncoder
+
+        return CrossEncoder.load(name)
+    from ragtrace.engines.encoder import Encoder
+
+    return Encoder.load(model)

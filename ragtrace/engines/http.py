@@ -1,0 +1,231 @@
+"""A model behind an OpenAI-compatible server: it generates texts and, where the server can, scores given answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ragtrace.engines.causal_lm import Generated
+from ragtrace.engines.http_asking import Dialect
+from ragtrace.engines.http_client import Client, Limits, Usage
+from ragtrace.engines.http_dialects import DIALECTS, detect
+from ragtrace.engines.token_texts import ScoredToken, united
+from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["HttpLM"]
+
+T = TypeVar("T")
+_PATIENCE: Final = 60.0
+
+
+class HttpLM:
+    """A language model behind an OpenAI-compatible server, with the interface of `CausalLM`.
+
+    What was scored or generated before a limit or a failure ended a call is kept: the same call goes on from there.
+
+    Args:
+        base_url: of the API, such as `http://localhost:8000/v1`.
+        model: its name there.
+        chat: whether a prompt is a user's message in the model's chat format, or a text to be continued as it is.
+        dialect: how the server tells log-probabilities: `vllm`, `echo`, `llama.cpp`, or `auto`, which asks it once.
+        api_key_env: name of the environment variable with the key; None: no key is sent.
+        concurrency: requests at a time.
+        timeout: seconds until an answer must have come. retries: of a request that failed for a passing reason.
+        max_requests, max_prompt_tokens: limits over the life of the object, retries included; `usage` counts.
+        options: further fields of each request of a completion; None takes one out, such as `max_tokens`.
+
+    Raises: ConfigurationError for arguments, MissingExtraError without the http extra.
+    """
+
+    kind: Final = "http"
+    revision: Final = None
+    device: Final = "remote"
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        chat: bool = False,
+        dialect: str = "auto",
+        api_key_env: str | None = None,
+        concurrency: int = 8,
+        timeout: float = _PATIENCE,
+        retries: int = 5,
+        max_requests: int | None = None,
+        max_prompt_tokens: int | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if dialect not in ("auto", *DIALECTS):
+            raise ConfigurationError.of("dialect", dialect, f"auto, {', '.join(DIALECTS)}")
+        for name, number, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
+            if isinstance(number, bool) or number < least:
+                raise ConfigurationError.of(name, number, f"a whole number from {least} on")
+        if not timeout > 0:
+            raise ConfigurationError.of("timeout", timeout, "a number of seconds above 0")
+        self.name = model
+        self._limits = Limits(max_requests, max_prompt_tokens)
+        self._client = Client(
+            base_url,
+            api_key_env=api_key_env,
+            timeout=timeout,
+            retries=retries,
+            connections=concurrency,
+            limits=self._limits,
+        )
+        self._chat = chat
+        self._concurrency = concurrency
+        self._options = dict(options or {})
+        self._lock = threading.RLock()
+        self._dialect: Dialect | None = None if dialect == "auto" else self._speaking(dialect)
+        self._known = _Known("")
+        self._texts: dict[bytes, Generated] = {}
+
+    @property
+    def usage(self) -> Usage:
+        """Requests and prompt tokens so far."""
+        return self._limits.usage
+
+    def allow(self, *, max_requests: int | None = None, max_prompt_tokens: int | None = None) -> None:
+        """Set other limits, counted from the beginning; None: no limit."""
+        fresh = Limits(max_requests, max_prompt_tokens)
+        self._limits.max_requests, self._limits.max_prompt_tokens = fresh.max_requests, fresh.max_prompt_tokens
+
+    def close(self) -> None:
+        """Close the connections to the server."""
+        self._client.close()
+
+    def generate(self, prompt: str, *, max_new_tokens: int = 96) -> Generated:
+        """The continuation of `prompt` at temperature 0. Raises: ServerError."""
+        sent = {"messages": [{"role": "user", "content": prompt}]} if self._chat else {"prompt": prompt}
+        body = {"model": self.name, "max_tokens": max_new_tokens, "temperature": 0, **sent, **self._options}
+        body = {name: value for name, value in body.items() if value is not None}
+        found = self._client.post("/chat/completions" if self._chat else "/completions", body, characters=len(prompt))
+        return _generated(found)
+
+    def generate_many(self, prompts: Sequence[str], *, max_new_tokens: int = 96) -> list[Generated]:
+        """The continuation of each prompt, several at a time. Raises: as `generate`."""
+        keys = {_key(f"{max_new_tokens} {prompt}"): prompt for prompt in prompts}
+        held = dict(self._texts)
+        missing = [key for key in keys if key not in held]
+        done, failure = self._at_once(lambda key: self.generate(keys[key], max_new_tokens=max_new_tokens), missing)
+        if failure is not None:
+            self._texts.update(done)
+            raise failure
+        self._texts.clear()
+        texts = {prompt: done[key] if key in done else held[key] for key, prompt in keys.items()}
+        return [texts[prompt] for prompt in prompts]
+
+    def score(self, prompts: Sequence[str], answer: str) -> NDArray[np.float64]:
+        """Log-probabilities of each token of `answer` behind each prompt, teacher-forced: (prompts, answer tokens).
+
+        The tokens are the server's; `answer_places` tells where they stand. Where prompts make it cut the answer in
+        different ways, what they share are the columns, and log-probabilities are added.
+
+        Raises: ScoringStopped when the server or a limit ended it, ModelError when it gives no log-probabilities of a
+            prompt, or its tokens do not say the answer.
+        """
+        import numpy as np
+
+        known, failure = self._read(prompts, answer)
+        rows = [known.rows.get(_key(prompt)) for prompt in prompts]
+        places, sums = united(answer, [row for row in rows if row is not None], known.places)
+        known.places = places or None
+        scores = np.full((len(prompts), len(places)), np.nan)
+        scores[[at for at, row in enumerate(rows) if row is not None]] = np.reshape(sums, (len(sums), len(places)))
+        if isinstance(failure, ServerError):
+            count = sum(row is not None for row in rows)
+            raise ScoringStopped(f"{count} of {len(prompts)} prompts were scored: {failure}", scores) from failure
+        if failure is not None:
+            raise failure
+        return scores
+
+    def answer_places(self, prompt: str, answer: str) -> list[tuple[int, int]]:
+        """Where each token that `score` gives stands in `answer`: (start, end) offsets; scored first if need be."""
+        if self._known.answer != answer or self._known.places is None:
+            self.score([prompt], answer)
+        return list(self._known.places or ())
+
+    def _read(self, prompts: Sequence[str], answer: str) -> tuple[_Known, Exception | None]:
+        """What is known of the answer behind the prompts, once the server was asked for what is missing."""
+        if not answer.strip():
+            raise ModelError("the answer is empty, so that no token of it can be scored")
+        with self._lock:
+            if self._known.answer != answer:
+                self._known = _Known(answer)
+            known = self._known
+        keys = {_key(prompt): prompt for prompt in prompts}
+        missing = [key for key in keys if key not in known.rows]
+        if not missing:
+            return known, None
+        try:
+            dialect = self._spoken()
+        except ServerError as error:
+            return known, error
+        done, failure = self._at_once(lambda key: dialect.tokens(keys[key], answer), missing)
+        known.rows.update(done)
+        return known, failure
+
+    def _spoken(self) -> Dialect:
+        with self._lock:
+            if self._dialect is None:
+                self._dialect = self._speaking(detect(self._client, self.name, self._chat, self._options))
+            return self._dialect
+
+    def _speaking(self, dialect: str) -> Dialect:
+        return DIALECTS[dialect](self._client, self.name, self._chat, self._options)
+
+    def _at_once(self, work: Callable[[bytes], T], keys: Sequence[bytes]) -> tuple[dict[bytes, T], Exception | None]:
+        """What came of each piece of work, and the first failure, behind which nothing more was begun."""
+        done: dict[bytes, T] = {}
+        failures: list[Exception] = []
+
+        def one(key: bytes) -> None:
+            if failures:
+                return
+            try:
+                done[key] = work(key)
+            except Exception as error:  # the caller gets it, beside what was done
+                failures.append(error)
+
+        with ThreadPoolExecutor(min(self._concurrency, len(keys)) or 1, thread_name_prefix="ragtrace-http") as pool:
+            list(pool.map(one, keys))
+        return done, failures[0] if failures else None
+
+
+class _Known:
+    """What the server said of one answer: its tokens by prompt, and the places of the columns once they are given."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.rows: dict[bytes, list[ScoredToken]] = {}
+        self.places: list[tuple[int, int]] | None = None
+
+
+def _key(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _generated(found: Mapping[str, Any]) -> Generated:
+    """The text of a completion or of a chat's message. Raises: ServerError without one."""
+    choices = found.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    message = choice.get("message")
+    text = message.get("content") or "" if isinstance(message, dict) else choice.get("text")
+    if not isinstance(text, str):
+        raise ServerError("the server's answer holds no text; give the base_url of an OpenAI API")
+    usage = found.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    return Generated(
+        text.strip(),
+        int(counts.get("prompt_tokens") or 0),
+        int(counts.get("completion_tokens") or 0),
+        str(choice.get("finish_reason") or "stop"),
+    )

@@ -1,0 +1,46 @@
+"""What the ways to ask a server for log-probabilities have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, Protocol
+
+from ragtrace.engines.http_client import Client
+from ragtrace.engines.token_texts import ScoredToken
+from ragtrace.errors import ModelError
+
+__all__ = ["Asking", "Dialect", "number"]
+
+
+class Dialect(Protocol):
+    """One way to ask a server for the log-probabilities of an answer's tokens."""
+
+    def __init__(self, client: Client, model: str, chat: bool, options: Mapping[str, Any]) -> None: ...
+
+    def tokens(self, prompt: str, answer: str) -> list[ScoredToken]:
+        """The answer's tokens behind the prompt. Raises: ModelError, ServerError."""
+
+
+class Asking:
+    """The server, the model's name, and the body of a request."""
+
+    def __init__(self, client: Client, model: str, chat: bool, options: Mapping[str, Any]) -> None:
+        self._client = client
+        self._model = model
+        self._chat = chat
+        self._options = options
+
+    def _body(self, **fields: Any) -> dict[str, Any]:
+        body = {"model": self._model, "max_tokens": 1, "temperature": 0, **fields, **self._options}
+        return {name: value for name, value in body.items() if value is not None}
+
+
+def number(value: Any) -> float:
+    """A log-probability as it came. Raises: ModelError when it is no finite number."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+        return float(value)
+    raise ModelError(
+        f"the server gives the log-probability {value!r} for a token of the answer; it must be a finite number (the "
+        "very first token of a text has none: begin the prompt with something)"
+    )

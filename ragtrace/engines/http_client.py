@@ -1,0 +1,239 @@
+"""Talks JSON to a model's server: open connections, retries that back off, limits of requests and prompt tokens."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from ragtrace.engines.loading import load_package
+from ragtrace.errors import ConfigurationError, ServerError
+
+if TYPE_CHECKING:
+    from urllib3.response import BaseHTTPResponse
+
+__all__ = ["Client", "LimitReached", "Limits", "Usage"]
+
+_AGAIN: Final = (408, 425, 429, 500, 502, 503, 504, 529)
+_LONGEST: Final = 60.0  # seconds between two attempts, whatever the server asks for
+_CONNECT: Final = 2  # further attempts where nobody listens
+_SHOWN: Final = 300  # characters of a server's message
+
+
+class LimitReached(ServerError):
+    """The next request would pass a limit; it was not sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was asked of a server so far: requests, repeated ones included, and tokens of their prompts."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+
+
+class Limits:
+    """Counts what is asked of a server, and refuses what would pass a limit; requests under way count with a guess."""
+
+    def __init__(self, max_requests: int | None, max_prompt_tokens: int | None) -> None:
+        for name, limit in (("max_requests", max_requests), ("max_prompt_tokens", max_prompt_tokens)):
+            if limit is not None and (isinstance(limit, bool) or limit < 0):
+                raise ConfigurationError.of(name, limit, "a whole number from 0 on, or None for no limit")
+        self.max_requests = max_requests
+        self.max_prompt_tokens = max_prompt_tokens
+        self._lock = threading.Lock()
+        self._requests = self._tokens = self._characters = 0
+        self._under_way = 0.0
+
+    @property
+    def usage(self) -> Usage:
+        """What was counted so far."""
+        return Usage(self._requests, self._tokens)
+
+    def reserve(self, characters: int) -> float:
+        """Count a request with a prompt so long; the guess of its tokens. Raises: LimitReached."""
+        with self._lock:
+            seen = self._tokens / self._characters if self._characters else 0.25
+            guess = characters * seen
+            self._check_requests()
+            expected = self._tokens + self._under_way + guess
+            if characters and self.max_prompt_tokens is not None and expected > self.max_prompt_tokens:
+                raise LimitReached(
+                    f"{self._tokens} of at most {self.max_prompt_tokens} prompt tokens are used, and the next prompt "
+                    f"has about {guess:.0f}; raise max_prompt_tokens"
+                )
+            self._requests += 1
+            self._under_way += guess
+            return guess
+
+    def repeat(self) -> None:
+        """Count a request that is sent once more. Raises: LimitReached."""
+        with self._lock:
+            self._check_requests()
+            self._requests += 1
+
+    def settle(self, guess: float, characters: int, tokens: int | None) -> None:
+        """Replace the guess by what the server counted, where it did; a request that failed has no characters."""
+        with self._lock:
+            self._under_way -= guess
+            if characters:
+                self._tokens += round(guess) if tokens is None else tokens
+                self._characters += characters
+
+    def _check_requests(self) -> None:
+        if self.max_requests is not None and self._requests >= self.max_requests:
+            raise LimitReached(f"the limit of {self.max_requests} requests is used up; raise max_requests")
+
+
+class Client:
+    """One server, for many threads. The key is read from an environment variable and shown nowhere."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key_env: str | None,
+        timeout: float,
+        retries: int,
+        connections: int,
+        limits: Limits,
+    ) -> None:
+        self.base_url, self.root_url, self._shown = _addresses(base_url)
+        self.limits = limits
+        self._secret = _secret(api_key_env)
+        urllib3 = load_package("urllib3", extra="http")
+        self._errors = urllib3.exceptions.HTTPError
+        self._pool = urllib3.PoolManager(
+            maxsize=connections,
+            headers={"Authorization": f"Bearer {self._secret}"} if self._secret else {},
+            timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
+            retries=_retry(retries, limits),
+        )
+
+    def post(self, path: str, body: Mapping[str, Any], *, characters: int = 0, at_root: bool = False) -> dict[str, Any]:
+        """The answer to a request. characters: of the prompt, as far as its tokens count; at_root: not below `/v1`.
+
+        Raises: LimitReached before it is sent, ServerError when the server does not answer, or not with JSON.
+        """
+        return self._exchange("POST", path, body, characters, at_root)
+
+    def get(self, path: str, *, at_root: bool = False) -> dict[str, Any]:
+        """What stands at a path. Raises: as `post`."""
+        return self._exchange("GET", path, None, 0, at_root)
+
+    def close(self) -> None:
+        """Close the connections; a later request opens new ones."""
+        self._pool.clear()
+
+    def _exchange(
+        self, method: str, path: str, body: Mapping[str, Any] | None, characters: int, at_root: bool
+    ) -> dict[str, Any]:
+        guess = self.limits.reserve(characters)
+        done, tokens = 0, None
+        try:
+            sent = {} if body is None else {"json": body}
+            response = self._pool.request(method, (self.root_url if at_root else self.base_url) + path, **sent)
+            answer = self._read(path, response)
+            done, tokens = characters, _counted(answer)
+        except self._errors as error:
+            reason = self._cleaned(str(getattr(error, "reason", None) or error))
+            raise ServerError(
+                f"no answer from {self._shown}{path}: {reason}; check that the server runs there, or raise timeout"
+            ) from None
+        finally:
+            self.limits.settle(guess, done, tokens)
+        return answer
+
+    def _read(self, path: str, response: BaseHTTPResponse) -> dict[str, Any]:
+        where = f"{self._shown}{path}"
+        try:
+            found = json.loads(response.data)
+        except ValueError:
+            found = None
+        if response.status >= 300:
+            remedy = "; give the name of the environment variable with the key as api_key_env"
+            raise ServerError(
+                f"{where} refused with {response.status}: {self._cleaned(_message(found, response.data))}"
+                + (remedy if response.status in (401, 403) else ""),
+                response.status,
+            )
+        if not isinstance(found, dict):
+            said = self._cleaned(response.data[:_SHOWN].decode("utf-8", "replace"))
+            raise ServerError(f"{where} answered no JSON object but {said!r}; give the base_url of an OpenAI API")
+        return found
+
+    def _cleaned(self, text: str) -> str:
+        text = " ".join(text.split())
+        return (text.replace(self._secret, "***") if self._secret else text)[:_SHOWN]
+
+
+def _addresses(base_url: str) -> tuple[str, str, str]:
+    """The API's address, that of its server's root, and the API's without user and password."""
+    url = str(base_url).rstrip("/")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError.of("base_url", base_url, "http://HOST:PORT/v1, or another address of an OpenAI API")
+    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    return url, url.removesuffix("/v1"), shown
+
+
+def _secret(variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    secret = os.environ.get(variable, "").strip()
+    if not secret:
+        raise ConfigurationError.of("api_key_env", variable, "the name of an environment variable that holds the key")
+    return secret
+
+
+def _retry(retries: int, limits: Limits) -> Any:
+    """Try again after what may pass: doubled pauses, each cut by chance, or what the server asks for in Retry-After."""
+    urllib3 = load_package("urllib3", extra="http")
+    retry: Any = urllib3.Retry
+
+    class Patient(retry):  # type: ignore[misc]  # the package is loaded late
+        def increment(self, *given: Any, **named: Any) -> Any:
+            following = super().increment(*given, **named)
+            limits.repeat()
+            return following
+
+        def get_backoff_time(self) -> float:
+            pause: float = min(_LONGEST, self.backoff_factor * 2.0 ** max(0, len(self.history) - 1))
+            return pause * random.uniform(0.5, 1.0)
+
+        def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
+            try:
+                asked = super().get_retry_after(response)
+            except urllib3.exceptions.InvalidHeader:
+                return None
+            return None if asked is None else min(_LONGEST, asked)
+
+    return Patient(
+        total=retries,
+        connect=min(retries, _CONNECT),
+        redirect=0,
+        allowed_methods=None,
+        status_forcelist=_AGAIN,
+        backoff_factor=0.5,
+        raise_on_status=False,
+        raise_on_redirect=False,
+    )
+
+
+def _counted(answer: Mapping[str, Any]) -> int | None:
+    """The prompt's tokens as the server counts them."""
+    usage = answer.get("usage")
+    found = usage.get("prompt_tokens") if isinstance(usage, dict) else answer.get("tokens_evaluated")
+    return found if isinstance(found, int) else None
+
+
+def _message(found: Any, body: bytes) -> str:
+    """What a server says of its refusal, in one of the forms that servers have for it."""
+    said = found.get("error", found) if isinstance(found, dict) else found
+    said = said.get("message", said.get("detail", said)) if isinstance(said, dict) else said
+    return str(said) if said else body[:_SHOWN].decode("utf-8", "replace")

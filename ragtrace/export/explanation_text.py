@@ -1,0 +1,244 @@
+"""Renders an explanation for a terminal: the answer shaded by document, shares, query words, and why each document was
+retrieved. Without color, quotes and letters stand for the shades.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, TokenWeights
+from ragtrace.export.evidence_path import heading, labeled, plain_table
+from ragtrace.export.explanation_findings import flags, headline, method
+from ragtrace.export.explanation_marks import Bar, Mark, Shaded, badge
+from ragtrace.export.explanation_shading import (
+    LEAST_SHARE,
+    Segment,
+    Strength,
+    answer_strength,
+    cut,
+    opponent,
+    strongest,
+    weighed,
+    words,
+)
+from ragtrace.export.explanation_view import Document, View, bounds, main_p, measured, number, precision, unit_of, view
+from ragtrace.types import RequestRecord
+
+__all__ = ["render"]
+
+_FAINT, _HEAD, _BAD, _GOOD = "dim", "bold", "bold red", "green"
+_SHARES: Final = (
+    "rank: for the retriever → by share of the answer; share: what the document adds to the answer, in {unit}, ± one "
+    "standard error (├┤), and its part of what all add"
+)
+_EXCERPT: Final = 260  # characters of a document
+_REASONS: Final = 3  # documents from the top of each ranking
+
+
+def render(record: RequestRecord, explanation: Explanation) -> RenderableType:
+    """What the answer of `record` used and why it was retrieved, readable from 80 columns on."""
+    shown = view(record, explanation)
+    parts: list[RenderableType] = [heading(shown.record), labeled(("found", Text(headline(shown), style=_HEAD)))]
+    parts += [labeled(("", _flag(sentence))) for sentence in flags(shown)]
+    parts += [Text(), *_answer(shown)]
+    if shown.packed:
+        parts += [Text(), _documents(shown)]
+    if explanation.alignment is not None:
+        parts += [Text(), *_alignment(explanation.alignment)]
+    if explanation.query is not None:
+        parts += [Text(), *_query(explanation.query, shown)]
+    if explanation.retriever:
+        parts += [Text(), *_retrieved(shown)]
+    return Group(*parts, Text(), _computed(shown))
+
+
+def _flag(sentence: str) -> Text:
+    name, _, rest = sentence.partition(": ")
+    return Text.assemble(f"{name}: ", ("yes", _BAD), rest[3:]) if rest.startswith("yes") else Text(sentence)
+
+
+def _answer(shown: View) -> Iterator[RenderableType]:
+    generator = shown.explanation.generator
+    is_known = bool(shown.answer) and generator is not None
+    yield Text(f"the answer{', by the document that adds most to each part' if is_known else ''}", style=_HEAD)
+    if not shown.answer:
+        yield Text("its text was not kept", style=_FAINT)
+    elif generator is None:
+        yield Text(shown.answer)
+    elif not generator.answer_spans:
+        yield Text(shown.answer)
+        yield Text("the model does not say where its tokens stand, so that nothing can be shaded", style=_FAINT)
+    else:
+        segments = words(cut(shown.answer, generator.answer_spans))
+        strength = answer_strength(segments, generator)
+        rows = {document.row: document for document in shown.packed}
+        yield Shaded([_by_document(segment, generator, strength, rows) for segment in segments])
+        yield Text(
+            f"darkest from {number(strength.scale)} nats on; ⁻ before a letter: this document speaks against it"
+            if generator.unit == "log_probability"
+            else f"darkest from a likeness of {number(strength.scale)} on; ⁻ before a letter: it speaks against it",
+            style=_FAINT,
+        )
+
+
+def _by_document(
+    segment: Segment, generator: GeneratorAttribution, strength: Strength, rows: dict[int | None, Document]
+) -> Mark:
+    best = strongest(segment, generator.values)
+    against = opponent(segment, generator.values, strength)
+    level = strength.level(best[1]) if best else 0
+    return Mark(
+        segment.text,
+        level,
+        rows.get(best[0]) if best and level else None,
+        rows.get(against) if against is not None else None,
+    )
+
+
+def _documents(shown: View) -> RenderableType:
+    table = plain_table("", "document", "rank", "share", "")
+    for place in (2, 3):
+        table.columns[place].no_wrap = True
+    low, high = bounds(shown.packed)
+    digits = precision((low, high))
+    for document in shown.packed:
+        name = Text(document.name)
+        if document.truncated:
+            name.append(" (cut)", style="yellow")
+        share = measured(document.share, document.error, digits)
+        percent = f" {number(document.percent, 0):>3} %" if document.percent is not None else ""
+        table.add_row(
+            badge(document),
+            name,
+            f"{_rank(document.retriever_rank):>2} → {_rank(document.generator_rank)}",
+            Text(f"{share}{percent}"),
+            Bar(document, low, high),
+        )
+    return Group(table, Text(_SHARES.format(unit=shown.unit), style=_FAINT))
+
+
+def _alignment(found: Alignment) -> Iterator[RenderableType]:
+    yield Text("does the answer follow the retriever's ranking?", style=_HEAD)
+    main = main_p(found.ps)
+    lines = []
+    if main is not None:
+        lines.append(
+            (
+                "WARG",
+                Text.assemble(
+                    (number(_at(found.adjusted, main)), _HEAD),
+                    f" adjusted: 0 is the retriever's order, 1 a random one (p = {found.ps[main]:g}; raw "
+                    f"{number(_at(found.warg, main), 3)}, floor {number(_at(found.floor, main), 3)}, chance "
+                    f"{number(_at(found.chance, main), 3)})",
+                ),
+            )
+        )
+        others = [place for place in range(len(found.ps)) if place != main]
+        if others:
+            rest = ", ".join(f"{number(_at(found.adjusted, place))} at p = {found.ps[place]:g}" for place in others)
+            lines.append(("", Text(f"adjusted {rest}", style=_FAINT)))
+    if found.spearman is not None:
+        lines.append(("Spearman", Text(number(found.spearman))))
+    if found.ties:
+        lines.append(("ties", Text(f"{found.ties} neighbors whose shares are equal keep the retriever's order")))
+    yield labeled(*lines)
+
+
+def _query(query: GeneratorAttribution, shown: View) -> Iterator[RenderableType]:
+    yield Text(f"which words of the question the answer needs, {unit_of(query)}", style=_HEAD)
+    yield _single(shown.question, TokenWeights(spans=query.query_spans, weights=query.shares), None)
+    order = sorted(range(len(query.shares)), key=lambda place: -abs(query.shares[place]))[:6]
+    parts = []
+    digits = precision(query.shares)
+    for place in order:
+        start, end = query.query_spans[place]
+        error = query.share_errors[place] if place < len(query.share_errors) else None
+        parts.append(f"{shown.question[start:end]} {measured(query.shares[place], error, digits)}")
+    yield Text(", ".join(parts), style=_FAINT)
+
+
+def _retrieved(shown: View) -> Iterator[RenderableType]:
+    yield Text("why each document was retrieved: what its words and the query's add to its score", style=_HEAD)
+    known = [document for document in shown.documents if document.why is not None]
+    chosen = _notable(known)
+    for document in chosen:
+        why = document.why
+        if why is None:
+            continue
+        name = badge(document)
+        name.append(f" {document.name}  score {number(why.score, 3)}")
+        yield name
+        weights = why.document
+        yield labeled(
+            ("query", _single(document.query_text, why.query, document)),
+            ("document", _single(document.text, weights, document, excerpt=True)),
+        )
+    if len(chosen) < len(known):
+        yield Text(f"and {len(known) - len(chosen)} more: --html FILE shows them all, whole", style=_FAINT)
+
+
+def _notable(documents: Sequence[Document]) -> list[Document]:
+    """The first documents of both rankings; all where there are few."""
+    if len(documents) <= 2 * _REASONS:
+        return list(documents)
+    ranked = [
+        each
+        for each in documents
+        if min(each.retriever_rank or len(documents), each.generator_rank or len(documents)) <= _REASONS
+    ]
+    return ranked or list(documents[: 2 * _REASONS])
+
+
+def _single(text: str, weights: TokenWeights, document: Document | None, *, excerpt: bool = False) -> RenderableType:
+    """A text shaded by one series of weights."""
+    if not text:
+        return Text("its text was not kept", style=_FAINT)
+    segments, totals, strength = weighed(text, weights.spans, weights.weights, LEAST_SHARE if document is None else 0.0)
+    marks = [
+        Mark(
+            " ".join(segment.text.splitlines()) or " " if excerpt else segment.text,
+            strength.level(total) if total > 0.0 else 0,
+            document,
+            opposed=strength.opposes(total),
+        )
+        for segment, total in zip(segments, totals, strict=True)
+    ]
+    return Shaded(_densest(marks, totals) if excerpt else marks, lettered=False)
+
+
+def _densest(marks: list[Mark], totals: Sequence[float]) -> list[Mark]:
+    """The `_EXCERPT` characters that say most about a long text."""
+    if sum(len(mark.text) for mark in marks) <= _EXCERPT:
+        return marks
+    best, chosen = -1.0, (0, len(marks))
+    first, size, held = 0, 0, 0.0
+    for last, mark in enumerate(marks):
+        size += len(mark.text)
+        held += abs(totals[last])
+        while size > _EXCERPT and first < last:
+            size -= len(marks[first].text)
+            held -= abs(totals[first])
+            first += 1
+        if held > best + 1e-12:
+            best, chosen = held, (first, last + 1)
+    start, end = chosen
+    front, back = [Mark("… ")] if start else [], [Mark(" …")] if end < len(marks) else []
+    return [*front, *marks[start:end], *back]
+
+
+def _computed(shown: View) -> RenderableType:
+    lines = [(name, Text(value, style=_FAINT)) for name, value in method(shown)]
+    skipped = [("skipped", Text(f"{part}: {why}", style="yellow")) for part, why in shown.explanation.skipped.items()]
+    return labeled(*lines, *skipped)
+
+
+def _rank(rank: int | None) -> str:
+    return str(rank) if rank else "-"
+
+
+def _at(values: Sequence[float], place: int) -> float | None:
+    return values[place] if place < len(values) else None

@@ -1,0 +1,232 @@
+"""A request joined with its explanation, ready for any output: its documents with letters, ranks, shares and texts."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Final
+
+from ragtrace.explanations import Explanation, GeneratorAttribution, RetrieverAttribution
+from ragtrace.types import Candidate, PackedChunk, RequestRecord, RetrieveRun, replace
+
+__all__ = [
+    "COLORS",
+    "Document",
+    "View",
+    "bounds",
+    "gain",
+    "letter",
+    "main_p",
+    "measured",
+    "number",
+    "precision",
+    "unit_of",
+    "view",
+    "visible",
+]
+
+COLORS: Final = 10  # then they repeat, and the letters tell
+_USUAL_P: Final = 0.9
+_HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document. `row`: its place in the attribution, where it is there; ranks start at 1.
+
+    `percent` is its share of what all documents of the prompt add; None where they add nothing.
+    """
+
+    letter: str
+    color: int
+    chunk_id: str
+    title: str
+    text: str
+    row: int | None = None
+    is_packed: bool = False
+    truncated: bool = False
+    retrieved_rank: int | None = None
+    retriever_rank: int | None = None
+    generator_rank: int | None = None
+    share: float | None = None
+    error: float | None = None
+    percent: float | None = None
+    why: RetrieverAttribution | None = None
+    query_text: str = ""
+
+    @property
+    def name(self) -> str:
+        """What tells it from others: its id, and its title where the id does not say it."""
+        return self.chunk_id if self.title in self.chunk_id else f"{self.chunk_id} ({self.title})"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A request with what was found out about it. `documents`: those of the prompt in its order, then the others."""
+
+    record: RequestRecord
+    explanation: Explanation
+    documents: tuple[Document, ...]
+    answer: str
+    question: str
+    by_id: dict[str, Document] = field(default_factory=dict)
+
+    @property
+    def packed(self) -> tuple[Document, ...]:
+        """The documents whose share of the answer is known."""
+        return tuple(document for document in self.documents if document.row is not None)
+
+    @property
+    def unit(self) -> str:
+        """In what shares are given."""
+        return unit_of(self.explanation.generator)
+
+
+def view(record: RequestRecord, explanation: Explanation) -> View:
+    """Join a record with its explanation."""
+    by_id = dict(_documents(record, explanation))
+    generation = record.generation
+    question = visible(record.query.original)
+    return View(
+        record=replace(record, query=replace(record.query, original=question)),
+        explanation=explanation,
+        documents=tuple(by_id.values()),
+        answer=visible((generation.answer if generation else None) or ""),
+        question=question,
+        by_id=by_id,
+    )
+
+
+def visible(text: str) -> str:
+    """A text of the same length without control characters, which would command a terminal, and lone surrogates."""
+    return _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def letter(place: int) -> str:
+    """A, B, ... Z, AA, AB, ... for 0, 1, ..."""
+    return ("" if place < 26 else letter(place // 26 - 1)) + chr(ord("A") + place % 26)
+
+
+def number(value: float | None, digits: int = 2, *, signed: bool = False) -> str:
+    """A number as it is read: a true minus sign, no minus zero, `-` for what is unknown."""
+    if value is None:
+        return "-"
+    shown = f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
+    if float(shown) == 0.0:
+        shown = f"{0:.{digits}f}"
+    return shown.replace("-", "−")
+
+
+def measured(value: float | None, error: float | None, digits: int) -> str:
+    """A value with its sign and, where it has one, its error."""
+    return f"{number(value, digits, signed=True)}{f' ± {number(error, digits)}' if error else ''}"
+
+
+def precision(values: Iterable[float]) -> int:
+    """How many digits behind the point show the largest value with three figures, from 2 to 6."""
+    largest = max((abs(value) for value in values), default=0.0)
+    return min(max(2, 2 - math.floor(math.log10(largest))), 6) if largest > 0.0 else 2
+
+
+def main_p(ps: Sequence[float]) -> int | None:
+    """Which of the values of p is shown first: 0.9 where it is there, else the last."""
+    if not ps:
+        return None
+    return min(range(len(ps)), key=lambda place: (abs(ps[place] - _USUAL_P) > 1e-9, -place))
+
+
+def unit_of(attribution: GeneratorAttribution | None) -> str:
+    """In what its shares are given."""
+    return "likeness" if attribution is not None and attribution.unit == "similarity" else "nats per token"
+
+
+def bounds(documents: Sequence[Document]) -> tuple[float, float]:
+    """The least and the greatest value that bars and whiskers of these documents reach, zero among them."""
+    known = [(each.share, each.error or 0.0) for each in documents if each.share is not None]
+    ends = [share + side * error for share, error in known for side in (-1, 1)]
+    return min([0.0, *ends]), max([0.0, *ends])
+
+
+def gain(generator: GeneratorAttribution) -> float | None:
+    """What all documents together add."""
+    if generator.full is None or generator.empty is None:
+        return None
+    return generator.full - generator.empty
+
+
+def _documents(record: RequestRecord, found: Explanation) -> Iterator[tuple[str, Document]]:
+    packing = record.packing
+    packed = {chunk.chunk_id: chunk for chunk in packing.chunks} if packing else {}
+    candidates = {candidate.chunk_id: candidate for candidate in record.candidates}
+    reasons = {why.chunk_id: why for why in found.retriever}
+    generator, alignment = found.generator, found.alignment
+    in_prompt = generator.chunk_ids if generator else tuple(packed)
+    order = alignment.retriever if alignment else ()
+    query = visible(_retrieval_query(record))
+    ranked = alignment.generator if alignment else _by_share(generator)
+    for place, chunk_id in zip(count(), dict.fromkeys([*in_prompt, *order, *ranked, *reasons]), strict=False):
+        why, candidate, chunk = reasons.get(chunk_id), candidates.get(chunk_id), packed.get(chunk_id)
+        yield (
+            chunk_id,
+            Document(
+                letter=letter(place),
+                color=place % COLORS,
+                chunk_id=visible(chunk_id),
+                title=visible(_title(candidate)),
+                text=visible(_text(candidate, chunk, why)),
+                is_packed=chunk is not None,
+                truncated=chunk is not None and chunk.truncated,
+                retrieved_rank=candidate.rank if candidate else None,
+                retriever_rank=_place(order, chunk_id),
+                generator_rank=_place(ranked, chunk_id),
+                why=why,
+                query_text=query,
+                **_share(generator, chunk_id),
+            ),
+        )
+
+
+def _share(generator: GeneratorAttribution | None, chunk_id: str) -> dict[str, Any]:
+    """Row, share, error and percentage of one document, as far as they are known."""
+    if generator is None or chunk_id not in generator.chunk_ids:
+        return {}
+    row = generator.chunk_ids.index(chunk_id)
+    share = generator.shares[row] if row < len(generator.shares) else None
+    error = generator.share_errors[row] if row < len(generator.share_errors) else None
+    added = gain(generator)
+    percent = 100 * share / added if share is not None and added is not None and added > 0.0 else None
+    return {"row": row, "share": share, "error": error, "percent": percent}
+
+
+def _by_share(generator: GeneratorAttribution | None) -> tuple[str, ...]:
+    if generator is None:
+        return ()
+    pairs = zip(generator.chunk_ids, generator.shares, strict=False)
+    return tuple(chunk_id for chunk_id, _ in sorted(pairs, key=lambda pair: -pair[1]))
+
+
+def _place(ranking: Sequence[str], chunk_id: str) -> int | None:
+    return ranking.index(chunk_id) + 1 if chunk_id in ranking else None
+
+
+def _title(candidate: Candidate | None) -> str:
+    if candidate is None:
+        return ""
+    title = candidate.metadata.get("title")
+    return title if isinstance(title, str) and title else candidate.doc_id or ""
+
+
+def _text(candidate: Candidate | None, chunk: PackedChunk | None, why: RetrieverAttribution | None) -> str:
+    """The text that the retriever scored: the whole chunk where it is kept, else what stood in the prompt."""
+    texts = [each.text for each in (candidate, chunk) if each is not None and each.text]
+    size = max((end for _, end in why.document.spans), default=0) if why else 0
+    return next((text for text in texts if len(text) >= size), texts[0] if texts else "")
+
+
+def _retrieval_query(record: RequestRecord) -> str:
+    """What the retriever was given."""
+    runs = [run.query for run in record.stages if isinstance(run, RetrieveRun) and run.query]
+    return runs[0] if runs else record.query.rewritten or record.query.original

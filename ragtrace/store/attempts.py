@@ -1,0 +1,72 @@
+"""Attempts: requests to which a host gave an id that another one has, as a retry that keeps its X-Request-ID.
+
+The first that is stored has the id itself, each other one `ID~` and the time at which it started. A request is known by
+its id and its start, so that one that is written again is recognized, in whatever order they arrive.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Final
+
+import sqlalchemy as sa
+
+from ragtrace.store.content import chunks
+from ragtrace.store.tables import request
+from ragtrace.store.text import bigint, clean
+from ragtrace.types import Fault, RequestRecord, replace
+
+__all__ = ["newest", "repeated", "split", "tell_apart"]
+
+_SECOND: Final = 1_000_000_000
+
+
+def newest(records: Iterable[RequestRecord]) -> list[RequestRecord]:
+    """Each attempt once, at its highest revision, by id and start."""
+    found: dict[tuple[str, int], RequestRecord] = {}
+    for record in records:
+        key = (clean(record.request_id), bigint(record.started_at))
+        known = found.get(key)
+        if known is None or known.record_revision < record.record_revision:
+            found[key] = record if key[0] == record.request_id else replace(record, request_id=key[0])
+    return [found[key] for key in sorted(found)]
+
+
+def split(records: Iterable[RequestRecord]) -> tuple[list[RequestRecord], list[RequestRecord]]:
+    """Of sorted records the earliest of each id, and the others."""
+    first: dict[str, RequestRecord] = {}
+    others = [record for record in records if first.setdefault(record.request_id, record) is not record]
+    return list(first.values()), others
+
+
+def tell_apart(connection: sa.Connection, records: Iterable[RequestRecord]) -> list[RequestRecord]:
+    """Those whose id a stored request has already, under the id that is theirs: the same for the same request."""
+    given = list(records)
+    started: dict[str, int] = {}
+    for ids in chunks(dict.fromkeys(record.request_id for record in given)):
+        query = sa.select(request.c.request_id, request.c.started_at).where(request.c.request_id.in_(ids))
+        started.update((row.request_id, row.started_at) for row in connection.execute(query))
+    return [
+        record
+        if started.get(record.request_id) == bigint(record.started_at)
+        else replace(record, request_id=f"{record.request_id}~{_moment(bigint(record.started_at))}")
+        for record in given
+    ]
+
+
+def repeated(record: RequestRecord) -> Fault:
+    """Tells that an id was given to another request before."""
+    return Fault(
+        service=record.service,
+        where="request",
+        kind="repeated",
+        message=f"the application gave an id to two requests; the other one is {record.request_id}",
+        at=record.ended_at,
+    )
+
+
+def _moment(nanoseconds: int) -> str:
+    """A time in UTC, to the nanosecond, that sorts as a text."""
+    seconds, rest = divmod(nanoseconds, _SECOND)
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{rest:09}"

@@ -1,0 +1,341 @@
+"""Explanations by the worker, end to end on SQLite: which requests, at what price, and what happens when it fails."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ragtrace.analyze import worker
+from ragtrace.analyze.depths import Depths
+from ragtrace.analyze.explainer import Explainer
+from ragtrace.analyze.worker import WorkSummary
+from ragtrace.engines.causal_lm import CausalLM
+from ragtrace.engines.cross_encoder import CrossEncoder
+from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
+from ragtrace.export.families import families, snapshot
+from ragtrace.store import ATTRIBUTION, Store
+from ragtrace.types import Addendum, GenerateRun, Generation, RequestRecord, replace
+from tests.analyze.engines import AdditiveGenerator, LinearRetriever
+from tests.analyze.examples import ANSWER, RERANK, RETRIEVE, TEXTS, packed, request
+
+FLAGS_ONLY = Depths.parse(rate=0.0)
+WORTH = {TEXTS["old"]: 4.0, TEXTS["water"]: 1.5}
+
+KILLED = """
+import sys
+from ragtrace.analyze import worker
+from ragtrace.analyze.depths import Depths
+from ragtrace.analyze.explainer import Explainer
+from tests.analyze.engines import AdditiveGenerator
+import time
+def before():
+    print("scoring", flush=True)
+    time.sleep(60)
+depths = Depths.parse(rate=0.0)
+explainer = Explainer(AdditiveGenerator({}, before=before), depths=depths)
+worker.run(sys.argv[1], depths=depths, explainer=explainer, lease_seconds=1.0)
+"""
+
+
+def recorded(request_id: str = "r", flags: Sequence[str] = ("thumbs_down",), answer: str = ANSWER) -> RequestRecord:
+    """A request with three documents, ranked water, theft, old."""
+    runs = (RETRIEVE, RERANK, packed("theft", "water", "old"), GenerateRun(generation=Generation(answer=answer)))
+    return replace(request(*runs, request_id=request_id, ended_at=time.time_ns()), flags=tuple(flags))
+
+
+def explain(store: Store, generator: Any = None, depths: Depths = FLAGS_ONLY, **limits: Any) -> WorkSummary:
+    """Work through the queue with models, by default one that uses the old edition."""
+    engine = AdditiveGenerator(WORTH) if generator is None else generator
+    explainer = Explainer(engine, LinearRetriever(), depths=depths, **limits)
+    return worker.run(store, depths=depths, explainer=explainer)
+
+
+def exposed(store: Store) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """The samples of the exposition, by name."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in families(snapshot(store)):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def test_a_flagged_request_is_explained_stored_and_shown(store: Store) -> None:
+    """From the coverage job over the job for its explanation to the exposition."""
+    store.write([recorded()])
+    assert explain(store) == WorkSummary(done=2)
+    analysis = store.get_analysis("r", ATTRIBUTION)
+    assert analysis is not None
+    assert analysis.explanation is not None
+    assert analysis.explanation.generator is not None
+    assert analysis.explanation.generator.shares == pytest.approx((0.0, 1.5, 4.0), abs=1e-9)
+    assert len(analysis.explanation.retriever) == 3
+    assert analysis.explanation.query is None
+    assert analysis.score("warg_adjusted") == analysis.explanation.alignment.adjusted[4]  # type: ignore[union-attr]
+    assert analysis.score("warg_floor") == pytest.approx(0.729)
+    assert analysis.score("attribution_evaluations") == 8 + sum(
+        each.evaluations for each in analysis.explanation.retriever
+    )
+    shown = exposed(store)
+    labels = {"service": "s", "segment": "limit", "stratum": "flagged"}
+    for name in ("warg_adjusted_ratio", "warg_ratio", "warg_floor_ratio", "warg_chance_ratio", "completeness_delta",
+                 "attribution_evaluations", "attribution_duration_seconds"):  # fmt: skip
+        assert shown[f"ragtrace_{name}_count"] == [(labels, 1.0)]
+    assert shown["ragtrace_warg_adjusted_ratio_sum"] == [(labels, analysis.score("warg_adjusted"))]
+    undefined = {labels["metric"]: labels["reason"] for labels, _ in shown["ragtrace_undefined_total"]}
+    assert (undefined["noise_distraction"], undefined["wasted_retrieval"]) == ("few_documents", "few_documents")
+    assert ({"state": "done"}, 1.0) in shown["ragtrace_attribution_jobs"]
+    assert ({"state": "done"}, 1.0) in shown["ragtrace_queue_jobs"]
+    [(resource, seconds)] = shown["ragtrace_attribution_cost_seconds_total"]
+    assert resource == {"resource": "cpu"}
+    assert seconds == pytest.approx(analysis.explanation.seconds)
+    assert store.spent() == pytest.approx({"cpu": analysis.explanation.seconds})
+
+
+def test_the_coverage_analysis_is_left_as_it_was(store: Store) -> None:
+    """Lists, verdicts and the last success speak of coverage alone."""
+    store.write([recorded()])
+    worker.run(store, depths=FLAGS_ONLY)
+    before = store.get_analysis("r"), store.find_requests(), store.last_success(), list(store.analyses())
+    assert explain(store) == WorkSummary(done=1)
+    assert (store.get_analysis("r"), store.find_requests(), store.last_success(), list(store.analyses())) == before
+    assert [found.kind for _, found in store.analyses(kind=ATTRIBUTION)] == ["attribution"]
+
+
+def test_a_worker_without_models_leaves_the_job(store: Store) -> None:
+    """It waits for one that has them, counted apart; without a table of depths there is no such job."""
+    store.write([recorded("r1")])
+    assert worker.run(store) == WorkSummary(done=1)
+    assert store.queue_depth(ATTRIBUTION)["pending"] == 0
+    store.write([recorded("r2")])
+    assert worker.run(store, depths=FLAGS_ONLY) == WorkSummary(done=1)
+    assert worker.run(store, depths=FLAGS_ONLY) == WorkSummary()
+    assert store.queue_depth(ATTRIBUTION)["pending"] == 1
+    assert store.queue_depth()["pending"] == 0
+    assert store.oldest_pending() is None
+    assert store.oldest_pending(ATTRIBUTION) is not None
+
+
+def test_only_what_is_flagged_or_drawn_is_explained(store: Store) -> None:
+    """A flag that the analysis raises counts as well; a healthy request is left alone."""
+    wrong = ANSWER.replace("5,000", "7,000")
+    store.write([recorded("good", flags=()), recorded("bad", flags=(), answer=wrong), recorded("odd", ("abstention",))])
+    assert explain(store) == WorkSummary(done=4)
+    assert store.get_analysis("bad", ATTRIBUTION) is not None
+    assert store.get_analysis("good", ATTRIBUTION) is None
+    assert store.get_analysis("odd", ATTRIBUTION) is None
+
+
+def test_the_random_stratum_is_what_was_drawn(store: Store) -> None:
+    """Of all sampled requests, flagged or not; a request that is explained for its flag alone is no part of it."""
+    half = Depths.parse("vip=generator", rate=0.5)
+    records = [recorded(f"r{number}", ("vip",) if number % 2 else ()) for number in range(12)]
+    store.write(records)
+    explain(store, depths=half)
+    counts = {labels["stratum"]: value for labels, value in exposed(store)["ragtrace_warg_ratio_count"]}
+    drawn = [record for record in records if half.is_drawn(record)]
+    assert any(record.flags for record in drawn)
+    assert counts == {
+        "random": len(drawn),
+        "flagged": sum(bool(record.flags) and record not in drawn for record in records),
+    }
+
+
+def test_a_late_flag_explains_a_request(store: Store) -> None:
+    """A complaint a day later makes a new job; what was explained before is not computed again for it."""
+    store.write([recorded(flags=())])
+    assert explain(store).done == 1
+    store.write([Addendum(request_id="r", service="s", addendum_id="a", flags=("thumbs_down",))])
+    engine = AdditiveGenerator(WORTH)
+    assert explain(store, engine).done == 2
+    assert len(engine.prompts) == 8
+    store.write([Addendum(request_id="r", service="s", addendum_id="b", flags=("vip",))])
+    spent = store.spent()
+    assert explain(store, engine).done == 2
+    assert len(engine.prompts) == 8
+    assert store.spent() == spent
+    newest = store.get_analysis("r", ATTRIBUTION)
+    assert newest is not None
+    assert newest.record_revision == 2
+    assert sum(value for _, value in exposed(store)["ragtrace_warg_ratio_count"]) == 1
+
+
+def test_a_budget_is_shared_by_all_workers_for_a_day(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is used up, jobs wait for the next day, and the day is counted once."""
+    store.write([recorded("r1"), recorded("r2"), recorded("r3")])
+    assert explain(store, daily_seconds={"cpu": 1e-9}) == WorkSummary(done=4)  # the job at hand ends
+    assert explain(store, daily_seconds={"cpu": 1e-9}) == WorkSummary()
+    assert store.queue_depth(ATTRIBUTION)["pending"] == 2
+    assert exposed(store)["ragtrace_attribution_budget_exhausted_total"] == [({"resource": "cpu"}, 1.0)]
+    tomorrow = time.time() + 86400
+    monkeypatch.setattr(time, "time", lambda: tomorrow)
+    assert explain(store, daily_seconds={"cpu": 1e-9}) == WorkSummary(done=1)
+    assert exposed(store)["ragtrace_attribution_budget_exhausted_total"] == [({"resource": "cpu"}, 2.0)]
+
+
+def test_only_what_a_workers_models_run_on_binds_it(store: Store) -> None:
+    """A GPU's budget that is used up stops no worker without one; no budget stops nobody."""
+    store.write([recorded("r1"), recorded("r2")])
+    store.spend({"gpu": 10.0})
+    assert explain(store, AdditiveGenerator(WORTH, device="cuda"), daily_seconds={"gpu": 1.0}).done == 2
+    assert store.queue_depth(ATTRIBUTION)["pending"] == 2
+    assert explain(store, daily_seconds={"gpu": 1.0}).done == 2
+
+
+def test_evaluations_are_capped_by_request(store: Store) -> None:
+    """`budget` is the most prompts of one estimate."""
+    store.write([recorded()])
+    engine = AdditiveGenerator(WORTH)
+    explain(store, engine, budget=4)
+    assert len(engine.prompts) == 4
+    with pytest.raises(ConfigurationError, match="explain budget 1 is not usable"):
+        Explainer(engine, budget=1)
+    with pytest.raises(ConfigurationError, match="no model explains anything"):
+        Explainer()
+
+
+class Broken(AdditiveGenerator):
+    """Raises what it is given, while there is something."""
+
+    def __init__(self, *errors: Exception) -> None:
+        super().__init__(WORTH)
+        self.errors = list(errors)
+
+    def score(self, prompts: Sequence[str], answer: str) -> NDArray[np.float64]:
+        """What is broken first, then as it should be."""
+        if self.errors:
+            raise self.errors.pop(0)
+        return super().score(prompts, answer)
+
+
+def stopped(cause: ServerError) -> ScoringStopped:
+    """What an HTTP engine raises when its server fails on the way."""
+    error = ScoringStopped("1 of 8 prompts were scored", np.zeros((8, 1)))
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (ServerError("too long", 400), "dead"),
+        (stopped(ServerError("too long", 400)), "dead"),
+        (ServerError("no route to it"), "pending"),
+        (stopped(ServerError("overloaded", 503)), "pending"),
+        (OSError("a disk"), "pending"),
+    ],
+)
+def test_what_would_fail_again_is_set_aside_at_once(store: Store, error: Exception, state: Any) -> None:
+    """A passing trouble is tried again; either way the time was spent."""
+    store.write([recorded()])
+    assert explain(store, Broken(error)) == WorkSummary(done=1, failed=1)
+    assert store.queue_depth(ATTRIBUTION)[state] == 1
+    assert store.spent()["cpu"] > 0
+    assert store.get_analysis("r", ATTRIBUTION) is None
+
+
+def test_passing_trouble_passes(store: Store) -> None:
+    """The second attempt succeeds."""
+    store.write([recorded()])
+    engine = Broken(ServerError("overloaded", 503))
+    explain(store, engine)
+    [job] = store.claim("w", kinds=(ATTRIBUTION,), now=time.time() + 60)
+    store.fail(job, "again", retry_in=-60)
+    assert explain(store, engine) == WorkSummary(done=1)
+    assert store.get_analysis("r", ATTRIBUTION) is not None
+
+
+def test_poison_is_set_aside_and_stops_no_other(store: Store, tiny_causal_lm: Path, tiny_cross_encoder: Path) -> None:
+    """A prompt longer than the model, with real models: dead with its reason; the request behind it is explained."""
+    long = replace(recorded("long"), query=replace(recorded().query, original="the limit " * 100))
+    store.write([long, recorded("short")])
+    explainer = Explainer(CausalLM.load(tiny_causal_lm), CrossEncoder.load(tiny_cross_encoder), FLAGS_ONLY, budget=8)
+    summary = worker.run(store, depths=FLAGS_ONLY, explainer=explainer)
+    assert summary == WorkSummary(done=3, failed=1)
+    assert store.queue_depth(ATTRIBUTION) == {"pending": 0, "leased": 0, "done": 1, "dead": 1}
+    found = store.get_analysis("short", ATTRIBUTION)
+    assert found is not None
+    assert found.explanation is not None
+    assert found.explanation.generator is not None
+    assert found.explanation.generator.exact
+    assert found.explanation.skipped == {}
+
+
+def test_a_baseline_that_the_model_lacks_sets_the_job_aside(store: Store) -> None:
+    """The explainer's baseline reaches the model, and its refusal is final."""
+
+    class Lacking(LinearRetriever):
+        def gradients(self, query: str, documents: Sequence[str], *, of: Any, baseline: Any) -> Any:
+            if baseline != "zero":
+                raise ModelError(f"the model has no {baseline} token")
+            return super().gradients(query, documents, of=of, baseline=baseline)
+
+    store.write([recorded("r1")])
+    assert worker.run(store, depths=FLAGS_ONLY, explainer=Explainer(retriever=Lacking())) == WorkSummary(1, 1)
+    assert store.queue_depth(ATTRIBUTION)["dead"] == 1
+    store.write([recorded("r2")])
+    explainer = Explainer(retriever=Lacking(), baseline="zero", documents=2)
+    assert worker.run(store, depths=FLAGS_ONLY, explainer=explainer) == WorkSummary(2)
+    found = store.get_analysis("r2", ATTRIBUTION)
+    assert found is not None
+    assert found.explanation is not None
+    assert [each.baseline for each in found.explanation.retriever] == ["zero", "zero"]
+    assert found.explanation.skipped == {"generator": "no model was given"}
+    assert found.score("warg") is None
+    assert "ragtrace_undefined_total" not in exposed(store) or "warg" not in {
+        labels["metric"] for labels, _ in exposed(store)["ragtrace_undefined_total"]
+    }
+
+
+def test_a_record_whose_texts_were_not_kept_is_done_with_its_reason(store: Store) -> None:
+    """Nothing is tried again, and the metrics count why there is no value."""
+    record = recorded()
+    runs = (RETRIEVE, RERANK, packed("water"), record.stages[-1])
+    hidden = replace(runs[2].packing.chunks[0], text=None)
+    pack = replace(runs[2], packing=replace(runs[2].packing, chunks=(hidden,)))
+    store.write([replace(record, stages=(runs[1], pack, runs[3]))])
+    assert explain(store) == WorkSummary(done=2)
+    found = store.get_analysis("r", ATTRIBUTION)
+    assert found is not None
+    assert found.explanation is not None
+    assert set(found.explanation.skipped) == {"generator", "retriever"}
+    reasons = {labels["metric"]: labels["reason"] for labels, _ in exposed(store)["ragtrace_undefined_total"]}
+    assert reasons["warg_adjusted"] == "not_explained"
+
+
+def test_a_killed_worker_loses_its_job_to_the_next(tmp_path: Path) -> None:
+    """SIGKILL in the middle of scoring: the lease was kept alive until then, and runs out after."""
+    url = f"sqlite:///{tmp_path}/r.db"
+    with Store.open(url) as store:
+        store.write([recorded()])
+        process = subprocess.Popen([sys.executable, "-c", KILLED, url], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "scoring\n"
+        time.sleep(2.0)  # two leases
+        assert explain(store) == WorkSummary()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        time.sleep(1.1)
+        assert explain(store) == WorkSummary(done=1)
+        assert store.get_analysis("r", ATTRIBUTION) is not None
+
+
+def test_a_lost_lease_commits_nothing(store: Store) -> None:
+    """A result that comes after another worker took the job over is dropped."""
+    store.write([recorded()])
+    worker.run(store, depths=FLAGS_ONLY)
+
+    def taken_over() -> None:
+        assert store.claim("other", kinds=(ATTRIBUTION,), now=time.time() + 3600)
+
+    assert explain(store, AdditiveGenerator(WORTH, before=taken_over)) == WorkSummary(lost=1)
+    assert store.get_analysis("r", ATTRIBUTION) is None

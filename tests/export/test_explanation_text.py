@@ -1,0 +1,145 @@
+"""An explanation on a terminal, in color and without."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Literal
+
+import pytest
+from rich.console import Console
+
+from ragtrace.explanations import Explanation
+from ragtrace.export.explanation_text import render
+from ragtrace.types import RequestRecord, replace
+from tests.export.explained import TEXTS, explanation, record
+
+_STYLE = re.compile(r"\x1b\[[\d;]*m")
+
+
+def _shown(
+    of: RequestRecord | None = None, found: Explanation | None = None, width: int = 120, color: bool = False
+) -> str:
+    output = io.StringIO()
+    console = Console(
+        file=output,
+        width=width,
+        markup=False,
+        highlight=False,
+        color_system="truecolor" if color else None,
+        force_terminal=color,
+    )
+    console.print(render(of or record(), found or explanation()))
+    return output.getvalue()
+
+
+def test_all_that_was_found() -> None:
+    """Question, headline, flags, shares with errors, WARG with raw, floor and chance, method and cost."""
+    text = " ".join(_shown().split())
+    for part in (
+        "How soon must a theft abroad be reported",
+        "The answer rests most on D, travel-ie-5.0#report",
+        "Wasted retrieval: yes (probability of the flag 0.97)",
+        "nats per token",
+        "1.26 adjusted: 0 is the retriever's order, 1 a random one (p = 0.9; raw 0.807, floor 0.531, chance 0.751)",
+        "late +0.310 ± 0.020",
+        "gp, estimated, 48 evaluations",
+        "21.4 s on cpu",
+    ):
+        assert part in text, part
+    assert re.search(r"D travel-ie-5.0#report 4 → 1 \+0\.602 ± 0\.030 33 % █+├", text)
+
+
+def test_without_color_letters_stand_for_shades() -> None:
+    """Words that rest on a document are quoted, with its letter; what speaks against them is marked."""
+    text = _shown()
+    assert "24 hours»ᵈ" in text
+    assert "20 percent»ᵉ" in text.replace("\n", " ")
+    assert "⁻ᶜ" in text.partition("before a letter")[0].replace("; ⁻ ", "")
+    assert "«−2020»" in text
+    assert "\x1b" not in text
+
+
+def test_with_color_words_are_shaded() -> None:
+    """In color the words have backgrounds instead, and the letters stay."""
+    text = _shown(color=True)
+    plain = _STYLE.sub("", text)
+    assert "«" not in text
+    assert "hoursᵈ" in plain
+    assert "48;2;204;121,167".replace(",", ";") in text  # D at its strongest
+
+
+@pytest.mark.parametrize(("system", "no_color"), [("truecolor", True), ("standard", False)])
+def test_terminals_without_enough_colors(system: Literal["truecolor", "standard"], no_color: bool) -> None:
+    """Where the user wants no color (NO_COLOR), or there are 16 only, quotes and letters are shown."""
+    output = io.StringIO()
+    console = Console(file=output, width=120, color_system=system, force_terminal=True, no_color=no_color)
+    console.print(render(record(), explanation()))
+    assert "24 hours»ᵈ" in _STYLE.sub("", output.getvalue())
+
+
+def test_shades_fit_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal that says that it is light, faint shades are light."""
+    monkeypatch.delenv("COLORFGBG", raising=False)
+    dark = _shown(color=True)
+    monkeypatch.setenv("COLORFGBG", "0;15")
+    assert _shown(color=True) != dark
+    assert _STYLE.sub("", _shown(color=True)) == _STYLE.sub("", dark)
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_nothing_is_wider_than_the_terminal(width: int) -> None:
+    """From 80 columns on, whatever the length of ids."""
+    texts = {f"{chunk_id}-with-a-rather-long-name-behind-it": text for chunk_id, text in TEXTS.items()}
+    text = _shown(record(texts), explanation(texts), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "±" in text
+
+
+def test_texts_cannot_command_the_terminal() -> None:
+    """Escape sequences in chunks, answers and questions do not reach it."""
+    texts = {f"{chunk_id}\x1b[0m": f"\x1b[2J{text}" for chunk_id, text in TEXTS.items()}
+    question, answer = "What\x1b]0;x\x07 is it?", "\x1b[31mIt is 30 days."
+    text = _shown(record(texts, question, answer), explanation(texts, question, answer))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
+def test_parts_that_are_missing() -> None:
+    """What was not computed is named with its reason; what was not kept is said to be so."""
+    found = Explanation(skipped={"generator": "no model was given"}, retriever=explanation().retriever)
+    text = _shown(found=found)
+    assert "generator: no model was given" in " ".join(text.split())
+    assert "What the answer used is not known: no model was given." in text
+    unkept = _shown(record(answer=None), replace(explanation(), retriever=()))
+    assert "its text was not kept" in unkept
+
+
+def test_tokens_without_places_shade_nothing() -> None:
+    """A model that does not say where its tokens stand still gives shares."""
+    found = explanation()
+    assert found.generator is not None
+    unplaced = replace(found, generator=replace(found.generator, answer_spans=()))
+    text = _shown(found=unplaced)
+    assert "does not say where its tokens stand" in text
+    assert "24 hours»" not in text.partition("document ")[0]
+    assert "+0.602 ± 0.030" in text
+
+
+def test_many_documents_are_cut_to_the_notable() -> None:
+    """The terminal shows why the first documents of both rankings were retrieved; the page shows all."""
+    many = {f"{chunk_id}-{number}": text for number in range(5) for chunk_id, text in TEXTS.items()}
+    text = _shown(record(many), explanation(many))
+    shown = len(re.findall(r"score \d", text))
+    assert 0 < shown < len(many)
+    few = _shown()
+    assert len(re.findall(r"score \d", few)) == len(TEXTS)
+
+
+def test_long_documents_are_cut_to_their_densest_part() -> None:
+    """The excerpt of a long text holds the words that count."""
+    text = "Nothing of note stands here. " * 60 + "Report a theft abroad soon. " + "Nor does it here. " * 60
+    shown = _shown(record({"long": text}), explanation({"long": text}))
+    assert "… " in shown
+    assert "«theft abroad»" in shown or "«theft» «abroad»" in shown
+    assert len(shown) < 4000

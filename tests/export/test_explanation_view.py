@@ -1,0 +1,133 @@
+"""A request joined with its explanation, and what is said of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution
+from ragtrace.export.explanation_findings import certainty, flags, headline, method
+from ragtrace.export.explanation_view import letter, main_p, measured, number, precision, view, visible
+from ragtrace.types import replace
+from tests.export.explained import ANSWER, TEXTS, explanation, record
+
+
+def test_documents_with_letters_ranks_and_shares() -> None:
+    """Letters go by prompt order; ranks and shares are those of the explanation; percentages add up."""
+    shown = view(record(), explanation())
+
+    assert [document.letter for document in shown.documents] == list("ABCDEF")
+    assert [document.chunk_id for document in shown.documents] == list(TEXTS)
+    reporting = shown.by_id["travel-ie-5.0#report"]
+    assert (reporting.retriever_rank, reporting.generator_rank) == (4, 1)
+    assert reporting.text == TEXTS["travel-ie-5.0#report"]
+    assert sum(document.percent or 0.0 for document in shown.documents) == pytest.approx(100)
+
+
+def test_documents_outside_the_prompt_come_last() -> None:
+    """A document that was retrieved and not packed has a letter, and no share."""
+    found = explanation()
+    generator = GeneratorAttribution(chunk_ids=("travel-ie-5.0#late",), values=((1.0,),), shares=(1.0,))
+    shown = view(record(), Explanation(generator=generator, retriever=found.retriever))
+
+    assert shown.documents[0].chunk_id == "travel-ie-5.0#late"
+    assert len(shown.documents) == len(TEXTS)
+    assert [document.share for document in shown.documents[1:]] == [None] * (len(TEXTS) - 1)
+    assert [document.chunk_id for document in shown.packed] == ["travel-ie-5.0#late"]
+
+
+def test_nothing_but_a_record() -> None:
+    """An empty explanation of a request without an answer has something to say as well."""
+    shown = view(record(answer=None), Explanation(skipped={"generator": "the answer's text was not kept"}))
+
+    assert shown.answer == ""
+    assert headline(shown) == "What the answer used is not known: the answer's text was not kept."
+    assert list(flags(shown)) == []
+
+
+def test_letters_and_numbers() -> None:
+    """Letters go on behind Z; numbers have a true minus sign and no minus zero."""
+    assert [letter(place) for place in (0, 25, 26, 27, 52)] == ["A", "Z", "AA", "AB", "BA"]
+    assert [number(value) for value in (None, 0.5, -0.5, -0.001)] == ["-", "0.50", "−0.50", "0.00"]
+    assert number(0.5, signed=True) == "+0.50"
+    assert measured(0.5, 0.03, 3) == "+0.500 ± 0.030"
+    assert measured(-0.5, None, 2) == "−0.50"
+    assert [precision([value]) for value in (0.0, 12.3, 1.2, 0.6, -0.004, 1e-12)] == [2, 2, 2, 3, 5, 6]
+    assert main_p((0.5, 0.9, 0.95)) == 1
+    assert main_p((0.5, 0.7)) == 1
+    assert main_p(()) is None
+
+
+def test_control_characters_are_shown_as_such() -> None:
+    """A chunk that commands a terminal, or is no text, becomes harmless; offsets stay."""
+    odd = "a\x1b[31mb\x9bc\ud800\nd\te"
+    assert visible(odd) == "a�[31mb�c�\nd\te"
+    assert len(visible(odd)) == len(odd)
+
+
+def test_headline_names_the_document() -> None:
+    """The document with the largest share, its part, and how sure its place is."""
+    said = headline(view(record(), explanation()))
+    assert said.startswith("The answer rests most on D, travel-ie-5.0#report, with ")
+    assert "It is ahead of E with probability 0." in said
+
+
+def _of_shares(shares: tuple[float, ...], **changes: object) -> str:
+    ids = tuple(TEXTS)[: len(shares)]
+    generator = GeneratorAttribution(
+        chunk_ids=ids,
+        values=tuple((share,) for share in shares),
+        shares=shares,
+        share_errors=(None,) * len(shares),
+        empty=-2.0,
+        full=-2.0 + sum(shares),
+    )
+    return headline(view(record(), Explanation(generator=replace(generator, **changes))))
+
+
+def test_headlines_that_claim_no_more_than_is_known() -> None:
+    """Without errors no probability; exact ties are ties; documents that add nothing carry nothing."""
+    assert "probability" not in _of_shares((1.0, 0.9))
+    assert _of_shares((1.0, 1.0), exact=True).endswith("B has the same share.")
+    assert _of_shares((1.0, 0.5), exact=True).endswith("of what all documents add.")
+    assert "rest on none of them" in _of_shares((-0.5, -0.1))
+    assert "rest on none of them" in _of_shares((0.2, -0.9))
+    assert _of_shares((1.0,)).startswith("The answer rests most on A")
+
+
+def test_certainty_follows_from_the_errors() -> None:
+    """Equal shares: one half; far apart: certain; errors that go together make it surer; no errors: unknown."""
+    equal = GeneratorAttribution(shares=(1.0, 1.0), share_errors=(0.1, 0.1))
+    apart = GeneratorAttribution(shares=(1.2, 1.0), share_errors=(0.1, 0.1))
+    together = replace(apart, share_covariance=((0.01, 0.008), (0.008, 0.01)))
+
+    assert certainty(equal, 0, 1) == pytest.approx(0.5)
+    assert certainty(apart, 0, 1) == pytest.approx(0.9214, abs=1e-4)
+    assert certainty(together, 0, 1) == pytest.approx(0.99922, abs=1e-4)
+    assert certainty(replace(apart, share_errors=(None, None)), 0, 1) is None
+
+
+def test_flags_as_sentences() -> None:
+    """Each flag says yes or no, how probable it is, and of which documents."""
+    wasted, noise = flags(view(record(), explanation()))
+
+    assert wasted.startswith("Wasted retrieval: yes (probability of the flag 0.97). A, the retriever's first document")
+    assert "number 5 of 6" in wasted
+    assert "D, which the answer uses most, is number 4 of 6" in noise
+    few = Alignment(retriever=tuple(TEXTS)[:2], generator=tuple(TEXTS)[:2])
+    said = list(flags(view(record(), replace(explanation(), alignment=few))))
+    assert said == [
+        "Wasted retrieval: undefined with three documents or fewer.",
+        "Noise distraction: undefined with three documents or fewer.",
+    ]
+
+
+def test_method_says_how() -> None:
+    """Estimator, evaluations, seed, model, revision, completeness and cost are told."""
+    told = dict(method(view(record(), explanation())))
+
+    assert "gp, estimated, 48 evaluations, seed 0; causal_lm copying-lm, revision 3f2a9c1" in told["documents"]
+    assert "64 evaluations" in told["query words"]
+    assert "midpoint, baseline unk" in told["retriever"]
+    assert "within 0.0011" in told["retriever"]
+    assert told["cost"] == "21.4 s on cpu"
+    assert ANSWER not in str(told)
