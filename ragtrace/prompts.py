@@ -9,18 +9,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import pairwise
 from typing import Final, Protocol
+
+from ragtrace.wrappers import wrappers_of
 
 __all__ = ["GivenChunk", "escaped", "parsed", "placeholder", "rebuild"]
 
 _PLACEHOLDER: Final = re.compile(r"\{chunk:([^{}]*)\}")
 _OPENING: Final = re.compile(r"\{(?=chunk:)")
-_NUMBER: Final = re.compile(r"\d+")
-_OWN: Final = "\0"
-_BEFORE: Final = "\1"
-_SAYS: Final = re.compile(rf"[^\W_]|[{_OWN}{_BEFORE}]")
-_WORD_END: Final = re.compile(r"\w+$")
 _QUOTED: Final = {"%": "%25", "{": "%7B", "}": "%7D"}
 _ODD: Final = re.compile("|".join([*_QUOTED.values(), "[{}]"]))  # an id with one of these is quoted
 
@@ -64,14 +60,16 @@ def parsed(template: str) -> tuple[list[str], list[str]]:
     return texts, places
 
 
-def rebuild(template: str, chunks: Iterable[GivenChunk], keep: Collection[str] | None = None) -> str:
+def rebuild(
+    template: str, chunks: Iterable[GivenChunk], keep: Collection[str] | None = None, *, renumber: bool = False
+) -> str:
     """The prompt of a template for a subset of its chunks.
 
     Args:
         chunks: the packed chunks, in prompt order.
-        keep: ids of the chunks that stay; None: all. Where the same wrapper stands around every chunk - a separator, a
-            number, tags, also with a title in it - a chunk's wrapper leaves with it, and the others keep their numbers.
-            Else all text around the chunks stays.
+        keep: ids of the chunks that stay; None: all. Where a wrapper is recognized around every chunk - a separator, a
+            number, a title, tags, a source - a chunk's wrapper leaves with it. Else all text around the chunks stays.
+        renumber: whether numbers that count the chunks count those that stay; by default each keeps its own.
 
     Raises: ValueError when a placeholder has no chunk, or its chunk no text (where content is not captured).
     """
@@ -84,13 +82,16 @@ def rebuild(template: str, chunks: Iterable[GivenChunk], keep: Collection[str] |
             kept.add(mark)
     texts, places = parsed(template)
     counts: defaultdict[str, int] = defaultdict(int)
-    parts = []
-    stay = [place for place, mark in enumerate(places) if mark in kept]
+    bodies = []
     for mark in places:
-        parts.append(_given(mark, given[mark], counts[mark]))
+        bodies.append(_given(mark, given[mark], counts[mark]))
         counts[mark] += 1
-    before, last = _around(texts, stay)
-    return "".join(text + parts[place] for text, place in zip(before, stay, strict=True)) + last
+    stay = [place for place, mark in enumerate(places) if mark in kept]
+    wrappers = wrappers_of(tuple(texts)) if len(stay) < len(places) else None
+    if wrappers is not None:
+        return wrappers.around(bodies, stay, renumber=renumber)
+    shown = [body if mark in kept else "" for body, mark in zip(bodies, places, strict=True)]
+    return "".join(text + body for text, body in zip(texts, [*shown, ""], strict=True))
 
 
 def _given(mark: str, texts: Sequence[str | None], count: int) -> str:
@@ -98,63 +99,3 @@ def _given(mark: str, texts: Sequence[str | None], count: int) -> str:
     if body is None:
         raise ValueError(f"{mark} has no text; give the packed chunks of its record, kept with capture_content='full'")
     return body
-
-
-def _around(texts: Sequence[str], stay: Sequence[int]) -> tuple[list[str], str]:
-    """The text before each chunk that stays, and the text behind all."""
-    if len(stay) == len(texts) - 1:
-        return list(texts[:-1]), texts[-1]
-    wrapper = _wrapper(texts)
-    if wrapper is None:
-        bounds = [0, *(place + 1 for place in stay), len(texts)]
-        *before, last = ["".join(texts[start:end]) for start, end in pairwise(bounds)]
-        return before, last
-    opening, prefixes, closing = wrapper
-    if not stay:
-        return [], opening + texts[-1].removeprefix(closing)
-    return [opening + prefixes[stay[0]], *(texts[place] for place in stay[1:])], texts[-1]
-
-
-def _wrapper(texts: Sequence[str]) -> tuple[str, list[str], str] | None:
-    """What stands before all chunks, what opens each of them, and what closes each; None without a common wrapper."""
-    masks = [_masked(text, number) for number, text in enumerate(texts, 1)]
-    first, inner, behind = masks[0], masks[1:-1], masks[-1]
-    if not inner:
-        return None
-    common = _beginning(inner)
-    if any(mask != common for mask in inner):
-        return _titled(texts, masks, common)
-    opens = _beginning([first[::-1], common[::-1]])[::-1]
-    head = common[: len(common) - len(opens)]
-    closes = _beginning([head, behind])
-    if len(inner) == 1 and _SAYS.search(head[len(closes) :]):
-        return None  # one text between two chunks may hold a title of the second one
-    start = len(texts[0]) - len(opens)
-    prefixes = [_unmasked(opens, number) for number in range(1, len(texts))]
-    return texts[0][:start], prefixes, _unmasked(closes, len(texts)) if closes.strip() else ""
-
-
-def _titled(texts: Sequence[str], masks: Sequence[str], common: str) -> tuple[str, list[str], str] | None:
-    """Wrappers that open with the same mark and go on with something of the chunk's own, such as its title."""
-    mark = _WORD_END.sub("", common.lstrip())
-    start = masks[0].rfind(mark) if mark.strip() else -1
-    if start < 0:
-        return None
-    space = len(common) - len(common.lstrip())
-    return texts[0][:start], [texts[0][start:], *(text[space:] for text in texts[1:-1])], ""
-
-
-def _beginning(texts: Sequence[str]) -> str:
-    """What all texts begin with."""
-    low, high = min(texts), max(texts)
-    return next((low[:at] for at, sign in enumerate(low) if sign != high[at]), low)
-
-
-def _masked(text: str, number: int) -> str:
-    """A text before the chunk with this number, with marks in place of this number and of the one before it."""
-    marks = {str(number): _OWN, str(number - 1): _BEFORE}
-    return _NUMBER.sub(lambda found: marks.get(found[0], found[0]), text)
-
-
-def _unmasked(mask: str, number: int) -> str:
-    return mask.replace(_OWN, str(number)).replace(_BEFORE, str(number - 1))

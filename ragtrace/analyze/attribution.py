@@ -73,7 +73,7 @@ def explain_record(
         settle: ends the generator's part early once its ranking is settled so surely; see `shapley_values`.
         documents: how many documents' retrieval is explained: the prompt's by rank, then other candidates.
         baseline: what tokens are compared with in the retriever's part.
-        renumbered: whether the documents of a subset count from 1, where the record has no template of its prompt.
+        renumbered: whether the documents of a subset count from 1 (as the paper has it) or keep their numbers.
         on_progress: called while it goes on.
 
     Raises: ModelError and AttributionError where a model cannot do it: a text longer than its context, values that are

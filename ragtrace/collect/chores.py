@@ -1,4 +1,4 @@
-"""What the background thread does now and then, whether or not anything arrives."""
+"""What a background thread does now and then, whether or not anything arrives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings batches and spool segments to the writer, on the background thread: retries, replays, sets poison aside."""
+"""Brings batches and spool segments to the writer, on the storing thread: retries, replays, sets poison aside."""
 
 from __future__ import annotations
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ragtrace.collect.entries import encode
 from ragtrace.errors import RecordError
 from ragtrace.record import Draft
+from ragtrace.record.faults import fault_now, is_of_the_host
 from ragtrace.types import Fault, Item
 
-__all__ = ["Encoded", "Finishing", "discard"]
+__all__ = ["Encoded", "Finishing"]
 
 _LOG: Final = logging.getLogger("ragtrace")
 
@@ -49,7 +49,9 @@ class Finishing:
         try:
             built = item if isinstance(item, Item) else item.build()
             return None if built is None else self._finish(built)
-        except Exception as error:
+        except BaseException as error:
+            if is_of_the_host(error):
+                raise
             self._failed(item, error)
             return None
 
@@ -76,16 +78,10 @@ class Finishing:
             return None
         return scrubbed
 
-    def _failed(self, item: Item | Draft, error: Exception) -> None:
+    def _failed(self, item: Item | Draft, error: BaseException) -> None:
         _LOG.warning("a %s cannot be written: %s", type(item).__name__, error)
         self._count(self.fault("sink.encode", type(error).__name__, str(error)))
 
     def fault(self, where: str, kind: str, message: str, count: int = 1) -> Fault:
         """A fault of this service, now."""
-        return Fault(service=self._service, where=where, kind=kind, message=message, count=count, at=time.time_ns())
-
-
-def discard(item: Item | Draft) -> None:
-    """What is not taken over holds no spans open."""
-    if not isinstance(item, Item):
-        item.discard()
+        return fault_now(self._service, where, kind, message, count)

@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 
-from ragtrace.collect.queue import ITEMS, weigh
+from ragtrace.collect.queue import ITEMS
 from ragtrace.collect.recent import Recent
 from ragtrace.collect.screening import Screening
+from ragtrace.collect.weights import weigh
 from ragtrace.record import Draft, new_request_id
+from ragtrace.record.faults import fault_now
 from ragtrace.types import Addendum, Fault, Item, RequestRecord, replace
 
 __all__ = ["Outside", "addendum"]
@@ -18,7 +20,7 @@ __all__ = ["Outside", "addendum"]
 class Outside:
     """What is known of requests that are not kept, until they are forgotten.
 
-    `wants` and `take` are for the host's threads, all else for the background thread.
+    `wants` and `take` are for the host's threads, all else for the reading thread.
     """
 
     def __init__(self, recent: Recent, screening: Screening | None = None, service: str = "default") -> None:
@@ -124,9 +126,7 @@ class Outside:
         self._recent = self._recent.emptied()
 
     def _fault(self, error: Exception) -> Fault:
-        return Fault(
-            service=self._service, where="screen", kind=type(error).__name__, message=str(error), at=time.time_ns()
-        )
+        return fault_now(self._service, "screen", type(error).__name__, str(error))
 
 
 def addendum(request_id: str, service: str, flags: tuple[str, ...]) -> Addendum:

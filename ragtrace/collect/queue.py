@@ -1,4 +1,7 @@
-"""The queue between the host's threads and the background thread: bounded by bytes, with the faults beside it."""
+"""The queue between the host's threads and ours: bounded by bytes, with the faults beside it.
+
+What was submitted waits unread until it is read, then read until the store or the spool has it.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ragtrace.record import Draft
-from ragtrace.types import Addendum, Fault, Feedback, GenerateRun, Item, PackRun, RequestRecord, RetrieveRun, replace
+from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, replace
 
-__all__ = ["Drained", "Queue", "Waiting", "weigh"]
+__all__ = ["ITEMS", "Queue", "Read", "Unread", "Waiting"]
 
 ITEMS: Final = (RequestRecord, Addendum, Feedback, Fault)  # all else in a queue is a draft
-_BASE = 1000  # bytes of a record without its texts, roughly
-_CHUNK = 400
+_FAULTS: Final = 1000  # kinds of them; all further ones are one
+_MANY: Final = "more"
 
 
 class Waiting(NamedTuple):
@@ -28,14 +31,17 @@ class Waiting(NamedTuple):
     is_kept: bool = True
 
 
-class Drained(NamedTuple):
-    """What was in the queue: what is kept, and the drafts of what is not.
+class Unread(NamedTuple):
+    """What is to be read: what is kept, and the drafts of what is not."""
 
-    `is_whole` is False when the spool holds items that the queue had no room for.
-    """
+    kept: list[Waiting]
+    outside: list[Draft]
+
+
+class Read(NamedTuple):
+    """What is to be stored. `is_whole` is False when the spool holds items that the queue had no room for."""
 
     waiting: list[Waiting]
-    outside: list[Draft]
     is_whole: bool
 
 
@@ -45,11 +51,13 @@ class Queue:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._bytes = 0
-        self._waiting: list[Waiting] = []
+        self._in_hand = 0  # bytes of what was taken to be read
+        self._unread: list[Waiting] = []
+        self._read: list[Waiting] = []
         self._is_whole = True
         self._faults: dict[tuple[str, str, str], Fault] = {}
 
-    def put(self, waiting: Waiting) -> bool:
+    def put(self, waiting: Waiting, *, is_read: bool = False) -> bool:
         """Add an item; False when there is no room.
 
         A durable one that is not in the spool always has room; what is not kept has half of it, so that it takes none
@@ -60,54 +68,55 @@ class Queue:
         if self._bytes + waiting.weight > limit and not must:
             self._is_whole = self._is_whole and not waiting.is_spooled
             return False
-        self._waiting.append(waiting)
+        (self._read if is_read else self._unread).append(waiting)
         self._bytes += waiting.weight
         return True
 
-    def drain(self) -> Drained:
-        """Take everything out."""
-        kept = [waiting for waiting in self._waiting if waiting.is_kept]
-        outside = [item for item, *_, is_kept in self._waiting if not (is_kept or isinstance(item, ITEMS))]
-        drained = Drained(kept, outside, self._is_whole)
-        self._waiting, self._bytes, self._is_whole = [], 0, True
-        return drained
+    def take_unread(self) -> Unread:
+        """Take out what is to be read; it keeps its room until `put_read`."""
+        taken, self._unread = self._unread, []
+        self._in_hand += sum([waiting.weight for waiting in taken])
+        kept = [waiting for waiting in taken if waiting.is_kept]
+        return Unread(kept, [item for item, *_, is_kept in taken if not (is_kept or isinstance(item, ITEMS))])
+
+    def put_read(self, read: Iterable[Waiting]) -> None:
+        """Add what was read of that; nothing of it is refused, since it had been accepted."""
+        self._bytes -= self._in_hand
+        self._in_hand = 0
+        for waiting in read:
+            self._read.append(waiting)
+            self._bytes += waiting.weight
+
+    def take_read(self) -> Read:
+        """Take out what is to be stored."""
+        taken = Read(self._read, self._is_whole)
+        self._bytes -= sum([waiting.weight for waiting in self._read])
+        self._read, self._is_whole = [], True
+        return taken
 
     def take(self, request_id: str) -> list[Draft]:
         """Take out the drafts of this request."""
         stay: list[Waiting] = []
         found: list[Draft] = []
-        for waiting in self._waiting:
+        for waiting in self._unread:
             if isinstance(waiting.item, ITEMS) or waiting.item.known_id != request_id:
                 stay.append(waiting)
             else:
                 found.append(waiting.item)
                 self._bytes -= waiting.weight
-        self._waiting = stay
+        self._unread = stay
         return found
 
     def count(self, faults: Iterable[Fault]) -> None:
         """Add faults; equal ones are one with their sum, so that a flood of them takes no memory."""
         for fault in faults:
             key = (fault.service, fault.where, fault.kind)
+            if key not in self._faults and len(self._faults) >= _FAULTS:
+                key, fault = (fault.service, fault.where, _MANY), replace(fault, kind=_MANY)
             known = self._faults.get(key)
             self._faults[key] = fault if known is None else replace(fault, count=known.count + fault.count)
 
-    def drain_faults(self) -> list[Fault]:
+    def take_faults(self) -> list[Fault]:
         """Take the faults out."""
         faults, self._faults = list(self._faults.values()), {}
         return faults
-
-
-def weigh(item: Item | Draft) -> int:
-    """Roughly how many bytes an item holds in memory."""
-    if not isinstance(item, RequestRecord | Addendum):
-        return _BASE if isinstance(item, Feedback | Fault) else item.weight
-    weight = _BASE
-    for run in item.stages:
-        if isinstance(run, RetrieveRun):
-            weight += sum(len(chunk.text) for chunk in run.candidates if chunk.text) + _CHUNK * len(run.candidates)
-        elif isinstance(run, PackRun):
-            weight += sum(len(chunk.text) for chunk in run.packing.chunks if chunk.text)
-        elif isinstance(run, GenerateRun):
-            weight += len(run.generation.answer or "") + len(run.generation.prompt_template or "")
-    return weight

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from ragtrace.record.faults import fault_now
 from ragtrace.types import Fault, RequestRecord
 
 __all__ = ["Screen", "Screening"]
@@ -86,4 +87,4 @@ class Screening:
         return faults
 
     def _fault(self, kind: str, message: str, count: int = 1) -> Fault:
-        return Fault(service=self._service, where="screen", kind=kind, message=message, count=count, at=time.time_ns())
+        return fault_now(self._service, "screen", kind, message, count)

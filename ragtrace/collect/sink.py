@@ -1,4 +1,4 @@
-"""The background sink: the host's thread hands items over, one thread of ours writes them to the store.
+"""The background sink: the host's threads hand items over, one thread of ours reads them, another one stores them.
 
 Nothing accepted is lost: a durable item is in the spool at once, any that cannot be stored is there until it is.
 Memory and disk are bounded by bytes; random samples beyond them are dropped and counted, flagged ones never.
@@ -13,23 +13,27 @@ from collections.abc import Callable
 from typing import Final
 
 from ragtrace.collect import forking
-from ragtrace.collect.answers import Answers
 from ragtrace.collect.chores import Chore
 from ragtrace.collect.delivery import Delivery, Writer
-from ragtrace.collect.finishing import Finishing, discard
+from ragtrace.collect.finishing import Finishing
 from ragtrace.collect.outside import Outside, addendum
-from ragtrace.collect.queue import ITEMS, Queue, Waiting, weigh
+from ragtrace.collect.queue import ITEMS, Queue, Waiting
+from ragtrace.collect.reading import Reading
 from ragtrace.collect.recent import Recent
-from ragtrace.collect.spool import Segment, Spool
+from ragtrace.collect.spool import Spool
 from ragtrace.collect.spooling import Spooling
+from ragtrace.collect.storing import Storing
+from ragtrace.collect.waiters import Waiters
+from ragtrace.collect.weights import weigh
+from ragtrace.collect.workers import Worker
 from ragtrace.record import Draft
 from ragtrace.types import Fault, Item
 
 __all__ = ["BackgroundSink", "Writer"]
 
 _LOG: Final = logging.getLogger("ragtrace")
-_LINGER: Final = 0.1  # seconds in which a batch gathers
-_FORK_WAIT: Final = 2.0  # seconds that a fork waits for our thread to leave the database and the import system
+_FORK_WAIT: Final = 2.0  # seconds that a fork waits for our threads to leave the database and the import system
+_GRACE: Final = 0.5  # seconds for the reading, which waits for nothing, to end
 
 
 class BackgroundSink:
@@ -74,34 +78,51 @@ class BackgroundSink:
 
     def _begin(self) -> None:
         """All state that a process has for itself."""
+        self._lock = threading.RLock()  # a stream that the garbage collector ends while it is held submits too
         self._queue = Queue(self._queue_bytes)
-        self._lock = threading.Lock()
-        self._answers = Answers()
-        self._busy = threading.Lock()  # held while the thread is in the database or the import system
-        self._wake = threading.Event()
-        self._hurry = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._in_flight: list[Waiting] = []  # what the store is being given and the spool does not hold
-        self._in_step = True  # the spool's open lanes hold nothing but what is in the queue
-        self._left: tuple[Segment, ...] = ()
-        self._is_resting = False
-        self._closing = False
+        self._flushes = Waiters()
+        self._has_threads = self._is_let_go = False
+        self._reading = Reading(self._lock, self._queue, self._finishing, self._outside, self._flushes, self._hand_on)
+        self._storing = Storing(
+            self._lock,
+            self._queue,
+            self._spool,
+            self._spooling,
+            self._delivery,
+            self._finishing,
+            self._flushes,
+            lambda: self._reading.flushed,
+        )
+        self._reader = Worker(
+            "ragtrace-sink",
+            self._read,
+            end=self._end_reading,
+            wait=lambda: self._chore.wait,
+            failed=self._has_no_thread,
+        )
+        self._storer = Worker(
+            "ragtrace-store",
+            self._storing.step,
+            begin=self._storing.begin,
+            end=self._let_go,
+            wait=lambda: self._storing.wait,
+            failed=self._has_no_thread,
+        )
 
     # the host's threads
 
     def submit(self, item: Item | Draft, durable: bool = False) -> None:
         """Take an item over; a durable one is in the spool when this returns."""
         if self._closed:
-            _LOG.warning("ragtrace is shut down; a %s is not recorded", type(item).__name__)
-            discard(item)
+            self._submit_late(item)
         elif isinstance(item, Fault):
             self._count(item)
         elif durable:
             self._submit_durable(item)
         elif isinstance(item, ITEMS):
-            self._accept(Waiting(item, weigh(item)), b"")
+            self._accept(Waiting(item, weigh(item)))
         elif item.is_kept or self._outside.wants(item):
-            if not self._accept(Waiting(item, item.weight, is_kept=item.is_kept), b""):
+            if not self._accept(Waiting(item, item.weight, is_kept=item.is_kept)):
                 item.discard()
         else:
             item.discard()
@@ -119,178 +140,151 @@ class BackgroundSink:
 
     def _submit_durable(self, item: Item | Draft) -> None:
         encoded = self._finishing.encoded(item)
-        if encoded is not None:
-            self._accept(Waiting(encoded.item, weigh(encoded.item), is_durable=True), encoded.entry)
-
-    def _accept(self, waiting: Waiting, entry: bytes) -> bool:
-        """Queue an item; False when there is no room."""
+        if encoded is None:
+            return
+        waiting = Waiting(encoded.item, len(encoded.entry), is_durable=True)
         with self._lock:
-            if entry:
-                try:
-                    self._spool.durable.append(entry)
-                    waiting = waiting._replace(is_spooled=True)
-                except OSError as error:
-                    self._queue.count([self._finishing.fault("sink.spool", type(error).__name__, str(error))])
+            try:
+                self._spool.durable.append(encoded.entry)
+                waiting = waiting._replace(is_spooled=True)
+            except OSError as error:
+                self._queue.count([self._finishing.fault("sink.spool", type(error).__name__, str(error))])
+            self._queue.put(waiting, is_read=True)
+        if not self._has_threads:
+            self._start()
+        self._storer.wake()
+
+    def _submit_late(self, item: Item | Draft) -> None:
+        """What ends after `close` goes to the spool, for the next start; the guard has told of a fault."""
+        if isinstance(item, Fault):
+            return
+        if not isinstance(item, ITEMS) and not item.is_kept:
+            item.discard()
+        else:
+            _LOG.warning("ragtrace is shut down; a %s goes to the spool, for the next start", type(item).__name__)
+            self._keep(item)
+
+    def _accept(self, waiting: Waiting) -> bool:
+        """Queue an item; False when there is no room, which is counted."""
+        with self._lock:
             has_room = self._queue.put(waiting)
-            if not has_room and not waiting.is_spooled:
+            if not has_room:
                 where = "sink.queue" if waiting.is_kept else "screen"
                 self._queue.count([self._finishing.fault(where, "full", f"more than {self._queue_bytes} bytes wait")])
-        if self._thread is None:
+        if not self._has_threads:
             self._start()
-        if not self._wake.is_set():
-            self._wake.set()
+        self._reader.wake()
         return has_room
 
     def _count(self, fault: Fault) -> None:
         with self._lock:
             self._queue.count([fault])
         self._start()
-        self._wake.set()
+        self._storer.wake()
 
     def flush(self, timeout: float) -> bool:
         """Wait until all that was submitted is stored; False when it could not be, or not within `timeout` seconds."""
-        if self._closed or threading.current_thread() is self._thread:
+        if self._closed or self._reader.is_current or self._storer.is_current:
             return not self._spool.size
-        self._start()
-        return self._answers.wait(self._ask, timeout)
+        return self._start() and self._flushes.wait(lambda: self._reader.wake(at_once=True), timeout)
 
-    def _ask(self) -> None:
-        self._hurry.set()
-        self._wake.set()
+    def end_spans(self, timeout: float) -> bool:
+        """Wait until the spans of all that was submitted are ended, whatever the store does."""
+        if self._closed or self._reader.is_current:
+            return True
+        return self._start() and self._reading.readers.wait(lambda: self._reader.wake(at_once=True), timeout)
 
     def close(self, timeout: float) -> bool:
-        """Flush and end the thread; what is not stored by then stays in the spool, and False says so."""
+        """Flush and end the threads; what is not stored by then stays in the spool, and False says so."""
         if self._closed:
             return True
         deadline = time.monotonic() + timeout
-        is_stored = self._thread is None or self.flush(timeout)  # a forked child may have had nothing to do
-        self._closed = self._closing = True
-        self._ask()
-        if self._thread is not None:
-            self._thread.join(max(0.0, deadline - time.monotonic()))
+        is_stored = not self._storer.is_started or self.flush(timeout)  # a forked child may have had nothing to do
+        self._closed = True
+        self._reader.stop()
+        self._storer.stop()
+        self._reader.join(max(_GRACE, deadline - time.monotonic()))
+        self._storer.join(max(0.0, deadline - time.monotonic()))
         is_empty = self._keep_the_rest()
-        return is_stored and is_empty and not self._spool.size
+        is_stored = is_stored and is_empty and not self._spool.size
+        if not self._storer.is_started:
+            self._let_go()
+        return is_stored
 
-    # the background thread
+    # the background threads
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Start the threads; False while the system gives none: what is durable waits in the spool, all else here."""
+        if not self._has_threads and not self._closed:
+            self._has_threads = self._reader.start() and self._storer.start()
+        return self._has_threads
+
+    def _has_no_thread(self, error: Exception) -> None:
+        _LOG.warning("ragtrace's background thread cannot start and is tried again: %s", error)
         with self._lock:
-            if self._thread is None:
-                self._wake.set()
-                self._thread = threading.Thread(target=self._run, name="ragtrace-sink", daemon=True)
-                self._thread.start()
+            self._queue.count([self._finishing.fault("sink.thread", type(error).__name__, str(error))])
 
-    def _run(self) -> None:
-        with self._busy:
-            self._spool.adopt()
-            self._left = tuple(self._spool.pending)
-            self._delivery.open()
-        while not self._closing:
-            self._wake.wait(min(self._delivery.wait, self._chore.wait))
-            self._wake.clear()
-            self._hurry.wait(_LINGER)
-            is_forced = self._hurry.is_set()
-            self._hurry.clear()
-            try:
-                with self._busy:
-                    self._chore.do_if_due()
-                    self._cycle(is_forced)
-            except Exception:
-                _LOG.exception("ragtrace's background thread met a fault of its own and goes on")
-        self._keep_the_rest()
+    def _read(self) -> None:
+        self._chore.do_if_due()
+        self._reading.step()
+
+    def _end_reading(self) -> None:
         self._outside.close()
+        self._keep_the_rest()
+
+    def _hand_on(self) -> None:
+        self._storer.wake(at_once=True)
+
+    def _let_go(self) -> None:
+        """At the end of the storing thread, or without one: leave the rest to the next start."""
+        self._keep_the_rest()
         with self._lock:
+            self._is_let_go = True
             self._delivery.close()
             self._spool.close()
-
-    def _cycle(self, is_forced: bool) -> None:
-        is_due = is_forced or self._delivery.is_due
-        with self._lock:
-            asked, drained = self._answers.asked, self._queue.drain()
-            self._outside.hold(drained.outside)  # in this step, so that a late flag finds each here or in the queue
-            if is_due:
-                self._spool.durable.seal()
-        in_step = self._in_step and drained.is_whole
-        waiting = drained.waiting + self._screened(drained.outside, is_forced)
-        spooled, loose = self._spooling.finish(waiting)
-        if not is_due:
-            self._in_step = in_step and not waiting
-            self._put_back(self._spooling.put(loose))
-            return
-        self._spool.samples.seal()
-        fresh = [segment for segment in self._spool.pending if segment not in self._left]
-        self._spooling.sync(fresh)
-        items = [each.item for each in loose if isinstance(each.item, ITEMS)]
-        batch, covered = (spooled + items, fresh) if in_step else (items, [])
-        self._in_flight = loose
-        is_written = not (batch or covered) or self._delivery.deliver(batch, covered)
-        if not is_written:
-            self._put_back(self._spooling.put(loose))
-        self._in_flight = []
-        self._in_step = is_written or not loose
-        is_stored = is_written and self._delivery.replay() and self._deliver_faults()
-        self._left = tuple(self._spool.pending)
-        self._answers.settle(asked if is_stored else None)
-
-    def _screened(self, drafts: list[Draft], is_forced: bool) -> list[Waiting]:
-        """Those of the requests outside the sample that there is a reason to keep."""
-        kept, faults = self._outside.read(drafts)
-        faults += self._outside.end_cycle(at_once=is_forced)
-        with self._lock:
-            self._queue.count(faults)
-        return [Waiting(item, weigh(item), is_durable=True) for item in kept]
-
-    def _deliver_faults(self) -> bool:
-        """Last of a cycle, so that those that it met itself are among them."""
-        with self._lock:
-            faults = self._queue.drain_faults()
-        if not faults or self._delivery.deliver(faults, []):
-            return True
-        with self._lock:
-            self._queue.count(faults)
-        return False
-
-    def _put_back(self, loose: list[Waiting]) -> None:
-        """Keep in memory what found no room in the spool; samples only as far as there is room."""
-        with self._lock:
-            dropped = sum(not self._queue.put(waiting) for waiting in loose)
-            if dropped:
-                fault = self._finishing.fault("sink.spool", "full", "neither spool nor memory has room", dropped)
-                self._queue.count([fault])
 
     def _keep_the_rest(self) -> bool:
         """At the end: bring to the spool what is still in memory; whether there was nothing."""
         with self._lock:
-            drained = self._queue.drain()
-        for draft in drained.outside:
+            unread, outside = self._queue.take_unread()
+            in_hand, read = self._reading.rest()
+            read = [*self._storing.in_flight, *self._queue.take_read().waiting, *read]
+        for draft in outside:
             draft.discard()
-        rest = [waiting.item for waiting in (*self._in_flight, *drained.waiting) if not waiting.is_spooled]
-        kept = [self._keep(item) for item in rest]
+        kept = [self._keep(waiting.item, is_finished=True) for waiting in read if not waiting.is_spooled]
+        kept += [self._keep(waiting.item) for waiting in (*in_hand, *unread)]
         with self._lock:
-            faults = self._queue.drain_faults()
+            faults = self._queue.take_faults()
         kept += [self._keep(fault) for fault in faults]
         return not any(kept)
 
-    def _keep(self, item: Item | Draft) -> bool:
+    def _keep(self, item: Item | Draft, *, is_finished: bool = False) -> bool:
         """Spool an item at the end; False where there is nothing to keep of it."""
-        encoded = self._finishing.encoded(item)
+        if is_finished and isinstance(item, ITEMS):
+            encoded = self._finishing.entry(item)
+        else:
+            encoded = self._finishing.encoded(item)
         if encoded is not None:
             with self._lock:
                 self._spooling.keep(encoded)
+                if self._is_let_go:
+                    self._spool.close()
         return encoded is not None
 
     # forks
 
     def before_fork(self) -> None:
-        """Wait (not forever) until our thread is out of the database, then hold still."""
-        self._is_resting = self._busy.acquire(timeout=_FORK_WAIT)
+        """Wait (not forever) until our threads are out of the database, then hold still."""
+        deadline = time.monotonic() + _FORK_WAIT
+        self._reader.rest(_FORK_WAIT)
+        self._storer.rest(deadline - time.monotonic())
         self._lock.acquire()
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
         self._lock.release()
-        if self._is_resting:
-            self._busy.release()
+        self._reader.go_on()
+        self._storer.go_on()
 
     def after_fork_in_child(self) -> None:
         """Begin anew; queue, spool segments and database connection are the parent's."""

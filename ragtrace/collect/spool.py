@@ -122,7 +122,7 @@ class Lane:
 class Spool:
     """The folder of segments; without a usable folder every `append` raises OSError.
 
-    `durable` is written by the host's threads (one at a time), `samples` and `pending` by the background thread.
+    `durable` is written by the host's threads (one at a time), `samples` and `pending` by the storing thread.
     """
 
     def __init__(self, folder: Path | None, elsewhere: tuple[Path, ...] = ()) -> None:

@@ -1,4 +1,4 @@
-"""What the background thread writes to the spool: samples while the store takes none, and at the end what is left."""
+"""What is spooled in the background: samples while the store takes none, and at the end what is left."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from ragtrace.collect.finishing import Encoded, Finishing
 from ragtrace.collect.queue import ITEMS, Waiting
 from ragtrace.collect.spool import Segment, Spool
-from ragtrace.types import Fault, Item
+from ragtrace.types import Fault
 
 __all__ = ["Spooling"]
 
@@ -17,24 +17,13 @@ _LOG: Final = logging.getLogger("ragtrace")
 
 
 class Spooling:
-    """Finishes items and spools them; `limit`: bytes of the spool beyond which samples find no room."""
+    """Spools finished items; `limit`: bytes of the spool beyond which samples find no room."""
 
     def __init__(self, spool: Spool, finishing: Finishing, limit: int, count: Callable[[Fault], None]) -> None:
         self._spool = spool
         self._finishing = finishing
         self._limit = limit
         self._count = count
-
-    def finish(self, drained: Iterable[Waiting]) -> tuple[list[Item], list[Waiting]]:
-        """The items that are in the spool already, and all others, finished."""
-        spooled: list[Item] = []
-        loose: list[Waiting] = []
-        for waiting in drained:
-            if waiting.is_spooled and isinstance(waiting.item, ITEMS):
-                spooled.append(waiting.item)
-            elif (finished := self._finishing.finished(waiting.item)) is not None:
-                loose.append(waiting._replace(item=finished))
-        return spooled, loose
 
     def put(self, loose: Iterable[Waiting]) -> list[Waiting]:
         """Put finished items into the spool, where they wait for the store; gives those that found no room."""

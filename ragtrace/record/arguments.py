@@ -121,6 +121,6 @@ def evaluate(
     for name, find in finders.items():
         try:
             inputs[name] = find(args, kwargs)
-        except Exception as error:
+        except BaseException as error:
             guard.caught(f"arguments.{operation}", error)
     return inputs

@@ -7,15 +7,18 @@ A carrier is a small mapping of text that fits into HTTP and message headers: W3
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, MutableMapping
+from math import nan
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, overload
 
-from opentelemetry.context import Context, attach, detach, get_current, set_value
+from opentelemetry.context import Context, get_current, set_value
 from opentelemetry.trace import Tracer, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from ragtrace.record.contexts import Opened, within
 from ragtrace.record.current import Request, current_request
 from ragtrace.record.recorder import Recorder, active
+from ragtrace.record.recording import is_failure
 from ragtrace.record.requests import ERROR_FLAG, KEY, RequestRecording, current_recording
 from ragtrace.types import Item, StageRun
 
@@ -83,16 +86,19 @@ def _write(entry: Entry) -> str:
 
 
 def _read(text: str) -> Entry:
-    """Raises: ValueError when the text is none of ours."""
+    """Raises: ValueError when the text is none of ours; its message holds nothing of the text."""
     from urllib.parse import unquote
 
-    parts = dict(part.split("=", 1) for part in text.split(";"))
+    parts = {name: value for name, _, value in (part.partition("=") for part in text.split(";"))}
     missing = [name for name in ("id", "service", "probability") if not parts.get(name)]
     if missing or parts.get("sampled") not in ("0", "1"):
-        raise ValueError(f"carrier entry {text[:80]!r} lacks {', '.join(missing) or 'sampled=0 or sampled=1'}")
-    probability = float(parts["probability"])
+        raise ValueError(f"the carrier's entry lacks {', '.join(missing) or 'sampled=0 or sampled=1'}")
+    try:
+        probability = float(parts["probability"])
+    except ValueError:
+        probability = nan
     if not 0.0 <= probability <= 1.0:
-        raise ValueError(f"carrier entry has probability {probability}; it must lie in [0, 1]")
+        raise ValueError("the probability in the carrier's entry is no number in [0, 1]")
     return Entry(unquote(parts["id"]), unquote(parts["service"]), parts["sampled"] == "1", probability)
 
 
@@ -113,52 +119,57 @@ class extract:
 
     def __init__(self, carrier: Headers) -> None:
         self._carrier = carrier
-        self._open: list[tuple[RequestRecording | None, Any]] = []
+        self._open: Opened[tuple[RequestRecording | None, within]] = Opened()
 
     def __enter__(self) -> Request:
         recorder = active()
-        entered: tuple[RequestRecording | None, Any] = None, None
+        entered: tuple[RequestRecording | None, within] = None, within(None)
         if recorder is not None:
             try:
                 entered = self._enter(recorder)
             except Exception as error:
                 recorder.guard.caught("carrier.extract", error)
-        self._open.append(entered)
+        self._open.push(entered)
         return current_request()
 
-    def _enter(self, recorder: Recorder) -> tuple[RequestRecording | None, Any]:
+    def _enter(self, recorder: Recorder) -> tuple[RequestRecording | None, within]:
         headers = _headers(self._carrier, recorder)
         entry = _entry(headers, recorder)
         if entry is None and current_recording(recorder) is not None:
-            return None, None  # a request runs here, and stays in its own trace
+            return None, within(None)  # a request runs here, and stays in its own trace
         context = _context(headers, recorder)
         if entry is None:
-            return None, attach(context)
+            return None, _entered(context)
         here = recorder.open.find(entry.request_id)
-        if here is not None and not here.ended:
-            return here, attach(set_value(KEY, here, context))
-        token = attach(context)
+        if here is not None and not here.ended and not isinstance(here, CarriedRecording):
+            return here, _entered(set_value(KEY, here, context))
+        around = _entered(context)
         try:
             carried = CarriedRecording(recorder, entry)
         except BaseException:
-            detach(token)
+            around.__exit__()
             raise
         carried.enter()
-        return carried, token
+        return carried, around
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        request, token = self._open.pop()
-        if isinstance(request, CarriedRecording) and token is not None:
+        request, around = self._open.pop()
+        if isinstance(request, CarriedRecording):
             if error is None:
                 request.finish()
             else:
                 request.fail(error)
-        elif request is not None and error is not None:
+        elif request is not None and error is not None and is_failure(error):
             Request(request).flag(ERROR_FLAG)
-        if token is not None:
-            detach(token)
+        around.__exit__()
+
+
+def _entered(context: Context) -> within:
+    block = within(context)
+    block.__enter__()
+    return block
 
 
 class CarriedRecording(RequestRecording):
@@ -194,9 +205,10 @@ def _headers(carrier: Any, recorder: Recorder) -> dict[str, str]:
             if key in _NAMES:
                 found[key] = _text(value)
                 if len(found[key]) > _LENGTH:
-                    raise ValueError(f"{key} has {len(found[key])} characters, more than {_LENGTH}")
-    except Exception as error:
-        _broken(recorder, error)
+                    _broken(recorder, "ValueError", f"{key} has {len(found[key])} characters, more than {_LENGTH}")
+                    return {}
+    except Exception as error:  # also one of the host's own, whose message may be its content
+        _broken(recorder, type(error).__name__, "the carrier is no mapping and no pairs of text or bytes")
         return {}
     return found
 
@@ -213,7 +225,7 @@ def _entry(headers: Mapping[str, str], recorder: Recorder) -> Entry | None:
     try:
         return _read(headers[ENTRY])
     except ValueError as error:
-        _broken(recorder, error)
+        _broken(recorder, "ValueError", str(error))
         return None
 
 
@@ -224,9 +236,10 @@ def _context(headers: Mapping[str, str], recorder: Recorder) -> Context:
         return here
     context = _W3C.extract(headers, here)
     if not get_current_span(context).get_span_context().is_remote:
-        _broken(recorder, ValueError(f"traceparent {headers[_TRACE][:80]!r} cannot be read"))
+        _broken(recorder, "ValueError", f"a {_TRACE} of {len(headers[_TRACE])} characters cannot be read")
     return context
 
 
-def _broken(recorder: Recorder, error: Exception) -> None:
-    recorder.guard.count("carrier.extract", type(error).__name__, str(error)[:300])
+def _broken(recorder: Recorder, kind: str, message: str) -> None:
+    """Count it. Whatever the capture policy says, the message says nothing of what the carrier held."""
+    recorder.guard.count("carrier.extract", kind, message)

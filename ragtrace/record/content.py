@@ -92,7 +92,7 @@ class ContentPolicy:
         mode: CaptureMode = getattr(self.capture, field)
         if mode == "full":
             return value
-        return self._redact_value(value) if mode == "redacted" else None
+        return self._redactor.redact_value(value) if mode == "redacted" and self._redactor is not None else None
 
     def error(self, error: ErrorInfo) -> ErrorInfo:
         """An exception's message may quote content."""
@@ -104,15 +104,6 @@ class ContentPolicy:
 
     def _redact(self, text: str) -> str | None:
         return text if self._redactor is None else self._redactor.redact(text)
-
-    def _redact_value(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self._redact(value)
-        if isinstance(value, dict):
-            kept = {self._redact_value(key): self._redact_value(item) for key, item in value.items()}
-            kept.pop(None, None)
-            return kept
-        return [self._redact_value(item) for item in value] if isinstance(value, list | tuple) else value
 
     def _record(self, record: RequestRecord) -> RequestRecord:
         record = replace(record, stages=templated(record.stages, (record.query.original, record.query.rewritten)))

@@ -75,7 +75,7 @@ class Request:
             return
         try:
             recording.update(values)
-        except Exception as error:
+        except BaseException as error:
             guard.caught(where, error)
 
 

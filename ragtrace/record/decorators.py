@@ -9,14 +9,16 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from types import TracebackType
+from types import MethodType, TracebackType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.record.arguments import Find, Slot, bind, evaluate, follow
+from ragtrace.record.contexts import Opened
+from ragtrace.record.faults import is_of_the_host
 from ragtrace.record.recorder import Recorder, active
 from ragtrace.record.recording import Recording
-from ragtrace.record.streams import record_async_stream, record_stream
+from ragtrace.record.streams import LATER, Passing, pass_through
 
 __all__ = ["Call", "Instrument"]
 
@@ -47,10 +49,12 @@ class Call:
         try:
             try:
                 inputs = {name: find(args, kwargs) for name, find in self._items}
-            except Exception:  # one cannot be found: the others are kept
+            except BaseException as error:  # one cannot be found: the others are kept
+                if is_of_the_host(error):
+                    raise
                 inputs = evaluate(self._finders, args, kwargs, recorder.guard, self._instrument.operation)
             return self._record(recorder, self._name, inputs)
-        except Exception as error:
+        except BaseException as error:
             recorder.guard.caught(f"record.{self._instrument.operation}", error)
             return None
 
@@ -59,11 +63,22 @@ class Call:
         if self._returns is not None:
             try:
                 value = self._returns(value) if callable(self._returns) else follow(value, self._returns.split("."))
-            except Exception as error:
-                recording.recorder.guard.caught(f"returns.{self._instrument.operation}", error)
+            except BaseException as error:
                 recording.finish()
+                recording.recorder.guard.caught(f"returns.{self._instrument.operation}", error)
                 return
         recording.end(value)
+
+    def follow(self, recording: Recording, stream: Any, *, has_run: bool = True) -> Any:
+        """A generator, async generator or coroutine with which the recording ends; it is not current any longer."""
+        recording.leave()
+        try:
+            end = functools.partial(self.end, recording)
+            return pass_through(stream, Passing(recording, end, returns=self.has_parts, has_run=has_run))
+        except BaseException as error:
+            recording.finish()
+            recording.recorder.guard.caught(f"record.{self._instrument.operation}", error)
+            return stream
 
 
 class Instrument(ABC, Generic[H]):
@@ -77,7 +92,7 @@ class Instrument(ABC, Generic[H]):
         self.versions = versions
         self.name = None if name is None else str(name)
         self.returns = returns
-        self._open: list[Recording | None] = []
+        self._open: Opened[Recording | None] = Opened()
         if not (returns is None or callable(returns) or isinstance(returns, str)):
             raise ConfigurationError(f"returns={returns!r}: give a dotted path into the value or a function of it")
 
@@ -95,7 +110,7 @@ class Instrument(ABC, Generic[H]):
 
     def __enter__(self) -> H:
         recording = self._start()
-        self._open.append(recording)
+        self._open.push(recording)
         if recording is not None:
             recording.enter()
         return self.handle(recording)
@@ -147,17 +162,55 @@ def decorate(instrument: Instrument[Any], function: F) -> F:
 
 
 def _wrapper_of(function: Callable[..., Any]) -> Callable[[Call, Callable[..., Any]], Callable[..., Any]]:
-    while isinstance(function, functools.partial):
-        function = function.func
-    plain = function if inspect.isroutine(function) else type(function).__call__
-    if inspect.isasyncgenfunction(plain):
-        return record_async_stream
-    if inspect.isgeneratorfunction(plain):
-        return record_stream
+    plain = _plain(function)
+    if inspect.isasyncgenfunction(plain) or inspect.isgeneratorfunction(plain):
+        return _GeneratorFunction
     return _async if inspect.iscoroutinefunction(plain) else _sync
 
 
-def _sync(call: Call, function: Callable[..., Any]) -> Callable[..., Any]:
+def _plain(function: Callable[..., Any]) -> Any:
+    """The function that runs in the end."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+class _GeneratorFunction:
+    """A generator function, also to `inspect`, that does what has to be done at the call: bind the arguments, and begin
+    the recording in the request that calls."""
+
+    __slots__ = ("__dict__", "__weakref__", "_plain", "_recorded")
+
+    def __init__(self, call: Call, function: Callable[..., Any]) -> None:
+        plain = inspect.unwrap(_plain(function))
+        self._recorded = _sync(call, function, has_run=False)
+        self._plain = getattr(plain, "__func__", plain)
+        self.__name__: str = self._plain.__name__
+        self.__qualname__: str = self._plain.__name__
+
+    @property
+    def __code__(self) -> Any:
+        return self._plain.__code__
+
+    @property
+    def __defaults__(self) -> Any:
+        return self._plain.__defaults__
+
+    @property
+    def __kwdefaults__(self) -> Any:
+        return self._plain.__kwdefaults__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._recorded(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # pickled by its name, as functions are
+
+
+def _sync(call: Call, function: Callable[..., Any], *, has_run: bool = True) -> Callable[..., Any]:
     start, has_parts = call.start, call.has_parts
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
@@ -171,6 +224,8 @@ def _sync(call: Call, function: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             recording.fail(error)
             raise
+        if type(value) in LATER:
+            return call.follow(recording, value, has_run=has_run)
         if has_parts:
             call.end(recording, value)
         else:
@@ -191,6 +246,8 @@ def _async(call: Call, function: Callable[..., Any]) -> Callable[..., Any]:
         except BaseException as error:
             recording.fail(error)
             raise
+        if type(value) in LATER:
+            return call.follow(recording, value)
         call.end(recording, value)
         return value
 

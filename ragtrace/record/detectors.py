@@ -1,4 +1,5 @@
-"""Detectors of personal and secret data in texts: e-mail addresses, phone numbers, cards, IBANs, IP addresses, keys.
+"""Detectors of personal and secret data in texts: e-mail addresses, cards, IBANs, IP addresses; keys and telephone
+numbers have modules of their own.
 
 Each gives the places `(start, end)` of what it found, in order. All run in time linear in the text: quantifiers are
 bounded or possessive. Numbers that ordinary texts are full of (prices, dates, versions, sections, ISBNs) are no finds.
@@ -9,14 +10,13 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import Final
 
+from ragtrace.record.keys import find_keys
 from ragtrace.record.phones import find_phones
+from ragtrace.record.places import Span, united
 
-__all__ = ["FINDERS", "Span", "find_cards", "find_emails", "find_ibans", "find_ips", "find_keys"]
-
-Span: TypeAlias = tuple[int, int]
+__all__ = ["FINDERS", "find_cards", "find_emails", "find_ibans", "find_ips"]
 
 _LOCAL: Final = frozenset("._%+'-")
 _LOCAL_LENGTH: Final = 64
@@ -39,7 +39,8 @@ _BY_LENGTH: Final = {  # ISO 13616 registry
 }  # fmt: skip
 _IBAN_LENGTH: Final = {country: length for length, all_of in _BY_LENGTH.items() for country in all_of.split()}
 
-_IPV4: Final = re.compile(r"(?<![\w.-])(?<![<>=!~]=)(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)")
+_FOUR: Final = r"(?:\d{1,3}\.){3}\d{1,3}"
+_IPV4: Final = re.compile(rf"(?<![\w.-])(?<![<>=!~]=)({_FOUR})(?:-({_FOUR}))?(?![\w-]|\.\d)")  # also a range of them
 _IPV6: Final = re.compile(r"(?<![\w:.])[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,8}+(?:\.\d{1,3}){0,3}+(?!\w)", re.IGNORECASE)
 _NUMBERED: Final = re.compile(
     r"(?:\b(?:version|versions|ver|release|firmware|build|section|sections|sec|chapter|clause|paragraph|article|item"
@@ -47,28 +48,6 @@ _NUMBERED: Final = re.compile(
     re.IGNORECASE,
 )
 _BEFORE: Final = 16  # characters before a number that say what it is
-
-_KEYS: Final = re.compile(
-    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:\s*+(?:Proc-Type|DEK-Info|Version|Comment):[^\n]{0,80})*+"
-    r"(?:(?:\s|\\n)*+[A-Za-z0-9+/=]{16,}+)*+(?:(?:\s|\\n)*+[A-Za-z0-9+/=]{1,15}+(?=\s{0,4}(?:\\n)?-----END))?"
-    r"(?:(?:\s|\\n)*+-----END [A-Z ]{0,30}-----)?"
-    r"|(?<![A-Za-z0-9])(?:"
-    r"sk-[A-Za-z0-9_-]{16,}+|[sr]k_(?:live|test)_[A-Za-z0-9]{10,}+|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"
-    r"|gh[pousr]_[A-Za-z0-9]{20,}+|github_pat_[A-Za-z0-9_]{20,}+|glpat-[A-Za-z0-9_-]{16,}+|xox[abeprs]-[A-Za-z0-9-]{10,}+"
-    r"|AIza[A-Za-z0-9_-]{35}|hf_[A-Za-z0-9]{20,}+|npm_[A-Za-z0-9]{30,}+"
-    r")"
-    r"|(?<![\w-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+)?"
-)
-_LABELED: Final = re.compile(
-    r"(?<![A-Za-z0-9])(?:(?:api[ _-]?key|access[ _-]?key|secret(?:[ _-]?key)?|token|password|passwd|pwd)\b[\"']?\s{0,2}"
-    r"[:=]|bearer)\s{0,2}[\"']?([\w.+/=~$!#%&*-]{8,}+)",
-    re.IGNORECASE,
-)
-_LABELED_LENGTH: Final = 200
-_TOKEN: Final = re.compile(r"(?<![\w/=+-])[A-Za-z0-9_-]{32,}+(?![\w/=+-])")
-_TOKEN_LENGTH: Final = 512
-_TURNS: Final = 0.35  # how often a random token changes between capitals, small letters and digits, per character
-_DISTINCT: Final = 16
 
 
 def find_emails(text: str) -> list[Span]:
@@ -155,15 +134,21 @@ def _iban_end(text: str, match: re.Match[str]) -> int | None:
 
 def find_ips(text: str) -> list[Span]:
     """IP addresses; four numbers that a word calls a version or a section, or of one digit each, are none."""
-    found = [match.span() for match in _IPV4.finditer(text) if _is_ipv4(text, match)] if "." in text else []
+    found: list[Span] = []
+    if "." in text:
+        for match in _IPV4.finditer(text):
+            found += _ipv4(text, match)
     if ":" in text:
         found += [span for match in _IPV6.finditer(text) if (span := _ipv6(match)) is not None]
-    return _united(found)
+    return united(found)
 
 
-def _is_ipv4(text: str, match: re.Match[str]) -> bool:
+def _ipv4(text: str, match: re.Match[str]) -> list[Span]:
+    """The places of the address, or of the two ends of a range."""
+    ends = [number for number in (1, 2) if match[number]]
     before = text[max(0, match.start() - _BEFORE) : match.start()]
-    return _is_address(match[0]) and len(match[0]) > len("1.2.3.4") and _NUMBERED.search(before) is None
+    are_some = all(_is_address(match[each]) and len(match[each]) > len("1.2.3.4") for each in ends)
+    return [match.span(each) for each in ends] if are_some and _NUMBERED.search(before) is None else []
 
 
 def _ipv6(match: re.Match[str]) -> Span | None:
@@ -182,40 +167,6 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def find_keys(text: str) -> list[Span]:
-    """Keys of known makes, JSON web tokens, private keys, values named as secrets, and long random tokens."""
-    found = [match.span() for match in _KEYS.finditer(text)]
-    found += [match.span(1) for match in _LABELED.finditer(text) if _is_secret(match[1])]
-    found += [match.span() for match in _TOKEN.finditer(text) if _is_random(match[0])]
-    return _united(found)
-
-
-def _is_secret(value: str) -> bool:
-    """Letters and digits, and not the digits of a date or amount."""
-    letters, digits = (sum(map(test, value)) for test in (str.isalpha, str.isdigit))
-    return letters > 2 and digits > 0 and len(value) <= _LABELED_LENGTH
-
-
-def _is_random(token: str) -> bool:
-    """All three sorts of characters in frequent turns: no word, no name in capitals and digits, no hash in hex."""
-    if len(token) > _TOKEN_LENGTH or len(set(token)) < _DISTINCT:
-        return False
-    sorts = ["d" if char.isdigit() else "u" if char.isupper() else "l" for char in token if char.isalnum()]
-    turns = sum(one != other for one, other in pairwise(sorts))
-    return len(set(sorts)) == 3 and turns >= _TURNS * len(token)
-
-
-def _united(spans: list[Span]) -> list[Span]:
-    """In order, overlapping ones as one."""
-    united: list[Span] = []
-    for start, end in sorted(spans):
-        if united and start < united[-1][1]:
-            united[-1] = (united[-1][0], max(end, united[-1][1]))
-        else:
-            united.append((start, end))
-    return united
 
 
 # In the order in which they run: what holds others comes first.

@@ -40,7 +40,8 @@ class RequestDraft:
         self._request = request
         self._parts = parts
         self.is_read = False
-        self.weight = _BASE + sum([part.weight for part in parts])
+        texts = len(request.query or "") + len(request.rewritten or "")
+        self.weight = _BASE + texts + request.weight + sum([part.weight for part in parts])
 
     @property
     def is_kept(self) -> bool:

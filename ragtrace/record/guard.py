@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Final
 
+from ragtrace.record.faults import fault_now, is_of_the_host
 from ragtrace.types import Fault
 
 __all__ = ["Guard"]
@@ -36,9 +36,10 @@ class Guard:
         self._kept = kept
         self._logged: set[tuple[str, str]] = set()
 
-    def caught(self, where: str, error: Exception) -> None:
-        """An exception of ours in the host's path: counted, and raised again only under `raise_errors`."""
-        if self._raise_errors:
+    def caught(self, where: str, error: BaseException) -> None:
+        """An exception of ours in the host's path: counted, and raised again only under `raise_errors`, or when it is
+        the host's way to stop what runs."""
+        if self._raise_errors or is_of_the_host(error):
             raise error
         self.count(where, type(error).__name__, self._message(error))
 
@@ -48,14 +49,11 @@ class Guard:
             if (where, kind) not in self._logged and len(self._logged) < _KINDS:
                 self._logged.add((where, kind))
                 _LOG.warning("%s: %s %s (further ones are counted, not logged)", where, kind, message)
-            fault = Fault(
-                service=self._service, where=where, kind=kind, message=message, count=count, at=time.time_ns()
-            )
-            self._report(fault)
+            self._report(fault_now(self._service, where, kind, message, count))
         except Exception:
             _LOG.exception("a fault could not be counted")
 
-    def _message(self, error: Exception) -> str:
+    def _message(self, error: BaseException) -> str:
         try:
             return self._kept(str(error)[:_LENGTH])
         except Exception:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ragtrace.record.places import Span, united
+
 __all__ = ["find_phones"]
 
 _DIGIT: Final = re.compile(r"\d")
@@ -45,23 +47,16 @@ _SHAPES: Final = (
 )
 
 
-def find_phones(text: str) -> list[tuple[int, int]]:
+def find_phones(text: str) -> list[Span]:
     """The places of telephone numbers, in order, without overlaps."""
     if _DIGIT.search(text) is None:
         return []
-    found = sorted(
+    return united(
         match.span(group)
         for pattern, group, fewest, most in _SHAPES
         for match in pattern.finditer(text)
         if _is_number(match[group], fewest, most)
     )
-    kept: list[tuple[int, int]] = []
-    for start, end in found:
-        if kept and start < kept[-1][1]:
-            kept[-1] = (kept[-1][0], max(end, kept[-1][1]))
-        else:
-            kept.append((start, end))
-    return kept
 
 
 def _is_number(text: str, fewest: int, most: int) -> bool:

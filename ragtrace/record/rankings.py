@@ -11,6 +11,7 @@ from ragtrace.record.coercion import (
     Columns,
     Frozen,
     Known,
+    StreamedChunks,
     Unreadable,
     freeze,
     freeze_known,
@@ -18,8 +19,9 @@ from ragtrace.record.coercion import (
     read_prompt,
 )
 from ragtrace.record.coercion.items import items_of
-from ragtrace.record.coercion.values import whole
+from ragtrace.record.coercion.values import size, whole
 from ragtrace.record.lineage import Given, Left
+from ragtrace.record.recording import Parts
 from ragtrace.record.spans import Attributes
 from ragtrace.record.stages import CHUNK, StageRecording, known_from
 from ragtrace.types import RankMove, RerankRun, RetrieveRun, StageRun
@@ -42,6 +44,9 @@ class RankingRecording(StageRecording):
         found: Columns | Frozen | None = freeze_known(value)
         if found is not None:
             request.lineage.remember(value, self)
+        elif type(value) is StreamedChunks:
+            found = Frozen(value.rows, value.weight)
+            request.lineage.remember(value.items, self)
         else:
             items = items_of(value)
             if type(items) is list or isinstance(items, list | tuple):
@@ -50,6 +55,8 @@ class RankingRecording(StageRecording):
         if found is None:
             self._taken = chunks = read_chunks(value)
             self.weight += sum(len(chunk.text or "") + CHUNK for _, chunk in chunks.ranked)
+            if chunks.ranked and chunks.ranked[0][1].metadata:
+                self.weight += size(chunks.ranked[0][1].metadata) * len(chunks.ranked)  # the first for all
         else:
             self._taken = found
             self.weight += found.weight
@@ -62,6 +69,10 @@ class RankingRecording(StageRecording):
             and (before._earlier == ended or type(parts[-1]) is type(self))  # nothing else has ended in between
         ):
             self._before = before
+
+    def streamed(self) -> Parts:
+        """Chunks that are found one by one, or page by page."""
+        return StreamedChunks()
 
     def ranked(self) -> list[tuple[int, Chunk]]:
         """The chunks of what was taken, with their ranks."""
@@ -110,6 +121,7 @@ class RetrieveRecording(RankingRecording):
             self._query = read_prompt(query)
             if self._query is None:
                 raise Unreadable(query)
+            self.weight += len(self._query)
             self.request.note_query(self._query)
 
     def run(self) -> StageRun:

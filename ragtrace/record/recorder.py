@@ -65,6 +65,9 @@ class Sink(Protocol):
     def flush(self, timeout: float) -> bool:
         """Wait until everything submitted so far is stored; False when it is not within `timeout` seconds."""
 
+    def end_spans(self, timeout: float) -> bool:
+        """Wait until the spans of everything submitted so far are ended; False when not within `timeout` seconds."""
+
     def close(self, timeout: float) -> bool:
         """Flush, then stop; False when something remains for the next start."""
 
@@ -87,11 +90,16 @@ class Recorder:
         self.guard = Guard(config.service, sink.submit, raise_errors=config.raise_errors, kept=self.policy.message)
         self.policy.report = self.guard.count
         self.descriptions = Descriptions(config, self.policy)
-        self.tracing = Tracing(tracer_provider, sink.flush)
+        self.tracing = Tracing(tracer_provider, sink.end_spans)
         self.open = OpenRequests(config.request_ttl, self.guard)
         self.sampler: HeadSampler | None = None  # everything is sampled
         if config.sample_rate < 1.0:
             self.sampler = HeadSampler(config.sample_rate, config.sample_floor)
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether its requests are another process's."""
+        return isinstance(self.sink, _Nowhere)
 
     def flag(self, request_id: str, flags: tuple[str, ...]) -> None:
         """Keep a request, open or ended, whatever its sampling."""
@@ -129,6 +137,10 @@ class _Nowhere:
 
     def flush(self, timeout: float) -> bool:
         """Nothing waits."""
+        return True
+
+    def end_spans(self, timeout: float) -> bool:
+        """They are the parent's."""
         return True
 
     def close(self, timeout: float) -> bool:

@@ -5,19 +5,38 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextvars import Token
 from time import perf_counter_ns
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
-from opentelemetry.context import Context, attach, detach
+from opentelemetry.context import Context, attach
 from opentelemetry.trace import INVALID_SPAN, Span, Tracer, format_span_id, set_span_in_context
 
 from ragtrace.record.coercion import Unreadable
+from ragtrace.record.contexts import restore
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.spans import Attributes, add_exception, mark_failed
 from ragtrace.types import ErrorInfo
 
-__all__ = ["Recording", "describe_error"]
+__all__ = ["Parts", "Recording", "describe_error", "is_failure"]
 
 _MESSAGE: Final = 1000
+
+
+class Parts(Protocol):
+    """Takes what a stage streams, part by part."""
+
+    @property
+    def weight(self) -> int:
+        """Roughly how many bytes it holds."""
+
+    def add(self, part: Any) -> None:
+        """Take one part as it is now."""
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether an exception is a fault; a generator that is closed, Ctrl-C and a plain exit only leave what they end."""
+    if isinstance(error, SystemExit):
+        return error.code not in (None, 0)
+    return not isinstance(error, GeneratorExit | KeyboardInterrupt)
 
 
 def describe_error(error: BaseException, stage: str | None) -> ErrorInfo:
@@ -49,6 +68,7 @@ class Recording(ABC):
     ended = False
     ended_at = 0
     refused = False
+    given = False  # a value was accepted before the end
     raised: ErrorInfo | None = None  # an exception that its span tells of when it ends
     _token: Token[Context] | None = None
 
@@ -72,7 +92,7 @@ class Recording(ABC):
         """Make current what was before `enter`."""
         if self._token is not None:
             token, self._token = self._token, None
-            detach(token)
+            restore(token, self.context)
 
     def now(self) -> int:
         """Wall-clock time that never runs backward within this recording."""
@@ -89,7 +109,7 @@ class Recording(ABC):
         self.ended_at = self.started_at + perf_counter_ns() - self.clock
         try:
             self.take(value)
-        except Exception as error:
+        except BaseException as error:
             self.refuse(error)
         finally:
             self.finish()
@@ -97,13 +117,14 @@ class Recording(ABC):
     def accept(self, value: Any) -> None:
         """Take a value of the host's; what cannot be understood is counted."""
         self.refused = False
+        self.given = True
         try:
             self.take(value)
-        except Exception as error:
+        except BaseException as error:
             self.refuse(error)
 
-    def refuse(self, error: Exception, what: str = "coerce") -> None:
-        """Count a value that cannot be understood, or a fault of ours."""
+    def refuse(self, error: BaseException, what: str = "coerce") -> None:
+        """Count a value that cannot be understood, or a fault of ours; what stops the host's code passes."""
         self.refused = self.refused or what == "coerce"
         if isinstance(error, Unreadable):
             self.recorder.guard.count(f"{what}.{self.operation}", error.kind, str(error))
@@ -111,7 +132,11 @@ class Recording(ABC):
             self.recorder.guard.caught(f"{what}.{self.operation}", error)
 
     def fail(self, error: BaseException) -> None:
-        """End because of an exception of the host's."""
+        """End because of an exception of the host's; one that is no failure leaves a result that nobody has read."""
+        if not is_failure(error):
+            self.refused = self.refused or not self.given
+            self.finish()
+            return
         self.ended_at = self.now()
         try:
             self.note_error(error)
@@ -146,6 +171,22 @@ class Recording(ABC):
             self.recorder.guard.caught(f"record.{self.operation}", error)
         finally:
             self.span.end(self.ended_at)
+
+    def abandon(self) -> None:
+        """End without a trace in the record: the host's code has never run."""
+        if not self.ended:
+            self.ended = True
+            if self.span is not None:
+                self.span.end()
+
+    def streamed(self) -> Parts | None:
+        """What takes the parts of a streamed value, and is then taken as the value; None: they are the host's own."""
+        return None
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether it was open for too long, so that nothing more is collected for it."""
+        return False
 
     @abstractmethod
     def take(self, value: Any) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from ragtrace.record.detectors import FINDERS, Span
+from ragtrace.record.detectors import FINDERS
+from ragtrace.record.keys import names_a_secret
+from ragtrace.record.places import Span
 
 __all__ = ["Redactor"]
 
 _REMEMBERED: Final = 2000  # characters; longer texts are redacted each time
 _TEXTS: Final = 4096
+_SECRET: Final = "[KEY]"
 _PASSES: Final = 8  # a find may stand free only when its neighbor is gone
 
 
@@ -46,6 +49,7 @@ class Redactor:
         wanted = frozenset(detectors)
         finders = {name.upper(): find for name, find in FINDERS.items() if name in wanted}
         self._finders = finders | {name.upper(): _finder(pattern) for name, pattern in patterns.items()}
+        self._hides_secrets = "key" in wanted
         self._function = function
         self._report = report
         names = "|".join(re.escape(name) for name in self._finders)
@@ -59,6 +63,21 @@ class Redactor:
         except _Failed as failed:
             self._report(failed.kind)
             return None
+
+    def redact_value(self, value: Any) -> Any:
+        """A JSON value with its texts and keys redacted; what stands under a key such as `password` is a secret."""
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, dict):
+            kept = {self.redact_value(key): self._entry(key, item) for key, item in value.items()}
+            kept.pop(None, None)
+            return kept
+        return [self.redact_value(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def _entry(self, key: Any, value: Any) -> Any:
+        if self._hides_secrets and isinstance(key, str) and names_a_secret(key):
+            return _hidden(value)
+        return self.redact_value(value)
 
     def _redacted(self, text: str) -> str:
         found = self._replaced(text)
@@ -90,6 +109,15 @@ class Redactor:
             return spans
         edges = {place for start, end in taken for place in range(start + 1, end)}
         return [(start, end) for start, end in spans if start not in edges and end not in edges]
+
+
+def _hidden(value: Any) -> Any:
+    """A secret, whatever it is made of; that there is none, or a switch, is no secret."""
+    if isinstance(value, dict):
+        return {key: _hidden(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(item) for item in value]
+    return value if value is None or value == "" or isinstance(value, bool) else _SECRET
 
 
 def _finder(pattern: re.Pattern[str]) -> Callable[[str], list[Span]]:

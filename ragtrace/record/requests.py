@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from time import perf_counter_ns, time_ns
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from opentelemetry.context import Context, create_key, get_current, set_value
 from opentelemetry.trace import format_trace_id, get_current_span
 
 from ragtrace.record.baggage import take_baggage
 from ragtrace.record.coercion import Unreadable, read_facets, read_prompt
-from ragtrace.record.coercion.values import plain
+from ragtrace.record.coercion.values import plain, size
 from ragtrace.record.drafts import LateDraft, Part, RequestDraft
 from ragtrace.record.lineage import Left, Lineage
 from ragtrace.record.recorder import Recorder
@@ -20,12 +20,13 @@ from ragtrace.record.sampling import is_sampled, new_request_id
 from ragtrace.record.spans import Attributes
 from ragtrace.types import Addendum, Candidate, Facet, Item, Query, RequestRecord, RetrieveRun, StageRun
 
-__all__ = ["KEY", "RequestRecording", "current_recording", "read_flags"]
+__all__ = ["KEY", "RequestRecording", "current_recording", "is_joined", "read_flags"]
 
 KEY: Final = create_key("ragtrace-request")
 ERROR_FLAG: Final = "error"
 HOST_FLAG: Final = "host"  # `flag=True` gives no other name
 UNFINISHED_FLAG: Final = "unfinished"
+_FACET: Final = 200  # bytes of one without its texts, roughly
 
 
 class RequestRecording(Recording):
@@ -46,6 +47,8 @@ class RequestRecording(Recording):
     head_sampled = True
     head_probability = 1.0
     is_decided = False
+    weight = 0  # bytes of what was set
+    is_expired = False
     _raised: tuple[int, str] | None = None
 
     def __init__(self, recorder: Recorder, name: str, request_id: str | None = None) -> None:
@@ -96,7 +99,7 @@ class RequestRecording(Recording):
                     self._set(name, value)
                 except Unreadable as error:
                     self.recorder.guard.count(f"coerce.{name}", error.kind, str(error))
-                except Exception as error:
+                except BaseException as error:
                     self.recorder.guard.caught(f"coerce.{name}", error)
 
     def _set(self, name: str, value: Any) -> None:
@@ -107,15 +110,18 @@ class RequestRecording(Recording):
             setattr(self, name, found)
         elif name == "facets":
             self.facets = read_facets(value)
+            self.weight += sum([_FACET + len(facet.value) + sum(map(len, facet.aliases)) for facet in self.facets])
         elif name in ("versions", "attributes"):
             if not isinstance(value, Mapping):
                 raise Unreadable(value)
             taken = {str(key): plain(item) for key, item in value.items()}
             getattr(self, name).update(taken if name == "attributes" else {key: str(v) for key, v in taken.items()})
+            self.weight += size(taken)
         elif name == "flag":
             self.flags.update(dict.fromkeys(read_flags(value)))
         else:
-            setattr(self, name, str(value))
+            setattr(self, name, said := str(value))
+            self.weight += len(said)
 
     def note_query(self, query: str) -> None:
         """The query that a retriever was given: the request's own when it has none yet, else its first rewrite."""
@@ -168,6 +174,7 @@ class RequestRecording(Recording):
     def expire(self) -> None:
         """Close a request that does not end: it is recorded with what it has so far."""
         if self.recorder.open.leave(self._number):
+            self.is_expired = True
             self.flags[UNFINISHED_FLAG] = None
             self.ended_at = self.now()
             self.ended = True
@@ -176,10 +183,7 @@ class RequestRecording(Recording):
     def abandon(self) -> None:
         """End without a record."""
         self.recorder.open.leave(self._number)
-        if not self.ended:
-            self.ended = True
-            if self.span is not None:
-                self.span.end()
+        super().abandon()
 
     def _hand_over(self) -> None:
         draft = RequestDraft(self, self.parts)
@@ -269,6 +273,14 @@ def read_flags(value: Any) -> list[str]:
 def current_recording(recorder: Recorder) -> RequestRecording | None:
     """The request that runs in this context; None outside of one."""
     found = get_current().get(KEY)
-    if isinstance(found, RequestRecording) and found.recorder is recorder and not found.ended:
-        return found
-    return None
+    return found if is_joined(found, recorder) else None
+
+
+def is_joined(request: object, recorder: Recorder) -> TypeGuard[RequestRecording]:
+    """Whether what is recorded now belongs to this request: it runs, also when `configure` was called since it began;
+    but a forked child's is its parent's."""
+    return (
+        isinstance(request, RequestRecording)
+        and not request.ended
+        and (request.recorder is recorder or not request.recorder.is_abandoned)
+    )

@@ -24,12 +24,14 @@ class Tracing:
     """Finds the tracer of `provider`, else of the host's global provider; none when the host has none.
 
     Spans end in the background. So that none is missing when the host flushes its provider or shuts it down, those
-    two wait for `flush` first.
+    two wait for `end_spans` first.
     """
 
-    def __init__(self, provider: TracerProvider | None = None, flush: Callable[[float], object] | None = None) -> None:
+    def __init__(
+        self, provider: TracerProvider | None = None, end_spans: Callable[[float], object] | None = None
+    ) -> None:
         self.given = provider
-        self._flush = flush
+        self._end_spans = end_spans
         self._provider: TracerProvider | None = None
         self._tracer: Tracer | None = None
 
@@ -41,8 +43,8 @@ class Tracing:
             self._tracer = (
                 None if isinstance(provider, trace.ProxyTracerProvider) else provider.get_tracer(names.TRACER)
             )
-            if self._tracer is not None and self._flush is not None:
-                precede(provider, self._flush)
+            if self._tracer is not None and self._end_spans is not None:
+                precede(provider, self._end_spans)
         return self._tracer
 
 

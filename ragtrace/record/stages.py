@@ -12,6 +12,8 @@ from opentelemetry.context import get_current
 from ragtrace.prompts import escaped
 from ragtrace.record.coercion import (
     Known,
+    StreamedAnswer,
+    StreamedPacking,
     Taken,
     Unreadable,
     placed,
@@ -24,18 +26,10 @@ from ragtrace.record.coercion.values import whole
 from ragtrace.record.drafts import Part
 from ragtrace.record.lineage import Given
 from ragtrace.record.recorder import Recorder
-from ragtrace.record.recording import Recording, describe_error
-from ragtrace.record.requests import KEY, RequestRecording
+from ragtrace.record.recording import Parts, Recording, describe_error
+from ragtrace.record.requests import KEY, RequestRecording, is_joined
 from ragtrace.record.spans import Attributes
-from ragtrace.types import (
-    Candidate,
-    GenerateRun,
-    Generation,
-    PackRun,
-    RetrieveRun,
-    StageRun,
-    replace,
-)
+from ragtrace.types import Candidate, GenerateRun, Generation, PackRun, RetrieveRun, StageRun, replace
 
 __all__ = ["CHUNK", "GenerateRecording", "PackRecording", "StageRecording", "known_from"]
 
@@ -56,17 +50,18 @@ class StageRecording(Recording):
         self.clock = clock = perf_counter_ns()
         context = get_current()
         request = context.get(KEY)
-        if not isinstance(request, RequestRecording) or request.ended or request.recorder is not recorder:
+        if not is_joined(request, recorder):
             request = RequestRecording(recorder, name)
             self.context = context = request.context
             self._owned = True
         self.request = request
+        self.recorder = request.recorder
         self.started_at = request.started_at + clock - request.clock
         if request.tracer is not None:
             self.start_span(request.tracer, self.span_name(name, inputs), context)
         try:
             self.receive(inputs, given)
-        except Exception as error:
+        except BaseException as error:
             self.refuse(error, "inputs")
 
     def span_name(self, name: str, inputs: Mapping[str, Any]) -> str:
@@ -136,6 +131,17 @@ class StageRecording(Recording):
             self.request.ended_at = self.ended_at
             self.request.finish()
 
+    def abandon(self) -> None:
+        """End without a run; without the request that it opened for itself, too."""
+        super().abandon()
+        if self._owned:
+            self.request.abandon()
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether its request was closed because it did not end."""
+        return self.request.is_expired
+
     def unread(self, kinds: Collection[str]) -> None:
         """Count the items of a list that could not be read."""
         for kind in set(kinds):
@@ -172,9 +178,13 @@ class PackRecording(StageRecording):
         self._budget = whole(inputs.get("budget"))
         self._given = self.given_chunks(inputs.get("candidates"), given)
 
+    def streamed(self) -> Parts:
+        """A streamed packing."""
+        return StreamedPacking()
+
     def take(self, value: Any) -> None:
         """What was packed, and what was not."""
-        self._taken = taken = take_packing(value)
+        self._taken = taken = value.taken() if type(value) is StreamedPacking else take_packing(value)
         self._earlier = len(self.request.parts)
         if taken.prompt is not None:
             self.weight += len(taken.prompt)
@@ -227,6 +237,7 @@ class GenerateRecording(StageRecording):
     empty = GenerateRun()
     _answer: str | None = None
     _found: Generation | None = None
+    _before: tuple[Part, ...] = ()
 
     def span_name(self, name: str, inputs: Mapping[str, Any]) -> str:
         """`chat {model}`, as the GenAI conventions name it."""
@@ -241,14 +252,26 @@ class GenerateRecording(StageRecording):
         self._model = str(model) if named else self.request.versions.get("model")
         self._prompt = read_prompt(inputs.get("prompt")) or self.request.prompt
 
+    def streamed(self) -> Parts:
+        """A streamed answer; it may end after its request, which does not know its stages any longer then."""
+        self._before = tuple(self.request.parts)
+        return StreamedAnswer()
+
     def take(self, value: Any) -> None:
         """The answer and what came with it."""
+        if type(value) is StreamedAnswer:
+            self.unread(value.unread)
+            self.refused = self.refused or bool(value.unread)
+            if not value.is_read:
+                return
+            value = value.whole()
         if type(value) is str:
             self._answer = value
             self.weight += len(value)
         else:
-            self._found = found = read_answer(value, _Packed(self.request.parts))
-            self.weight += len(found.answer or "")
+            self._found = found = read_answer(value, _Packed((*self._before, *self.request.parts)))
+            self.weight += len(found.answer or "") + len(found.prompt_template or "")
+            self.weight += sum([CHUNK + len(each.marker) + len(each.chunk_id or "") for each in found.citations])
             self._model = self._model or found.model
         self.weight += len(self._prompt or "")
         if self._model is not None:

@@ -1,115 +1,240 @@
-"""Decorated generators and async generators: they stream as before; what passed is joined and recorded at their end.
+"""Generators, async generators and coroutines of the host's: it gets its like, and what passes is recorded.
 
-The recording's context is attached only while the host's generator runs, never across a `yield`, so that nothing
-leaks to the consumer.
+The recording's context is attached only while the host's code runs, never across a `yield`, so that nothing leaks to
+the consumer. It is the context of the call, wherever the stream is read.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import Any, Final
 
-from ragtrace.record.recording import Recording
+from opentelemetry.context import Context, attach, get_current
 
-if TYPE_CHECKING:
-    from ragtrace.record.decorators import Call
+from ragtrace.record.coercion import StreamedValues
+from ragtrace.record.contexts import restore, within
+from ragtrace.record.recording import Parts, Recording, is_failure
 
-__all__ = ["record_async_stream", "record_stream"]
+__all__ = ["LATER", "Following", "Passing", "is_passed_through", "pass_through"]
+
+LATER: Final = frozenset({GeneratorType, AsyncGeneratorType, CoroutineType})  # a function that returns one is not done
 
 _FOUND: Final = ("retrieve", "rerank")
+_SHARE: Final = 16  # of the memory for requests on their way, one stream may take this part
 
 
-def record_stream(call: Call, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Record calls of a generator function; `send`, `throw`, `close` and the returned value reach it unchanged."""
+_LOOKS: Final = 64  # items between two looks at whether the request is still open
 
-    def recorded(*args: Any, **kwargs: Any) -> Any:
-        stream = function(*args, **kwargs)
-        recording = call.start(args, kwargs)
-        if recording is None:
-            return (yield from stream)
-        parts: list[Any] = []
-        resume = partial(next, stream)
+
+def _nothing() -> None:
+    """Nothing waits for the start."""
+
+
+class Following:
+    """What is done beside a stream: the context of its steps, what passes, its end. Nothing of it raises."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.started: Callable[[], object] = _nothing  # called when the host begins to read
+
+    def take(self, item: Any) -> None:
+        """An item passes."""
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The stream is read to its end, left, or broken by `error`."""
+
+    def drop(self) -> None:
+        """The host has thrown it away and never begun to read it."""
+
+    def returned(self, value: Any) -> Any:
+        """A coroutine has returned this; what the host gets."""
+        self.end()
+        return value
+
+
+class Passing(Following):
+    """Records what passes of one stream, and ends its recording with it.
+
+    Args:
+        end: ends the recording with what passed.
+        returns: whether `end` wants the host's own items.
+        has_run: whether the function that made the stream has done some of its work then.
+    """
+
+    def __init__(
+        self, recording: Recording, end: Callable[[Any], None], *, returns: bool = False, has_run: bool = True
+    ) -> None:
+        if recording.context is None:  # the request of the call, which need not be current where the stream is read
+            recording.context = get_current()
+        super().__init__(recording.context)
+        self._recording = recording
+        self._end = end
+        self._has_run = has_run
+        self._count = 0
+        self._is_open = True
+        own = recording.streamed()
+        self.parts: Parts | None = StreamedValues(are_found=recording.operation in _FOUND) if returns else own
+        self._is_taking = self.parts is not None
+        self._most = recording.recorder.config.queue_bytes // _SHARE
+
+    def take(self, item: Any) -> None:
+        """Keep an item as it is now, up to a bound."""
+        self._count += 1
+        parts = self.parts
+        if parts is None or not self._is_taking:
+            return
         try:
-            while True:
-                parts.append(_step(recording, resume))
-                try:
-                    sent = yield parts[-1]
-                except GeneratorExit:
-                    stream.close()
-                    raise
-                except BaseException as error:
-                    resume = partial(stream.throw, error)
-                else:
-                    resume = partial(stream.send, sent)
-        except StopIteration as stop:
-            call.end(recording, _joined(parts, recording))
-            return stop.value
-        except GeneratorExit:
-            call.end(recording, _joined(parts, recording))
-            raise
+            parts.add(item)
+            if parts.weight > self._most or (not self._count % _LOOKS and self._recording.is_expired):
+                self._stop(self._recording)
         except BaseException as error:
+            self._recording.refuse(error)
+
+    def _stop(self, recording: Recording) -> None:
+        self._is_taking = False
+        recording.refused = True
+        kind = "expired" if recording.is_expired else "too_long"
+        message = "what streams on is not recorded: its request was closed, or it takes more than its share of memory"
+        recording.recorder.guard.count(f"stream.{recording.operation}", kind, message)
+
+    def end(self, error: BaseException | None = None) -> None:
+        """End the recording with what has passed."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        recording, parts = self._recording, self.parts
+        self.parts = None
+        if error is not None and not self._count:
             recording.fail(error)
-            raise
+        elif error is not None and is_failure(error):
+            self._break(recording, parts, error)
+        elif parts is None:
+            recording.finish()
+        elif isinstance(parts, StreamedValues):
+            self._end(parts.value())
+        else:
+            self._end(parts)
 
-    return recorded
-
-
-def record_async_stream(call: Call, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Record calls of an async generator function; `asend`, `athrow` and `aclose` reach it unchanged."""
-
-    async def recorded(*args: Any, **kwargs: Any) -> Any:
-        stream = function(*args, **kwargs)
-        recording = call.start(args, kwargs)
-        parts: list[Any] = []
-        resume = partial(anext, stream)
+    def _break(self, recording: Recording, parts: Parts | None, error: BaseException) -> None:
+        """What had passed, and the exception."""
         try:
-            while True:
-                item = await _async_step(recording, resume)
-                if recording is not None:
-                    parts.append(item)
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    await stream.aclose()
-                    raise
-                except BaseException as error:
-                    resume = partial(stream.athrow, error)
-                else:
-                    resume = partial(stream.asend, sent)
-        except (StopAsyncIteration, GeneratorExit) as end:
-            if recording is not None:
-                call.end(recording, _joined(parts, recording))
-            if isinstance(end, GeneratorExit):
+            if parts is not None and not isinstance(parts, StreamedValues):
+                recording.take(parts)
+        except BaseException as fault:
+            recording.refuse(fault)
+        finally:
+            recording.fail(error)
+
+    def drop(self) -> None:
+        """A generator function that never ran leaves nothing; a stream that was made is unread."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        if self._has_run:
+            self._recording.refused = True
+            self._recording.finish()
+        else:
+            self._recording.abandon()
+
+    def returned(self, value: Any) -> Any:
+        """End with a coroutine's value; one that is a stream is followed further."""
+        if type(value) in LATER:
+            return pass_through(value, self)
+        if self._is_open:
+            self._is_open = False
+            self._end(value)
+        return value
+
+
+def pass_through(stream: Any, following: Following) -> Any:
+    """A generator, async generator or coroutine that does what `stream` does. One that runs already stays as it is."""
+    kind = type(stream)
+    if kind is GeneratorType and (stream.gi_suspended or stream.gi_running or stream.gi_frame is None):
+        following.drop()
+        return stream
+    make = _generator if kind is GeneratorType else _async_generator if kind is AsyncGeneratorType else _coroutine
+    followed: Any = make(stream, following)
+    followed.__name__, followed.__qualname__ = stream.__name__, stream.__qualname__
+    unread = weakref.finalize(followed, following.drop)
+    unread.atexit = False
+    following.started = unread.detach
+    return followed
+
+
+def is_passed_through(stream: Any) -> bool:
+    """Whether this is what `pass_through` gives."""
+    code = getattr(stream, "gi_code", None) or getattr(stream, "ag_code", None)
+    return code is not None and code in (_generator.__code__, _async_generator.__code__)
+
+
+def _generator(stream: Any, following: Following) -> Any:
+    following.started()
+    context = following.context
+    resume = partial(next, stream)
+    try:
+        while True:
+            token = attach(context)
+            try:
+                item = resume()
+            finally:
+                restore(token, context)
+            following.take(item)
+            try:
+                sent = yield item
+            except GeneratorExit:
+                with within(context):
+                    stream.close()
                 raise
-        except BaseException as error:
-            if recording is not None:
-                recording.fail(error)
-            raise
+            except BaseException as error:
+                resume = partial(stream.throw, error)
+            else:
+                resume = partial(stream.send, sent)
+    except StopIteration as stop:
+        following.end()
+        return stop.value
+    except BaseException as error:
+        following.end(error)
+        raise
 
-    return recorded
 
-
-def _step(recording: Recording, resume: Callable[[], Any]) -> Any:
-    recording.enter()
+async def _async_generator(stream: Any, following: Following) -> Any:
+    following.started()
+    context = following.context
+    resume = partial(anext, stream)
     try:
-        return resume()
-    finally:
-        recording.leave()
+        while True:
+            token = attach(context)
+            try:
+                item = await resume()
+            finally:
+                restore(token, context)
+            following.take(item)
+            try:
+                sent = yield item
+            except GeneratorExit:
+                with within(context):
+                    await stream.aclose()
+                raise
+            except BaseException as error:
+                resume = partial(stream.athrow, error)
+            else:
+                resume = partial(stream.asend, sent)
+    except StopAsyncIteration:
+        following.end()
+    except BaseException as error:
+        following.end(error)
+        raise
 
 
-async def _async_step(recording: Recording | None, resume: Callable[[], Any]) -> Any:
-    if recording is None:
-        return await resume()
-    recording.enter()
+async def _coroutine(coroutine: Any, following: Following) -> Any:
+    following.started()
     try:
-        return await resume()
-    finally:
-        recording.leave()
-
-
-def _joined(parts: list[Any], recording: Recording) -> Any:
-    """A streamed text as one text; any other stream, and texts that were found one by one, as the list of its items."""
-    if parts and recording.operation not in _FOUND and all(isinstance(part, str) for part in parts):
-        return "".join(parts)
-    return parts
+        with within(following.context):
+            value = await coroutine
+    except BaseException as error:
+        following.end(error)
+        raise
+    return following.returned(value)

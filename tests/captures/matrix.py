@@ -133,6 +133,7 @@ TABLES: Final = (
             ),
             Absent("its hits are positions in the host's corpus", ("`semantic_search` hits",), (), ("texts",)),
             Absent("no packer returns it", ("FAISS `(D, I)` and an id map", "one list per query"), (), ("packed",)),
+            Absent("lists that stream are pages, one after the other", ("one list per query",), _STREAMS),
             Absent("it is one value", ("FAISS `(D, I)` and an id map", "Chroma `QueryResult`"), _STREAMS),
         ),
     ),
@@ -148,11 +149,12 @@ TABLES: Final = (
             "a request inside a request",
             "requests at once",
             "a stream that is left early",
+            "a request that returns its stream",
             "an exception that the host handles",
             "objects that the host changes afterwards",
         ),
         ("record",),
-        (Absent("it is no stream", ("a stream that is left early",), MODES[:2]),),
+        (Absent("it is no stream", ("a stream that is left early", "a request that returns its stream"), MODES[:2]),),
     ),
 )  # fmt: skip
 

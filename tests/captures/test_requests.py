@@ -215,6 +215,19 @@ def test_a_stream_that_is_left_early(records: Records, mode: str) -> None:
     assert (records.generation().answer, records.one.status) == ("It ", "ok")
 
 
+@every_mode("a request that returns its stream", MODES[2:])
+def test_a_request_that_returns_its_stream(records: Records, mode: str) -> None:
+    """It ends with the stream: one record, one trace, the whole answer."""
+    stages = pipeline(mode)
+
+    @ragtrace.request
+    def ask(question: str) -> Any:
+        return stages.write(question)
+
+    assert drive(settled(ask("q")), mode) == ["It ", "is."]
+    assert (records.one.query.original, records.stages(), records.generation().answer) == ("q", ["generate"], "It is.")
+
+
 @every_mode("an exception that the host handles")
 def test_an_exception_that_the_host_handles(records: Records, mode: str) -> None:
     """A fallback retriever is a healthy request with one failed run."""

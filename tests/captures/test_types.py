@@ -163,12 +163,12 @@ def test_texts() -> None:
     check_stages(list(TEXTS), [Chunk(text=text) for text in TEXTS])
 
 
-@pytest.mark.captures(*ALL[:-1], where="one list per query")
+@pytest.mark.captures(*ALL[:-1], where="one list per query", mode=("sync", "async"))
 def test_one_list_per_query() -> None:
     """The best of each query first; a chunk that several queries found stands once."""
     first, second, third = (as_dict(f"c{place}", text, 0.5, META) for place, text in enumerate(TEXTS))
     expected = [Chunk(f"c{place}", TEXTS[place], 0.5, metadata=META) for place in (0, 2, 1)]
-    check_stages([[first, second], [third, first]], expected, packed=False)
+    check_stages([[first, second], [third, first]], expected, ("sync", "async"), packed=False)
 
 
 def test_every_type_of_the_host_is_tried() -> None:

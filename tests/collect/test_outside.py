@@ -11,7 +11,7 @@ import pytest
 
 from ragtrace.collect import Outside, Recent, Screening
 from ragtrace.errors import StoreUnavailable
-from ragtrace.types import Addendum, RequestRecord
+from ragtrace.types import Addendum, Item, RequestRecord
 from tests.collect.drafts import FakeDraft
 
 
@@ -150,20 +150,26 @@ def test_what_is_held_is_bounded(make_sink: Any, writer: Any) -> None:
 
 def test_they_take_no_room_from_samples(make_sink: Any, writer: Any) -> None:
     """Half of the queue is not for them; what finds no room ends its spans and is counted apart."""
-    writer.gate.clear()
-    sink = make_sink(outside=outside(), queue_bytes=4000)
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait(item: Item) -> Item:
+        entered.set()
+        assert go_on.wait(10)
+        return item
+
+    sink = make_sink(outside=outside(), queue_bytes=5000, finish=wait)
     sink.submit(RequestRecord(request_id="first", service="svc"))
-    assert writer.entered.wait(10)
+    assert entered.wait(10)  # it is being read, and takes a fifth
     drafts = [FakeDraft(f"r{number}") for number in range(5)]
     for draft in drafts:
         sink.submit(draft)
-    assert [draft.discarded for draft in drafts] == [0, 0, 1, 1, 1]
+    assert [draft.discarded for draft in drafts] == [0, 1, 1, 1, 1]
     for number in range(2):
         sink.submit(RequestRecord(request_id=f"sample{number}", service="svc"))
-    writer.gate.set()
+    go_on.set()
     assert sink.flush(10)
     assert writer.ids == ["first", "sample0", "sample1"]
-    assert writer.faults == {("screen", "full"): 3}
+    assert writer.faults == {("screen", "full"): 4}
 
 
 def test_a_draft_that_cannot_be_built_costs_itself(
@@ -182,14 +188,24 @@ def test_a_draft_that_cannot_be_built_costs_itself(
 
 def test_at_the_end_their_spans_end(make_sink: Any, writer: Any) -> None:
     """Those that still wait are not kept, and nothing is left over."""
-    writer.gate.clear()
-    sink = make_sink(outside=outside(bad))
-    sink.submit(RequestRecord(request_id="first", service="svc"))
-    assert writer.entered.wait(10)
-    draft = FakeDraft("good")
+    sink, entered, go_on = make_sink(outside=outside()), threading.Event(), threading.Event()
+    slow, draft = FakeDraft("slow"), FakeDraft("good")
+    build = slow.build
+
+    def wait() -> RequestRecord:
+        entered.set()
+        assert go_on.wait(10)
+        return build()
+
+    slow.build = wait  # type: ignore[assignment,method-assign]
+    sink.submit(slow)
+    assert entered.wait(10)
     sink.submit(draft)
     assert not sink.close(0.05)
     assert (draft.built, draft.discarded) == (0, 1)
+    go_on.set()
+    assert sink._reader.join(10)
+    assert (slow.built, slow.discarded) == (1, 0)
 
 
 def test_an_id_that_only_the_spans_tell_can_be_flagged(make_sink: Any, writer: Any) -> None:

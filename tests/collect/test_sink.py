@@ -15,6 +15,7 @@ from ragtrace.collect.entries import encode
 from ragtrace.errors import CorruptStore, RecordError, StoreUnavailable
 from ragtrace.record import scrub
 from ragtrace.types import Fault, Feedback, Item, Query, RequestRecord
+from tests.collect.drafts import FakeDraft
 
 
 def record(request_id: str, **parts: Any) -> RequestRecord:
@@ -117,7 +118,7 @@ def test_closing_keeps_its_deadline(make_sink: Any, writer: Any) -> None:
     sink.submit(record("behind"))
     assert not sink.close(0.05)
     writer.gate.set()
-    sink._thread.join(10)
+    assert sink._storer.join(10)
     assert make_sink().flush(10)
     assert writer.ids == ["behind", "hanging"]
 
@@ -228,15 +229,21 @@ def test_finishing_is_done_off_the_hosts_thread(make_sink: Any, writer: Any) -> 
     assert threads == ["ragtrace-sink"]
 
 
-def test_after_the_end_nothing_is_taken(make_sink: Any, writer: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """It says so, and closing again is fine."""
+def test_after_the_end_the_next_start_stores(make_sink: Any, writer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """What ends then goes to the spool, and it says so; closing again is fine."""
     sink = make_sink()
     assert sink.close(10)
+    drafts = [FakeDraft("kept", kept=True), FakeDraft("not kept")]
     with caplog.at_level(logging.WARNING, "ragtrace"):
-        sink.submit(record("late"))
-    assert "is shut down" in caplog.text
+        sink.submit(record("late"), durable=True)
+        for draft in drafts:
+            sink.submit(draft)
+    assert caplog.text.count("goes to the spool") == 2
+    assert [(draft.built, draft.discarded) for draft in drafts] == [(1, 0), (0, 1)]
     assert sink.close(10)
     assert (writer.ids, writer.closed) == ([], 1)
+    assert make_sink().flush(10)
+    assert writer.ids == ["kept", "late"]
 
 
 def test_many_threads_at_once(make_sink: Any, writer: Any) -> None:

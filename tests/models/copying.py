@@ -7,14 +7,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ATTRIBUTES", "CODES", "ENTITIES", "FILLERS", "LENGTH", "UNKNOWN", "WORDS", "Example", "make", "prompt_of"]
+__all__ = [
+    "CODES",
+    "ENTITIES",
+    "FILLERS",
+    "LENGTH",
+    "UNKNOWN",
+    "WORDS",
+    "Example",
+    "make",
+    "mention",
+    "prompt_of",
+    "state",
+]
 
 ENTITIES: Final = tuple(
     "amber basil cedar delta ember fjord grove heron indigo juniper kestrel lotus maple nectar onyx pearl quartz raven "
-    "sable tulip umber violet willow xenon yarrow zephyr".split()
+    "sable tulip umber violet willow xenon yarrow zephyr acorn birch coral dune elm fern garnet hazel iris jasper kelp "
+    "lark moss nimbus olive plum reed sage thistle topaz vale wren aspen bramble clover daisy flint ginger ivy".split()
 )
-ATTRIBUTES: Final = ("code", "key", "tag", "mark", "seal", "sign")
-CODES: Final = tuple(f"{first}{second}" for first in "bdfgklmnprstvz" for second in "aeiou")
+CODES: Final = tuple(f"{first}{second}{last}" for first in "bdfgklmnprstvz" for second in "aeiou" for last in "ns")
 FILLERS: Final = tuple(
     "noted checked filed copied sent kept read in the by on of old new north south east west office harbor station "
     "library archive team clerk guard monday tuesday friday june march april".split()
@@ -22,9 +34,7 @@ FILLERS: Final = tuple(
 LENGTH: Final = 4  # words of a code
 UNKNOWN: Final = "unknown"
 WORDS: Final = tuple(
-    dict.fromkeys(
-        (*ENTITIES, *ATTRIBUTES, *CODES, *FILLERS, "is", "what", "question", "answer", UNKNOWN, ".", "?", ":", ",")
-    )
+    dict.fromkeys((*ENTITIES, *CODES, *FILLERS, *"code is was what question answer".split(), UNKNOWN, ".", "?", ":"))
 )
 
 
@@ -42,35 +52,40 @@ def _code(draw: random.Random) -> str:
     return " ".join(draw.choices(CODES, k=LENGTH))
 
 
-def _document(draw: random.Random, entity: str, attribute: str, code: str) -> str:
-    filler = " ".join(draw.choices(FILLERS, k=draw.randrange(0, 5)))
-    fact = f"the {attribute} of {entity} is {code} ."
+def _filler(draw: random.Random, least: int) -> str:
+    return " ".join(draw.choices(FILLERS, k=draw.randrange(least, 6)))
+
+
+def state(draw: random.Random, entity: str, code: str) -> str:
+    """A document that states a code."""
+    fact, filler = f"the code of {entity} {code} .", _filler(draw, 0)
     return f"{fact} {filler} ." if filler else fact
 
 
-def make(draw: random.Random, count: int, *, duplicates: int = 1, is_known: bool = True) -> Example:
-    """A request with `count` documents.
+def mention(draw: random.Random, entity: str) -> str:
+    """A document that mentions an entity and states nothing."""
+    return f"{entity} was {_filler(draw, 2)} ."
 
-    Distractors state another attribute of the same entity, the same attribute of others, or both others.
+
+def make(draw: random.Random, count: int, *, duplicates: int = 1, mentions: int = 0, is_known: bool = True) -> Example:
+    """A request with `count` documents; all that neither state the answer nor mention what is asked state others.
 
     Args:
         duplicates: how many documents state the answer, in other words around it.
+        mentions: how many mention the entity that is asked about, without its code.
         is_known: False leaves the answer out; it is then `unknown`.
     """
-    entity, attribute = draw.choice(ENTITIES), draw.choice(ATTRIBUTES)
-    others = [(one, other) for one in ENTITIES for other in ATTRIBUTES if (one, other) != (entity, attribute)]
-    near = [pair for pair in others if entity in pair or attribute in pair]
-    stated = duplicates if is_known else 0
-    chosen = draw.sample(near, min(len(near), (count - stated) // 2))
-    chosen += draw.sample([pair for pair in others if pair not in chosen], count - stated - len(chosen))
+    entity, *others = draw.sample(ENTITIES, count + 1)
     code = _code(draw)
-    documents = [(_document(draw, *pair, _code(draw)), False) for pair in chosen]
-    documents += [(_document(draw, entity, attribute, code), True) for _ in range(stated)]
+    stated = duplicates if is_known else 0
+    documents = [(state(draw, entity, code), True) for _ in range(stated)]
+    documents += [(mention(draw, entity), False) for _ in range(min(mentions, count - stated))]
+    documents += [(state(draw, other, _code(draw)), False) for other in others[: count - len(documents)]]
     draw.shuffle(documents)
     return Example(
         documents=tuple(text for text, _ in documents),
-        question=f"what is the {attribute} of {entity} ?",
-        answer=f"the {attribute} of {entity} is {code if is_known else UNKNOWN} .",
+        question=f"what is the code of {entity} ?",
+        answer=f"the code of {entity} {code if is_known else UNKNOWN} .",
         sources=tuple(place for place, (_, is_source) in enumerate(documents) if is_source),
     )
 

@@ -12,7 +12,7 @@ from opentelemetry.context import get_current
 
 import ragtrace
 from ragtrace.record import install
-from ragtrace.types import Addendum
+from ragtrace.types import Addendum, Fault
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -280,6 +280,29 @@ def test_a_broken_carrier_is_as_good_as_none(configure: Any, carrier: Any) -> No
     assert [where for where, _ in recorded.faults] == ["carrier.extract"]
     assert [run.name for run in recorded.record.stages] == ["search"]
     assert recorded.addenda == []
+
+
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        {"ragtrace": "secret@example.com"},
+        {"ragtrace": "id=r;service=s;sampled=1;probability=secret"},
+        {"ragtrace": "id=r;service=s;sampled=secret;probability=1"},
+        {"traceparent": "secret"},
+        {"ragtrace": "secret" * 1000},
+        "secret",
+        {"ragtrace": KeyError("secret")},
+    ],
+)
+def test_a_fault_says_nothing_of_what_the_carrier_held(configure: Any, carrier: Any) -> None:
+    """Whatever may be kept of messages: what is broken may be anything of the host's."""
+    recorded = configure(raise_errors=False, capture_content="full")
+    with ragtrace.extract(carrier):
+        search("q")
+    (fault,) = [item for item in recorded.items if isinstance(item, Fault)]
+    assert fault.where == "carrier.extract"
+    assert fault.message
+    assert "secret" not in fault.message
 
 
 def test_a_broken_trace_does_not_cost_the_request(recorded: Any) -> None:

@@ -139,6 +139,17 @@ def test_redacted_replaces_in_all_content() -> None:
     assert record.attributes == {"note": "secret of [EMAIL]"}
 
 
+def test_secrets_are_seen_by_the_name_of_their_key() -> None:
+    """In a request's attributes and in a candidate's metadata."""
+    given = {"password": "Sommer2024!", "db": {"api_key": "abc"}}
+    hidden = {"password": "[KEY]", "db": {"api_key": "[KEY]"}}
+    candidate = Candidate(chunk_id="a", rank=1, metadata=given)
+    retrieve = RetrieveRun(candidates=(candidate,))
+    record = finished(replace(RECORD, attributes=given, stages=(retrieve,)), "redacted")
+    assert record.attributes == hidden
+    assert [run.candidates[0].metadata for run in record.stages if isinstance(run, RetrieveRun)] == [hidden]
+
+
 def test_citations_follow_the_redacted_answer() -> None:
     """A marker stands at its new place; one that cannot be found again has none."""
     _, _, generate = parts(finished(RECORD, "redacted"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragtrace.privacy import DETECTORS
-from ragtrace.record import detectors, phones
+from ragtrace.record import detectors, keys, phones
 from ragtrace.record.detectors import FINDERS
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7bq\nabc=\n-----END RSA PRIVATE KEY-----"
@@ -61,6 +61,31 @@ FOUND = [
     ("key", "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-_", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-_"),
     ("key", "password = hunter2hunter", "hunter2hunter"),
     ("key", 'OPENAI_API_KEY: "a1b2c3d4e5f6"', "a1b2c3d4e5f6"),
+    ("key", "password=hunter2", "hunter2"),
+    ("key", "password=correcthorse&user=bob", "correcthorse&user=bob"),
+    ("key", "PASSWORD=abcdefgh", "abcdefgh"),
+    ("key", "password=x", "x"),
+    ("key", "DB_PASSWORD=required", "required"),
+    ("key", "the password: hunter2, then", "hunter2"),
+    ("key", "password: sunshine", "sunshine"),
+    ("key", "password: sunshine and user bob", "sunshine"),
+    ("key", "**Password:** (Tr0ub4dor)", "(Tr0ub4dor)"),
+    ("key", "api_key: abc", "abc"),
+    ("key", "(apiKey: abc).", "abc"),
+    ("key", "{'api_key': 'abc', 'user': 'bob'}", "abc"),
+    ("key", '{"password":"correct horse staple","user":"bob"}', "correct horse staple"),
+    ("key", r"{\"password\": \"hunter2\"}", "hunter2"),
+    ("key", "passphrase => open sesame", "open"),
+    ("key", "client_secret=xyz-abc", "xyz-abc"),
+    ("key", "accessToken: a1", "a1"),
+    ("key", "token=12345", "12345"),
+    ("key", "Authorization: Bearer abcdefghijklmnop", "abcdefghijklmnop"),
+    ("key", "-H 'Authorization: Basic dXNlcjpwYXNz'", "dXNlcjpwYXNz"),
+    ("key", "Authorization: abc", "abc"),
+    ("key", "Bearer mF_9.B5f-4.1JqM", "mF_9.B5f-4.1JqM"),
+    ("key", "send Bearer abcdefghijklmnop", "abcdefghijklmnop"),
+    ("key", "postgres://admin:pw@db:5432/x", "pw"),
+    ("key", "https://hooks.slack.com/services/T0/B0/XX", "hooks.slack.com/services/T0/B0/XX"),
     ("key", "x8Kq2LmP0vR7tY4wZ1nB6cD3fG9hJ5sA", "x8Kq2LmP0vR7tY4wZ1nB6cD3fG9hJ5sA"),
     ("key", f"{PEM} after", PEM),
 ]
@@ -77,7 +102,10 @@ order 12345678 | 90210-1234 | HO-2024-001-123456 | 1234567890123456 | 1700000000
 52.5200, 13.4050 | 3.141592653589793 | 00:1A:2B:3C:4D:5E | std::vector<int> | a::b | @handle | a @ b.com
 550e8400-e29b-41d4-a716-446655440000 | d41d8cd98f00b204e9800998ecf8427e | AbstractSingletonProxyFactoryBean2Impl
 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855 | home-se-4.0#water-exception
-password: required by the policy | token limit: 4096 | the secret ingredient | Token: 2024-01-15T10:30
+password: required by the policy | the password: see your letter | Password: it must have 8 signs | password policy
+Your password: choose a long one | the password is required | passwords: see below | bearer of good news | Token: 5
+the bearer must sign | bearer bonds | Basic cover | Secret: always add salt | Token: unit of text | token limit: 4096
+the secret ingredient | Token: 2024-01-15T10:30
 4111 1111 1111 1112 | DE00 3704 0044 0532 0130 00 | US12 3456 7890 1234 5678 90 | 256.1.1.1 | 1.2.3
 """
 
@@ -86,6 +114,26 @@ password: required by the policy | token limit: 4096 | the secret ingredient | T
 def test_finds(name: str, text: str, expected: str) -> None:
     """The detector finds exactly this part of the text."""
     assert [text[start:end] for start, end in FINDERS[name](text)] == [expected]
+
+
+def test_both_ends_of_a_range_are_addresses() -> None:
+    """Unless they are versions."""
+    text = "10.0.0.5-10.0.0.9"
+    assert [text[start:end] for start, end in FINDERS["ip"](text)] == ["10.0.0.5", "10.0.0.9"]
+    assert FINDERS["ip"](f"versions {text}") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("password", True), ("db_password", True), ("apiKey", True), ("API-KEY", True), ("Authorization", True),
+        ("token", True), ("client_secret", True), ("pwd", True), ("passwords", False), ("tokens", False),
+        ("token_count", False), ("key", False), ("author", False), ("password_changed", False),
+    ],
+)  # fmt: skip
+def test_names_of_secrets(name: str, is_secret: bool) -> None:
+    """What a mapping calls its value."""
+    assert keys.names_a_secret(name) is is_secret
 
 
 @pytest.mark.parametrize("text", [part.strip() for part in re.split(r"[|\n]", ORDINARY) if part.strip()])
@@ -114,7 +162,7 @@ def test_the_settings_name_all_detectors() -> None:
 
 def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
     """Every regular expression of the detectors."""
-    for module in (detectors, phones):
+    for module in (detectors, keys, phones):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 yield f"{module.__name__}.{name}", value

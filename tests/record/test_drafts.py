@@ -7,6 +7,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import ragtrace
 from ragtrace.record import Draft
+from ragtrace.store import Store
 from ragtrace.types import RetrieveRun
 
 HITS = [{"id": f"c{number}", "text": f"the text of chunk {number}", "score": 1 - number / 10} for number in range(5)]
@@ -67,6 +69,24 @@ def test_the_hosts_own_flush_and_shutdown_get_all_spans(exported: Exported, step
     assert request.start_time <= first.start_time <= first.end_time <= second.start_time  # type: ignore[operator]
     assert second.end_time <= request.end_time  # type: ignore[operator]
     assert {first.parent.span_id, second.parent.span_id} == {request.context.span_id}  # type: ignore[union-attr]
+
+
+def test_a_store_that_hangs_withholds_no_span(exported: Exported, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host's own flush gets them all, whatever becomes of the records."""
+    assert ragtrace.flush(60)
+    entered, go_on = threading.Event(), threading.Event()
+
+    def hang(store: Store, items: Any) -> None:
+        entered.set()
+        go_on.wait(30)
+
+    monkeypatch.setattr(Store, "write", hang)
+    ask("first")
+    assert entered.wait(30)
+    ask("second")
+    assert exported.provider.force_flush()
+    assert exported.names.count("request ask") == 2
+    go_on.set()
 
 
 def test_a_request_outside_the_sample_has_its_spans(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from ragtrace.record.redaction import Redactor
 PIECES = [
     "john@example.com", "+49 170 1234567", "4111 1111 1111 1111", "DE89370400440532013000", "192.168.0.1", "fe80::1",
     "sk-proj-abcdefghijklmnop1234", "C-123456", "[EMAIL]", "[CUSTOMER]", " ", ", ", ":", "[", "]", "Tel. ",
-    "v", "7", "x", "password: ", "2024-01-15", "ä",
+    "v", "7", "x", "password: ", "password=", "token: ", "Bearer ", "see ", '"', "\\", ")", "://a:",
+    "10.0.0.5-", "2024-01-15", "ä",
 ]  # fmt: skip
 
 
@@ -40,6 +41,27 @@ def test_placeholders_name_what_stood_there() -> None:
     assert redactor().redact(text) == (
         "Mail [EMAIL], call [PHONE], card [CARD], IBAN [IBAN], host [IP], key [KEY]; 12 EUR from 2024-01-15."
     )
+
+
+def test_the_key_of_a_mapping_says_what_its_value_is() -> None:
+    """Texts, numbers, and all that is inside; what is no secret is looked through as ever."""
+    own = redactor()
+    given = {
+        "password": "Sommer2024!",
+        "db": {"api_key": "abc", "host": "a@b.io", "port": 5432},
+        "Authorization": ["Bearer x", 7],
+        "client_secret": {"value": "v", "is_set": True},
+        "token": None,
+    }
+    kept = {
+        "password": "[KEY]",
+        "db": {"api_key": "[KEY]", "host": "[EMAIL]", "port": 5432},
+        "Authorization": ["[KEY]", "[KEY]"],
+        "client_secret": {"value": "[KEY]", "is_set": True},
+        "token": None,
+    }
+    assert own.redact_value(given) == own.redact_value(kept) == kept
+    assert redactor(detectors=("email",)).redact_value({"password": "x"}) == {"password": "x"}
 
 
 def test_only_the_chosen_detectors_run() -> None:

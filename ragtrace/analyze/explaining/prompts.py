@@ -46,7 +46,7 @@ class SubsetPrompts:
     def of(cls, record: RequestRecord, *, renumbered: bool = True) -> Self:
         """Read them from a record.
 
-        renumbered: whether documents of a subset count from 1, where the prompt is not the record's own template.
+        renumbered: whether documents of a subset count from 1; in a template where its counters are recognized.
 
         Raises: Unexplained when the answer or a chunk's text was not kept, or nothing was answered.
         """
@@ -98,7 +98,7 @@ class SubsetPrompts:
     def of_documents(self, kept: Collection[str]) -> str:
         """The prompt with these documents alone."""
         if self._template is not None:
-            return rebuild(self._template, self.chunks, keep=kept)
+            return rebuild(self._template, self.chunks, keep=kept, renumber=self._renumbered)
         return self._plain(kept, self.question)
 
     def of_words(self, kept: Sequence[bool]) -> str:

@@ -13,18 +13,21 @@ from ragtrace.record.coercion.chunks import read_chunk
 from ragtrace.record.coercion.items import items_of
 from ragtrace.record.coercion.values import Unreadable, number
 
-__all__ = ["merge", "nested"]
+__all__ = ["is_listing", "merge", "nested"]
 
 _MISSING: Final = object()
 
 
 def nested(value: list[Any]) -> Iterable[Any] | None:
     """The items of a list of one list per query; None for a list whose items are chunks written as lists."""
-    if not all(
-        type(part) is list and (not part or (_may_be_chunk(part[0]) and _may_be_chunk(part[-1]))) for part in value
-    ):
+    if not all(type(part) is list and is_listing(part) for part in value):
         return None
     return merge([items_of(part) for part in value])
+
+
+def is_listing(part: list[Any]) -> bool:
+    """Whether a list holds chunks, and is no chunk written as a list."""
+    return not part or (_may_be_chunk(part[0]) and _may_be_chunk(part[-1]))
 
 
 def _may_be_chunk(item: Any) -> bool:

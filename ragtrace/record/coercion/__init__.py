@@ -2,9 +2,11 @@
 
 from ragtrace.record.coercion.answers import read_answer, read_prompt
 from ragtrace.record.coercion.chunks import Chunk, Chunks, read_chunks
+from ragtrace.record.coercion.joining import StreamedAnswer
 from ragtrace.record.coercion.known import Known
 from ragtrace.record.coercion.packing import Taken, placed, read_packing, take_packing
 from ragtrace.record.coercion.snapshots import Columns, Frozen, freeze, freeze_known
+from ragtrace.record.coercion.streamed import StreamedChunks, StreamedPacking, StreamedValues
 from ragtrace.record.coercion.values import Unreadable, read_facets
 
 __all__ = [
@@ -13,6 +15,10 @@ __all__ = [
     "Columns",
     "Frozen",
     "Known",
+    "StreamedAnswer",
+    "StreamedChunks",
+    "StreamedPacking",
+    "StreamedValues",
     "Taken",
     "Unreadable",
     "freeze",

@@ -8,11 +8,11 @@ from typing import Any, Final
 from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
 from ragtrace.types import Citation, Generation, TokenUsage
 
-__all__ = ["is_chat", "read_answer", "read_prompt"]
+__all__ = ["ANSWERS", "FINISH", "is_chat", "read_answer", "read_citation", "read_prompt", "read_usage"]
 
-_ANSWERS: Final = ("answer", "text", "content", "output_text", "output", "response", "completion", "generated_text")
+ANSWERS: Final = ("answer", "text", "content", "output_text", "output", "response", "completion", "generated_text")
 _CITATIONS: Final = ("citations", "sources_cited")
-_FINISH: Final = ("finish_reason", "stop_reason")
+FINISH: Final = ("finish_reason", "stop_reason")
 _INPUT_TOKENS: Final = ("input_tokens", "prompt_tokens")
 _SPEAKERS: Final = frozenset({"human", "ai", "system", "chat", "tool", "function"})  # LangChain's types of messages
 _OUTPUT_TOKENS: Final = ("output_tokens", "completion_tokens")
@@ -33,13 +33,13 @@ def read_answer(value: Any, packed: Sequence[str] = ()) -> Generation:
     answer = _answer(first(choice, "message") or choice)
     if answer is None:
         raise Unreadable(value)
-    finish = first(choice, *_FINISH)
+    finish = first(choice, *FINISH)
     return Generation(
         answer=answer,
         prompt_template=text(first(value, "prompt_template")),
         citations=_citations(first(value, *_CITATIONS), packed),
         finish_reason=None if finish is None else str(finish),
-        usage=_usage(first(value, "usage", "usage_metadata")),
+        usage=read_usage(first(value, "usage", "usage_metadata")),
         model=names(value, "model", "model_name"),
     )
 
@@ -68,7 +68,7 @@ def _is_message(value: Any) -> bool:
 
 
 def _answer(value: Any) -> str | None:
-    for key in _ANSWERS:
+    for key in ANSWERS:
         found = first(value, key)
         if isinstance(found, str):
             return text(found)
@@ -82,7 +82,8 @@ def _block(part: Any) -> str | None:
     return text(part) or text(first(part, "text"))
 
 
-def _usage(value: Any) -> TokenUsage | None:
+def read_usage(value: Any) -> TokenUsage | None:
+    """The counts of tokens in a usage; None where there are none."""
     if value is None:
         return None
     usage = TokenUsage(
@@ -94,10 +95,11 @@ def _usage(value: Any) -> TokenUsage | None:
 def _citations(value: Any, packed: Sequence[str]) -> tuple[Citation, ...]:
     if not isinstance(value, list | tuple):
         return ()
-    return tuple(_citation(item, packed) for item in value)
+    return tuple(read_citation(item, packed) for item in value)
 
 
-def _citation(item: Any, packed: Sequence[str]) -> Citation:
+def read_citation(item: Any, packed: Sequence[str]) -> Citation:
+    """One citation: a place in `packed` (from 1), a chunk id, a mapping or an object. Raises: Unreadable."""
     if isinstance(item, Citation):
         return item
     if isinstance(item, int):

@@ -74,7 +74,7 @@ def read_chunks(value: Any) -> Chunks:
                 chunk_id, body, score = shape.quick(item)
             except AttributeError:  # an object without an attribute that the first one of its class had
                 chunk_id = body = score = None
-            if type(chunk_id) is str and type(body) is str and type(score) is float and isfinite(score):
+            if type(chunk_id) is str and chunk_id and type(body) is str and type(score) is float and isfinite(score):
                 ranked.append((rank, Chunk(chunk_id, body, score)))
                 continue
         try:
@@ -90,7 +90,7 @@ def read_chunk(item: Any, depth: int = _DEPTH) -> Chunk:
     if kind in SHAPES:
         return _from_shape(item, getattr, SHAPES[kind], depth)
     if kind not in _BUILT_IN and (adapted := read_adapted(item, kind)) is not None:
-        return adapted
+        return _without_empty_id(adapted, item)
     if kind is dict or isinstance(item, Mapping):
         key: Any = tuple(item)
         get: Get = getitem
@@ -109,7 +109,7 @@ def read_chunk(item: Any, depth: int = _DEPTH) -> Chunk:
 def _from_shape(item: Any, get: Get, shape: Shape, depth: int) -> Chunk:
     ids, texts, scores, _, documents, sources, modalities, metadata_keys, _, _, others, _ = shape
     metadata = _metadata(item, get, shape) if metadata_keys or others else {}
-    chunk_id, body = _get(item, get, ids), text(_get(item, get, texts))
+    chunk_id, body = _id(item, get, ids), text(_get(item, get, texts))
     doc_id = (_get(item, get, documents) if documents else None) or metadata.get("doc_id")
     source = (_get(item, get, sources) if sources else None) or metadata.get("source")
     score = _get(item, get, scores) if scores else None
@@ -138,6 +138,23 @@ def _get(item: Any, get: Get, keys: tuple[str, ...]) -> Any:
     return None
 
 
+def _id(item: Any, get: Get, keys: tuple[str, ...]) -> Any:
+    """The first id that is one; an empty text names nothing."""
+    for key in keys:
+        found = _get(item, get, (key,))
+        if found is not None and not (type(found) is str and not found):
+            return found
+    return None
+
+
+def _without_empty_id(chunk: Chunk, item: Any) -> Chunk:
+    if chunk.chunk_id == "":
+        chunk.chunk_id = None
+        if chunk.text is None and chunk.index is None:
+            raise Unreadable(item)
+    return chunk
+
+
 def _nearness(item: Any, get: Get, distances: tuple[str, ...]) -> float | None:
     """A distance as a score: its negative, so that higher is better."""
     distance = number(_get(item, get, distances)) if distances else None
@@ -163,7 +180,7 @@ def _complete(chunk: Chunk, item: Any, get: Get, shape: Shape, depth: int) -> No
         key = next((name for name in TEXTS if isinstance(chunk.metadata.get(name), str)), None)
         chunk.text = chunk.metadata.pop(key) if key else None
     if chunk.chunk_id is None and (found := first(chunk.metadata, "chunk_id", "id", "_id")) is not None:
-        chunk.chunk_id = str(found)
+        chunk.chunk_id = str(found) or None
     if chunk.chunk_id is None and chunk.text is None:
         chunk.index = _get(item, get, shape.indexes)
         if not isinstance(chunk.index, int):
@@ -198,7 +215,7 @@ def _from_parts(item: Sequence[Any], depth: int) -> Chunk:
         kind.append(part)
     chunk = Chunk(score=number(numbers.pop()) if numbers else None)
     if len(texts) > 1:
-        chunk.chunk_id, chunk.text = texts[0], texts[1]
+        chunk.chunk_id, chunk.text = texts[0] or None, texts[1]
     elif texts:
         _merge(chunk, _from_text(texts[0]))
     if numbers and chunk.chunk_id is None:

@@ -16,7 +16,7 @@ from ragtrace.record.coercion.templates import as_given
 from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
 from ragtrace.types import Candidate, PackedChunk, Packing
 
-__all__ = ["Packed", "Taken", "placed", "read_packing", "take_packing"]
+__all__ = ["Packed", "Taken", "merged", "placed", "read_packing", "take_packing"]
 
 _CHUNKS: Final = ("chunks", "packed", "selected", "kept", "context")
 _DROPPED: Final = ("dropped", "removed", "skipped")
@@ -75,6 +75,21 @@ def take_packing(value: Any) -> Taken:
         taken = freeze(chunks, _FURTHER) if is_listed else None  # type: ignore[arg-type]
         taken = _items(chunks, unread) if taken is None else taken
     return Taken(taken, unread, [] if dropped is None else _dropped(dropped), prompt, stated)
+
+
+def merged(packings: Iterable[Taken], prompt: str | None) -> Taken:
+    """What several values together hold, one after the other."""
+    items: list[_Item] = []
+    unread: list[str] = []
+    dropped: list[tuple[Chunk, str]] = []
+    stated: int | None = None
+    for taken in packings:
+        items += _thawed(taken.chunks, unread) or ()
+        unread += taken.unread
+        dropped += taken.dropped
+        prompt = prompt or taken.prompt
+        stated = taken.stated if stated is None else stated
+    return Taken(items, unread, dropped, prompt, stated)
 
 
 def placed(

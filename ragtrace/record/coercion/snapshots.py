@@ -18,6 +18,7 @@ import msgspec
 from ragtrace.record.adapters import lists_itself
 from ragtrace.record.coercion.chunks import Chunk, Chunks, read_chunks
 from ragtrace.record.coercion.shapes import TEXTS, UNREAD, named_parts, plain_parts
+from ragtrace.record.coercion.values import size as size_of
 
 __all__ = ["Columns", "Frozen", "freeze", "freeze_known"]
 
@@ -45,6 +46,7 @@ class _Plan(NamedTuple):
     text: attrgetter[Any] | None  # takes the text
     size: int | None  # of the attributes of an object, which tells one with further ones
     kind: type | None  # all items are of this class
+    is_plain: bool  # they are just an id, a text and a score
 
 
 class Columns(msgspec.Struct, frozen=True):
@@ -66,7 +68,8 @@ class Columns(msgspec.Struct, frozen=True):
         take = attrgetter(*(f"part{place}" for place in places))
         ranked: list[tuple[int, Chunk]] = []
         for rank, (chunk_id, body, score) in enumerate(map(take, self.rows), 1):
-            if type(chunk_id) is not str or type(body) is not str or type(score) is not float or not isfinite(score):
+            are_plain = type(chunk_id) is str and type(body) is str and type(score) is float
+            if not are_plain or not chunk_id or not isfinite(score):
                 return read_chunks(self.items())
             ranked.append((rank, Chunk(chunk_id, body, score)))
         return Chunks(ranked, [])
@@ -137,7 +140,7 @@ def _frozen(value: Sequence[Any], kind: type) -> Frozen | None:
 
 
 def _columns(value: Sequence[Any], plan: _Plan) -> Columns | None:
-    names, batch, text, size, kind = plan
+    names, batch, text, size, kind, is_plain = plan
     try:
         if kind is not None and set(map(type, value)) != {kind}:
             return None
@@ -146,9 +149,9 @@ def _columns(value: Sequence[Any], plan: _Plan) -> Columns | None:
         rows = _convert({"rows": value}, batch, from_attributes=kind is not None).rows
     except (AttributeError, TypeError, ValueError, RecursionError):
         return None
-    if text is None:
-        return Columns(names, rows, _ROW * len(rows))
-    return Columns(names, rows, len(rows) * (_ROW + len(text(rows[0]) or "")))  # one text, the host's own, for all
+    # the first, as the host has it, for all
+    held = size_of(msgspec.structs.astuple(rows[0])) if not is_plain or text is None else len(text(rows[0]) or "")
+    return Columns(names, rows, len(rows) * (_ROW + held))
 
 
 def _are_fixed(types: Set[type]) -> bool:
@@ -188,4 +191,5 @@ def _made(names: tuple[str, ...], size: int | None, kind: type | None) -> _Plan:
     )
     text = next((field for name, field in fields.items() if name in TEXTS), None)
     batch = msgspec.defstruct("Batch", [("rows", list[row])])  # type: ignore[valid-type]
-    return _Plan(names, batch, None if text is None else attrgetter(text), size, kind)
+    is_plain = plain_parts(names) is not None
+    return _Plan(names, batch, None if text is None else attrgetter(text), size, kind, is_plain)

@@ -10,13 +10,15 @@ import msgspec
 
 from ragtrace.types import Facet
 
-__all__ = ["Get", "Unreadable", "first", "names", "number", "plain", "read_facets", "text", "whole"]
+__all__ = ["Get", "Unreadable", "first", "names", "number", "plain", "read_facets", "size", "text", "whole"]
 
 Get: TypeAlias = Any  # Callable[[Any, str], Any]: how a part is taken; getattr's overloads do not fit into that
 
 _DEPTH: Final = 4
 _ITEMS: Final = 64  # longer sequences in metadata (embeddings, token lists) are cut
 _LENGTH: Final = 2000
+_TEXT: Final = 16_384  # characters of a text in metadata and attributes; content has fields of its own
+_VALUE: Final = 50  # bytes of a value without what is in it, roughly
 
 
 class Unreadable(Exception):
@@ -74,7 +76,9 @@ def first(value: Any, *keys: str) -> Any:
 def plain(value: Any, depth: int = _DEPTH) -> Any:
     """A JSON-ready copy of `value`, bounded in depth and length; what JSON lacks becomes its text."""
     kind = type(value)
-    if kind is str or kind is bool or value is None:
+    if kind is str:
+        return value if len(value) <= _TEXT else f"{value[:_TEXT]}... ({len(value) - _TEXT} more characters)"
+    if kind is bool or value is None:
         return value
     if kind is int:
         return value if -(2**63) <= value < 2**63 else str(value)
@@ -86,6 +90,18 @@ def plain(value: Any, depth: int = _DEPTH) -> Any:
         return [plain(item, depth - 1) for item in list(value)[:_ITEMS]] if depth else None
     found = number(value)
     return found if found is not None else str(value)[:_LENGTH]
+
+
+def size(value: Any) -> int:
+    """Roughly how many bytes a value of `plain` holds."""
+    kind = type(value)
+    if kind is str:
+        return _VALUE + len(value)
+    if kind is dict:
+        return _VALUE + sum([_VALUE + len(key) + size(item) for key, item in value.items()])
+    if kind is list or kind is tuple:
+        return _VALUE + sum([size(item) for item in value])
+    return _VALUE
 
 
 def read_facets(value: Iterable[Facet | Mapping[str, Any]]) -> tuple[Facet, ...]:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from ragtrace.record.coercion import read_prompt
+from ragtrace.record.contexts import within
 from ragtrace.record.instrumentation.base import Instrumentor, guarded, usable_recorder
 from ragtrace.record.instrumentation.questions import read_question
 from ragtrace.record.instrumentation.runs import (
@@ -15,7 +16,6 @@ from ragtrace.record.instrumentation.runs import (
     begin_stage,
     close_request,
     covering,
-    inside,
     open_request,
 )
 from ragtrace.record.recording import Recording
@@ -78,7 +78,7 @@ class Traced:
         """What is current while the operation runs; nothing where it yields to the host on its way."""
         if self.request is None or self.tags.get("haystack.pipeline.execution_mode") == "async":
             return nullcontext()
-        return inside(self.request.context if self.is_run else covering(self.request.context))
+        return within(self.request.context if self.is_run else covering(self.request.context))
 
     @guarded("instrument.haystack")
     def note(self, key: str, value: Any) -> None:

@@ -11,8 +11,9 @@ from typing import Any, Final, TypeAlias
 
 from opentelemetry.context import get_current
 
+from ragtrace.record.contexts import within
 from ragtrace.record.instrumentation.base import Patches, guarded
-from ragtrace.record.instrumentation.runs import Runs, begin_stage, covered, covering, inside
+from ragtrace.record.instrumentation.runs import Runs, begin_stage, covered, covering
 from ragtrace.record.recording import Recording
 
 __all__ = ["with_scores", "wrap_all"]
@@ -102,7 +103,7 @@ def _collecting() -> Iterator[Scores]:
     scores: Scores = {}
     token = _scores.set(scores)
     try:
-        with inside(covering(get_current())):
+        with within(covering(get_current())):
             yield scores
     finally:
         _scores.reset(token)
@@ -189,7 +190,7 @@ class _Compressions:
         if _compressing.get() is instance:  # its async half, in a thread
             return wrapped(*args, **kwargs)
         recording = self._begin(instance, args, kwargs)
-        with inside(covering()):
+        with within(covering()):
             try:
                 documents = wrapped(*args, **kwargs)
             except BaseException as error:
@@ -201,7 +202,7 @@ class _Compressions:
     async def acall(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         recording = self._begin(instance, args, kwargs)
         token = _compressing.set(instance)
-        with inside(covering()):
+        with within(covering()):
             try:
                 documents = await wrapped(*args, **kwargs)
             except BaseException as error:

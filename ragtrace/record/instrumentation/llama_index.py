@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from importlib import import_module
 from typing import Any, Final
 
@@ -149,7 +148,6 @@ class _Spans:
         if parts is not None:
             self.generations.keep(key, stream)
             result.response_gen = parts
-            weakref.finalize(parts, end)  # one that nobody ever reads
 
     def _close(self, run: Run) -> None:
         """End the request; one whose answer still streams ends with its stream."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from ragtrace.record.coercion.values import first, text
-from ragtrace.record.instrumentation.runs import Run, inside
+from ragtrace.record.instrumentation.runs import Run
+from ragtrace.record.streams import Following, is_passed_through, pass_through
 
 __all__ = ["Histories", "read_answer", "stepped"]
 
-_STEPPED: Final = ("_step", "_step_later")
 _WRITERS: Final = ("write_response_to_history", "awrite_response_to_history")
 
 
@@ -65,49 +65,28 @@ class Histories:
             self._waiting.discard(chat)
 
 
+class _Reading(Following):
+    """The host reads a streamed response: then, the request is current again."""
+
+    def __init__(self, stream: Run, end: Callable[..., None]) -> None:
+        super().__init__(stream.request.context)
+        self._end = end
+
+    def end(self, error: BaseException | None = None) -> None:
+        """It is read, or left."""
+        self._end(error)
+
+    def drop(self) -> None:
+        """Nobody reads it."""
+        self._end()
+
+
 def stepped(parts: Any, stream: Run, end: Callable[..., None]) -> Any:
     """A generator's parts, read in the request of `stream`; None for what is no generator, or is stepped already."""
-    if getattr(parts, "__name__", "") in _STEPPED:
+    if not (inspect.isasyncgen(parts) or inspect.isgenerator(parts)) or is_passed_through(parts):
         return None
-    if inspect.isasyncgen(parts):
-        return _step_later(parts, stream, end)
-    return _step(parts, stream, end) if inspect.isgenerator(parts) else None
-
-
-def _step(parts: Any, stream: Run, end: Callable[..., None]) -> Iterator[Any]:
-    error: BaseException | None = None
-    try:
-        while True:
-            with inside(stream.request.context):
-                try:
-                    part = next(parts)
-                except StopIteration:
-                    return
-            yield part
-    except BaseException as raised:
-        error = raised
-        parts.close()
-        raise
-    finally:
-        end(error)
-
-
-async def _step_later(parts: Any, stream: Run, end: Callable[..., None]) -> AsyncIterator[Any]:
-    error: BaseException | None = None
-    try:
-        while True:
-            with inside(stream.request.context):
-                try:
-                    part = await anext(parts)
-                except StopAsyncIteration:
-                    return
-            yield part
-    except BaseException as raised:
-        error = raised
-        await parts.aclose()
-        raise
-    finally:
-        end(error)
+    followed = pass_through(parts, _Reading(stream, end))
+    return None if followed is parts else followed
 
 
 def read_answer(response: Any) -> dict[str, Any]:

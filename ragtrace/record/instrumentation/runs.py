@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
-from opentelemetry.context import Context, attach, create_key, detach, get_current, get_value, set_value
+from opentelemetry.context import Context, attach, create_key, get_current, get_value, set_value
 
 from ragtrace.record.coercion import Known, read_chunks, read_packing
+from ragtrace.record.contexts import within
 from ragtrace.record.instrumentation.base import report, usable_recorder
 from ragtrace.record.instrumentation.questions import read_question
 from ragtrace.record.instruments import GenerateInstrument, PackInstrument, RerankInstrument, RetrieveInstrument
-from ragtrace.record.recording import Recording
+from ragtrace.record.recording import Recording, is_failure
 from ragtrace.record.requests import RequestRecording, current_recording
 from ragtrace.types import PackRun, RerankRun, RetrieveRun
 
@@ -29,7 +29,6 @@ __all__ = [
     "covering",
     "end_retrieval",
     "finish",
-    "inside",
     "open_request",
 ]
 
@@ -51,17 +50,6 @@ def covered() -> bool:
     return bool(get_value(_COVERED))
 
 
-@contextmanager
-def inside(context: Context | None) -> Iterator[None]:
-    """Run a block in this context; in the present one without it."""
-    token = None if context is None else attach(context)
-    try:
-        yield
-    finally:
-        if token is not None:
-            detach(token)
-
-
 def open_request(name: str, question: Any = None) -> RequestRecording | None:
     """A request of its own, not yet current; None when nothing is recorded."""
     recorder = usable_recorder()
@@ -76,7 +64,7 @@ def open_request(name: str, question: Any = None) -> RequestRecording | None:
 
 def close_request(request: RequestRecording, error: BaseException | None = None) -> None:
     """End a request that was opened here. One without any stage (an indexing pipeline) leaves no record."""
-    if error is not None and not isinstance(error, GeneratorExit):
+    if error is not None and is_failure(error):
         request.fail(error)
     elif request.runs or request.flags:
         request.finish()
@@ -93,7 +81,7 @@ def begin_stage(
         return None
     given = {key: value for key, value in inputs.items() if value is not None}
     outside = request is not None and current_recording(recorder) is not request
-    with inside(request.context if request is not None and outside else None):
+    with within(request.context if request is not None and outside else None):
         recording: Recording = _STAGES[operation](given, name=name, versions=None).record(recorder, name, given)
         return recording
 
@@ -245,7 +233,7 @@ def finish(run: Run, error: BaseException | None = None) -> None:
     """End a run without a value: its stage, and its request when the run opened it."""
     run.leave()
     if run.stage is not None and not run.stage.ended:
-        if error is None or isinstance(error, GeneratorExit):
+        if error is None or not is_failure(error):
             run.stage.finish()
         else:
             run.stage.fail(error)

@@ -17,11 +17,12 @@ def answered(template: str | None = None, answer: str | None = ANSWER, packing: 
     return request(RETRIEVE, RERANK, packing or packed("water", "old"), GenerateRun(generation=generation))
 
 
-def test_the_records_own_template_is_used() -> None:
-    """Wrappers leave with their chunk, the others keep their numbers."""
-    prompts = SubsetPrompts.of(answered(TEMPLATE))
+@pytest.mark.parametrize(("renumbered", "number"), [(True, 1), (False, 2)])
+def test_the_records_own_template_is_used(renumbered: bool, number: int) -> None:
+    """Wrappers leave with their chunk; the others count from 1, or keep their numbers."""
+    prompts = SubsetPrompts.of(answered(TEMPLATE), renumbered=renumbered)
     assert prompts.documents == ("water", "old")
-    assert prompts.of_documents({"old"}) == f"Use these.\n[2] {TEXTS['old']}\nQ: {QUESTION} A:"
+    assert prompts.of_documents({"old"}) == f"Use these.\n[{number}] {TEXTS['old']}\nQ: {QUESTION} A:"
     assert prompts.of_documents(()) == f"Use these.\nQ: {QUESTION} A:"
 
 

@@ -99,6 +99,30 @@ def test_a_score_that_is_no_number_is_left_out(score: Any) -> None:
     assert (chunk.chunk_id, chunk.score) == ("a", None)
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"id": "", "text": TEXT, "score": 0.5},
+        {"id": "", "text": TEXT, "score": 0.5, "page": 1},
+        ("", TEXT, 0.5),
+        Hit("", TEXT, 0.5),
+        SimpleNamespace(id="", node_id="", text=TEXT, score=0.5),
+        Document(TEXT, {}, id=""),
+        {"text": TEXT, "metadata": {"id": ""}},
+    ],
+)
+def test_an_empty_id_is_none(item: Any) -> None:
+    """Chunks without an id would otherwise be one chunk; the first item of a shape and the further ones."""
+    for chunks in (read_chunks([item, item]), read_chunks([item])):
+        assert {chunk.identity for _, chunk in chunks.ranked} == {content_hash(TEXT)}
+
+
+def test_an_id_behind_an_empty_one_counts() -> None:
+    """The next name under which ids are given."""
+    ((_, chunk),) = read_chunks([{"chunk_id": "", "id": "c7", "text": TEXT}]).ranked
+    assert chunk.identity == "c7"
+
+
 def test_without_an_id_the_text_identifies_the_chunk() -> None:
     """The same text has the same id in every process and after re-indexing."""
     ((_, chunk),) = read_chunks([TEXT]).ranked

@@ -1,0 +1,110 @@
+"""Threads of ours: nothing that happens in one ends it, and one that cannot start is tried again."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace.collect import workers
+from ragtrace.collect.workers import Worker
+from ragtrace.types import RequestRecord
+
+
+def refuse(thread: threading.Thread) -> None:
+    """As the system does when it has no more threads."""
+    raise RuntimeError("can't start new thread")
+
+
+def test_an_exit_in_a_step_does_not_end_it() -> None:
+    """A host's redactor may call sys.exit(); the next step is done all the same, and so is the end."""
+    done: list[str] = []
+    stepped = threading.Event()
+
+    def step() -> None:
+        done.append("step")
+        stepped.set()
+        raise SystemExit(1)
+
+    worker = Worker("w", step, end=lambda: done.append("end"), wait=lambda: 60.0, failed=lambda error: None)
+    assert worker.start()
+    for _ in range(2):
+        stepped.clear()
+        worker.wake(at_once=True)
+        assert stepped.wait(10)
+    worker.stop()
+    assert worker.join(10)
+    assert done[:2] == ["step", "step"]
+    assert done[-1] == "end"
+
+
+def test_while_it_rests_it_does_nothing() -> None:
+    """For a fork."""
+    stepped = threading.Event()
+    worker = Worker("w", stepped.set, wait=lambda: 60.0, failed=lambda error: None)
+    assert worker.start()
+    worker.rest(10)
+    worker.wake(at_once=True)
+    assert not stepped.wait(0.05)
+    worker.go_on()
+    assert stepped.wait(10)
+    worker.stop()
+
+
+def test_without_threads_nothing_raises_and_nothing_is_lost(
+    make_sink: Any, writer: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is durable waits in the spool, and all is stored once the system gives threads again."""
+    monkeypatch.setattr(workers, "_RETRY", 0.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        sink = make_sink()
+        sink.submit(RequestRecord(request_id="sample", service="svc"))
+        sink.submit(RequestRecord(request_id="flagged", service="svc"), durable=True)
+        assert any(b'"flagged"' in path.read_bytes() for path in folder.iterdir())
+        assert not sink.flush(10)
+    assert sink.flush(10)
+    assert writer.ids == ["flagged", "sample"]
+    assert writer.faults["sink.thread", "RuntimeError"] >= 1
+
+
+def test_an_end_without_threads_leaves_all_to_the_next_start(
+    make_sink: Any, writer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samples too; the next start finds the segments unlocked."""
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        sink = make_sink()
+        sink.submit(RequestRecord(request_id="sample", service="svc"))
+        sink.submit(RequestRecord(request_id="flagged", service="svc"), durable=True)
+        assert not sink.close(10)
+    assert make_sink().flush(10)
+    assert writer.ids == ["flagged", "sample"]
+
+
+def test_a_forked_child_without_threads_ends_without_an_exception(
+    make_sink: Any, writer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has accepted is stored by the next start."""
+    sink = make_sink()
+    assert sink.flush(10)
+    child = os.fork()
+    if child == 0:
+        os._exit(_in_child(sink, monkeypatch))
+    assert os.waitpid(child, 0)[1] == 0
+    assert make_sink().flush(10)
+    assert writer.ids == ["child", "child sample"]
+
+
+def _in_child(sink: Any, monkeypatch: pytest.MonkeyPatch) -> int:
+    """0 when nothing raised and the end says that something is left."""
+    try:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        sink.submit(RequestRecord(request_id="child", service="svc"), durable=True)
+        sink.submit(RequestRecord(request_id="child sample", service="svc"))
+        return int(sink.close(10))
+    except BaseException:
+        return 2
