@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 class PositionalGenerator(AdditiveGenerator):
-    """Uses documents by the number in front of them, whatever they say."""
+    """Uses documents by their place in the whole prompt, whatever they say."""
+
+    order = ""
 
     def score(self, prompts: Sequence[str], answer: str) -> NDArray[np.float64]:
-        """More for lower numbers."""
-        found = super().score(prompts, answer)
-        places = [[prompt.find(f"[{number}] The text") >= 0 for number in (1, 2, 3, 4)] for prompt in prompts]
-        worth: NDArray[np.float64] = np.array(places) @ np.array([[4.0], [3.0], [2.0], [1.0]])
-        return found + worth
+        """More for what stands earlier in the longest prompt, which is asked for first."""
+        there = ["".join(re.findall(r"The text (\w)", prompt)) for prompt in prompts]
+        if len(longest := max(there, key=len)) == len("abcd"):
+            self.order = longest
+        worth = [[sum(4.0 - self.order.index(name) for name in names)] for names in there]
+        found: NDArray[np.float64] = super().score(prompts, answer) + np.array(worth)
+        return found
 
 
 def test_takes_the_newest_sampled_requests(store: Store) -> None:
@@ -75,10 +80,10 @@ def test_what_goes_by_place_follows_the_order() -> None:
     template = "[1] {chunk:a}\n[2] {chunk:b}\n[3] {chunk:c}\n[4] {chunk:d}\nQuestion?"
     records = [request(f"r{at}", "abcd", template) for at in range(6)]
     found = rescored(records, PositionalGenerator({}), ("original", "shuffled"), skipped=Skipped())
-    firsts = [each.alignment.generator[0] for each in found if each.condition == "shuffled"]
+    firsts = {each.alignment.generator[0] for each in found if each.condition == "shuffled"}
 
     assert {each.alignment.generator for each in found if each.condition == "original"} == {("a", "b", "c", "d")}
-    assert len(set(firsts)) > 1
+    assert len(firsts) > 1
 
 
 def test_reasons_are_counted_and_others_go_on() -> None:
