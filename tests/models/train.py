@@ -34,7 +34,7 @@ SHARP: Final = 9.0  # of queries and keys that begin by looking at the token bef
 THETA: Final = 1e7  # of the rotation: most of it is too slow to disturb a match across the prompt
 LENGTH: Final = 1024  # positions
 IGNORED: Final = -100
-SKILL: Final = 0.98  # share of unseen requests answered right
+SKILL: Final = 0.95  # share of unseen requests answered right
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
