@@ -49,7 +49,7 @@ frameworks: $(VENV)/.test ## run each framework's tests in an environment of its
 capture: $(VENV)/.test ## write docs/capture.md from the tests that pass
 	$(BIN)/python -m pytest --quiet -m captures --write-captures
 
-test-models: $(VENV)/.test ## train the small language model of the tests again, from a fixed seed (ten minutes)
+test-models: $(VENV)/.test ## train the small language model of the tests again, from a fixed seed (a few minutes)
 	$(BIN)/python -m tests.models.train
 
 clean: ## remove the virtual environment, caches and build output (databases stay)
