@@ -99,13 +99,13 @@ def method(view: View) -> Iterator[tuple[str, str]]:
 
 
 def _of_game(each: GeneratorAttribution) -> str:
-    errors = "exact" if each.exact else "estimated"
-    if not each.exact and not any(error is not None for error in each.share_errors):
-        errors = "estimated, without errors"
-    return (
-        f"Shapley values by {each.method or 'an unknown method'}, {errors}, {each.evaluations} evaluations, "
-        f"seed {each.seed}; {_model(each.engine, each.model, each.revision)}"
-    )
+    if each.exact:
+        how = "exact Shapley values"
+    else:
+        has_errors = any(error is not None for error in each.share_errors)
+        how = f"Shapley values estimated by {each.method or 'an unknown method'}"
+        how += "" if has_errors else ", without errors"
+    return f"{how}, {each.evaluations} evaluations, seed {each.seed}; {_model(each.engine, each.model, each.revision)}"
 
 
 def _model(engine: str, model: str, revision: str | None) -> str:

@@ -70,7 +70,7 @@ def test_the_whole_of_it() -> None:
         "chance",
         "Which words of the question the answer needs",
         "completeness delta +0.0011",
-        "gp, estimated, 48 evaluations, seed 0; causal_lm copying-lm, revision 3f2a9c1",
+        "estimated by gp, 48 evaluations, seed 0; causal_lm copying-lm, revision 3f2a9c1",
         "21.4 s on cpu",
     ):
         assert part in text, part

@@ -43,7 +43,7 @@ def test_all_that_was_found() -> None:
         "nats per token",
         "1.26 adjusted: 0 is the retriever's order, 1 a random one (p = 0.9; raw 0.807, floor 0.531, chance 0.751)",
         "late +0.310 ± 0.020",
-        "gp, estimated, 48 evaluations",
+        "estimated by gp, 48 evaluations",
         "21.4 s on cpu",
     ):
         assert part in text, part

@@ -125,7 +125,7 @@ def test_method_says_how() -> None:
     """Estimator, evaluations, seed, model, revision, completeness and cost are told."""
     told = dict(method(view(record(), explanation())))
 
-    assert "gp, estimated, 48 evaluations, seed 0; causal_lm copying-lm, revision 3f2a9c1" in told["documents"]
+    assert "estimated by gp, 48 evaluations, seed 0; causal_lm copying-lm, revision 3f2a9c1" in told["documents"]
     assert "64 evaluations" in told["query words"]
     assert "midpoint, baseline unk" in told["retriever"]
     assert "within 0.0011" in told["retriever"]
