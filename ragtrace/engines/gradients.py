@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ragtrace.engines.loading import torch_threads
+from ragtrace.engines.memory import pass_on_unless_memory
 from ragtrace.engines.tokens import Baseline, Token, baseline_id
 from ragtrace.errors import ModelError
 
@@ -200,15 +201,10 @@ class TokenGradients:
 
     def _make_smaller(self, error: RuntimeError, *, rows: int, width: int) -> None:
         """Halve the batch when memory ran out, unless it was a single row; other errors are passed on."""
-        import torch
-
-        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
-            raise error
+        pass_on_unless_memory(error)
         if rows == 1:
             raise ModelError(f"one text of {width} tokens does not fit the memory; give shorter texts") from error
         self.batch_tokens = max(1, rows // 2) * width
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
 
 
 def widened(numbers: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.engines.memory import pass_on_unless_memory
 from ragtrace.engines.trie import Edge, Pack, Piece, grow, pack
 from ragtrace.errors import ModelError
 
@@ -80,13 +81,13 @@ class _Walk:
             try:
                 read = pack(edges, depth, self._size)
                 cache = self._read(read, kept, depth)
-            except _out_of_memory() as error:
+            except RuntimeError as error:
+                pass_on_unless_memory(error)
                 if self._size <= 1:
                     raise ModelError("the model finds no memory for a single token; use a smaller one") from error
                 self._size //= 2
                 _LOG.warning("out of memory; the model goes on with %s tokens at a time", self._size)
                 edges[:] = waiting
-                _free()
                 continue
             for piece in read.pieces:
                 if piece.left:
@@ -164,7 +165,8 @@ def score_batched(model: Any, sequences: Sequence[list[int]], own: int, *, batch
         some = waiting[:batch]
         try:
             scores[some] = _read_padded(model, [sequences[number] for number in some], own)
-        except _out_of_memory() as error:
+        except RuntimeError as error:
+            pass_on_unless_memory(error)
             if batch == 1:
                 raise ModelError(
                     f"the model finds no memory for {len(sequences[some[0]])} tokens; use a smaller one or another "
@@ -172,7 +174,6 @@ def score_batched(model: Any, sequences: Sequence[list[int]], own: int, *, batch
                 ) from error
             batch = max(1, batch // 2)
             _LOG.warning("out of memory; the model goes on with %s prompts at a time", batch)
-            _free()
             continue
         waiting = waiting[batch:]
     return scores
@@ -209,17 +210,3 @@ def _log_probabilities(logits: torch.Tensor, targets: Sequence[int]) -> Scores:
     if np.isnan(scores).any():
         raise ModelError("the model's logits are not numbers (NaN); load it in float32, or another one")
     return scores
-
-
-def _out_of_memory() -> type[BaseException]:
-    import torch
-
-    found: type[BaseException] = torch.OutOfMemoryError
-    return found
-
-
-def _free() -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
