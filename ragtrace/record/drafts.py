@@ -31,17 +31,15 @@ class Part(Protocol):
         """End its span."""
 
 
-class RequestDraft:
-    """A request that has ended: its stages' values as they were taken, which the background reads."""
+class _Draft:
+    """What ended in a request and waits for the background: whose it is, and whether it is kept."""
 
-    __slots__ = ("_parts", "_request", "is_read", "weight")
+    __slots__ = ("_request", "is_read", "weight")
 
-    def __init__(self, request: RequestRecording, parts: list[Part]) -> None:
+    def __init__(self, request: RequestRecording, weight: int) -> None:
         self._request = request
-        self._parts = parts
         self.is_read = False
-        texts = len(request.query or "") + len(request.rewritten or "")
-        self.weight = _BASE + texts + request.weight + sum([part.weight for part in parts])
+        self.weight = _BASE + weight
 
     @property
     def is_kept(self) -> bool:
@@ -57,6 +55,17 @@ class RequestDraft:
     def known_id(self) -> str | None:
         """The request's id; None while nobody has asked for it, so that nobody can name it either."""
         return self._request.known_id
+
+
+class RequestDraft(_Draft):
+    """A request that has ended: its stages' values as they were taken, which the background reads."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, request: RequestRecording, parts: list[Part]) -> None:
+        texts = len(request.query or "") + len(request.rewritten or "")
+        super().__init__(request, texts + request.weight + sum([part.weight for part in parts]))
+        self._parts = parts
 
     def build(self, flags: Iterable[str] = ()) -> Item | None:
         """The record with further flags. Ends the spans, children first."""
@@ -78,31 +87,14 @@ class RequestDraft:
         self._parts.clear()
 
 
-class LateDraft:
+class LateDraft(_Draft):
     """A stage that ended after its request, in a thread or task: it follows as an addendum to the record."""
 
-    __slots__ = ("_part", "_request", "is_read", "weight")
+    __slots__ = ("_part",)
 
     def __init__(self, request: RequestRecording, part: Part) -> None:
-        self._request = request
+        super().__init__(request, part.weight)
         self._part = part
-        self.is_read = False
-        self.weight = _BASE + part.weight
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether its request is."""
-        return self._request.head_sampled or bool(self._request.flags)
-
-    @property
-    def has_spans(self) -> bool:
-        """Whether a span has to be ended."""
-        return self._request.tracer is not None
-
-    @property
-    def known_id(self) -> str | None:
-        """The request's id when anybody was told it."""
-        return self._request.known_id
 
     def build(self, flags: Iterable[str] = ()) -> Addendum | None:
         """The addendum, with further flags. Ends the span."""
