@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addpre
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test chaos check generate bench frameworks capture test-models clean help
+.PHONY: demo test chaos fuzz check generate bench frameworks capture test-models clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -28,6 +28,9 @@ test: $(VENV)/.test ## set up what is missing, real servers included where allow
 
 chaos: $(VENV)/.test ## kill, fork, flood and break host processes for CHAOS_SECONDS
 	RAGTRACE_CHAOS_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/chaos -s $(PYTEST_ARGS)
+
+fuzz: $(VENV)/.test ## search for new counterexamples to the property tests, with new random examples each time
+	$(BIN)/python -m pytest --hypothesis-profile=searching -m "hypothesis" $(PYTEST_ARGS)
 
 check: $(VENV)/.test ## lint, format, types, layers, generated files
 	$(BIN)/ruff check .

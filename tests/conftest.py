@@ -15,10 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.captures.plugin import CapturePlugin
 
 _PASSWORD = "s3cret-words"
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)  # what passes passes again: a release can wait
+settings.register_profile("searching", deadline=None, max_examples=1_000, print_blob=True)  # `make fuzz`
+settings.load_profile("repeatable")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job hands that down to what tests start
     signal.signal(signal.SIGINT, signal.default_int_handler)
