@@ -40,7 +40,7 @@ check: $(VENV)/.test ## lint, format, types, layers, generated files
 	.ci/check-generated $(BIN)/python
 
 generate: $(VENV)/.test ## write what derives from metrics/ again
-	$(BIN)/python -m ragtrace.registry.generate
+	$(BIN)/python -m ragtrace.generate
 
 bench: $(VENV)/.test ## run the benchmarks, which print ratios
 	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done

@@ -14,7 +14,7 @@ import pytest
 
 from ragtrace import coverage, resources
 from ragtrace.registry import Instrument
-from ragtrace.registry.generate import differing
+from ragtrace.generate import differing
 from ragtrace.registry.instruments import ATTRIBUTES, INSTRUMENTS, STAGES
 from ragtrace.types import Candidate, PackRun, Query, RequestRecord, RetrieveRun, Score, Stage, encode_record
 

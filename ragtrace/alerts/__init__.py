@@ -1,0 +1,1 @@
+"""Objectives and windows become recording rules, alerting rules, Alertmanager routes and their tests."""
