@@ -1,25 +1,31 @@
 """What it costs to score an answer behind many subsets of the documents: shared beginnings beside one by one.
 
-Ratios of one run, the ways in turn. The model has random weights, which cost what trained ones do.
+Ratios of one run, the ways in turn. The model has random weights, which cost what trained ones do. The small model's
+answer is also attributed to its documents by other tools where they are installed (`peers/coalitions/`).
 """
 
 from __future__ import annotations
 
 import argparse
-import random
+import importlib.util
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers import LlamaConfig, LlamaForCausalLM
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
+
+from bench.prompts import ANSWER, DOCUMENT, DOCUMENTS, VOCABULARY, Peer, Prompts, Request
+from ragtrace.attribution import shapley_values
 from ragtrace.engines.scoring import Scores, score_batched, score_shared
 
-DOCUMENTS: Final = 10
-DOCUMENT, QUESTION, ANSWER = 120, 20, 64  # tokens
-VOCABULARY: Final = 2000
 SEED: Final = 7
 
 
@@ -59,30 +65,6 @@ def large(billions: float) -> Any:
     return model
 
 
-class Prompts:
-    """Prompts of subsets: numbered documents, the question, the answer."""
-
-    def __init__(self, seed: int) -> None:
-        self._draw = random.Random(seed)
-        self._documents = [self._tokens(DOCUMENT) for _ in range(DOCUMENTS)]
-        self._tail = self._tokens(QUESTION) + self._tokens(ANSWER)
-
-    def _tokens(self, count: int) -> list[int]:
-        return [self._draw.randrange(20, VOCABULARY) for _ in range(count)]
-
-    def of(self, subset: Sequence[int]) -> list[int]:
-        """The tokens of a subset's prompt and of the answer."""
-        listed = [token for place, which in enumerate(subset) for token in (2 + place, *self._documents[which])]
-        return [1, *listed, *self._tail]
-
-    def some(self, count: int) -> list[list[int]]:
-        """The prompts of distinct random subsets, the empty and the full one among them."""
-        chosen = {0, 2**DOCUMENTS - 1}
-        while len(chosen) < count:
-            chosen.add(self._draw.randrange(2**DOCUMENTS))
-        return [self.of([place for place in range(DOCUMENTS) if mask >> place & 1]) for mask in sorted(chosen)]
-
-
 def seconds(score: Callable[[], Scores]) -> tuple[float, Scores]:
     """How long it takes, and what it gives."""
     if torch.cuda.is_available():
@@ -109,6 +91,7 @@ def main() -> None:
     parser.add_argument("--coalitions", type=int, default=100)
     parser.add_argument("--all", action="store_true", help="also all 1,024 coalitions, the exact values")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--billions", type=float, choices=(1.0, 3.0, 8.0), help="a larger model in bfloat16 on a GPU")
     given = parser.parse_args()
     if not given.billions:
@@ -136,6 +119,8 @@ def main() -> None:
         print(f"{name:16} {single / taken:5.2f} x as fast, max |difference of log p| {apart:.1e}")
     if given.billions:
         show_rate(model, some, float(np.median(times["shared"])), parameters)
+    if not (given.no_peers or given.billions):
+        beside_peers(model, prompts, given.coalitions, given.rounds)
     if given.all:
         every = prompts.some(2**DOCUMENTS)
         taken, _ = seconds(lambda: score_shared(model, every, ANSWER))
@@ -147,6 +132,80 @@ def show_rate(model: Any, sequences: list[list[int]], taken: float, parameters: 
     tokens = len({tuple(sequence[:end]) for sequence in sequences for end in range(1, len(sequence))})
     rate = 2 * parameters * tokens / taken
     print(f"{rate / matrix_rate(model):.0%} of the matrix rate of this card for the {tokens} tokens that remain")
+
+
+@dataclass
+class Read:
+    """What a model was given to read since this began."""
+
+    passes: int = 0
+    tokens: int = 0
+    texts: set[bytes] = field(default_factory=set)
+
+    def __call__(self, module: object, args: tuple[Any, ...], given: dict[str, Any]) -> None:
+        """A hook before each pass."""
+        ids = args[0] if args else given.get("input_ids")
+        if ids is None:
+            ids = given["inputs_embeds"][..., 0]
+        self.passes += 1
+        self.tokens += ids.numel()
+        self.texts.add(ids.detach().cpu().numpy().tobytes())
+
+
+def ours(prompts: Prompts) -> Peer:
+    """`auto` over shared beginnings, on the same request."""
+
+    def attribute(request: Request, subsets: int) -> NDArray[np.float64]:
+        def game(coalitions: NDArray[np.bool_]) -> Scores:
+            sequences = [prompts.of(np.flatnonzero(row).tolist()) for row in coalitions]
+            return score_shared(request.model, sequences, ANSWER)
+
+        return shapley_values(game, DOCUMENTS, budget=subsets).values
+
+    computes = "Shapley values per answer token with their errors; each subset once, a pass reads parts of several"
+    return Peer("ragtrace, auto", computes, attribute, whole=False)
+
+
+def installed() -> list[Peer]:
+    """What the adapters offer whose tool is installed; a line for each other."""
+    found: list[Peer] = []
+    for path in sorted((Path(__file__).parent / "peers" / "coalitions").glob("*.py")):
+        spec = importlib.util.spec_from_file_location(f"peer_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        adapter: Any = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(adapter)
+            found += adapter.peers()
+        except ImportError as error:
+            print(f"{path.stem}: skipped, not installed ({error})")
+    return found
+
+
+def beside_peers(model: Any, prompts: Prompts, subsets: int, rounds: int) -> None:
+    """How long each tool takes, in multiples of ours, and what it gave the model to read."""
+    request = prompts.request(model)
+    tools = [ours(prompts), *installed()]
+    times: dict[str, list[float]] = {tool.name: [] for tool in tools}
+    reads: dict[str, Read] = {}
+    for _ in range(rounds):
+        for tool in tools:
+            reads[tool.name] = Read()
+            hook = model.base_model.register_forward_pre_hook(reads[tool.name], with_kwargs=True)
+            started = time.process_time()  # one thread; neighbors on the machine do not lengthen it
+            values = tool.attribute(request, subsets)
+            times[tool.name].append(time.process_time() - started)
+            hook.remove()
+            assert len(values) == DOCUMENTS
+            assert np.isfinite(values).all()
+    print(f"\none attribution with {subsets} subsets, in multiples of our time")
+    base = float(np.median(times[tools[0].name]))
+    for tool in tools:
+        read = reads[tool.name]
+        ratio = float(np.median(times[tool.name])) / base
+        distinct = f" ({len(read.texts)} distinct subsets)" if tool.whole else ""
+        what = f"{read.passes} passes{distinct}, {read.tokens} tokens"
+        print(f"{tool.name:29}{ratio:6.2f} x   {what}\n{'':6}{tool.computes}")
 
 
 if __name__ == "__main__":

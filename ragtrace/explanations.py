@@ -7,13 +7,25 @@ to; documents stand in prompt order.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Alignment", "Explanation", "GeneratorAttribution", "RetrieverAttribution", "TokenWeights"]
+__all__ = [
+    "RESOLUTION",
+    "Alignment",
+    "CoalitionScores",
+    "Explanation",
+    "GeneratorAttribution",
+    "Precision",
+    "RetrieverAttribution",
+    "TokenWeights",
+]
 
 Offsets: TypeAlias = tuple[int, int]
+
+RESOLUTION: Final = 1e-4
+"""Nats by which shares must differ to have an order: log-probabilities of a model in float32 are no finer."""
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -25,6 +37,32 @@ class TokenWeights(_Part, frozen=True, kw_only=True):
 
     spans: tuple[Offsets, ...] = ()
     weights: tuple[float, ...] = ()
+
+
+class Precision(_Part, frozen=True, kw_only=True):
+    """How a model of reduced precision compares with itself in float32, on a sample of the prompts.
+
+    `difference`: the largest between log-probabilities of a token, in nats; None where they were not compared, and
+    `skipped` says why. `repeated`: it was too large, so that all values are those of float32.
+    """
+
+    dtype: str = ""  # bfloat16, float16
+    prompts: int = 0  # of the sample
+    difference: float | None = None
+    repeated: bool = False
+    skipped: str | None = None
+
+
+class CoalitionScores(_Part, frozen=True, kw_only=True):
+    """The subsets of players that were scored, by which a larger budget goes on.
+
+    `coalitions[i]` is a subset as a number: bit j stands for player j. `values` are float32 numbers, low byte first, of
+    each subset in turn: one for each token of the answer. `prompt` is a digest of the full prompt and the answer.
+    """
+
+    prompt: str = ""
+    coalitions: tuple[int, ...] = ()
+    values: bytes = b""
 
 
 class GeneratorAttribution(_Part, frozen=True, kw_only=True):
@@ -48,11 +86,15 @@ class GeneratorAttribution(_Part, frozen=True, kw_only=True):
     unit: Literal["log_probability", "similarity"] = "log_probability"
     method: str = ""
     exact: bool = False
+    stopped: str | None = None  # what ended the run before its budget: settle, target_standard_error
     evaluations: int = 0
     seed: int = 0
     engine: str = ""  # causal_lm, http
     model: str = ""
     revision: str | None = None
+    attention: tuple[float, ...] = ()  # attention times gradient of each document, where it was asked for to compare
+    precision: Precision | None = None  # of a local model that is not in float32
+    log: CoalitionScores | None = None
 
 
 class RetrieverAttribution(_Part, frozen=True, kw_only=True):

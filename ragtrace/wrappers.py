@@ -171,8 +171,22 @@ def _edge(columns: Sequence[_Column], tokens: Sequence[str], *, is_head: bool) -
             break
     token = tokens[at] if at < len(tokens) else "\n"
     is_run = len(found) < len(columns) and token[:1] == columns[len(found)].values[0][:1] and not token.isalnum()
+    del found[_outside_of_tags(columns, len(found), is_head=is_head) :]
     is_label = token != "\n" and _is_label(columns[: len(found)], _OPEN if is_head else _CLOSED)
     return _Edge(tuple(found), (is_run and not token.isspace()) or is_label)
+
+
+def _outside_of_tags(columns: Sequence[_Column], count: int, *, is_head: bool) -> int:
+    """Of the first `count` columns, those before a tag that is cut behind them: one that only begins like another."""
+    begins, ends = (">", "<") if is_head else ("<", ">")
+    signs = [column.values[0] for column in columns]
+    for place in range(count - 1, -1, -1):
+        if signs[place] in (ends, "\n"):
+            break
+        if signs[place] == begins:
+            rest = takewhile(lambda sign: sign not in (begins, "\n"), signs[count:])
+            return place if ends in rest else count
+    return count
 
 
 def _is_label(columns: Sequence[_Column], ends: str) -> bool:

@@ -26,11 +26,11 @@ SUFFIXES = (
 BETWEEN = ("", " ", "\n", "\n\n", "\n---\n", " | ", ", ", "\n\nNext:\n", "\n\n***\n\n")
 OPENINGS = (
     "", "Use these.\n\n", "Keep to 3 rules [1]:\n", "Context: ", "Title: none\n", "Version 2.0\n\n", "---\n",
-    "See [0] or (4.0)\n", "Source: the wiki\n\n", "1. Be brief.\n2. Be exact.\n\n",
+    "See [0] or (4.0)\n", "<docs>", "Source: the wiki\n\n", "1. Be brief.\n2. Be exact.\n\n",
 )  # fmt: skip
 CLOSINGS = (
     "", "\n\nQuestion?", "\nAnswer in 3 words [1].", "\n[7] is what?", "\n\nSource: yours\n", "\n---\nQ: (p. 4)?",
-    "\n9. Why?",
+    "\n9. Why?", "</docs>\nQ?",
 )  # fmt: skip
 TITLES = ("Home", "Home policy", "Home cover", "Act 2", "Act 3", "R&D", "Tax: 2024", "The end", "[1]", "2", "a-b")
 
@@ -188,3 +188,18 @@ def test_two_chunks_are_enough_for_numbers() -> None:
     assert rebuild(template, chunks, {"c1"}) == "Use these.\n\n[2] (edition 4.0) <text 1>\n\nQuestion?"
     template, chunks = given_to("[{1}] {2}: {TEXT}", count=2)
     assert rebuild(template, chunks, {"c1"}) == "Use these.\n\n[1] Alpha: \n\n[2] Beta: <text 1>\n\nQuestion?"
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("kept", [{"c1"}, {"c0", "c1"}, set()])
+@pytest.mark.parametrize(("opening", "closing"), [("<docs>", "</docs>"), ("Use <a><b>", "</b></a> "), ("", "")])
+@pytest.mark.parametrize(
+    "wrapper", ['<doc id="{1}">{TEXT}</doc>', "<doc>{TEXT}</doc>", "<chunk n={0}><text>{TEXT}</text></chunk>"]
+)
+def test_tags_in_one_line(wrapper: str, opening: str, closing: str, kept: Collection[str], count: int) -> None:
+    """The tag around all of them begins like a chunk's own, and stays; no empty tag of a chunk does."""
+    chunks = [PackedChunk(chunk_id=f"c{n}", position=n + 1, text=f"text {n}") for n in range(count)]
+    wrapped = [wrapper.format(n, n + 1, TEXT=placeholder(chunk.chunk_id)) for n, chunk in enumerate(chunks)]
+    left = [wrapper.format(n, n + 1, TEXT=chunk.text) for n, chunk in enumerate(chunks) if chunk.chunk_id in kept]
+    template = f"{opening}{''.join(wrapped)}{closing}\nQuestion?"
+    assert rebuild(template, chunks, kept) == f"{opening}{''.join(left)}{closing}\nQuestion?"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ragtrace.alignment.rankings import Ranking, positions
 from ragtrace.errors import ConfigurationError
 
-__all__ = ["check_persistence", "rbo", "rbo_ext", "shares_from_depth"]
+__all__ = ["check_persistence", "overlaps", "rbo", "rbo_ext", "shares_from_depth"]
 
 
 def check_persistence(p: float) -> None:
@@ -27,6 +27,13 @@ def shares_from_depth(k: int, p: float) -> NDArray[np.float64]:
     depth = np.arange(1, k + 1)
     weights = (1 - p) * p ** (depth - 1) / depth
     return np.cumsum(weights[::-1])[::-1]
+
+
+def overlaps(a: Ranking, b: Ranking) -> NDArray[np.float64]:
+    """|a_1:d ∩ b_1:d| for each depth d, down to the length of the longer ranking. Raises: as `rbo`."""
+    ranks_a, ranks_b = positions(a, "a"), positions(b, "b")
+    deeper = [max(rank, ranks_b[document]) for document, rank in ranks_a.items() if document in ranks_b]
+    return np.cumsum(np.bincount(deeper, minlength=max(len(a), len(b)))).astype(np.float64)
 
 
 def rbo(a: Ranking, b: Ranking, p: float) -> float:
@@ -52,11 +59,9 @@ def rbo_ext(a: Ranking, b: Ranking, p: float) -> float:
     Raises: as `rbo`. Source: Webber, Moffat and Zobel (2010), eq. 32.
     """
     check_persistence(p)
-    ranks_a, ranks_b = positions(a, "a"), positions(b, "b")
+    overlap = overlaps(a, b)
     short, long = sorted((len(a), len(b)))
-    deeper = [max(rank, ranks_b[document]) for document, rank in ranks_a.items() if document in ranks_b]
     depth = np.arange(1, long + 1)
-    overlap = np.cumsum(np.bincount(deeper, minlength=long))
     at_short, at_long = float(overlap[short - 1]), float(overlap[long - 1])
     beyond = at_short * np.clip(depth - short, 0, None) / short
     seen = (1 - p) * float(np.sum(p ** (depth - 1) * (overlap + beyond) / depth))

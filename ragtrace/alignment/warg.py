@@ -8,8 +8,9 @@ raw value means something only beside these two, and two values compare only at 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ragtrace.alignment.overlap import check_persistence, rbo
+from ragtrace.alignment.overlap import check_persistence, overlaps
 from ragtrace.alignment.rankings import Ranking, same_documents
 from ragtrace.errors import ConfigurationError
 
@@ -23,7 +24,9 @@ def warg(retriever: Ranking, generator: Ranking, p: float = 0.9) -> float:
 
     Raises: as `rbo`. Source: RAG-E, eq. 12.
     """
-    return 1 - rbo(retriever, generator, p)
+    check_persistence(p)
+    disagreement = _disagreement(retriever, generator)
+    return warg_floor(len(disagreement), p) + (1 - p) * _discounted(disagreement, p)
 
 
 def warg_floor(k: int, p: float) -> float:
@@ -52,7 +55,10 @@ def warg_normalized(retriever: Ranking, generator: Ranking, p: float = 0.9) -> f
 
     Raises: ConfigurationError as `rbo`, and when the rankings hold different documents.
     """
-    return _above_floor(retriever, generator, p, 1.0)
+    check_persistence(p)
+    same_documents(retriever, generator)
+    disagreement = _disagreement(retriever, generator)
+    return _discounted(disagreement, p) / _discounted(np.ones(len(disagreement)), p)
 
 
 def warg_adjusted(retriever: Ranking, generator: Ranking, p: float = 0.9) -> float | None:
@@ -60,16 +66,25 @@ def warg_adjusted(retriever: Ranking, generator: Ranking, p: float = 0.9) -> flo
 
     None for a single document, whose only order is both. Raises: as `warg_normalized`.
     """
-    return None if len(retriever) == 1 == len(generator) else _above_floor(retriever, generator, p, None)
-
-
-def _above_floor(retriever: Ranking, generator: Ranking, p: float, top: float | None) -> float:
     check_persistence(p)
     same_documents(retriever, generator)
-    k = len(retriever)
-    floor = warg_floor(k, p)
-    reach = (warg_chance(k, p) if top is None else top) - floor
-    return max(0.0, (warg(retriever, generator, p) - floor) / reach)
+    disagreement = _disagreement(retriever, generator)
+    k = len(disagreement)
+    return _discounted(disagreement, p) / _discounted(1 - np.arange(1, k + 1) / k, p) if k > 1 else None
+
+
+def _disagreement(retriever: Ranking, generator: Ranking) -> NDArray[np.float64]:
+    """`(k,)`: which part of the prefixes of each length the rankings do not share."""
+    shared = overlaps(retriever, generator)
+    return 1 - shared / np.arange(1, len(shared) + 1)
+
+
+def _discounted(by_depth: NDArray[np.float64], p: float) -> float:
+    """Σ p^(d-1) x_d; WARG is its floor and (1 - p) of it, a factor that every ratio above the floor loses.
+
+    So equal rankings have the floor exactly, and ratios stay right where p is so close to 1 that p^k rounds to 1.
+    """
+    return float(np.sum(p ** np.arange(len(by_depth)) * by_depth))
 
 
 def _check_size(k: int) -> None:

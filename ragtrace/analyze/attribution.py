@@ -10,13 +10,18 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from ragtrace.analyze.explaining.aligning import align, ranking_of
+from ragtrace.analyze.explaining.attending import attention_of_documents
 from ragtrace.analyze.explaining.engines import ClosedEngine, Engine, GeneratorEngine, RetrieverEngine
+from ragtrace.analyze.explaining.games import Stopping
 from ragtrace.analyze.explaining.generating import explain_documents, explain_words, leave_out_documents
 from ragtrace.analyze.explaining.prompts import SubsetPrompts, Unexplained
 from ragtrace.analyze.explaining.retrieving import explain_retrieval
 from ragtrace.analyze.explaining.scoring import NO_MODEL
+from ragtrace.engines.causal_lm import CausalLM
+from ragtrace.engines.choosing import is_silent
 from ragtrace.engines.tokens import Baseline
-from ragtrace.explanations import Explanation
+from ragtrace.errors import AttributionError
+from ragtrace.explanations import Explanation, GeneratorAttribution
 from ragtrace.types import RequestRecord, replace
 
 __all__ = [
@@ -27,6 +32,7 @@ __all__ = [
     "OnProgress",
     "Part",
     "RetrieverEngine",
+    "compare_attention",
     "explain_record",
     "seed_of",
 ]
@@ -55,9 +61,11 @@ def explain_record(
     seed: int | None = None,
     parts: Collection[Part] = PARTS,
     settle: float | None = None,
+    target_standard_error: float | None = None,
     documents: int = DOCUMENTS,
     baseline: Baseline = "unk",
     renumbered: bool = True,
+    known: Explanation | None = None,
     on_progress: OnProgress | None = None,
 ) -> Explanation:
     """Explain one record as far as models are given; `skipped` says by part what is missing, and why.
@@ -65,31 +73,49 @@ def explain_record(
     Args:
         record: with its texts.
         generator: scores the answer for subsets of the prompt's documents, and of the question's words. A model that
-            tells nothing but its answers gives weights by leaving each document out, and none to words.
+            tells nothing but its answers, as many a server's chat, gives weights by leaving each document out, and none
+            to words.
         retriever: gives the token gradients of retrieval scores.
         budget: the most coalitions of each Shapley estimate; see `shapley_values`.
         seed: of the estimates; by default `seed_of(record)`.
         parts: which ones are wanted: generator, query, retriever.
-        settle: ends the generator's part early once its ranking is settled so surely; see `shapley_values`.
+        settle: ends the generator's part early once its ranking is settled so surely; see `shapley_values`. Of up to
+            six documents the values are always exact.
+        target_standard_error: ends an estimate early once no share has a larger error, in nats.
         documents: how many documents' retrieval is explained: the prompt's by rank, then other candidates.
         baseline: what tokens are compared with in the retriever's part.
         renumbered: whether the documents of a subset count from 1 (as the paper has it) or keep their numbers.
+        known: an earlier explanation of the record: where the same model made it, its scores are not computed again.
         on_progress: called while it goes on.
 
     Raises: ModelError and AttributionError where a model cannot do it: a text longer than its context, values that are
     no numbers, no token for the baseline. It would fail again.
     """
     wanted = [part for part in PARTS if part in parts]
-    run = _Run(record, wanted, budget, seed_of(record) if seed is None else seed, on_progress)
+    stopping = Stopping(settle, target_standard_error)
+    run = _Run(
+        record, wanted, budget, seed_of(record) if seed is None else seed, stopping, known or Explanation(), on_progress
+    )
     if generator is not None and {"generator", "query"} & set(wanted):
         with run.metered(generator):
-            run.explain_answer(generator, settle, renumbered)
+            run.explain_answer(generator, renumbered)
     if retriever is not None and "retriever" in wanted:
         with run.metered(retriever), run.noted("retriever"):
             run.explain_retrieval(retriever, documents, baseline)
     given: dict[Part, Engine | None] = {"generator": generator, "query": generator, "retriever": retriever}
     run.skipped |= {part: NO_MODEL for part in wanted if given[part] is None}
     return replace(run.found, skipped=run.skipped, seconds=run.seconds, gpu_seconds=run.gpu_seconds, device=run.device)
+
+
+def compare_attention(record: RequestRecord, found: GeneratorAttribution, model: CausalLM) -> GeneratorAttribution:
+    """The same with attention times gradient of its documents beside their shares.
+
+    Raises: ModelError of the model, AttributionError when the record's documents are others.
+    """
+    prompts = SubsetPrompts.of(record)
+    if prompts.documents != found.chunk_ids:
+        raise AttributionError("the attribution is of other documents than the record's prompt has; compute it anew")
+    return replace(found, attention=attention_of_documents(prompts, model))
 
 
 @dataclass(slots=True)
@@ -100,6 +126,8 @@ class _Run:
     parts: Sequence[Part]
     budget: int | None
     seed: int
+    stopping: Stopping
+    known: Explanation
     on_progress: OnProgress | None
     found: Explanation = field(default_factory=Explanation)
     skipped: dict[str, str] = field(default_factory=dict)
@@ -129,41 +157,55 @@ class _Run:
         except Unexplained as reason:
             self.skipped |= dict.fromkeys(names, str(reason))
 
-    def explain_answer(self, engine: GeneratorEngine | ClosedEngine, settle: float | None, renumbered: bool) -> None:
+    def explain_answer(self, engine: GeneratorEngine | ClosedEngine, renumbered: bool) -> None:
         """What the generator made of the documents, and of the question's words."""
         with self.noted(*(part for part in self.parts if part != "retriever")):
             prompts = SubsetPrompts.of(self.record, renumbered=renumbered)
             if "generator" in self.parts:
                 with self.noted("generator"):
-                    self._explain_documents(prompts, engine, settle)
+                    self._explain_documents(prompts, engine)
             if "query" in self.parts:
                 with self.noted("query"):
-                    if not isinstance(engine, GeneratorEngine):
-                        raise Unexplained("the model gives no log-probabilities")
-                    words = explain_words(
-                        prompts, engine, budget=self.budget, seed=self.seed, on_progress=self._progress("query")
-                    )
-                    self.found = replace(self.found, query=words)
+                    self._explain_words(prompts, engine)
 
-    def _explain_documents(
-        self, prompts: SubsetPrompts, engine: GeneratorEngine | ClosedEngine, settle: float | None
-    ) -> None:
+    def _explain_words(self, prompts: SubsetPrompts, engine: GeneratorEngine | ClosedEngine) -> None:
+        if not isinstance(engine, GeneratorEngine) or is_silent(engine):
+            raise Unexplained("the model gives no log-probabilities")
+        words = explain_words(
+            prompts,
+            engine,
+            budget=self.budget,
+            seed=self.seed,
+            target_standard_error=self.stopping.target_standard_error,
+            known=self.known.query,
+            on_progress=self._progress("query"),
+        )
+        self.found = replace(self.found, query=words)
+
+    def _explain_documents(self, prompts: SubsetPrompts, engine: GeneratorEngine | ClosedEngine) -> None:
         ranking = ranking_of(self.record, prompts.documents)
-        if isinstance(engine, GeneratorEngine):
-            shares = explain_documents(
-                prompts,
-                engine,
-                ranking=ranking or prompts.documents,
-                budget=self.budget,
-                seed=self.seed,
-                settle=settle,
-                on_progress=self._progress("generator"),
-            )
-        else:
-            shares = leave_out_documents(prompts, engine)
+        shares = self._shares(prompts, engine, ranking or prompts.documents)
         self.found = replace(self.found, generator=shares)
         with self.noted("alignment"):
             self.found = replace(self.found, alignment=align(ranking, shares))
+
+    def _shares(
+        self, prompts: SubsetPrompts, engine: GeneratorEngine | ClosedEngine, ranking: Sequence[str]
+    ) -> GeneratorAttribution:
+        if isinstance(engine, ClosedEngine) and is_silent(engine):
+            return leave_out_documents(prompts, engine)
+        if isinstance(engine, GeneratorEngine):
+            return explain_documents(
+                prompts,
+                engine,
+                ranking=ranking,
+                budget=self.budget,
+                seed=self.seed,
+                stopping=self.stopping,
+                known=self.known.generator,
+                on_progress=self._progress("generator"),
+            )
+        return leave_out_documents(prompts, engine)
 
     def explain_retrieval(self, engine: RetrieverEngine, most: int, baseline: Baseline) -> None:
         """Why documents were retrieved: those of the prompt by rank, then other candidates."""

@@ -29,10 +29,11 @@ from ragtrace.explanations import Explanation
 from ragtrace.store import ATTRIBUTION, Finished, Job, Store
 from ragtrace.types import Analysis, RequestRecord, encode_record, replace
 
-__all__ = ["ATTRIBUTION_VERSION", "DAILY_SECONDS", "Explained", "Explainer"]
+__all__ = ["ATTRIBUTION_VERSION", "DAILY_SECONDS", "SETTLE", "Explained", "Explainer"]
 
-ATTRIBUTION_VERSION: Final = "attribution-1"  # raise it whenever a change could give a stored request another result
+ATTRIBUTION_VERSION: Final = "attribution-2"  # raise it whenever a change could give a stored request another result
 DAILY_SECONDS: Final = 3600.0
+SETTLE: Final = 0.9
 
 _REFUSED: Final = (400, 413, 422)  # what a server says of a prompt that it cannot take
 
@@ -57,17 +58,22 @@ class Explainer:
     Args:
         depths: which parts a request's flags buy.
         budget: the most prompts that an estimate of one request may score; None: as `shapley_values` has it.
+        settle: ends an estimate early once, so surely, its first document and its flags will stay as they are; None:
+            never. Of up to six documents the values are always exact.
+        target_standard_error: ends an estimate early once no share has a larger error, in nats; None: never.
         daily_seconds: of a day (UTC) and by resource, `gpu` and `cpu`; None: no limit. Each worker may exceed it by the
             job at hand.
         documents, baseline: of the retriever's part; see `explain_record`.
 
-    Raises: ConfigurationError without any model, or for a budget below 2.
+    Raises: ConfigurationError without any model, or for a number that cannot be used.
     """
 
     generator: GeneratorEngine | ClosedEngine | None = None
     retriever: RetrieverEngine | None = None
     depths: Depths = field(default_factory=Depths.parse)
     budget: int | None = None
+    settle: float | None = SETTLE
+    target_standard_error: float | None = None
     daily_seconds: Mapping[str, float] | None = field(
         default_factory=lambda: {"cpu": DAILY_SECONDS, "gpu": DAILY_SECONDS}
     )
@@ -79,6 +85,11 @@ class Explainer:
             raise ConfigurationError("no model explains anything; give a generator, a retriever, or both")
         if self.budget is not None and self.budget < 2:
             raise ConfigurationError.of("explain budget", self.budget, "2 or more: the empty and the full prompt")
+        if self.settle is not None and not 0.5 < self.settle < 1:
+            raise ConfigurationError.of("explain settle", self.settle, "a confidence between 0.5 and 1, such as 0.9")
+        error = self.target_standard_error
+        if error is not None and not error > 0:
+            raise ConfigurationError.of("explain error", error, "a standard error above 0, in nats")
 
     def explain_next(self, store: Store, owner: str, lease_seconds: float = 60.0) -> Explained | None:
         """Lease a job, explain its request, and commit the result; None where no job waits or the budget is used up.
@@ -125,8 +136,11 @@ class Explainer:
                 retriever=self.retriever,
                 budget=self.budget,
                 parts=parts,
+                settle=self.settle,
+                target_standard_error=self.target_standard_error,
                 documents=self.documents,
                 baseline=self.baseline,
+                known=known.explanation if known is not None else None,
             )
         except Exception:
             self._spend(store, {self._resources[-1]: time.perf_counter() - started})
@@ -152,8 +166,9 @@ class Explainer:
         """Of all that an explanation depends on."""
         bare = replace(record, flags=(), feedback=(), record_revision=0)
         models = [(each.kind, each.name, each.revision) for each in self._engines]
-        how = repr((ATTRIBUTION_VERSION, parts, self.budget, self.documents, self.baseline, models)).encode()
-        return hashlib.blake2b(encode_record(bare) + how, digest_size=16).hexdigest()
+        limits = (self.budget, self.settle, self.target_standard_error)
+        how = repr((ATTRIBUTION_VERSION, parts, limits, self.documents, self.baseline, models))
+        return hashlib.blake2b(encode_record(bare) + how.encode(), digest_size=16).hexdigest()
 
     def _affords(self, store: Store) -> bool:
         if self.daily_seconds is None:

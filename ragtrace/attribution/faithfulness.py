@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragtrace.attribution.game import Game
+from ragtrace.attribution.game import Game, real_numbers
 from ragtrace.errors import AttributionError
 
 __all__ = ["Curves", "Estimate", "aipc", "aipc_difference", "area_between", "perturbation_curves"]
@@ -52,7 +52,7 @@ def perturbation_curves(game: Game, attribution: ArrayLike) -> Curves:
     orders = [np.argsort(-scores, kind="stable"), np.argsort(scores, kind="stable")]
     coalitions = np.concatenate([np.argsort(order)[None, :] >= np.arange(k + 1)[:, None] for order in orders])
     distinct, back = np.unique(coalitions, axis=0, return_inverse=True)
-    values = np.asarray(game(distinct), dtype=np.float64)
+    values = real_numbers(np.asarray(game(distinct)))
     if values.ndim != 2 or len(values) != len(distinct) or not np.isfinite(values).all():
         raise AttributionError(f"the game returned {values.shape} for {len(distinct)} coalitions; give finite (n, m)")
     curve = values.sum(axis=1)[back.reshape(-1)]

@@ -21,6 +21,7 @@ __all__ = [
     "decode",
     "encode",
     "is_integer",
+    "real_numbers",
 ]
 
 Coalitions: TypeAlias = NDArray[np.bool_]
@@ -58,6 +59,16 @@ def all_coalitions(n_players: int) -> Coalitions:
 def complements(coalitions: Coalitions) -> Coalitions:
     """Each coalition followed by its complement, `(2n, k)`."""
     return np.stack([coalitions, ~coalitions], axis=1).reshape(-1, coalitions.shape[1])
+
+
+def real_numbers(values: NDArray[np.generic]) -> Values:
+    """What a game returned, as float64. Raises: AttributionError for values that are no real numbers."""
+    try:
+        if np.iscomplexobj(values):  # NumPy would cut off the imaginary part
+            raise TypeError("complex")
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise AttributionError(f"the game returned {values.dtype} values; it must return real numbers") from error
 
 
 class CoalitionLog:
@@ -143,10 +154,7 @@ def _checked(
             f"the game returned shape {values.shape} for {len(coalitions)} coalitions; "
             f"it must return ({len(coalitions)}, {m}): one row per coalition, one column per output token"
         )
-    try:
-        numbers = values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise AttributionError(f"the game returned {values.dtype} values; it must return real numbers") from error
+    numbers = real_numbers(values)
     finite = np.isfinite(numbers).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))

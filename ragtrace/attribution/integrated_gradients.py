@@ -87,9 +87,9 @@ def integrated_gradients_of_many(
     if len(inputs) != len(baselines):
         raise AttributionError(f"{len(inputs)} inputs and {len(baselines)} baselines; give one baseline for each input")
     paths = [_Path(number, *_checked(x, x0)) for number, (x, x0) in enumerate(zip(inputs, baselines, strict=True))]
-    n: int | None = n_steps
+    n = n_steps
     pending = paths
-    while pending and n is not None:
+    while pending:
         nodes, weights = quadrature(rule, n)
         ends = [0.0, 1.0] if value is None else []
         _evaluate(value_and_grad, [(path, node) for path in pending for node in path.unseen([*nodes, *ends])])
@@ -98,7 +98,10 @@ def integrated_gradients_of_many(
         for path in pending:
             path.integrate(nodes, weights)
         pending = [] if tolerance is None else [path for path in pending if not path.settled(tolerance)]
-        n = refined(rule, n)
+        finer = refined(rule, n)
+        if finer is None:
+            break
+        n = finer
     return [path.attribution() for path in paths]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,9 @@ from ragtrace.attribution.spans import Span, Unit, WeightedSpan, split, without
 from ragtrace.errors import AttributionError
 
 __all__ = ["LeftOut", "distances", "leave_one_out", "score_drops"]
+
+_ROUNDING: Final = 1e-6
+"""Similarities that differ by no more are equal: vectors in float32 do not tell them apart."""
 
 Respond: TypeAlias = Callable[[list[str]], Sequence[Any]]
 """Takes texts, returns one response for each: an answer, a vector, a ranking of ids."""
@@ -42,7 +45,8 @@ def leave_one_out(
     sentences; spans: parts of your own (such as the documents in a prompt) instead. similarity: of two responses,
     `cosine` for vectors, `levenshtein`, `jaro-winkler` or `ngram-jaccard` for texts and rankings, or a function.
 
-    A part is left out by its offsets, so that its other occurrences stay. Equal similarities give zero weights.
+    A part is left out by its offsets, so that its other occurrences stay. Equal similarities, and those that differ by
+    rounding alone (1e-6), give zero weights.
 
     Raises: AttributionError for parts outside of the text, an unknown similarity, or one that is not finite.
     Source: RAG-Ex (Sudhi et al.).
@@ -77,9 +81,11 @@ def score_drops(
 
 
 def distances(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 - minmax(similarities), in [0, 1]; zeros where they are all equal."""
-    spread = np.ptp(similarities) if len(similarities) else 0.0
-    return np.zeros_like(similarities) if spread == 0 else 1 - (similarities - similarities.min()) / spread
+    """1 - minmax(similarities), in [0, 1]; zeros where they are all equal but for rounding."""
+    spread = float(np.ptp(similarities)) if len(similarities) else 0.0
+    if spread <= _ROUNDING * max(1.0, float(np.abs(similarities).max(initial=0.0))):
+        return np.zeros_like(similarities)
+    return np.asarray(1 - (similarities - similarities.min()) / spread)
 
 
 def _parts(text: str, unit: Unit, spans: Sequence[Span] | None) -> list[Span]:

@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.attribution.game import is_integer
 from ragtrace.errors import AttributionError
 
 __all__ = ["MAX_NODES", "Rule", "quadrature", "refined"]
@@ -35,8 +36,8 @@ def quadrature(rule: Rule, n: int) -> tuple[Floats, Floats]:
     if rule not in get_args(Rule):
         raise AttributionError(f"no rule {rule!r}; give one of {', '.join(get_args(Rule))}")
     least = 2 if rule in _WITH_ENDS else 1
-    if not least <= n <= MAX_NODES:
-        raise AttributionError(f"{n} nodes for the {rule} rule; give {least} to {MAX_NODES}")
+    if not is_integer(n) or not least <= n <= MAX_NODES:
+        raise AttributionError(f"{n!r} nodes for the {rule} rule; give an integer from {least} to {MAX_NODES}")
     return _RULES[rule](n)
 
 

@@ -122,12 +122,11 @@ def report(
 
 def _generator(model: str) -> GeneratorEngine:
     """The model that scores answers. Raises: ConfigurationError for one that gives no log-probabilities."""
-    from ragtrace.engines.choosing import load_generator
-    from ragtrace.engines.closed import ClosedLM
+    from ragtrace.engines.choosing import is_silent, load_generator
     from ragtrace.errors import ConfigurationError
 
     loaded = load_generator(model)
-    if isinstance(loaded, ClosedLM):
+    if is_silent(loaded):
         raise ConfigurationError.of("--generator", model, "a model that gives log-probabilities of stored answers")
     return loaded
 

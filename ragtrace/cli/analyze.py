@@ -78,6 +78,26 @@ def analyze(
             help="The most prompts that the generator scores for one part of an explanation.",
         ),
     ] = None,
+    explain_settle: Annotated[
+        float,
+        typer.Option(
+            "--explain-settle",
+            min=0.0,
+            max=1.0,
+            envvar="RAGTRACE_EXPLAIN_SETTLE",
+            help="Ends an estimate before its budget once, with this confidence, the most used document and the flags "
+            "will stay as they are; 0: never.",
+        ),
+    ] = 0.9,
+    explain_error: Annotated[
+        float | None,
+        typer.Option(
+            "--explain-error",
+            metavar="NATS",
+            envvar="RAGTRACE_EXPLAIN_ERROR",
+            help="Ends an estimate before its budget once no document's share has a larger standard error.",
+        ),
+    ] = None,
     explain_documents: Annotated[
         int,
         typer.Option(
@@ -130,6 +150,8 @@ def analyze(
         retriever,
         depths=depths,
         budget=explain_budget,
+        settle=explain_settle or None,
+        target_standard_error=explain_error,
         documents=explain_documents,
         baseline=explain_baseline,
         daily_seconds=daily,

@@ -11,7 +11,7 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, 
 
 if TYPE_CHECKING:
     from ragtrace.analyze.attribution import OnProgress, Part
-    from ragtrace.explanations import Explanation
+    from ragtrace.explanations import Explanation, GeneratorAttribution
     from ragtrace.types import RequestRecord
 
 __all__ = ["explain"]
@@ -43,7 +43,22 @@ def explain(
         bool, typer.Option("--query", help="Also which words of the question the answer needs; doubles the cost.")
     ] = False,
     budget: Annotated[
-        int | None, typer.Option("--budget", min=2, help="The most prompts that the generator scores for each part.")
+        int | None,
+        typer.Option(
+            "--budget",
+            min=2,
+            help="The most prompts that the generator scores for each part. With more than a stored explanation rests "
+            "on, the model that made it goes on from there.",
+        ),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            "--compare",
+            metavar="attention",
+            help="With --generator: also attention × gradient of each document, to compare with its share; of a model "
+            "that is loaded here.",
+        ),
     ] = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", dir_okay=False, help="Also write a page that stands alone.")
@@ -57,12 +72,13 @@ def explain(
     from ragtrace.types import to_builtins
 
     _check(html)
+    _check_compared(compare, generator)
     with Store.open(existing(store)) as opened:
         record = find_record(opened, request_id)
         analysis = None if fresh else opened.get_analysis(record.request_id, ATTRIBUTION)
     known = analysis.explanation if analysis is not None else None
-    parts = _missing(known, generator, retriever, query)
-    found = _computed(record, generator, retriever, budget, parts) if parts else None
+    parts = _missing(known, generator, retriever, query, budget)
+    found = _computed(record, known, generator, retriever, budget, parts, compare) if parts or compare else None
     shown = _explained(record, _united(known, found))
     if html is not None:
         _write(html, record, shown)
@@ -74,41 +90,79 @@ def explain(
         console().print(explanation_text.render(record, shown))
 
 
-def _missing(known: Explanation | None, generator: str | None, retriever: str | None, query: bool) -> list[Part]:
-    """The parts that are asked for, not known, and can be computed. Raises: ConfigurationError for `--query` alone."""
-    has_words = known is not None and known.query is not None
-    if query and not has_words and not generator:
-        from ragtrace.errors import ConfigurationError
+def _missing(
+    known: Explanation | None, generator: str | None, retriever: str | None, query: bool, budget: int | None
+) -> list[Part]:
+    """The parts that are asked for and can be computed, or go on. Raises: ConfigurationError for want of a model."""
+    from ragtrace.errors import ConfigurationError
 
+    stored = known.generator if known is not None else None
+    words = known.query if known is not None else None
+    if query and words is None and not generator:
         raise ConfigurationError("--query needs the model that reads the question; give --generator MODEL")
+    if stored is not None and _goes_on(stored, budget) and not generator:
+        raise ConfigurationError(
+            f"--budget {budget} goes on with the stored explanation, which needs its model; give --generator with "
+            f"{stored.model!r}"
+        )
     parts: list[Part] = []
-    if generator and (known is None or known.generator is None):
+    if generator and (stored is None or _goes_on(stored, budget)):
         parts.append("generator")
-    if generator and query and not has_words:
+    if generator and ((query and words is None) or _goes_on(words, budget)):
         parts.append("query")
     if retriever and (known is None or not known.retriever):
         parts.append("retriever")
     return parts
 
 
+def _goes_on(stored: GeneratorAttribution | None, budget: int | None) -> bool:
+    """Whether the budget is more than what was stored rests on, and would tell more."""
+    if stored is None or budget is None or stored.exact or stored.unit != "log_probability":
+        return False
+    return budget > stored.evaluations
+
+
 def _computed(
-    record: RequestRecord, generator: str | None, retriever: str | None, budget: int | None, parts: list[Part]
+    record: RequestRecord,
+    known: Explanation | None,
+    generator: str | None,
+    retriever: str | None,
+    budget: int | None,
+    parts: list[Part],
+    compare: str | None,
 ) -> Explanation:
     from ragtrace.analyze.attribution import explain_record
     from ragtrace.engines.choosing import load_generator, load_retriever
 
     with progress() as bar:
         task = bar.add_task("loading models", total=None)
-        reader = load_generator(generator) if generator and {"generator", "query"} & set(parts) else None
+        reader = load_generator(generator) if generator and (compare or {"generator", "query"} & set(parts)) else None
         finder = load_retriever(retriever) if retriever and "retriever" in parts else None
 
         def tell(part: Part, done: int) -> None:
             bar.update(task, description=_DOING[part].format(done))
 
         on_progress: OnProgress = tell
-        return explain_record(
-            record, generator=reader, retriever=finder, budget=budget, parts=parts, on_progress=on_progress
+        found = explain_record(
+            record, generator=reader, retriever=finder, budget=budget, parts=parts, known=known, on_progress=on_progress
         )
+        if compare:
+            bar.update(task, description="attention")
+            found = _compared(record, known, found, reader)
+    return found
+
+
+def _compared(record: RequestRecord, known: Explanation | None, found: Explanation, reader: object) -> Explanation:
+    """With attention beside the shares, where there are any. Raises: ConfigurationError for a server's model."""
+    from ragtrace.analyze.attribution import compare_attention
+    from ragtrace.engines.causal_lm import CausalLM
+    from ragtrace.errors import ConfigurationError
+    from ragtrace.types import replace
+
+    if not isinstance(reader, CausalLM):
+        raise ConfigurationError("--compare attention needs a model that is loaded here; a server's shows no attention")
+    shares = found.generator or (known.generator if known is not None else None)
+    return found if shares is None else replace(found, generator=compare_attention(record, shares, reader))
 
 
 _DOING: dict[Part, str] = {
@@ -119,7 +173,7 @@ _DOING: dict[Part, str] = {
 
 
 def _united(known: Explanation | None, found: Explanation | None) -> Explanation | None:
-    """What is stored, with the parts that were computed now in place of the missing ones."""
+    """What is stored, with the parts that were computed now in place of those that were missing or went on."""
     if known is None or found is None:
         return known or found
     from ragtrace.types import replace
@@ -127,10 +181,10 @@ def _united(known: Explanation | None, found: Explanation | None) -> Explanation
     unknown = {part: why for part, why in known.skipped.items() if part not in _parts(found)}
     return replace(
         known,
-        generator=known.generator or found.generator,
-        query=known.query or found.query,
-        retriever=known.retriever or found.retriever,
-        alignment=known.alignment or found.alignment,
+        generator=found.generator or known.generator,
+        query=found.query or known.query,
+        retriever=found.retriever or known.retriever,
+        alignment=found.alignment or known.alignment,
         skipped=unknown | found.skipped,
         device=found.device if found.device != "cpu" else known.device,
         seconds=known.seconds + found.seconds,
@@ -156,6 +210,16 @@ def _explained(record: RequestRecord, found: Explanation | None) -> Explanation:
         )
     reasons = "; ".join(f"{part}: {why}" for part, why in found.skipped.items()) or "the stored explanation is empty"
     raise RecordError(f"request {record.request_id} cannot be explained: {reasons}")
+
+
+def _check_compared(compare: str | None, generator: str | None) -> None:
+    """Raises: ConfigurationError for what cannot be compared with."""
+    from ragtrace.errors import ConfigurationError
+
+    if compare is not None and compare != "attention":
+        raise ConfigurationError.of("--compare", compare, "attention")
+    if compare is not None and not generator:
+        raise ConfigurationError("--compare attention needs the model that read the prompt; give --generator MODEL")
 
 
 def _check(html: Path | None) -> None:

@@ -62,7 +62,8 @@ class DenseIndex:
         on_progress: Callable[[int], None] | None = None,
     ) -> DenseIndex:
         """Embed and index `chunks`. `on_progress` gets the number of chunks just embedded."""
-        return cls(chunks, encoder.encode([chunk.text for chunk in chunks], on_progress=on_progress), version)
+        texts = [chunk.text for chunk in chunks]
+        return cls(chunks, encoder.encode(texts, on_progress=on_progress, threads=None), version)
 
     def search(self, query: str, vector: NDArray[np.float32], top_k: int) -> list[Hit]:
         """The `top_k` chunks with the highest score for `query` and its embedding, best first."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ragtrace.engines.loading import device_of, load_package, load_pretrained, revision_of
+from ragtrace.engines.continuations import Continued, bare, behind, continued
+from ragtrace.engines.limits import positions
+from ragtrace.engines.loading import device_of, load_package, load_pretrained, revision_of, torch_threads
+from ragtrace.engines.memory import OutOfMemoryError, pass_on_unless_memory
 from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:
@@ -15,6 +19,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["CausalLM", "Generated"]
+
+_FLOAT32_BYTES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +38,12 @@ class CausalLM:
 
     kind: Final = "causal_lm"
 
-    def __init__(self, name: str, model: Any, tokenizer: Any) -> None:
+    def __init__(self, name: str, model: Any, tokenizer: Any, load_float32: Callable[[], Any] | None = None) -> None:
         self.name = name
         self._model = model
         self._tokenizer = tokenizer
+        self._load_float32 = load_float32 or (lambda: copy.deepcopy(model).float())
+        self._in_float32: CausalLM | None = None
 
     @property
     def revision(self) -> str | None:
@@ -46,6 +54,11 @@ class CausalLM:
     def device(self) -> str:
         """`cpu`, `cuda` and the like."""
         return device_of(self._model)
+
+    @property
+    def dtype(self) -> str:
+        """The torch type of its weights: `float32`, `bfloat16` and the like."""
+        return str(self._model.dtype).removeprefix("torch.")
 
     @classmethod
     def load(cls, model: str | Path, *, dtype: str | None = None) -> CausalLM:
@@ -60,20 +73,41 @@ class CausalLM:
         device = "cuda" if has_gpu else "cpu"
         chosen = dtype or ("bfloat16" if has_gpu else "float32")
 
-        def load(name: str, local: bool) -> tuple[Any, Any]:
-            tokenizer = library.AutoTokenizer.from_pretrained(name, local_files_only=local)
-            loaded = library.AutoModelForCausalLM.from_pretrained(name, local_files_only=local, dtype=chosen)
-            return loaded, tokenizer
+        def weights(precision: str) -> Any:
+            found = load_pretrained(
+                model,
+                lambda name, local: library.AutoModelForCausalLM.from_pretrained(
+                    name, local_files_only=local, dtype=precision
+                ),
+            )
+            return found.to(device).eval()
 
-        loaded, tokenizer = load_pretrained(model, load)
-        return cls(Path(model).name, loaded.to(device).eval(), tokenizer)
+        tokenizer = load_pretrained(
+            model, lambda name, local: library.AutoTokenizer.from_pretrained(name, local_files_only=local)
+        )
+        return cls(Path(model).name, weights(chosen), tokenizer, lambda: weights("float32"))
+
+    def in_float32(self) -> CausalLM:
+        """The same model in float32, loaded when it is first asked for and then kept; itself where it is as precise.
+
+        Raises: OutOfMemoryError when there is no memory for it beside this one, ModelError as `load`.
+        """
+        if self._model.dtype.itemsize >= _FLOAT32_BYTES:
+            return self
+        if self._in_float32 is None:
+            try:
+                self._in_float32 = CausalLM(self.name, self._load_float32(), self._tokenizer)
+            except (RuntimeError, MemoryError) as error:
+                pass_on_unless_memory(error)
+                raise OutOfMemoryError(f"there is no memory for {self.name!r} in float32 as well") from error
+        return self._in_float32
 
     def encode(self, prompt: str) -> list[int]:
         """Token ids of `prompt` as a user's message, in the model's chat format where it has one.
 
         The template is rendered straight to ids: a rendered string that is tokenized again gets a second BOS.
         """
-        if getattr(self._tokenizer, "chat_template", None):
+        if self._is_chat:
             messages = [{"role": "user", "content": prompt}]
             encoded = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
         else:
@@ -107,55 +141,109 @@ class CausalLM:
         prompts: Sequence[str],
         answer: str,
         *,
+        like: str | None = None,
         method: Literal["shared", "batched"] = "shared",
         batch: int = 16,
+        threads: int | None = 1,
     ) -> NDArray[np.float64]:
         """Log-probabilities of each token of `answer` behind each prompt, teacher-forced: (prompts, answer tokens).
 
-        shared: what prompts begin with alike is read once; batched: each is read whole, `batch` at a time.
+        like: the prompt whose answer tokens are scored behind all others; needed only where prompts end in different
+        ways, so that the answer begins with other tokens. shared: what prompts begin with alike is read once; batched:
+        each is read whole, `batch` at a time. threads: of torch on the CPU, while it lasts; one is the fastest beside
+        other work, None leaves them alone.
 
-        Raises: ModelError for an empty answer, or a prompt that does not fit into the model's context with it.
+        Raises: ModelError for an empty answer, a prompt that does not fit into the model's context with it, or prompts
+            behind which its tokens differ.
         """
-        from ragtrace.engines.scoring import score_batched, score_verified
+        from ragtrace.engines.verifying import score_verified, score_whole
 
-        own = self._answer_ids(prompts[0] if prompts else "", answer)
-        sequences = [[*self.encode(prompt), *own] for prompt in prompts]
-        if not sequences:
+        own, heads = self._cut(prompts, answer, like)
+        if not heads:
             import numpy as np
 
             return np.empty((0, len(own)))
-        self._check_length(max(len(sequence) for sequence in sequences) - len(own), len(own))
-        if method == "shared":
-            return score_verified(self._model, sequences, len(own))
-        return score_batched(self._model, sequences, len(own), batch=batch)
+        self._check_length(max(map(len, heads)), len(own))
+        sequences = [[*head, *own] for head in heads]
+        with torch_threads(threads):
+            if method == "shared":
+                return score_verified(self._model, sequences, len(own))
+            return score_whole(self._model, sequences, len(own), batch=batch)
+
+    def attention_gradients(
+        self, prompt: str, answer: str, *, threads: int | None = 1
+    ) -> tuple[NDArray[np.float64], list[tuple[int, int]]]:
+        """Attention times gradient of the answer's mean log-probability, for tokens of `prompt`, and where they stand.
+
+        Raises: ModelError as `score`, and for a model that shows no attention.
+        """
+        import numpy as np
+
+        from ragtrace.engines.attention import attention_times_gradient
+
+        cut = self._continued(prompt, answer)
+        self._check_length(len(cut.before), len(cut.own))
+        places = cut.prompt_places
+        if places is None:
+            places = self._prompt_places(prompt, len(cut.before))
+        with torch_threads(threads):
+            scores = attention_times_gradient(self._model, [*cut.before, *cut.own], len(cut.own))
+        inside = [at for at, (start, end) in enumerate(places) if 0 <= start < end <= len(prompt)]
+        return np.asarray(scores[inside]), [places[at] for at in inside]
+
+    def _prompt_places(self, prompt: str, count: int) -> list[tuple[int, int]]:
+        """The offsets in `prompt` of each of the `count` tokens of its chat; those around it lie outside."""
+        if not (self._is_chat and getattr(self._tokenizer, "is_fast", False)):
+            raise ModelError(f"the tokenizer of {self.name!r} does not say where its tokens stand; give another model")
+        turns = [{"role": "user", "content": prompt}]
+        text = str(self._tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
+        shift = text.find(prompt.strip()) - (len(prompt) - len(prompt.lstrip()))
+        encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        places = [(int(start) - shift, int(end) - shift) for start, end in encoded["offset_mapping"]]
+        if len(places) != count or prompt.strip() not in text:
+            raise ModelError(f"the chat format of {self.name!r} changes the prompt, so that its tokens cannot be found")
+        return places
 
     def answer_places(self, prompt: str, answer: str) -> list[tuple[int, int]]:
-        """Where each token that `score` gives stands in `answer`: (start, end) offsets."""
-        tokenizer = self._tokenizer
-        joint = self._join(prompt, answer)
-        shift = len(joint) - len(answer)
-        encoded = tokenizer(joint, add_special_tokens=False, return_offsets_mapping=True)
-        count = len(self._answer_ids(prompt, answer))
-        places = encoded["offset_mapping"][-count:]
-        return [(max(0, int(start) - shift), max(0, int(end) - shift)) for start, end in places]
+        """Where each token that `score` gives behind `prompt` stands in `answer`: (start, end) offsets.
 
-    def _answer_ids(self, prompt: str, answer: str) -> list[int]:
-        """The answer's token ids as the model would have written them behind the prompt."""
+        Empty where the tokenizer does not say.
+        """
+        return list(self._continued(prompt, answer).places or ())
+
+    def _cut(self, prompts: Sequence[str], answer: str, like: str | None) -> tuple[list[int], list[list[int]]]:
+        """The answer's ids, the same for all prompts, and the ids of each prompt."""
+        cuts = [self._continued(prompt, answer) for prompt in prompts]
+        if like is not None or not cuts:
+            given = self._continued(like or "", answer)
+        else:
+            given = cuts[0]
+            if any(each.own != given.own for each in cuts):
+                raise ModelError(
+                    "the prompts end in different ways, behind which the answer has different tokens; give like=, the "
+                    "prompt whose tokens of the answer count behind all of them"
+                )
+        heads = [
+            each.before
+            if each.own == given.own
+            else behind(self._tokenizer, prompt, answer, takes_space=given.takes_space)
+            for prompt, each in zip(prompts, cuts, strict=True)
+        ]
+        if not all(heads):
+            raise ModelError("a prompt has no tokens, and the first token of a text has no probability; begin it")
+        return given.own, heads
+
+    def _continued(self, prompt: str, answer: str) -> Continued:
+        """The prompt's ids and the answer's behind it; in a chat the answer is a turn of its own."""
         if not answer.strip():
             raise ModelError("the answer is empty, so that no token of it can be scored")
-        joint = self._join(prompt, answer)
-        before = self._tokenizer(joint[: len(joint) - len(answer)].rstrip(), add_special_tokens=False)["input_ids"]
-        both = self._tokenizer(joint, add_special_tokens=False)["input_ids"]
-        if both[: len(before)] != before or len(both) == len(before):
-            both, before = self._tokenizer(answer, add_special_tokens=False)["input_ids"], []
-        return [int(token) for token in both[len(before) :]]
+        if self._is_chat:
+            return replace(bare(self._tokenizer, answer), before=self.encode(prompt))
+        return continued(self._tokenizer, prompt, answer)
 
-    def _join(self, prompt: str, answer: str) -> str:
-        """The end of what stands before the answer, and the answer: in a chat it begins a turn of its own."""
-        if getattr(self._tokenizer, "chat_template", None):
-            return answer
-        last = prompt.rpartition("\n")[2]
-        return f"{last} {answer}" if last and not last[-1].isspace() and not answer[0].isspace() else last + answer
+    @property
+    def _is_chat(self) -> bool:
+        return bool(getattr(self._tokenizer, "chat_template", None))
 
     @property
     def _stop_id(self) -> int | None:
@@ -163,7 +251,7 @@ class CausalLM:
         return int(padding) if padding is not None else self._tokenizer.eos_token_id
 
     def _check_length(self, given: int, wanted: int) -> None:
-        allowed = getattr(self._model.config, "max_position_embeddings", None)
+        allowed = positions(self._model.config)
         if allowed is not None and given + wanted > allowed:
             raise ModelError(
                 f"a prompt of {given} tokens and {wanted} new ones do not fit the {allowed} positions of "

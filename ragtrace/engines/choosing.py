@@ -10,41 +10,44 @@ from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ragtrace.engines.causal_lm import CausalLM
-    from ragtrace.engines.closed import ClosedLM
     from ragtrace.engines.cross_encoder import CrossEncoder
     from ragtrace.engines.encoder import Encoder
     from ragtrace.engines.http import HttpLM
 
-__all__ = ["API_KEY", "as_baseline", "load_generator", "load_retriever"]
+__all__ = ["API_KEY", "as_baseline", "is_silent", "load_generator", "load_retriever"]
 
 API_KEY: Final = "RAGTRACE_GENERATOR_KEY"
 """The environment variable that holds the key of a generator's server."""
-_CLOSED: Final = "closed:"
+_CHAT: Final = "chat:"
 _SERVER: Final = ("http://", "https://")
 
 
-def load_generator(model: str) -> CausalLM | HttpLM | ClosedLM:
+def load_generator(model: str) -> CausalLM | HttpLM:
     """A causal language model from a folder or by its Hugging Face name, or `URL#NAME` of an OpenAI-compatible server.
 
-    `closed:URL#NAME` is a server's chat that gives no log-probabilities. The key, where the server wants one, stands in
-    the environment variable `API_KEY` names.
+    `chat:URL#NAME` is a server's chat, whether or not it gives log-probabilities. The key, where the server wants one,
+    stands in the environment variable `API_KEY` names.
 
     Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name, MissingExtraError.
     """
-    address = model.removeprefix(_CLOSED)
+    address = model.removeprefix(_CHAT)
     if not address.startswith(_SERVER):
         from ragtrace.engines.causal_lm import CausalLM
 
         return CausalLM.load(model)
-    from ragtrace.engines.closed import ClosedLM
     from ragtrace.engines.http import HttpLM
 
     url, _, name = address.partition("#")
     if not name:
         raise ConfigurationError.of("generator", model, "the model's name behind #: http://localhost:8000/v1#NAME")
-    is_closed = address != model
-    found = HttpLM(url, name, chat=is_closed, api_key_env=API_KEY if API_KEY in os.environ else None)
-    return ClosedLM(found) if is_closed else found
+    return HttpLM(url, name, chat=address != model, api_key_env=API_KEY if API_KEY in os.environ else None)
+
+
+def is_silent(model: object) -> bool:
+    """Whether it is a server's chat that gives no log-probabilities; the server is asked once. Raises: ServerError."""
+    from ragtrace.engines.http import HttpLM
+
+    return isinstance(model, HttpLM) and model.chat and not model.gives_log_probabilities()
 
 
 def as_baseline(name: str) -> Baseline:

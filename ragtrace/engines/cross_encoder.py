@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.engines.gradients import TokenGradients, embedded, widened
 from ragtrace.engines.loading import device_of, load_package, load_pretrained, revision_of, torch_threads
-from ragtrace.engines.tokens import Baseline, pair_tokens
+from ragtrace.engines.tokens import Baseline, Side, check_side, pair_tokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,19 +48,21 @@ class CrossEncoder:
         )
         return cls(Path(model).name, loaded.requires_grad_(False))
 
-    def scores(self, query: str, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Relevance of each text to `query`: `(n,)`, on the model's own scale."""
+    def scores(self, query: str, texts: Sequence[str], *, threads: int | None = 1) -> NDArray[np.float32]:
+        """Relevance of each text to `query`: `(n,)`, on the model's own scale. threads: of torch on the CPU."""
         import numpy as np
 
         pairs = [(query, text) for text in texts]
-        return np.asarray(self._model.predict(pairs, show_progress_bar=False), dtype=np.float32).reshape(len(pairs))
+        with torch_threads(threads):
+            found = self._model.predict(pairs, show_progress_bar=False)
+        return np.asarray(found, dtype=np.float32).reshape(len(pairs))
 
     def gradients(
         self,
         query: str,
         documents: Sequence[str],
         *,
-        of: Literal["query", "document"] = "document",
+        of: Side = "document",
         baseline: Baseline = "unk",
         logits: bool = False,
         batch_tokens: int | None = None,
@@ -73,6 +75,7 @@ class CrossEncoder:
 
         Raises: ModelError for a model without token embeddings, or without the token of the baseline.
         """
+        check_side(of)
         model = self._model.eval()
         features = [self._features(query, document) for document in documents]
         with torch_threads(threads):

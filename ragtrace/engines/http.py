@@ -80,7 +80,8 @@ class HttpLM:
             connections=concurrency,
             limits=self._limits,
         )
-        self._chat = chat
+        self.chat = chat
+        self._gives: bool | None = None
         self._concurrency = concurrency
         self._options = dict(options or {})
         self._lock = threading.RLock()
@@ -104,10 +105,10 @@ class HttpLM:
 
     def generate(self, prompt: str, *, max_new_tokens: int = 96) -> Generated:
         """The continuation of `prompt` at temperature 0. Raises: ServerError."""
-        sent = {"messages": [{"role": "user", "content": prompt}]} if self._chat else {"prompt": prompt}
+        sent = {"messages": [{"role": "user", "content": prompt}]} if self.chat else {"prompt": prompt}
         body = {"model": self.name, "max_tokens": max_new_tokens, "temperature": 0, **sent, **self._options}
         body = {name: value for name, value in body.items() if value is not None}
-        found = self._client.post("/chat/completions" if self._chat else "/completions", body, characters=len(prompt))
+        found = self._client.post("/chat/completions" if self.chat else "/completions", body, characters=len(prompt))
         return _generated(found)
 
     def generate_many(self, prompts: Sequence[str], *, max_new_tokens: int = 96) -> list[Generated]:
@@ -122,6 +123,18 @@ class HttpLM:
         self._texts.clear()
         texts = {prompt: done[key] if key in done else held[key] for key, prompt in keys.items()}
         return [texts[prompt] for prompt in prompts]
+
+    def gives_log_probabilities(self) -> bool:
+        """Whether the server gives those of a given text; it is asked once. Raises: ServerError."""
+        if self._gives is None:
+            try:
+                self._spoken()
+                self._gives = True
+            except ServerError:
+                raise
+            except ModelError:
+                self._gives = False
+        return self._gives
 
     def score(self, prompts: Sequence[str], answer: str) -> NDArray[np.float64]:
         """Log-probabilities of each token of `answer` behind each prompt, teacher-forced: (prompts, answer tokens).
@@ -176,11 +189,11 @@ class HttpLM:
     def _spoken(self) -> Dialect:
         with self._lock:
             if self._dialect is None:
-                self._dialect = self._speaking(detect(self._client, self.name, self._chat, self._options))
+                self._dialect = self._speaking(detect(self._client, self.name, self.chat, self._options))
             return self._dialect
 
     def _speaking(self, dialect: str) -> Dialect:
-        return DIALECTS[dialect](self._client, self.name, self._chat, self._options)
+        return DIALECTS[dialect](self._client, self.name, self.chat, self._options)
 
     def _at_once(self, work: Callable[[bytes], T], keys: Sequence[bytes]) -> tuple[dict[bytes, T], Exception | None]:
         """What came of each piece of work, and the first failure, behind which nothing more was begun."""

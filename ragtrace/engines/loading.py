@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ragtrace.errors import MissingExtraError, ModelError
 
@@ -14,18 +15,24 @@ __all__ = ["device_of", "load_package", "load_pretrained", "resolve", "revision_
 
 T = TypeVar("T")
 
+_UNDERNEATH: Final = ("torch", "transformers")
+"""What other packages of the models extra import."""
+
 
 def load_package(name: str, *, package: str | None = None, extra: str = "models") -> Any:
     """Import module `name` of a package of an extra.
 
-    Raises: MissingExtraError when the package is not installed.
+    Raises: MissingExtraError when the package is not installed, or one of `_UNDERNEATH` that it imports.
     """
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != name.partition(".")[0]:
-            raise
-        raise MissingExtraError(package or name, extra) from error
+        missing = (error.name or "").partition(".")[0]
+        if missing == name.partition(".")[0]:
+            raise MissingExtraError(package or name, extra) from error
+        if missing in _UNDERNEATH:
+            raise MissingExtraError(missing, extra) from error
+        raise
 
 
 def resolve(model: str | Path) -> tuple[str, bool]:
@@ -74,20 +81,40 @@ def _quiet(local: bool) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+class _Threads:
+    """Who has set torch's threads, and how many there were before the first one did."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.holders = 0
+        self.before = 0
+
+
+_threads: Final = _Threads()
+
+
 @contextmanager
 def torch_threads(number: int | None) -> Iterator[None]:
     """So many torch threads on the CPU while it lasts; None leaves them alone.
 
-    Beside other work one is fastest: threads that wait for one another spin.
+    Beside other work one is fastest: threads that wait for one another spin. The setting is the process's: what stood
+    there before the first of several that overlap is put back by each of them.
     """
+    if number is None:
+        yield
+        return
     torch = load_package("torch")
-    before = torch.get_num_threads()
-    if number is not None:
+    with _threads.lock:
+        if not _threads.holders:
+            _threads.before = torch.get_num_threads()
+        _threads.holders += 1
         torch.set_num_threads(number)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with _threads.lock:
+            _threads.holders -= 1
+            torch.set_num_threads(_threads.before)
 
 
 def device_of(model: Any) -> str:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["pass_on_unless_memory"]
+from ragtrace.errors import ModelError
+
+__all__ = ["OutOfMemoryError", "pass_on_unless_memory"]
 
 
-def pass_on_unless_memory(error: RuntimeError) -> None:
+class OutOfMemoryError(ModelError):
+    """A model finds no memory even for the least piece of work."""
+
+
+def pass_on_unless_memory(error: RuntimeError | MemoryError) -> None:
     """Free what is cached on the GPU after an error for want of memory, there or on the CPU; raise any other again."""
     import torch
 
-    if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+    wanted = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    if not wanted and "can't allocate memory" not in str(error):
         raise error
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -20,7 +20,7 @@ from ragtrace.prompts import GivenChunk, parsed, placeholder, rebuild
 if TYPE_CHECKING:
     from ragtrace.engines.causal_lm import Generated
 
-__all__ = ["SentenceWeight", "SimilarityGame", "leave_documents_out", "leave_sentences_out"]
+__all__ = ["SentenceWeight", "SimilarityGame", "leave_documents_out", "leave_sentences_out", "standing"]
 
 
 class Generating(Protocol):
@@ -112,7 +112,7 @@ class SimilarityGame:
         """Sentences of the chunks: chunk id, where the chunk begins in the prompt, and the span in the chunk."""
         return [
             (chunk_id, start, span)
-            for chunk_id, start, text in _standing(self._template, self._chunks)
+            for chunk_id, start, text in standing(self._template, self._chunks)
             for span in split(text, "sentence")
         ]
 
@@ -158,7 +158,7 @@ def leave_sentences_out(game: SimilarityGame) -> tuple[SentenceWeight, ...]:
     )
 
 
-def _standing(template: str, chunks: Sequence[GivenChunk]) -> list[tuple[str, int, str]]:
+def standing(template: str, chunks: Sequence[GivenChunk]) -> list[tuple[str, int, str]]:
     """Id, beginning and text of each chunk in the full prompt, in the order of their placeholders."""
     given: dict[str, list[GivenChunk]] = {}
     for chunk in chunks:

@@ -13,19 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.engines.memory import pass_on_unless_memory
-from ragtrace.engines.trie import Edge, Pack, Piece, grow, pack
+from ragtrace.engines.memory import OutOfMemoryError, pass_on_unless_memory
+from ragtrace.engines.trie import Edge, Pack, Piece, cut, grow, pack
 from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Scores", "score_batched", "score_shared", "score_verified"]
+__all__ = ["Scores", "Walk", "score_batched", "score_shared"]
 
 _LOG: Final = logging.getLogger("ragtrace")
 _LEAST: Final = 128  # tokens of a pass, from which on a matrix product is efficient
 _MOST: Final = 4096
-_TOLERANCE: Final = 1e-3  # between two ways of computing a log-probability in float32
 
 Scores = NDArray[np.float64]
 
@@ -36,62 +35,71 @@ def score_shared(model: Any, sequences: Sequence[list[int]], own: int, *, pack_s
     pack_size: tokens of one pass; by default as many as the model's width, where attention to what is masked still
     costs little. A pass that needs more memory than there is, is tried again with half of that.
 
-    Raises: ModelError when even the smallest pass finds no memory.
+    Raises: OutOfMemoryError when even the smallest pass finds no memory.
     """
-    width = int(getattr(model.config, "hidden_size", _LEAST))
-    walk = _Walk(model, sequences, own, pack_size or max(_LEAST, min(_MOST, width)))
-    walk.below(grow([sequence[:-1] for sequence in sequences], own), None, 0)
+    walk = Walk(model, sequences, own, pack_size)
+    walk.read()
     return walk.scores
 
 
-def score_verified(model: Any, sequences: Sequence[list[int]], own: int, *, pack_size: int | None = None) -> Scores:
-    """The same, if the model reads a tree as it reads a text: the longest sequence tells, which is read by itself too.
+class Walk:
+    """One pass over the tree, depth first.
 
-    A model that does not (a window or a state in place of attention to all) reads whole sequences.
+    Attributes:
+        scores: `(n, own)`, once it was read.
+        shifts: `(n,)`, how far each sequence's end stood in a pass from its place in the text.
     """
-    longest = max(range(len(sequences)), key=lambda number: len(sequences[number]))
-    alone = score_batched(model, [sequences[longest]], own)[0]
-    tolerance = _TOLERANCE if str(model.dtype) == "torch.float32" else 1.0
-    try:
-        shared = score_shared(model, sequences, own, pack_size=pack_size)
-        apart = float(np.abs(shared[longest] - alone).max())
-        reason = f"its log-probabilities would differ by {apart:.3g}" if apart > tolerance else None
-    except (AttributeError, IndexError, NotImplementedError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
-    if reason is None:
-        return shared
-    _LOG.warning("%s cannot share beginnings (%s); it reads each prompt whole", type(model).__name__, reason)
-    return score_batched(model, sequences, own)
 
-
-class _Walk:
-    """One pass over the tree, depth first."""
-
-    def __init__(self, model: Any, sequences: Sequence[list[int]], own: int, size: int) -> None:
+    def __init__(self, model: Any, sequences: Sequence[list[int]], own: int, size: int | None = None) -> None:
         self._model = model
         self._sequences = sequences
         self._own = own
-        self._size = size
+        self._size = size or max(_LEAST, min(_MOST, int(getattr(model.config, "hidden_size", _LEAST))))
+        self._cuts = False
         self.scores: Scores = np.empty((len(sequences), own))
+        self.shifts: NDArray[np.int64] = np.zeros(len(sequences), dtype=np.int64)
 
-    def below(self, edges: list[Edge], kept: Any, depth: int) -> None:
+    def read(self) -> None:
+        """Read the whole tree. Raises: OutOfMemoryError, and ModelError where the model gives no numbers."""
+        self._below(grow([sequence[:-1] for sequence in self._sequences], self._own), None, 0)
+
+    def _below(self, edges: list[Edge], kept: Any, depth: int) -> None:
         """Read what stands below a beginning of `depth` tokens whose keys and values are `kept`."""
         while edges:
+            if self._cuts:
+                edges[:] = [cut(edge, self._size) for edge in edges]
             waiting = list(edges)
             try:
                 read = pack(edges, depth, self._size)
                 cache = self._read(read, kept, depth)
             except RuntimeError as error:
-                pass_on_unless_memory(error)
-                if self._size <= 1:
-                    raise ModelError("the model finds no memory for a single token; use a smaller one") from error
-                self._size //= 2
-                _LOG.warning("out of memory; the model goes on with %s tokens at a time", self._size)
+                self._make_smaller(error, len(waiting[0].tokens), depth)
                 edges[:] = waiting
                 continue
-            for piece in read.pieces:
-                if piece.left:
-                    self.below(piece.left, _select(cache, piece, depth), piece.depth + len(piece.edge.tokens))
+            left = [piece for piece in read.pieces if piece.left]
+            while left:
+                piece = left.pop(0)
+                try:
+                    chosen = _select(cache, piece, depth)
+                except RuntimeError as error:
+                    self._make_smaller(error, piece.end - piece.start, piece.depth)
+                    edges += [_again(each) for each in (piece, *left)]
+                    break
+                self._below(piece.left, chosen, piece.depth + len(piece.edge.tokens))
+                del chosen
+            del cache
+
+    def _make_smaller(self, error: RuntimeError, tokens: int, depth: int) -> None:
+        """Halve the passes after want of memory, and cut what is longer; other errors are passed on."""
+        pass_on_unless_memory(error)
+        if self._size <= 1:
+            raise OutOfMemoryError(
+                f"the model finds no memory for {tokens} tokens behind {depth} others; use a smaller one or another "
+                "device"
+            ) from error
+        self._size //= 2
+        self._cuts = True
+        _LOG.warning("out of memory; the model goes on with %s tokens at a time", self._size)
 
     def _read(self, read: Pack, kept: Any, depth: int) -> Any:
         """One pass of the model: scores of the leaves, and the keys and values of all."""
@@ -118,7 +126,9 @@ class _Walk:
         if leaves:
             targets = [token for _, number in leaves for token in self._sequences[number][-self._own :]]
             found = _log_probabilities(logits, targets).reshape(len(leaves), self._own)
-            self.scores[[number for _, number in leaves]] = found
+            numbers = [number for _, number in leaves]
+            self.scores[numbers] = found
+            self.shifts[numbers] = [depth + piece.start - piece.depth for piece, _ in leaves]
         return cache
 
 
@@ -143,6 +153,11 @@ def _tree_mask(read: Pack, depth: int, model: Any) -> torch.Tensor:
     return mask[None, None].to(model.device)
 
 
+def _again(piece: Piece) -> Edge:
+    """What stands below a piece, to be read once more together with the path down to it."""
+    return Edge([token for each in piece.path() for token in each.edge.tokens], piece.left)
+
+
 def _select(cache: Any, piece: Piece, depth: int) -> list[tuple[Any, Any]]:
     """Keys and values of what was kept and of the path down to a piece."""
     import torch
@@ -150,6 +165,8 @@ def _select(cache: Any, piece: Piece, depth: int) -> list[tuple[Any, Any]]:
     places = list(range(depth))
     for each in piece.path():
         places += range(depth + each.start, depth + each.end)
+    if len(places) == cache.layers[0].keys.shape[2]:  # all of it: nothing is copied
+        return [(layer.keys, layer.values) for layer in cache.layers]
     chosen = torch.tensor(places, device=cache.layers[0].keys.device)
     return [(layer.keys.index_select(2, chosen), layer.values.index_select(2, chosen)) for layer in cache.layers]
 
@@ -157,7 +174,7 @@ def _select(cache: Any, piece: Piece, depth: int) -> list[tuple[Any, Any]]:
 def score_batched(model: Any, sequences: Sequence[list[int]], own: int, *, batch: int = 16) -> Scores:
     """The same with whole sequences, `batch` at a time by length, padded at the left.
 
-    Raises: ModelError when even a single sequence finds no memory.
+    Raises: OutOfMemoryError when even a single sequence finds none.
     """
     scores = np.empty((len(sequences), own))
     waiting = sorted(range(len(sequences)), key=lambda number: len(sequences[number]))
@@ -168,7 +185,7 @@ def score_batched(model: Any, sequences: Sequence[list[int]], own: int, *, batch
         except RuntimeError as error:
             pass_on_unless_memory(error)
             if batch == 1:
-                raise ModelError(
+                raise OutOfMemoryError(
                     f"the model finds no memory for {len(sequences[some[0]])} tokens; use a smaller one or another "
                     "device"
                 ) from error

@@ -37,26 +37,36 @@ class ScoredToken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GivenText:
-    """What is scored: `text[shift:]` is the answer, `text[:border]` what stands before it, white space aside.
+    """What is scored: `text[:prompt]` is the prompt, `text[shift:]` the answer; between them is at most a space.
 
-    In a chat the answer is a turn of its own: what the server puts before it is unknown, border and shift are 0.
+    In a chat the answer is a turn of its own: what the server puts before it is unknown, prompt and shift are 0.
     """
 
     text: str
-    border: int
+    prompt: int
     shift: int
+
+    @property
+    def border(self) -> int:
+        """Where the prompt ends, white space aside."""
+        return len(self.text[: self.prompt].rstrip())
+
+    def is_own(self, start: int, end: int) -> bool:
+        """Whether a token at this place is the answer's: not white space that the prompt ends with."""
+        return end > self.prompt and (start >= self.prompt or bool(self.text[self.prompt : end].strip()))
 
 
 def joined(prompt: str, answer: str) -> GivenText:
     """The prompt and the answer as one text, with a space between them where neither has one."""
     gap = " " if prompt and not prompt[-1].isspace() and not answer[0].isspace() else ""
-    return GivenText(prompt + gap + answer, len(prompt.rstrip()), len(prompt) + len(gap))
+    return GivenText(prompt + gap + answer, len(prompt), len(prompt) + len(gap))
 
 
 def answer_tokens(texts: Sequence[str], given: GivenText) -> list[Place]:
     """Where the last tokens stand in the answer, from its first token to its last.
 
-    A token across the border of prompt and answer is the answer's. Parts of one character share its place.
+    A token across the border of prompt and answer is the answer's, white space at the prompt's end is not. Parts of one
+    character share its place.
 
     Raises: ModelError when the tokens do not say what was sent.
     """
@@ -128,10 +138,10 @@ def _placed(texts: Sequence[str], given: GivenText) -> list[Place] | None:
     """The places of the answer's tokens in the text; None when the tokens do not say it."""
     places: list[Place] = []
     run: list[str] = []  # unknown tokens between what was placed last and the next one
-    end = len(given.text)
+    end, border = len(given.text), given.border
     whole = False
     for text in reversed(texts):
-        if end <= given.border and not run:
+        if end <= border and not run:
             break
         if _is_unknown(text):
             run.append(text)
@@ -143,19 +153,22 @@ def _placed(texts: Sequence[str], given: GivenText) -> list[Place] | None:
         end, run = found[0], []
     else:
         whole = True
-    if run and given.border == 0 and (whole or _may_be(given.text[:end], run)):
+    if run and border == 0 and (whole or _may_be(given.text[:end], run)):
         places += [(0, end)] * len(run)
         end = 0
-    if given.text[given.border : end].strip():
+    if given.text[border:end].strip():
         return None
-    return [place for place in reversed(places) if _is_own(given, *place)]
+    return [place for place in reversed(places) if given.is_own(*place)]
 
 
 def _found(text: str, token: str, end: int, run: Sequence[str]) -> Place | None:
     """Where a token stands that ends at `end`, or before what a run of unknown tokens stands for."""
     reach = sum(_LONGEST_UNK if each in _UNK else 4 for each in run)
     before = [stop for stop in range(end - 1, max(-1, end - reach - 1), -1) if _may_be(text[stop:end], run)]
-    for stop in [*before, end] if any(run) else [end, *before]:
+    stops = [*before, end] if any(run) else [end, *before]
+    if run and token and not token.strip():  # else it would be nowhere, before the last of several characters
+        stops = [stop for stop in stops if text.endswith(token, 0, stop)] or stops
+    for stop in stops:
         place = _ending(text, token, stop)
         if place is not None:
             return place
@@ -183,10 +196,6 @@ def _ending(text: str, token: str, end: int) -> Place | None:
         return stop - len(core), stop
     rest = text[:stop].lstrip()
     return (0, stop) if rest and core.endswith(rest) else None
-
-
-def _is_own(given: GivenText, start: int, end: int) -> bool:
-    return end > given.border and (start >= given.border or bool(given.text[given.border : end].strip()))
 
 
 def _is_unknown(text: str) -> bool:

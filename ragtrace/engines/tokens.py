@@ -8,9 +8,10 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ragtrace.errors import ModelError
 
-__all__ = ["Baseline", "Token", "baseline_id", "pair_tokens", "text_tokens"]
+__all__ = ["Baseline", "Side", "Token", "baseline_id", "check_side", "pair_tokens", "text_tokens"]
 
 Baseline: TypeAlias = Literal["unk", "mask", "pad", "zero"]
+Side: TypeAlias = Literal["query", "document"]
 _NAMED: Final = ("unk", "mask", "pad")
 
 
@@ -27,9 +28,13 @@ class Token:
     part: Literal["query", "document", "prompt", "special"]
 
 
-def text_tokens(
-    tokenizer: Any, ids: Sequence[int], prompt: str, text: str, part: Literal["query", "document"]
-) -> tuple[Token, ...]:
+def check_side(of: str) -> None:
+    """Raises: ModelError for a side of a pair that there is not."""
+    if of not in get_args(Side):
+        raise ModelError(f"no side {of!r} to attribute to; give one of {', '.join(get_args(Side))}")
+
+
+def text_tokens(tokenizer: Any, ids: Sequence[int], prompt: str, text: str, part: Side) -> tuple[Token, ...]:
     """The tokens of one text, as the model was given it: `ids`.
 
     Raises: ModelError when the tokenizer does not say where a token stands, or reads the text in another way.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Edge", "Pack", "Piece", "grow", "pack"]
+__all__ = ["Edge", "Pack", "Piece", "cut", "grow", "pack"]
 
 
 @dataclass(slots=True, eq=False)
@@ -91,6 +91,16 @@ def _shared(first: Sequence[int], last: Sequence[int], start: int, own: int) -> 
     while start < end and first[start] == last[start]:
         start += 1
     return start
+
+
+def cut(edge: Edge, size: int) -> Edge:
+    """The edge in pieces of at most `size` tokens, one below the other; a leaf stays whole."""
+    if edge.sequence is not None:
+        return edge
+    below = edge.children
+    for start in reversed(range(size, len(edge.tokens), size)):
+        below = [Edge(edge.tokens[start : start + size], below)]
+    return Edge(edge.tokens[:size], below)
 
 
 def pack(edges: list[Edge], depth: int, size: int) -> Pack:

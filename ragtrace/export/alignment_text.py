@@ -120,7 +120,9 @@ def _failures(report: AlignmentReport) -> Section:
         notes.append("undefined: with three documents or fewer none can be ranked low")
     flags = [each.estimate for row in report.rates for each in (row.wasted_retrieval, row.noise_distraction)]
     if any(each is not None and each.requests > 1 and each.low == each.high for each in flags):
-        notes.append("an interval without width (no request, or each one) says less than it seems: mind the number")
+        notes.append(
+            "the interval of a rate of 0 % or 100 % has no width, which says too much: mind the number of requests"
+        )
     return Section("Failure rates", columns, rows, tuple(notes))
 
 
@@ -161,12 +163,15 @@ def _sweep(report: AlignmentReport) -> Section:
 
 
 def _shown(estimate: Estimate) -> str:
-    ends = "" if estimate.low is None or estimate.high is None else f" [{estimate.low:.3f}, {estimate.high:.3f}]"
-    return f"{estimate.mean:.3f}{ends}"
+    ends = (
+        "" if estimate.low is None or estimate.high is None else f" [{_number(estimate.low)}, {_number(estimate.high)}]"
+    )
+    return f"{_number(estimate.mean)}{ends}"
 
 
 def _number(value: float | None) -> str:
-    return _NOTHING if value is None else f"{value:.3f}"
+    """With three digits; what differs by the rounding of a mean alone is shown alike."""
+    return _NOTHING if value is None else f"{round(value, 9):.3f}"
 
 
 def _stability(found: Sequence[Curve], basis: Basis) -> Section:

@@ -3,44 +3,65 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ragtrace.explanations import GeneratorAttribution
-from ragtrace.export.explanation_view import View, gain, number
+from ragtrace.explanations import RESOLUTION, GeneratorAttribution, Precision
+from ragtrace.export.explanation_view import Document, View, adds, gain, number, precision
 
 __all__ = ["certainty", "flags", "headline", "method"]
 
 _SURE = 0.995
+_NOTHING = {
+    "log_probability": "No document makes this answer more probable: it seems to rest on none of them.",
+    "similarity": "No document stands out: the answer changes alike, or not at all, whichever is left out.",
+}
+_STOPPED = {
+    "settle": " (ended early: its first document and its flags were settled)",
+    "target_standard_error": " (ended early: its errors were small enough)",
+}
 
 
 def headline(view: View) -> str:
-    """What the answer rests on, in one or two sentences."""
+    """What the answer rests on, in a few sentences."""
     found = view.explanation
     generator = found.generator
     ranked = sorted((each for each in view.packed if each.share is not None), key=lambda each: -(each.share or 0.0))
     if generator is None or not ranked:
         return f"What the answer used is not known: {found.skipped.get('generator', 'it was not computed')}."
     first = ranked[0]
-    added = gain(generator)
-    if (first.share or 0.0) <= 0.0 or (added is not None and added <= 0.0):
-        return "The documents do not make this answer more probable: it seems to rest on none of them."
+    if not adds(first.share or 0.0):
+        return _NOTHING[generator.unit]
     part = f", with {first.percent:.0f} % of what all documents add" if first.percent is not None else ""
-    sentence = f"The answer rests most on {first.letter}, {first.name}{part}."
-    if len(ranked) == 1 or first.row is None or ranked[1].row is None:
-        return sentence
-    sure = certainty(generator, first.row, ranked[1].row)
+    lead = _lead(generator, *ranked[:2])
+    return f"The answer rests most on {first.letter}, {first.name}{part}.{lead}{_canceled(generator, ranked[-1])}"
+
+
+def _lead(generator: GeneratorAttribution, first: Document, second: Document | None = None) -> str:
+    """How sure it is that the first is the first, where it is not."""
+    if second is None or first.row is None or second.row is None:
+        return ""
+    sure = certainty(generator, first.row, second.row)
     if sure is None or sure >= _SURE:
-        return sentence
+        return ""
     if generator.exact:
-        return f"{sentence} {ranked[1].letter} has the same share."
-    return f"{sentence} It is ahead of {ranked[1].letter} with probability {number(sure)} only."
+        return f" {second.letter} has the same share."
+    return f" It is ahead of {second.letter} with probability {number(sure)} only."
+
+
+def _canceled(generator: GeneratorAttribution, last: Document) -> str:
+    """That others take away what some documents add, where that leaves nothing."""
+    added = gain(generator)
+    if added is None or adds(added):
+        return ""
+    against = f" {last.letter}, {last.name}, speaks most against it." if (last.share or 0.0) < -RESOLUTION else ""
+    return f" Yet all documents together do not make it more probable.{against}"
 
 
 def certainty(generator: GeneratorAttribution, first: int, second: int) -> float | None:
     """The probability that one document's share is above another's, as far as the errors tell; None: no errors."""
     distance = generator.shares[first] - generator.shares[second]
     if generator.exact:
-        return 1.0 if distance > 0.0 else 0.5 if distance == 0.0 else 0.0
+        return 0.5 if abs(distance) <= RESOLUTION else float(distance > 0.0)
     errors = [generator.share_errors[row] if row < len(generator.share_errors) else None for row in (first, second)]
     if errors[0] is None or errors[1] is None:
         return None
@@ -84,6 +105,8 @@ def method(view: View) -> Iterator[tuple[str, str]]:
     for name, each in (("documents", found.generator), ("query words", found.query)):
         if each is not None:
             yield name, _of_game(each)
+    if found.generator is not None and found.generator.attention:
+        yield "attention × gradient", _attention(view, found.generator.attention)
     if found.retriever:
         first = found.retriever[0]
         deltas = [abs(why.completeness_delta) for why in found.retriever if why.completeness_delta is not None]
@@ -98,14 +121,41 @@ def method(view: View) -> Iterator[tuple[str, str]]:
     yield "cost", f"{found.seconds:.1f} s on {found.device}{gpu}"
 
 
+def _attention(view: View, sums: Sequence[float]) -> str:
+    """The documents by attention, beside the one that has the largest share."""
+    order = sorted((each for each in view.packed if each.row is not None), key=lambda each: -sums[each.row or 0])
+    digits = precision(sums)
+    told = ", ".join(f"{each.letter} {number(sums[each.row or 0], digits, signed=True)}" for each in order)
+    first = min(view.packed, key=lambda each: each.generator_rank or len(sums) + 1)
+    is_same = (first.share or 0.0) - (order[0].share or 0.0) <= RESOLUTION
+    agrees = "as the shares do" if is_same else f"where the shares put {first.letter}"
+    return f"for comparison, puts {order[0].letter} first, {agrees}: {told}"
+
+
 def _of_game(each: GeneratorAttribution) -> str:
+    if each.method == "leave_one_out":
+        model = _model(each.engine, each.model, each.revision)
+        return f"each document left out once, {each.evaluations} answers compared, without errors; {model}"
     if each.exact:
         how = "exact Shapley values"
     else:
         has_errors = any(error is not None for error in each.share_errors)
         how = f"Shapley values estimated by {each.method or 'an unknown method'}"
         how += "" if has_errors else ", without errors"
-    return f"{how}, {each.evaluations} evaluations, seed {each.seed}; {_model(each.engine, each.model, each.revision)}"
+    how += f", {each.evaluations} evaluations{_STOPPED.get(each.stopped or '', '')}, seed {each.seed}"
+    precise = _precision(each.precision) if each.precision is not None else ""
+    return f"{how}; {_model(each.engine, each.model, each.revision)}{precise}"
+
+
+def _precision(found: Precision) -> str:
+    """How values of reduced precision compare with float32."""
+    if found.difference is None:
+        return f", in {found.dtype}, not compared with float32 ({found.skipped or 'reason unknown'})"
+    prompts = f"{found.prompts} prompt{'s' if found.prompts != 1 else ''}"
+    difference = f"{number(found.difference)} nats"
+    if found.repeated:
+        return f", in float32, since {found.dtype} was off by up to {difference} on {prompts}"
+    return f", in {found.dtype}, within {difference} of float32 on {prompts}"
 
 
 def _model(engine: str, model: str, revision: str | None) -> str:

@@ -147,7 +147,13 @@ def _documents(shown: View) -> Html:
     if not shown.packed:
         return Html("")
     generator = shown.explanation.generator
-    sure = "these shares are exact" if generator and generator.exact else "whiskers and ±: one standard error"
+    sure = "the errors of these shares are unknown"
+    if generator is not None and generator.exact:
+        sure = "these shares are exact"
+    elif generator is not None and generator.method == "leave_one_out":
+        sure = "0: the answer changes least without the document, 1: most; errors are unknown"
+    elif any(each.error is not None for each in shown.packed):
+        sure = "whiskers and ±: one standard error"
     table = tag("div", shares(shown), class_="scroll")
     return _section("Shares of the documents", table, hint=f"Best share first. Bars from zero; {sure}.")
 

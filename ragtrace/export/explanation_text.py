@@ -31,10 +31,6 @@ from ragtrace.types import RequestRecord
 __all__ = ["render"]
 
 _FAINT, _HEAD, _BAD, _GOOD = "dim", "bold", "bold red", "green"
-_SHARES: Final = (
-    "rank: for the retriever → by share of the answer; share: what the document adds to the answer, in {unit}, ± one "
-    "standard error (├┤), and its part of what all add"
-)
 _EXCERPT: Final = 260  # characters of a document
 _REASONS: Final = 3  # documents from the top of each ranking
 
@@ -118,7 +114,19 @@ def _documents(shown: View) -> RenderableType:
             Text(f"{share}{percent}"),
             Bar(document, low, high),
         )
-    return Group(table, Text(_SHARES.format(unit=shown.unit), style=_FAINT))
+    return Group(table, Text(_columns(shown), style=_FAINT))
+
+
+def _columns(shown: View) -> str:
+    """What ranks and shares are; of errors and parts only where there are some."""
+    generator = shown.explanation.generator
+    if generator is not None and generator.method == "leave_one_out":
+        share = "how much the answer changes without the document, from 0 (the least of all) to 1 (the most)"
+    else:
+        share = f"what the document adds to the answer, in {shown.unit}"
+        share += ", ± one standard error (├┤)" if any(each.error is not None for each in shown.packed) else ""
+        share += ", and its part of what all add" if any(each.percent is not None for each in shown.packed) else ""
+    return f"rank: for the retriever → by share of the answer; share: {share}"
 
 
 def _alignment(found: Alignment) -> Iterator[RenderableType]:

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
-from ragtrace.explanations import Explanation, GeneratorAttribution, RetrieverAttribution
+from ragtrace.explanations import RESOLUTION, Explanation, GeneratorAttribution, RetrieverAttribution
 from ragtrace.types import Candidate, PackedChunk, RequestRecord, RetrieveRun, replace
 
 __all__ = [
     "COLORS",
     "Document",
     "View",
+    "adds",
     "bounds",
     "gain",
     "letter",
@@ -144,10 +145,18 @@ def unit_of(attribution: GeneratorAttribution | None) -> str:
 
 
 def bounds(documents: Sequence[Document]) -> tuple[float, float]:
-    """The least and the greatest value that bars and whiskers of these documents reach, zero among them."""
+    """The least and the greatest value that bars and whiskers of these documents reach, zero among them.
+
+    Both are zero where all are too small to be told from zero.
+    """
     known = [(each.share, each.error or 0.0) for each in documents if each.share is not None]
-    ends = [share + side * error for share, error in known for side in (-1, 1)]
+    ends = [end for share, error in known for side in (-1, 1) if abs(end := share + side * error) > RESOLUTION]
     return min([0.0, *ends]), max([0.0, *ends])
+
+
+def adds(value: float) -> bool:
+    """Whether a share, or a sum of them, can be told from zero, and is above it."""
+    return value > RESOLUTION
 
 
 def gain(generator: GeneratorAttribution) -> float | None:
@@ -197,7 +206,7 @@ def _share(generator: GeneratorAttribution | None, chunk_id: str) -> dict[str, A
     share = generator.shares[row] if row < len(generator.shares) else None
     error = generator.share_errors[row] if row < len(generator.share_errors) else None
     added = gain(generator)
-    percent = 100 * share / added if share is not None and added is not None and added > 0.0 else None
+    percent = 100 * share / added if share is not None and added is not None and adds(added) else None
     return {"row": row, "share": share, "error": error, "percent": percent}
 
 

@@ -58,13 +58,33 @@ def test_normalized_and_adjusted(order: list[int], p: float) -> None:
     assert 0 <= normalized <= 1
     assert (normalized > 1e-12) == (adjusted > 1e-12) == (order != given_order)
     assert adjusted == pytest.approx(warg_adjusted(order, given_order, p))
-    assert warg(given_order, order, p) == 1 - rbo(given_order, order, p)
+    assert warg(given_order, order, p) == pytest.approx(1 - rbo(given_order, order, p))
+
+
+@given(st.integers(1, 40), st.floats(0, 1, exclude_min=True, exclude_max=True))
+def test_equal_rankings_have_the_floor_itself(k: int, p: float) -> None:
+    """Not a number beside it that is printed otherwise, such as 0.063 beside 0.062."""
+    assert warg(range(k), range(k), p) == warg_floor(k, p)
+    assert warg_normalized(range(k), range(k), p) == 0
+
+
+@pytest.mark.parametrize("below_one", [1e-16, 1e-14, 1e-12])
+def test_p_next_to_one(below_one: float) -> None:
+    """Floor and chance round to 1, what lies between them has a limit."""
+    p = 1 - below_one
+    assert warg_adjusted(["a", "b"], ["b", "a"], p) == pytest.approx(2)
+    assert warg_normalized(["a", "b"], ["b", "a"], p) == pytest.approx(0.5)
+    assert warg_adjusted(TEN, TEN[::-1], p) == pytest.approx(warg_adjusted(TEN, TEN[::-1], 0.9999999))
 
 
 def test_one_document() -> None:
     """Its only order is the best and the average one: normalized 0, adjusted undefined."""
     assert warg_normalized(["a"], ["a"]) == 0
     assert warg_adjusted(["a"], ["a"]) is None
+    with pytest.raises(ConfigurationError, match="p is 7"):
+        warg_adjusted(["a"], ["a"], 7)
+    with pytest.raises(ConfigurationError, match="'a' stands in one of the two rankings only"):
+        warg_adjusted(["a"], ["b"])
 
 
 def test_rankings_of_different_documents() -> None:

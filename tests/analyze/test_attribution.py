@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragtrace.analyze.attribution import explain_record, seed_of
+from ragtrace.analyze.attribution import compare_attention, explain_record, seed_of
 from ragtrace.attribution import shapley_values
+from ragtrace.engines import precision
 from ragtrace.engines.causal_lm import CausalLM, Generated
 from ragtrace.engines.choosing import load_generator
 from ragtrace.engines.cross_encoder import CrossEncoder
@@ -31,6 +33,9 @@ from ragtrace.types import (
 from tests.analyze.engines import AdditiveGenerator, LinearRetriever, spans_of
 from tests.analyze.examples import ANSWER, QUESTION, RERANK, RETRIEVE, TEXTS, packed, request
 from tests.engines.serving import Served
+from tests.models.copying import make, prompt_of
+from tests.models.recorded import record_of
+from tests.models.test_copier import FOLDER
 
 WORTH = {TEXTS["old"]: 4.0, TEXTS["water"]: 1.5}
 RECORD = request(RETRIEVE, RERANK, packed("theft", "water", "old"), GenerateRun(generation=Generation(answer=ANSWER)))
@@ -275,7 +280,7 @@ def test_a_tiny_reranker(tiny_cross_encoder: Path) -> None:
 
 
 def test_a_served_model_explains_as_a_local_one(model_server: Served, tiny_causal_lm: Path) -> None:
-    """Through a real server process: the same tokens and shares; a closed chat weighs documents by its answers."""
+    """Through a real server process: the same tokens and shares."""
     runs = (*of_many(3).stages[:-1], GenerateRun(generation=Generation(answer="the limit is thirty days .")))
     record = replace(of_many(3), stages=runs, query=Query(original="what is the limit ?"))
     model_server.fail()
@@ -289,7 +294,140 @@ def test_a_served_model_explains_as_a_local_one(model_server: Served, tiny_causa
         assert np.array(part.values) == pytest.approx(np.array(expected.values), abs=1e-3)
     assert found.generator is not None
     assert (found.generator.engine, found.generator.model, found.device) == ("http", "tiny", "remote")
-    closed = explain_record(record, generator=load_generator(f"closed:{model_server.at('closed')}#tiny"))
-    assert closed.generator is not None
-    assert closed.generator.method == "leave_one_out"
-    assert closed.generator.evaluations == 4
+
+
+def test_a_chat_that_gives_log_probabilities(model_server: Served, tiny_chat_lm: Path) -> None:
+    """The shares are those of the same chat model read here."""
+    runs = (*of_many(3).stages[:-1], GenerateRun(generation=Generation(answer="the limit is thirty days .")))
+    record = replace(of_many(3), stages=runs)
+    served = load_generator(f"chat:{model_server.at('vllm')}#tiny")
+    found = explain_record(record, generator=served, parts=["generator"]).generator
+    local = explain_record(record, generator=CausalLM.load(tiny_chat_lm), parts=["generator"]).generator
+    assert found is not None
+    assert local is not None
+    assert found.unit == "log_probability"
+    assert found.shares == pytest.approx(local.shares, abs=1e-3)
+
+
+def test_a_chat_that_gives_none_leaves_each_document_out(model_server: Served) -> None:
+    """Weights by its answers, and none of words."""
+    served = load_generator(f"chat:{model_server.at('closed')}#tiny")
+    found = explain_record(of_many(3), generator=served, parts=["generator", "query"])
+    assert found.generator is not None
+    assert (found.generator.method, found.generator.unit) == ("leave_one_out", "similarity")
+    assert found.generator.evaluations == 4
+    assert found.skipped == {"query": "the model gives no log-probabilities"}
+
+
+def test_reduced_precision_is_stored_with_what_it_differs(
+    tiny_causal_lm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of documents and of words; where it differs by too much, the values are those of float32."""
+    expected = explain_record(of_many(3), generator=CausalLM.load(tiny_causal_lm, dtype="float32")).generator
+    model = CausalLM.load(tiny_causal_lm, dtype="bfloat16")
+    found = explain_record(of_many(3), generator=model)
+    assert found.generator is not None
+    assert found.query is not None
+    assert found.generator.precision is not None
+    assert found.query.precision is not None
+    assert (found.generator.precision.dtype, found.generator.precision.repeated) == ("bfloat16", False)
+    assert 0 < (found.generator.precision.difference or 0) < 0.5
+    monkeypatch.setattr(precision, "TOLERANCE", 0.0)
+    repeated = explain_record(of_many(3), generator=model).generator
+    assert repeated is not None
+    assert repeated.precision is not None
+    assert repeated.precision.repeated
+    assert expected is not None
+    assert expected.precision is None
+    assert repeated.shares == pytest.approx(expected.shares, abs=1e-5)
+    assert found.generator.shares != pytest.approx(expected.shares, abs=1e-5)
+
+
+def test_more_budget_goes_on_from_what_is_known() -> None:
+    """Only what was not scored is asked, and the result is that of one run; another model begins anew."""
+    worth = {"text 3.": 2.0, "text 5.": 0.7}
+    first = explain_record(of_many(9), generator=AdditiveGenerator(worth), budget=24, parts=["generator"])
+    engine = AdditiveGenerator(worth)
+    more = explain_record(of_many(9), generator=engine, budget=40, parts=["generator"], known=first).generator
+    whole = explain_record(of_many(9), generator=AdditiveGenerator(worth), budget=40, parts=["generator"]).generator
+    assert len(engine.prompts) == 16
+    assert more is not None
+    assert whole is not None
+    assert more.shares == pytest.approx(whole.shares, abs=1e-5)
+    assert (more.evaluations, more.seed) == (whole.evaluations, whole.seed)
+    assert more.log is not None
+    assert len(more.log.coalitions) == 40
+    for other in (AdditiveGenerator(worth, revision="8"), AdditiveGenerator(worth, name="other")):
+        explain_record(of_many(9), generator=other, budget=40, parts=["generator"], known=first)
+        assert len(other.prompts) == 40
+    changed = replace(of_many(9), stages=(*of_many(9).stages[:-1], GenerateRun(generation=Generation(answer="No."))))
+    explain_record(changed, generator=engine, budget=40, parts=["generator"], known=first)
+    assert len(engine.prompts) == 56
+
+
+def test_exact_values_keep_no_log() -> None:
+    """There is nothing to go on from."""
+    found = explain_record(RECORD, generator=AdditiveGenerator(WORTH), parts=["generator"]).generator
+    assert found is not None
+    assert found.exact
+    assert found.log is None
+
+
+def test_values_that_would_mix_precisions_are_computed_anew(
+    tiny_causal_lm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier run in bfloat16 passed; the next prompts do not: then all are scored in float32."""
+    model = CausalLM.load(tiny_causal_lm, dtype="bfloat16")
+    record = of_many(7)
+    first = explain_record(record, generator=model, budget=16, parts=["generator"])
+    monkeypatch.setattr(precision, "TOLERANCE", 0.0)
+    found = explain_record(record, generator=model, budget=24, known=first, parts=["generator"]).generator
+    full = CausalLM.load(tiny_causal_lm, dtype="float32")
+    expected = explain_record(record, generator=full, budget=24, parts=["generator"]).generator
+    assert found is not None
+    assert expected is not None
+    assert found.shares == pytest.approx(expected.shares, abs=1e-4)
+
+
+def test_attention_of_documents_beside_their_shares() -> None:
+    """The sums over each document's tokens, wherever the template puts it; other documents are refused."""
+    model = CausalLM.load(FOLDER)
+    example = make(random.Random(4), 5)
+    record = record_of(example, "r")
+    shares = explain_record(record, generator=model, parts=["generator"]).generator
+    assert shares is not None
+    found = compare_attention(record, shares, model)
+    assert replace(found, attention=()) == shares
+
+    prompt = prompt_of(example.documents, example.question)
+    weights, places = model.attention_gradients(prompt, example.answer)
+    expected, at = [], 0
+    for text in example.documents:
+        at = prompt.index(text, at)
+        inside = [at <= start and end <= at + len(text) for start, end in places]
+        assert sum(inside) == len(text.split())
+        expected.append(weights[inside].sum())
+        at += len(text)
+    assert found.attention == pytest.approx(expected)
+    assert int(np.argmax(found.attention)) == example.sources[0]
+    with pytest.raises(AttributionError, match="other documents"):
+        compare_attention(record_of(make(random.Random(4), 4), "r"), shares, model)
+
+
+def test_attention_of_a_document_that_stands_twice_is_one_sum(tiny_causal_lm: Path) -> None:
+    """As its share is one."""
+    model = CausalLM.load(tiny_causal_lm)
+    chunks = [PackedChunk(chunk_id=name, position=at, text=text) for at, (name, text) in enumerate(
+        [("a", "the limit"), ("b", "thirty days"), ("a", "the limit")], 1
+    )]  # fmt: skip
+    template = "{chunk:a} . {chunk:b} . {chunk:a} ?"
+    runs = (
+        PackRun(packing=Packing(chunks=tuple(chunks))),
+        GenerateRun(generation=Generation(answer="days", prompt_template=template)),
+    )
+    record = request(*runs)
+    shares = explain_record(record, generator=model, parts=["generator"]).generator
+    assert shares is not None
+    weights, _ = model.attention_gradients("the limit . thirty days . the limit ?", "days")
+    found = compare_attention(record, shares, model).attention
+    assert found == pytest.approx([weights[[0, 1, 6, 7]].sum(), weights[[3, 4]].sum()])

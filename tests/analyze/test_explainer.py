@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import sys
@@ -15,17 +16,34 @@ import pytest
 from numpy.typing import NDArray
 
 from ragtrace.analyze import worker
+from ragtrace.analyze.attribution import explain_record
 from ragtrace.analyze.depths import Depths
 from ragtrace.analyze.explainer import Explainer
 from ragtrace.analyze.worker import WorkSummary
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
-from ragtrace.export.families import families, snapshot
+from ragtrace.explanations import GeneratorAttribution
+from ragtrace.export.families import families
+from ragtrace.export.snapshot import snapshot
 from ragtrace.store import ATTRIBUTION, Store
-from ragtrace.types import Addendum, GenerateRun, Generation, RequestRecord, replace
+from ragtrace.types import (
+    Addendum,
+    Candidate,
+    GenerateRun,
+    Generation,
+    PackedChunk,
+    Packing,
+    PackRun,
+    RequestRecord,
+    RetrieveRun,
+    replace,
+)
 from tests.analyze.engines import AdditiveGenerator, LinearRetriever
 from tests.analyze.examples import ANSWER, RERANK, RETRIEVE, TEXTS, packed, request
+from tests.models.copying import make
+from tests.models.recorded import record_of
+from tests.models.test_copier import FOLDER
 
 FLAGS_ONLY = Depths.parse(rate=0.0)
 WORTH = {TEXTS["old"]: 4.0, TEXTS["water"]: 1.5}
@@ -92,10 +110,14 @@ def test_a_flagged_request_is_explained_stored_and_shown(store: Store) -> None:
     assert shown["ragtrace_warg_adjusted_ratio_sum"] == [(labels, analysis.score("warg_adjusted"))]
     undefined = {labels["metric"]: labels["reason"] for labels, _ in shown["ragtrace_undefined_total"]}
     assert (undefined["noise_distraction"], undefined["wasted_retrieval"]) == ("few_documents", "few_documents")
-    assert ({"state": "done"}, 1.0) in shown["ragtrace_attribution_jobs"]
-    assert ({"state": "done"}, 1.0) in shown["ragtrace_queue_jobs"]
-    [(resource, seconds)] = shown["ragtrace_attribution_cost_seconds_total"]
-    assert resource == {"resource": "cpu"}
+    assert ({"service": "s", "job_kind": "attribution"}, 1.0) in shown["ragtrace_analyses_total"]
+    assert ({"service": "s", "job_kind": "coverage"}, 1.0) in shown["ragtrace_analyses_total"]
+    took = {
+        labels["job_kind"]: (labels["resource"], value) for labels, value in shown["ragtrace_analysis_seconds_total"]
+    }
+    assert took["coverage"][1] > 0.0
+    resource, seconds = took["attribution"]
+    assert resource == "cpu"
     assert seconds == pytest.approx(analysis.explanation.seconds)
     assert store.spent() == pytest.approx({"cpu": analysis.explanation.seconds})
 
@@ -120,8 +142,8 @@ def test_a_worker_without_models_leaves_the_job(store: Store) -> None:
     assert worker.run(store, depths=FLAGS_ONLY) == WorkSummary()
     assert store.queue_depth(ATTRIBUTION)["pending"] == 1
     assert store.queue_depth()["pending"] == 0
-    assert store.oldest_pending() is None
-    assert store.oldest_pending(ATTRIBUTION) is not None
+    assert store.backlog()[ATTRIBUTION].oldest is not None
+    assert "coverage" not in store.backlog()
 
 
 def test_only_what_is_flagged_or_drawn_is_explained(store: Store) -> None:
@@ -339,3 +361,92 @@ def test_a_lost_lease_commits_nothing(store: Store) -> None:
 
     assert explain(store, AdditiveGenerator(WORTH, before=taken_over)) == WorkSummary(lost=1)
     assert store.get_analysis("r", ATTRIBUTION) is None
+
+
+def of_ten(request_id: str = "r") -> RequestRecord:
+    """A flagged request whose prompt has ten documents, `text 1.` to `text 10.`."""
+    texts = {f"c{number}": f"text {number}." for number in range(1, 11)}
+    found = tuple(Candidate(chunk_id=name, rank=rank, text=text) for rank, (name, text) in enumerate(texts.items(), 1))
+    chunks = tuple(PackedChunk(chunk_id=each.chunk_id, position=each.rank, text=each.text) for each in found)
+    runs = (RetrieveRun(candidates=found), PackRun(packing=Packing(chunks=chunks)))
+    record = request(*runs, GenerateRun(generation=Generation(answer="So it is.")), request_id=request_id)
+    return replace(record, flags=("thumbs_down",))
+
+
+CLEAR = {"text 1.": 5.0} | {f"text {each}.": 1.0 / each for each in range(2, 11)}
+
+
+def shares_of(store: Store) -> GeneratorAttribution:
+    """What is stored of the request's documents."""
+    found = store.get_analysis("r", ATTRIBUTION)
+    assert found is not None
+    assert found.explanation is not None
+    assert found.explanation.generator is not None
+    return found.explanation.generator
+
+
+@pytest.mark.parametrize(
+    ("limits", "stopped"),
+    [
+        ({}, "settle"),
+        ({"settle": None}, None),
+        ({"settle": None, "target_standard_error": 0.5}, "target_standard_error"),
+        ({"settle": 0.9, "budget": 20}, None),
+    ],
+)
+def test_an_estimate_ends_once_it_is_settled(store: Store, limits: dict[str, Any], stopped: str | None) -> None:
+    """By the flags and the first document, or by its errors; at the latest with the budget."""
+    store.write([of_ten()])
+    engine = AdditiveGenerator(CLEAR)
+    explain(store, engine, **{"budget": 80} | limits)
+    found = shares_of(store)
+    assert found.stopped == stopped
+    assert len(engine.prompts) == found.evaluations
+    assert (found.evaluations < 80) == (stopped is not None or limits.get("budget") == 20)
+    assert found.shares.index(max(found.shares)) == 0
+
+
+def test_what_is_not_settled_uses_the_whole_budget(store: Store) -> None:
+    """Documents of which none is ahead of the others."""
+    store.write([of_ten()])
+    draw = np.random.default_rng(0)
+
+    class Noisy(AdditiveGenerator):
+        def score(self, prompts: Sequence[str], answer: str) -> NDArray[np.float64]:
+            return super().score(prompts, answer) + draw.normal(size=(len(prompts), 1))
+
+    engine = Noisy({f"text {each}.": 1.0 for each in range(1, 11)})
+    explain(store, engine)
+    assert (shares_of(store).stopped, len(engine.prompts)) == (None, 80)
+
+
+def test_a_worker_with_more_budget_goes_on(store: Store) -> None:
+    """The prompts of the first run are not scored again; the shares are those of one run."""
+    store.write([of_ten()])
+    explain(store, AdditiveGenerator(CLEAR), settle=None, budget=24)
+    store.write([Addendum(request_id="r", service="s", addendum_id="a", flags=("vip",))])
+    engine = AdditiveGenerator(CLEAR)
+    explain(store, engine, settle=None, budget=64)
+    assert len(engine.prompts) == 40
+    expected = explain_record(of_ten(), generator=AdditiveGenerator(CLEAR), budget=64, parts=["generator"]).generator
+    assert expected is not None
+    assert shares_of(store).shares == pytest.approx(expected.shares, abs=1e-5)
+
+
+def test_the_copying_model_is_settled_early(store: Store) -> None:
+    """Eight documents: the copied one is found with less than the whole budget."""
+    example = make(random.Random(5), 8)
+    store.write([record_of(example, "r", flags=("thumbs_down",), at=time.time_ns())])
+    explainer = Explainer(CausalLM.load(FOLDER), depths=Depths.parse("thumbs_down=generator", rate=0.0))
+    assert worker.run(store, depths=explainer.depths, explainer=explainer) == WorkSummary(done=2)
+    found = shares_of(store)
+    assert found.stopped == "settle"
+    assert found.evaluations < 64
+    assert (found.shares.index(max(found.shares)),) == example.sources
+
+
+@pytest.mark.parametrize("limits", [{"settle": 0.5}, {"settle": 1.0}, {"target_standard_error": 0.0}])
+def test_limits_that_cannot_be_are_refused(limits: dict[str, Any]) -> None:
+    """Before anything is explained."""
+    with pytest.raises(ConfigurationError, match=r"explain (settle|error)"):
+        Explainer(AdditiveGenerator({}), **limits)

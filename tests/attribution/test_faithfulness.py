@@ -88,3 +88,9 @@ def test_bad_input() -> None:
         area_between(Curves(np.zeros(3), np.zeros(4)))
     with pytest.raises(AttributionError, match=r"give finite \(n, m\)"):
         perturbation_curves(lambda coalitions: np.full((len(coalitions), 1), np.nan), WORTH)
+
+
+def test_a_game_returns_real_numbers() -> None:
+    """Complex ones are refused, not cut to their real part."""
+    with pytest.raises(AttributionError, match="complex128 values; it must return real numbers"):
+        perturbation_curves(lambda coalitions: np.asarray(additive(coalitions) * 1j), WORTH)

@@ -65,7 +65,10 @@ def test_game_cannot_change_the_log() -> None:
     assert log.values_of(all_coalitions(2))[:, 0].tolist() == [0, 1, 1, 2]
 
 
-@pytest.mark.parametrize("returned", [np.zeros(4), np.zeros((3, 2)), np.zeros((4, 2, 1)), np.full((4, 1), "x")])
+@pytest.mark.parametrize(
+    "returned",
+    [np.zeros(4), np.zeros((3, 2)), np.zeros((4, 2, 1)), np.full((4, 1), "x"), np.full((4, 1), 1 + 1j)],
+)
 def test_odd_values_are_named(returned: np.ndarray) -> None:
     """Another shape, or no numbers, is an error that says what must be returned."""
     with pytest.raises(AttributionError, match="must return"):

@@ -198,6 +198,9 @@ def test_bad_input() -> None:
         integrated_gradients(linear, X, X0[:4])
     with pytest.raises(AttributionError, match="tolerance is 0"):
         integrated_gradients(linear, X, X0, tolerance=0)
+    for n_steps in (2.5, None):
+        with pytest.raises(AttributionError, match=f"{n_steps} nodes for the midpoint rule; give an integer"):
+            integrated_gradients(linear, X, X0, n_steps=n_steps)  # type: ignore[arg-type]
     with pytest.raises(AttributionError, match="one baseline for each input"):
         integrated_gradients_of_many(lambda points, _: linear(points), [X], [])
     with pytest.raises(AttributionError, match="must return"):

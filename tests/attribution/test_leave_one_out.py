@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ragtrace.attribution import Span, leave_one_out, score_drops
+from ragtrace.attribution.leave_one_out import distances
 from ragtrace.errors import AttributionError
 
 
@@ -47,6 +48,23 @@ def test_a_constant_response_gives_no_weights() -> None:
     found = leave_one_out("a b c", lambda texts: ["same"] * len(texts), similarity="jaro-winkler")
     assert [part.weight for part in found.parts] == [0, 0, 0]
     assert leave_one_out("", lambda texts: texts).parts == ()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e9])
+def test_rounding_gives_no_weights(scale: float) -> None:
+    """Similarities that differ in their last digits alone are equal; beside a real difference they stay as they are."""
+    draw = np.random.default_rng(0)
+    vector = draw.normal(size=384)
+
+    def respond(texts: list[str]) -> list[np.ndarray]:
+        return [len(text) * vector for text in texts]
+
+    found = leave_one_out("one two three four five six", respond, similarity="cosine")
+    assert [part.weight for part in found.parts] == [0] * 6
+    noise = scale * (1 + 1e-7 * draw.random(5))
+    assert not distances(noise).any()
+    assert distances(np.append(noise, 0.99 * scale))[-1] == 1
+    assert distances(np.array([1e-3, 2e-3])).tolist() == [1, 0]
 
 
 def test_documents_vectors_and_own_similarities() -> None:

@@ -70,8 +70,10 @@ def test_refining_ends(rule: Rule) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "n", "message"),
-    [("simpson", 8, "no rule 'simpson'; give one of midpoint"), ("midpoint", 0, "give 1 to 256"),
-     ("trapezoid", 1, "give 2 to 256"), ("right", 257, "257 nodes for the right rule")],
+    [("simpson", 8, "no rule 'simpson'; give one of midpoint"), ("midpoint", 0, "give an integer from 1 to 256"),
+     ("trapezoid", 1, "give an integer from 2 to 256"), ("gregory", 2.5, "2.5 nodes for the gregory rule"),
+     ("midpoint", "16", "'16' nodes"), ("midpoint", True, "True nodes"),
+     ("right", 257, "257 nodes for the right rule")],
 )  # fmt: skip
 def test_no_such_rule(rule: Rule, n: int, message: str) -> None:
     """The error says what there is."""

@@ -10,6 +10,7 @@ import pytest
 
 from ragtrace.store import Store
 from tests.analyze.alignment_report.explained import explain, request
+from tests.engines.serving import Served
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
@@ -77,7 +78,6 @@ def test_a_store_without_explanations_says_what_mends_it(cli: Cli, store_url: st
         (("--stratum", "all"), "stratum 'all' is not usable; give random or flagged"),
         (("--conditions", "shuffled"), "give a generator"),
         (("--json", "nowhere/report.json"), "--json 'nowhere/report.json' is not usable; give a file in a folder"),
-        (("--generator", "closed:http://127.0.0.1:1/v1#m"), "a model that gives log-probabilities"),
         (("--generator", "./no-such-model"), "no model folder"),
     ],
 )
@@ -89,6 +89,15 @@ def test_wrong_options_are_one_line(cli: Cli, url: str, options: tuple[str, ...]
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_a_chat_without_log_probabilities_is_one_line(cli: Cli, url: str, model_server: Served) -> None:
+    """Nothing could be scored with it."""
+    done = cli("align", "report", "--store", url, "--generator", f"chat:{model_server.at('closed')}#tiny")
+
+    assert done.returncode == 2
+    assert "a model that gives log-probabilities" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_missing_spacy_is_one_line(cli: Cli, url: str, tmp_path: Path) -> None:

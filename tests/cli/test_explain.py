@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,19 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from ragtrace.analyze.attribution import explain_record
 from ragtrace.cli import app
 from ragtrace.engines import choosing
+from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.errors import RagtraceError
 from ragtrace.explanations import Explanation
 from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Store
 from ragtrace.types import Analysis, RequestRecord, replace
 from tests.analyze.engines import AdditiveGenerator, LinearRetriever
 from tests.export.explained import TEXTS, explanation, record
+from tests.models.copying import make
+from tests.models.recorded import record_of
+from tests.models.test_copier import FOLDER
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
@@ -163,6 +169,71 @@ def test_a_stored_explanation_is_completed(run: Run, tmp_path: Path, generator: 
     assert len(found.retriever) == len(TEXTS)
     assert found.skipped == {}
     assert found.seconds > stored.seconds
+
+
+def _estimated(tmp_path: Path, budget: int) -> str:
+    """A store with the request and an estimate of it that rests on so many prompts."""
+    found = explain_record(
+        record(),
+        generator=AdditiveGenerator({TEXTS[_USED]: 3.0, TEXTS[_LATE]: 1.0}),
+        budget=budget,
+        parts=["generator"],
+    )
+    return _store(tmp_path, record(), found)
+
+
+def test_more_budget_goes_on(run: Run, tmp_path: Path, generator: AdditiveGenerator) -> None:
+    """The prompts that are stored are not scored again; the result replaces what is shown, not what is stored."""
+    url = _estimated(tmp_path, 14)
+    found = _json(run("--store", url, "--generator", "any", "--budget", "30", "--json"))
+    assert found["generator"]["evaluations"] == 30
+    assert len(generator.prompts) == 16
+    _json(run("--store", url, "--generator", "any", "--budget", "14", "--json"))
+    _json(run("--store", url, "--generator", "any", "--json"))
+    assert len(generator.prompts) == 16
+    with Store.open(url) as store:
+        kept = store.get_analysis(ID, ATTRIBUTION)
+    assert kept is not None
+    assert kept.explanation is not None
+    assert kept.explanation.generator is not None
+    assert kept.explanation.generator.evaluations == 14
+
+
+def test_more_budget_needs_the_model(run: Run, tmp_path: Path) -> None:
+    """The error names the one that made what is stored."""
+    result = run("--store", _estimated(tmp_path, 14), "--budget", "30")
+    assert isinstance(result.exception, RagtraceError)
+    assert "give --generator with 'additive'" in str(result.exception)
+
+
+def test_attention_to_compare_with(cli: Cli, tmp_path: Path) -> None:
+    """Of a stored explanation, by the model that is loaded; the line says where both agree."""
+    kept = record_of(make(random.Random(4), 4), ID)
+    model = CausalLM.load(FOLDER)
+    url = _store(tmp_path, kept, explain_record(kept, generator=model, parts=["generator"]))
+    done = cli("explain", ID, "--store", url, "--generator", str(FOLDER), "--compare", "attention", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["generator"]["attention"]) == 4
+    done = cli("explain", ID, "--store", url, "--generator", str(FOLDER), "--compare", "attention")
+    assert "attention × gradient" in done.stdout
+    assert "first, as the shares do: " in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--compare", "saliency", "--generator", "any"), "give attention"),
+        (("--compare", "attention"), "give --generator MODEL"),
+        (("--compare", "attention", "--generator", "any"), "needs a model that is loaded here"),
+    ],
+)
+def test_attention_needs_a_model_that_is_loaded_here(
+    run: Run, explained_url: str, options: tuple[str, ...], said: str
+) -> None:
+    """The stub behind `any` is no such model."""
+    result = run("--store", explained_url, *options)
+    assert isinstance(result.exception, RagtraceError)
+    assert said in str(result.exception)
 
 
 def test_fresh_forgets_what_is_stored(run: Run, explained_url: str) -> None:

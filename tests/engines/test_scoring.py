@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from ragtrace.engines.causal_lm import CausalLM
-from ragtrace.engines.scoring import score_batched, score_shared, score_verified
+from ragtrace.engines.scoring import score_batched, score_shared
+from ragtrace.engines.verifying import score_verified
 from ragtrace.errors import ModelError
 
 torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")

@@ -109,6 +109,24 @@ def explanation(texts: dict[str, str] | None = None, question: str = QUESTION, a
     )
 
 
+def left_out(shares: tuple[float, ...]) -> Explanation:
+    """What is known of a closed model's answer: its first documents, each left out once."""
+    generator = GeneratorAttribution(
+        chunk_ids=tuple(TEXTS)[: len(shares)],
+        answer_spans=((0, len(ANSWER)),),
+        values=tuple((share,) for share in shares),
+        shares=shares,
+        share_errors=(None,) * len(shares),
+        full=1.0,
+        unit="similarity",
+        method="leave_one_out",
+        evaluations=len(shares) + 1,
+        engine="http",
+        model="closed",
+    )
+    return Explanation(generator=generator)
+
+
 def _documents(texts: dict[str, str], answer: str) -> GeneratorAttribution:
     spans = tokens(answer)
     draw = np.random.default_rng(3)

@@ -13,7 +13,7 @@ from ragtrace.export.alignment_plots import plots
 from ragtrace.export.alignment_text import Section, sections
 from ragtrace.store import Store
 from tests.analyze.alignment_report.explained import GENERATOR, explain, request, write
-from tests.analyze.engines import LinearRetriever
+from tests.analyze.engines import AdditiveGenerator, LinearRetriever
 
 
 class _Nouns:
@@ -60,6 +60,15 @@ def test_tables_hold_rates_beside_chance(store: Store) -> None:
     assert [row[5] for row in warg.rows[10:15]] == ["0.5", "0.6", "0.7", "0.8", "0.9"]
     assert warg.rows[14][7:9] == ("0.590", "0.771")
     assert any(note.startswith("mixed: ") for note in warg.notes)
+
+
+def test_equal_rankings_stand_at_the_floor(store: Store) -> None:
+    """To the last printed digit, also where the floor (0.0625 for four documents at p = 0.5) lies between two."""
+    follower = AdditiveGenerator({f"text {name}.": -float(place) for place, name in enumerate("abcd")}, name="m-1")
+    explain(store, *(request(f"r{at}") for at in range(3)), generator=follower)
+    for row in _section(alignment_report(store), "WARG").rows:
+        assert row[6] == f"{row[7]} [{row[7]}, {row[7]}]"
+        assert row[9] == "0.000 [0.000, 0.000]"
 
 
 def test_only_undefined_flags_are_clear_output(store: Store) -> None:

@@ -16,7 +16,7 @@ from ragtrace.export.explanation_html import page
 from ragtrace.export.explanation_shades import hue, opacity
 from ragtrace.export.explanation_shading import LEVELS, PALETTE
 from ragtrace.types import PackRun, replace
-from tests.export.explained import ANSWER, QUESTION, TEXTS, explanation, record, tokens
+from tests.export.explained import ANSWER, QUESTION, TEXTS, explanation, left_out, record, tokens
 
 _VOID = {"meta"}
 _EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
@@ -227,3 +227,21 @@ def test_odd_texts_make_a_valid_file() -> None:
     html = page(record(texts, answer=f"\udfff{ANSWER}"), explanation(texts, answer=f"\udfff{ANSWER}"))
     assert "\x00" not in html
     html.encode()
+
+
+def test_whiskers_are_explained_where_there_are_some() -> None:
+    """Not where the errors are unknown, nor where the shares are exact."""
+    assert "whiskers and ±: one standard error" in _Page(page(record(), explanation())).text()
+    closed = _Page(page(record(), left_out((0.0, 1.0, 0.4)))).text()
+    assert "whiskers" not in closed
+    assert "0: the answer changes least without the document, 1: most; errors are unknown" in closed
+    found = explanation()
+    assert found.generator is not None
+    unknown = replace(found.generator, share_errors=(None,) * len(TEXTS))
+    for generator, said in (
+        (unknown, "the errors of these shares are unknown"),
+        (replace(unknown, exact=True), "these shares are exact"),
+    ):
+        text = _Page(page(record(), replace(found, generator=generator))).text()
+        assert said in text
+        assert "whiskers" not in text

@@ -12,7 +12,7 @@ from rich.console import Console
 from ragtrace.explanations import Explanation
 from ragtrace.export.explanation_text import render
 from ragtrace.types import RequestRecord, replace
-from tests.export.explained import TEXTS, explanation, record
+from tests.export.explained import TEXTS, explanation, left_out, record
 
 _STYLE = re.compile(r"\x1b\[[\d;]*m")
 
@@ -143,3 +143,25 @@ def test_long_documents_are_cut_to_their_densest_part() -> None:
     assert "… " in shown
     assert "«theft abroad»" in shown or "«theft» «abroad»" in shown
     assert len(shown) < 4000
+
+
+def test_shares_are_said_to_be_what_they_are() -> None:
+    """Errors and percentages are explained where there are some, and the weights of a closed model as such."""
+    text = " ".join(_shown().split())
+    assert "share: what the document adds to the answer, in nats per token, ± one standard error (├┤), and its" in text
+    text = " ".join(_shown(found=left_out((0.0, 1.0, 0.4))).split())
+    assert "share: how much the answer changes without the document, from 0 (the least of all) to 1" in text
+    assert "standard error" not in text
+    assert "Shapley" not in text
+
+
+def test_an_answer_that_uses_nothing_has_no_bars() -> None:
+    """Rounding is no share of anything."""
+    found = explanation()
+    assert found.generator is not None
+    noise = tuple(1e-17 * (-1) ** place for place in range(len(TEXTS)))
+    generator = replace(found.generator, shares=noise, share_errors=(None,) * len(noise), empty=-1.0, full=-1.0)
+    text = _shown(found=replace(found, generator=generator))
+    assert "█" not in text
+    assert "0.000000" not in text.partition("which words")[0]
+    assert "No document makes this answer more probable" in text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution
+from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, Precision
 from ragtrace.export.explanation_findings import certainty, flags, headline, method
-from ragtrace.export.explanation_view import letter, main_p, measured, number, precision, view, visible
+from ragtrace.export.explanation_view import bounds, letter, main_p, measured, number, precision, view, visible
 from ragtrace.types import replace
-from tests.export.explained import ANSWER, TEXTS, explanation, record
+from tests.export.explained import ANSWER, TEXTS, explanation, left_out, record
 
 
 def test_documents_with_letters_ranks_and_shares() -> None:
@@ -88,10 +88,38 @@ def test_headlines_that_claim_no_more_than_is_known() -> None:
     """Without errors no probability; exact ties are ties; documents that add nothing carry nothing."""
     assert "probability" not in _of_shares((1.0, 0.9))
     assert _of_shares((1.0, 1.0), exact=True).endswith("B has the same share.")
+    assert _of_shares((1.0, 1.0 - 3e-5), exact=True).endswith("B has the same share.")
     assert _of_shares((1.0, 0.5), exact=True).endswith("of what all documents add.")
     assert "rest on none of them" in _of_shares((-0.5, -0.1))
-    assert "rest on none of them" in _of_shares((0.2, -0.9))
+    assert "rest on none of them" in _of_shares((1e-17, -1e-17, 4e-5))
+    assert "%" not in _of_shares((1.0, -1.0))
     assert _of_shares((1.0,)).startswith("The answer rests most on A")
+
+
+def test_headline_of_shares_that_cancel() -> None:
+    """One document carries the answer, another speaks against it: that their sum is nothing hides neither."""
+    for shares in ((1.0, 0.2, -1.3), (1.0, 0.3, -1.3 + 1e-17)):
+        said = _of_shares(shares, exact=True)
+        assert said == (
+            "The answer rests most on A, travel-ie-5.0#glance. Yet all documents together do not make it more "
+            "probable. C, travel-gb-5.0#report, speaks most against it."
+        )
+    assert "together" not in _of_shares((1.0, 0.2, -0.3))
+
+
+def test_documents_that_were_left_out() -> None:
+    """They are no Shapley values, have no seed, and equal changes say nothing of probability."""
+    shown = view(record(), left_out((0.0, 1.0, 0.4)))
+    told = dict(method(shown))["documents"]
+    assert told == ("each document left out once, 4 answers compared, without errors; http closed, revision unknown")
+    assert headline(shown) == "The answer rests most on B, travel-ie-4.2#report."
+    assert headline(view(record(), left_out((0.0, 0.0)))).startswith("No document stands out")
+
+
+def test_bars_of_what_cannot_be_told_from_zero() -> None:
+    """Rounding sets no scale; what is larger does, its error included."""
+    assert bounds(view(record(), left_out((1e-17, -4e-5, 0.0))).documents) == (0.0, 0.0)
+    assert bounds(view(record(), left_out((1e-17, -0.5, 2e-4))).documents) == (-0.5, 2e-4)
 
 
 def test_certainty_follows_from_the_errors() -> None:
@@ -131,3 +159,56 @@ def test_method_says_how() -> None:
     assert "within 0.0011" in told["retriever"]
     assert told["cost"] == "21.4 s on cpu"
     assert ANSWER not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("precision", "said"),
+    [
+        (None, "revision 3f2a9c1"),
+        (
+            Precision(dtype="bfloat16", prompts=2, difference=0.12345),
+            "revision 3f2a9c1, in bfloat16, within 0.12 nats of float32 on 2 prompts",
+        ),
+        (
+            Precision(dtype="bfloat16", prompts=1, difference=0.71, repeated=True),
+            "revision 3f2a9c1, in float32, since bfloat16 was off by up to 0.71 nats on 1 prompt",
+        ),
+        (
+            Precision(dtype="float16", skipped="there is no memory"),
+            "revision 3f2a9c1, in float16, not compared with float32 (there is no memory)",
+        ),
+    ],
+)
+def test_method_says_how_precise_it_was(precision: Precision | None, said: str) -> None:
+    """Beside the model: what a lower precision differs from float32, or why that is not known."""
+    generator = explanation().generator
+    assert generator is not None
+    shown = replace(explanation(), generator=replace(generator, precision=precision))
+    assert dict(method(view(record(), shown)))["documents"].endswith(said)
+
+
+def test_method_says_what_ended_an_estimate() -> None:
+    """Before its budget."""
+    generator = explanation().generator
+    assert generator is not None
+    shown = replace(explanation(), generator=replace(generator, stopped="settle"))
+    assert (
+        "48 evaluations (ended early: its first document and its flags were settled), seed 0"
+        in dict(method(view(record(), shown)))["documents"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("sums", "said"),
+    [
+        ((0.0, 0.1, 0.0, 0.9, 0.2, -0.3), "puts D first, as the shares do: D +0.900, E +0.200, B +0.100"),
+        ((0.5, 0.1, 0.0, 0.2, 0.3, 0.0), "puts A first, where the shares put D: A +0.500, E +0.300"),
+    ],
+)
+def test_method_compares_with_attention(sums: tuple[float, ...], said: str) -> None:
+    """Where it was asked for."""
+    generator = explanation().generator
+    assert generator is not None
+    shown = replace(explanation(), generator=replace(generator, attention=sums))
+    assert said in dict(method(view(record(), shown)))["attention × gradient"]
+    assert "attention × gradient" not in dict(method(view(record(), explanation())))

@@ -28,19 +28,24 @@ _FIRST: Final = 200  # requests that are looked through at first; four times as 
 
 @dataclass(slots=True)
 class Skipped:
-    """Why requests, or conditions of requests, are missing: how often by reason."""
+    """Why requests are missing, under one condition or several."""
 
-    reasons: Counter[str] = field(default_factory=Counter)
+    _first: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """How many requests by reason; each counts once, by the first reason that was met."""
+        return Counter(self._first.values())
 
     @contextmanager
-    def noted(self) -> Iterator[None]:
+    def noted(self, request_id: str) -> Iterator[None]:
         """Count what cannot be explained. A server that cannot be asked is an error: nothing else would go well."""
         try:
             yield
         except (ServerError, ScoringStopped):
             raise
         except (Unexplained, ModelError, AttributionError) as reason:
-            self.reasons[str(reason)] += 1
+            self._first.setdefault(request_id, str(reason))
 
 
 def sampled_records(
@@ -88,7 +93,7 @@ def rescored(
     for record in records:
         known: dict[tuple[str, tuple[str, ...]], Explanation] = {}
         for condition in conditions:
-            with skipped.noted():
+            with skipped.noted(record.request_id):
                 changed = under_condition(record, condition, seed)
                 prompts = SubsetPrompts.of(changed)
                 key = (prompts.of_documents(prompts.documents), prompts.documents)
@@ -117,7 +122,7 @@ def reexplained(
     """Why the documents of all records were retrieved, as far as it can be said. Raises: as `rescored`."""
     found = []
     for record in records:
-        with skipped.noted():
+        with skipped.noted(record.request_id):
             explanation = explain_record(record, retriever=retriever, parts=_RETRIEVAL)
             if not explanation.retriever:
                 raise Unexplained(_reason(explanation))

@@ -19,6 +19,7 @@ from ragtrace.analyze.explaining.engines import GeneratorEngine
 from ragtrace.analyze.explaining.prompts import SubsetPrompts, Unexplained
 from ragtrace.attribution import CoalitionLog, shapley_values
 from ragtrace.attribution.game import Coalitions, Values
+from ragtrace.explanations import RESOLUTION
 from ragtrace.types import RequestRecord
 
 __all__ = ["METHODS", "Curve", "Point", "Settling", "curves", "settling_of"]
@@ -32,7 +33,8 @@ PERSISTENCE: Final = 0.9
 class Settling:
     """One request's estimate at one budget, against its reference.
 
-    ranking: Spearman's correlation with the reference ranking. first: whether the same document comes first.
+    ranking: Spearman's correlation with the reference ranking. first: whether the same document comes first, or one
+    that ties with it in the reference.
     warg_error: |WARG - WARG of the reference| at p = 0.9.
     """
 
@@ -85,7 +87,7 @@ def settling_of(
     """
     found: list[Settling] = []
     for record in records:
-        with skipped.noted():
+        with skipped.noted(record.request_id):
             found += _of_record(record, generator, most, methods)
         if on_progress is not None:
             on_progress()
@@ -105,9 +107,11 @@ def _of_record(record: RequestRecord, generator: GeneratorEngine, most: int, met
     if not budgets:
         raise Unexplained(f"{k} documents leave no budget between {2 * k} prompts and the reference")
 
+    scoring = CheckedScoring(generator, like=prompts.of_documents(prompts.documents))
+
     def game(coalitions: Coalitions) -> Values:
         kept = [{each for each, stays in zip(prompts.documents, row, strict=True) if stays} for row in coalitions]
-        return np.asarray(generator.score([prompts.of_documents(each) for each in kept], prompts.answer))
+        return np.asarray(scoring.score([prompts.of_documents(each) for each in kept], prompts.answer))
 
     log = CoalitionLog(k)
     if is_exact:  # all at once: what the prompts share is read once
@@ -137,7 +141,7 @@ def _settling(
     """scores, reference: `(k,)` in the retriever's order, whose ranking is thus 0, 1, ..., k - 1."""
     k = len(scores)
     places = range(k)
-    now, final = (rank_by_score(places, each).documents for each in (scores, reference))
+    now, final = (rank_by_score(places, each, tolerance=RESOLUTION).documents for each in (scores, reference))
     return Settling(
         request_id=record.request_id,
         k=k,
@@ -146,7 +150,7 @@ def _settling(
         exact_reference=is_exact,
         weight=1 / record.head_probability if record.head_probability > 0 else 1.0,
         ranking=spearman(now, final) or 0.0,
-        first=now[0] == final[0],
+        first=bool(reference[int(np.argmax(scores))] >= reference.max() - RESOLUTION),
         warg_error=abs(warg(places, now, PERSISTENCE) - warg(places, final, PERSISTENCE)),
     )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtrace.alignment import (
     FlagProbabilities,
@@ -22,10 +23,12 @@ from ragtrace.alignment import (
     wasted_retrieval,
 )
 from ragtrace.analyze.explaining.prompts import Unexplained
-from ragtrace.explanations import Alignment, GeneratorAttribution
+from ragtrace.explanations import RESOLUTION, Alignment, GeneratorAttribution
 from ragtrace.types import RequestRecord
 
 __all__ = ["PERSISTENCES", "align", "ranking_of"]
+
+Shares: TypeAlias = NDArray[np.float64]
 
 PERSISTENCES: Final = (0.5, 0.6, 0.7, 0.8, 0.9)
 _DRAWS: Final = 1000
@@ -58,7 +61,7 @@ def align(ranking: Sequence[str] | None, generator: GeneratorAttribution) -> Ali
     if len(ranking) < 2:
         raise Unexplained("a single document has only one order")
     places = [generator.chunk_ids.index(each) for each in ranking]
-    shares = np.array(generator.shares)[places]
+    shares = _with_ties(np.array(generator.shares)[places])
     used = rank_by_score(ranking, shares)
     order = tuple(map(str, used.documents))
     k = len(ranking)
@@ -81,9 +84,17 @@ def align(ranking: Sequence[str] | None, generator: GeneratorAttribution) -> Ali
     )
 
 
-def _probabilities(
-    generator: GeneratorAttribution, places: list[int], shares: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> FlagProbabilities | None:
+def _with_ties(shares: Shares) -> Shares:
+    """The shares, those that cannot be told apart (such as of documents with the same text) put to their mean."""
+    order = np.argsort(-shares, kind="stable")
+    borders = np.flatnonzero(-np.diff(shares[order]) > RESOLUTION) + 1
+    united = shares.copy()
+    for group in np.split(order, borders):
+        united[group] = shares[group].mean()
+    return united
+
+
+def _probabilities(generator: GeneratorAttribution, places: list[int], shares: Shares) -> FlagProbabilities | None:
     """By draws from the shares' distribution, whose errors go together; None where it is unknown."""
     if not generator.share_covariance:
         return None

@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from ragtrace.analyze.explaining.engines import ClosedEngine, GeneratorEngine
+from ragtrace.analyze.explaining.games import NEVER, PromptGame, Stopping
 from ragtrace.analyze.explaining.prompts import SubsetPrompts, Unexplained
-from ragtrace.attribution import ShapleyValues, shapley_values
-from ragtrace.attribution.game import MAX_PLAYERS, Coalitions, Values
+from ragtrace.attribution import ShapleyValues
+from ragtrace.attribution.game import MAX_PLAYERS
 from ragtrace.engines.model_agnostic import SimilarityGame, leave_documents_out
 from ragtrace.explanations import GeneratorAttribution
 from ragtrace.types import replace
 
 __all__ = ["explain_documents", "explain_words", "leave_out_documents"]
-
-
-@dataclass(slots=True)
-class _Scoring:
-    """A game over prompts, which remembers the prompt by which the answer was cut into tokens."""
-
-    engine: GeneratorEngine
-    answer: str
-    prompt_of: Callable[[Sequence[bool]], str]
-    on_progress: Callable[[int], None] | None
-    first: str | None = None
-    done: int = 0
-
-    def __call__(self, coalitions: Coalitions) -> Values:
-        prompts = [self.prompt_of([bool(each) for each in row]) for row in coalitions]
-        if self.first is None:
-            self.first = prompts[0]
-        values = self.engine.score(prompts, self.answer)
-        self.done += len(prompts)
-        if self.on_progress is not None:
-            self.on_progress(self.done)
-        return np.asarray(values, dtype=np.float64)
-
-    def places(self, tokens: int, full: str) -> tuple[tuple[int, int], ...]:
-        """Where the scored tokens stand; none where the model cannot say."""
-        places = self.engine.answer_places(self.first if self.first is not None else full, self.answer)
-        return tuple((int(start), int(end)) for start, end in places) if len(places) == tokens else ()
 
 
 def explain_documents(
@@ -53,11 +26,12 @@ def explain_documents(
     ranking: Sequence[str],
     budget: int | None = None,
     seed: int = 0,
-    settle: float | None = None,
+    stopping: Stopping = NEVER,
+    known: GeneratorAttribution | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> GeneratorAttribution:
-    """Shapley values of the documents. ranking: their order of retrieval, by which `settle` judges; see
-    `shapley_values`.
+    """Shapley values of the documents. ranking: their order of retrieval, by which `stopping` judges. known: an earlier
+    attribution, from which the same model goes on.
 
     Raises: Unexplained for no document or more than 30, ModelError and AttributionError of the model.
     """
@@ -67,11 +41,11 @@ def explain_documents(
     def prompt_of(kept: Sequence[bool]) -> str:
         return prompts.of_documents({each for each, stays in zip(documents, kept, strict=True) if stays})
 
-    game = _Scoring(engine, prompts.answer, prompt_of, on_progress)
+    full = prompts.of_documents(documents)
+    game = PromptGame(engine, prompts.answer, full, len(documents), prompt_of, on_progress, known)
     order = [documents.index(each) for each in ranking]
-    found = shapley_values(game, len(documents), budget=budget, seed=seed, settle=settle, ranking=order)
-    places = game.places(found.values.shape[1], prompts.of_documents(documents))
-    return _stored("documents", found, engine, places, seed, chunk_ids=documents)
+    found = game.solved(budget=budget, seed=seed, stopping=stopping, ranking=order)
+    return _stored("documents", found, game, seed, chunk_ids=documents)
 
 
 def leave_out_documents(prompts: SubsetPrompts, engine: ClosedEngine) -> GeneratorAttribution:
@@ -90,17 +64,20 @@ def explain_words(
     *,
     budget: int | None = None,
     seed: int = 0,
+    target_standard_error: float | None = None,
+    known: GeneratorAttribution | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> GeneratorAttribution:
     """Shapley values of the question's words, with the documents fixed. Raises: as `explain_documents`."""
     if not prompts.has_question:
         raise Unexplained("the question does not stand in the prompt as it was asked")
     _check("words in the question", len(prompts.words))
-    game = _Scoring(engine, prompts.answer, prompts.of_words, on_progress)
-    found = shapley_values(game, len(prompts.words), budget=budget, seed=seed)
-    places = game.places(found.values.shape[1], prompts.of_documents(prompts.documents))
+    full = prompts.of_documents(prompts.documents)
+    game = PromptGame(engine, prompts.answer, full, len(prompts.words), prompts.of_words, on_progress, known)
+    stopping = Stopping(target_standard_error=target_standard_error)
+    found = game.solved(budget=budget, seed=seed, stopping=stopping)
     spans = tuple((word.start, word.end) for word in prompts.words)
-    return _stored("words", found, engine, places, seed, query_spans=spans)
+    return _stored("words", found, game, seed, query_spans=spans)
 
 
 def _check(players: str, number: int) -> None:
@@ -113,8 +90,7 @@ def _check(players: str, number: int) -> None:
 def _stored(
     players: Literal["documents", "words"],
     found: ShapleyValues,
-    engine: GeneratorEngine,
-    places: tuple[tuple[int, int], ...],
+    game: PromptGame,
     seed: int,
     *,
     chunk_ids: tuple[str, ...] = (),
@@ -127,7 +103,7 @@ def _stored(
         players=players,
         chunk_ids=chunk_ids,
         query_spans=query_spans,
-        answer_spans=places,
+        answer_spans=game.places(found.values.shape[1]),
         values=tuple(tuple(row) for row in found.values.tolist()),
         shares=tuple(found.scores.tolist()),
         share_errors=tuple(errors.tolist()) if known else (None,) * len(found.values),
@@ -136,9 +112,12 @@ def _stored(
         full=float(found.full.mean()),
         method=found.method,
         exact=found.exact,
+        stopped=found.stopped,
         evaluations=found.n_evaluations,
         seed=seed,
-        engine=engine.kind,
-        model=engine.name,
-        revision=engine.revision,
+        engine=game.engine.kind,
+        model=game.engine.name,
+        revision=game.engine.revision,
+        precision=game.precision,
+        log=game.kept(found),
     )

@@ -78,7 +78,8 @@ def shapley_values(
         seed: same seed, same result; a larger budget evaluates a superset.
         continue_from: the log of an earlier result; what it knows is not evaluated again.
         target_standard_error, settle, ranking: see `Stopping`.
-        options: gp (and auto): prior; kernelshap: paired; mcshap, pmcshap: n_fits, pool_share; pmcshap: released.
+        options: gp (and auto): prior, costs (see `GaussianProcess`); kernelshap: paired; mcshap, pmcshap: n_fits,
+            pool_share; pmcshap: released.
 
     Raises: ConfigurationError for arguments, AttributionError for players or what the game returns.
     Source: RAG-E, §3.2; docs/attribution.md for the estimators.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.attribution.game import Coalitions, Values
+from ragtrace.attribution.game import Coalitions, Values, is_integer
 from ragtrace.attribution.shapley.pools import random_pool, sub_pools
 from ragtrace.attribution.shapley.values import Fitted, undefined
 from ragtrace.attribution.shapley.weights import kernel_weights, share_residual
@@ -106,7 +106,7 @@ class PairedMonteCarloShap:
 
 def _check_pools(n_fits: int, pool_share: float) -> None:
     """Raises ConfigurationError for a number of fits or a share that cannot be used."""
-    if n_fits < 2:
+    if not is_integer(n_fits) or n_fits < 2:
         raise ConfigurationError.of("n_fits", n_fits, "an integer of at least 2")
     if not 0 < pool_share < 1:
         raise ConfigurationError.of("pool_share", pool_share, "a number between 0 and 1")

@@ -99,6 +99,16 @@ def test_reasons_are_counted_and_others_go_on() -> None:
         rescored([request("r")], AdditiveGenerator({}), ("original", "sorted"), skipped=Skipped())
 
 
+def test_a_request_without_several_conditions_is_one_request() -> None:
+    """It is counted once, by its first reason, whatever the number of conditions under which it is missing."""
+    skipped = Skipped()
+    bare = [request(f"r{at}", stages=request("r").stages[:1]) for at in range(2)]
+    conditions = ("original", "deduplicated", "shuffled")
+    rescored([*bare, request("whole")], AdditiveGenerator(GENERATOR.worth), conditions, skipped=skipped)
+
+    assert skipped.reasons == {"no generation was recorded": 2}
+
+
 def test_a_model_that_cannot_do_it_skips_and_a_server_that_is_gone_ends() -> None:
     """A prompt that is too long is one request's fate; a server that cannot be reached is everybody's."""
 

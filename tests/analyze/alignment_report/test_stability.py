@@ -100,3 +100,21 @@ def test_few_documents_have_no_curve(documents: str, reason: str) -> None:
     assert settling_of([request("r", documents)], AdditiveGenerator({}), most=64, skipped=skipped) == []
     assert [each.startswith(reason) for each in skipped.reasons] == [True]
     assert curves([], "m") == []
+
+
+def test_a_document_that_ties_with_the_first_is_the_first() -> None:
+    """Two documents stand in for one another: which of them is ahead by the last digits says nothing."""
+
+    class Twins(RuggedGenerator):
+        """What a and f say counts once; other documents only in the last digits."""
+
+        def score(self, prompts: Sequence[str], answer: str) -> NDArray[np.float64]:
+            there = [[float("The text a" in prompt or "The text f" in prompt)] for prompt in prompts]
+            found: NDArray[np.float64] = 5 * np.array(there) + 1e-5 * super().score(prompts, answer)
+            return found
+
+    template = " ".join(f"{{chunk:{name}}}" for name in "abcdef")
+    records = [request(f"r{at}", "abcdef", f"{at} {template}") for at in range(8)]
+    found = settling_of(records, Twins(), most=64, skipped=Skipped(), methods=("gp",))
+    assert len(found) == 24
+    assert all(each.first for each in found)

@@ -78,3 +78,20 @@ def test_without_an_order_there_is_nothing_to_compare(ranking: tuple[str, ...] |
     """No ranking, or a single document."""
     with pytest.raises(Unexplained, match=r"ranking is not known|only one order"):
         align(ranking, shared(a=1.0))
+
+
+def test_shares_that_a_model_cannot_tell_apart_tie() -> None:
+    """Documents with the same text keep the retriever's order, and no flag hangs on the last digits."""
+    ranking = ("a", "b", "c", "d", "e")
+    certain = ((0.0,) * 5,) * 5
+    for less in (0.0, 3e-5):
+        shares = {"a": 2.0 - less, "b": 0.2, "c": 0.1, "d": 0.0, "e": 2.0}
+        generator = GeneratorAttribution(
+            chunk_ids=tuple(shares), shares=tuple(shares.values()), share_covariance=certain
+        )
+        found = align(ranking, generator)
+        assert (found.generator, found.ties) == (("a", "e", "b", "c", "d"), 1)
+        assert (found.noise_distraction, found.noise_probability) == (False, 0.0)
+    apart = GeneratorAttribution(chunk_ids=ranking, shares=(2.0 - 1e-3, 0.2, 0.1, 0.0, 2.0), share_covariance=certain)
+    assert align(ranking, apart).noise_distraction
+    assert align(ranking, apart).noise_probability == 1.0

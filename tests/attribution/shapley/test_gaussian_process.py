@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench.games import KnownGame, synthetic_games
 from ragtrace.attribution import shapley_values
-from ragtrace.attribution.game import all_coalitions, encode
-from ragtrace.attribution.shapley.gaussian_process.design import designed_pairs, signs
+from ragtrace.attribution.game import all_coalitions, complements, encode
+from ragtrace.attribution.shapley.gaussian_process import GaussianProcess
+from ragtrace.attribution.shapley.gaussian_process.design import _Shared, designed_pairs, signs
 from ragtrace.attribution.shapley.gaussian_process.fitting import (
     _Likelihood,
     effective_columns,
@@ -17,6 +20,7 @@ from ragtrace.attribution.shapley.gaussian_process.fitting import (
 )
 from ragtrace.attribution.shapley.gaussian_process.prior import ADDITIVE, Prior
 from ragtrace.attribution.shapley.weights import coalition_weights
+from ragtrace.engines.trie import Edge, grow
 from tests.attribution.games import random_table, table_game
 
 PRIOR = Prior(np.array([0.2, 0.5, 0.7, 0.35]), 0.05)
@@ -76,6 +80,63 @@ def test_first_pairs_are_orthogonal_where_that_is_possible() -> None:
     """With eight players the first eight pairs are a Hadamard matrix: nothing tells more about eight values."""
     x = signs(designed_pairs(8, 8, 0))
     assert np.array_equal(x @ x.T, 8 * np.eye(8))
+
+
+def tokens_read(coalitions: np.ndarray, costs: tuple[int, ...]) -> int:
+    """What the engine's tree holds of prompts with documents of these lengths, and the last length behind them."""
+    documents = [[1000 * (at + 1) + place for place in range(cost)] for at, cost in enumerate(costs[:-1])]
+    tail = list(range(costs[-1]))
+    sequences = [[token for at in np.flatnonzero(row) for token in documents[at]] + tail for row in coalitions]
+
+    def size(edges: list[Edge]) -> int:
+        return sum(len(edge.tokens) + size(edge.children) for edge in edges)
+
+    return size(grow(sequences, len(tail)))
+
+
+@settings(deadline=None, max_examples=25)
+@given(n_players=st.integers(2, 9), seed=st.integers(0, 99))
+def test_pairs_cost_what_the_engine_reads(n_players: int, seed: int) -> None:
+    """The costs of pairs, one beside those before it, add up to the tokens in the tree of their prompts."""
+    random = np.random.default_rng(seed)
+    costs = tuple(int(cost) for cost in random.integers(1, 9, n_players + 1))
+    count = min(12, 1 << (n_players - 1))
+    coalitions = all_coalitions(n_players)[random.choice(1 << (n_players - 1), count, replace=False)]
+    shared, total = _Shared(coalitions, np.array(costs, dtype=np.float64)), 0.0
+    for row in range(count):
+        total += shared.marginal[row]
+        shared.read([row])
+    assert total == tokens_read(complements(coalitions), costs)
+
+
+@pytest.mark.parametrize("n_players", [8, 10, 16])
+def test_costs_make_pairs_share(n_players: int) -> None:
+    """After the same first 2 k pairs come others that take fewer tokens; only relative costs count."""
+    costs = (*[12] * n_players, 8)
+    plain = designed_pairs(n_players, 4 * n_players, 1)
+    sharing = designed_pairs(n_players, 4 * n_players, 1, costs)
+    assert np.array_equal(sharing[: 2 * n_players], plain[: 2 * n_players])
+    assert len(set(encode(sharing).tolist()) | set(encode(~sharing).tolist())) == 8 * n_players
+    assert tokens_read(complements(sharing), costs) < 0.95 * tokens_read(complements(plain), costs)
+    assert np.array_equal(sharing, designed_pairs(n_players, 4 * n_players, 1, tuple(3.0 * cost for cost in costs)))
+    assert np.array_equal(sharing[:-3], designed_pairs(n_players, 4 * n_players - 3, 1, costs))
+
+
+def test_costs_lower_the_error_at_equal_tokens() -> None:
+    """As geometric mean over games and seeds, with as many subsets as the tokens of the plain design allow."""
+    costs = (*[121] * 10, 84)
+    logarithms = []
+    for seed in range(2):
+        most = tokens_read(GaussianProcess().coalitions(10, 80, seed), costs)
+        coalitions = GaussianProcess(costs=costs).coalitions(10, 120, seed)
+        budget = max(n for n in range(40, 121, 2) if tokens_read(coalitions[:n], costs) <= most)
+        assert budget > 85
+        for game in synthetic_games(10, 2, 7000):
+            plain = shapley_values(game.game, 10, budget=80, seed=seed)
+            sharing = shapley_values(game.game, 10, budget=budget, seed=seed, costs=costs)
+            logarithms.append(np.log(((sharing.values - game.truth) ** 2).mean()))
+            logarithms.append(-np.log(((plain.values - game.truth) ** 2).mean()))
+    assert np.exp(2 * np.mean(logarithms)) < 0.95
 
 
 def test_gradient_of_the_likelihood() -> None:
@@ -169,3 +230,13 @@ def squared_error(game: KnownGame, method: str, budget: int) -> float:
     """The mean squared error over two seeds."""
     runs = [shapley_values(game.game, game.n_players, method=method, budget=budget, seed=seed) for seed in range(2)]
     return float(np.mean([(run.values - game.truth) ** 2 for run in runs]))
+
+
+@pytest.mark.parametrize("exponent", [-400, 330, 500])
+def test_the_unit_of_the_values_does_not_matter(exponent: int) -> None:
+    """Values in 2^330 (1e99) or 2^500 (1e150): the estimate is the same to the last digit, in that unit."""
+    table, unit = random_table(8, 2), 2.0**exponent
+    usual = shapley_values(table_game(table), 8, method="gp", budget=60)
+    scaled = shapley_values(table_game(table * unit), 8, method="gp", budget=60)
+    np.testing.assert_array_equal(scaled.values, usual.values * unit)
+    np.testing.assert_allclose(scaled.standard_error, usual.standard_error * unit, rtol=1e-9)

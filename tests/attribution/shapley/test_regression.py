@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ragtrace.attribution import shapley_values
 from ragtrace.attribution.game import all_coalitions, encode
 from ragtrace.attribution.shapley.pools import random_pool, sub_pools
 from ragtrace.attribution.shapley.weights import kernel_weights
+from ragtrace.errors import ConfigurationError
 from tests.attribution.games import CountedGame, random_table, table_game
 
 
@@ -87,3 +89,11 @@ def test_released_code_does_not_converge() -> None:
         for released in (True, False)
     ]
     assert off[0] > 10 * off[1]
+
+
+@pytest.mark.parametrize("method", ["mcshap", "pmcshap"])
+@pytest.mark.parametrize("n_fits", [1, 2.5, "a", True])
+def test_the_number_of_fits_is_an_integer(method: str, n_fits: object) -> None:
+    """Two at least, since their spread is the error."""
+    with pytest.raises(ConfigurationError, match=r"n_fits .* is not usable; give an integer of at least 2"):
+        shapley_values(table_game(random_table(6)), 6, method=method, budget=20, n_fits=n_fits)

@@ -1,7 +1,11 @@
 """Which complementary pairs to evaluate: those that tell most about the Shapley values under the prior.
 
-The design is independent of the answers, so it is computed once per k, number of pairs and seed, and it is nested: a
-larger one begins with the smaller one.
+The design is independent of the answers, so it is computed once per k, number of pairs, seed and costs, and it is
+nested: a larger one begins with the smaller one.
+
+A language model reads once what prompts begin with alike. Where costs are given, pairs after the first 2 k are chosen
+by what they tell over the square root of what they cost beside those that are chosen already. The first 2 k are not:
+there an orthogonal design is worth more than any saving.
 """
 
 from __future__ import annotations
@@ -29,21 +33,25 @@ def signs(coalitions: Coalitions) -> Array:
     return np.where(coalitions, 1.0, -1.0)
 
 
-def designed_pairs(n_players: int, n_pairs: int, seed: int) -> Coalitions:
-    """`(n_pairs, k)`: one member of each pair, the full coalition first; to be read only."""
+def designed_pairs(n_players: int, n_pairs: int, seed: int, costs: tuple[float, ...] | None = None) -> Coalitions:
+    """`(n_pairs, k)`: one member of each pair, the full coalition first; to be read only.
+
+    costs: what it takes to read each player's part of a prompt, and what follows the last one; k + 1 positive numbers.
+    """
     most = 4 * n_players
     while most < n_pairs:
         most *= 2
-    return _design(n_players, min(most, 1 << (n_players - 1)), seed)[:n_pairs]
+    return _design(n_players, min(most, 1 << (n_players - 1)), seed, costs)[:n_pairs]
 
 
 @lru_cache(maxsize=64)
-def _design(n_players: int, n_pairs: int, seed: int) -> Coalitions:
+def _design(n_players: int, n_pairs: int, seed: int, costs: tuple[float, ...] | None) -> Coalitions:
     """The pairs of a design, computed once."""
     random = np.random.default_rng([n_players, seed])
     candidates = _candidates(n_players, random)
     priority = random.permutation(len(candidates))
-    order = _chosen(_Pool(signs(candidates), priority), min(n_pairs, CHOSEN), random)
+    shared = None if costs is None else _Shared(candidates, np.array(costs))
+    order = _chosen(_Pool(signs(candidates), priority), min(n_pairs, CHOSEN), random, shared)
     rest = np.setdiff1d(np.arange(len(candidates)), order)
     pairs: Coalitions = candidates[np.concatenate([order, rest[np.argsort(priority[rest])]])[:n_pairs]]
     if n_pairs > len(pairs):
@@ -101,7 +109,33 @@ class _Pool:
         return int(tied[np.argmin(self.priority[tied])])
 
 
-def _chosen(pool: _Pool, n: int, random: np.random.Generator) -> list[int]:
+class _Shared:
+    """What the candidates `(p, k)` cost beside pairs whose prompts are read already.
+
+    Of a pair, exactly one member contains player i; what precedes i there is the pair's pattern up to i, whichever of
+    the two it is. So a pair's two prompts are one path in the tree of patterns.
+    """
+
+    def __init__(self, candidates: Coalitions, costs: Array) -> None:
+        k = candidates.shape[1]
+        agreeing = (candidates == candidates[:, :1]) @ np.triu(np.full((k, k), 1) << np.arange(k)[:, None])
+        _, self.nodes = np.unique(agreeing + (np.arange(k) << k), return_inverse=True)
+        self.nodes = self.nodes.reshape(candidates.shape)
+        self.new = np.ones(self.nodes.max() + 1, dtype=np.bool_)
+        self.players, self.own = costs[:-1], 2 * costs[-1]
+
+    @property
+    def marginal(self) -> Array:
+        """`(p,)`: the cost of each."""
+        cost: Array = self.new[self.nodes] @ self.players + self.own
+        return cost
+
+    def read(self, rows: list[int]) -> None:
+        """Takes some of them as read."""
+        self.new[self.nodes[rows]] = False
+
+
+def _chosen(pool: _Pool, n: int, random: np.random.Generator, shared: _Shared | None) -> list[int]:
     """The candidates' rows: the best one after another; the first k, and the next k, are then improved as a block.
 
     Every larger design begins with the same blocks, whatever n is.
@@ -112,7 +146,7 @@ def _chosen(pool: _Pool, n: int, random: np.random.Generator) -> list[int]:
         starts.append(_block(pool.prioritized(random.permutation(most)), [0], min(k, most)))
     order = max(starts, key=lambda start: round(_Conditioned(pool, start).explained, 9))
     order = _block(pool, order, min(2 * k, most))
-    _extend(pool, order, min(n, most))
+    _extend(pool, order, min(n, most), shared)
     return order
 
 
@@ -124,12 +158,16 @@ def _block(pool: _Pool, order: list[int], n: int) -> list[int]:
     return extended
 
 
-def _extend(pool: _Pool, order: list[int], n: int) -> None:
-    """Adds the best candidate until there are n."""
+def _extend(pool: _Pool, order: list[int], n: int, shared: _Shared | None = None) -> None:
+    """Adds the best candidate until there are n; where costs are known, the best for its cost."""
     state = _Conditioned(pool, order)
+    if shared is not None:
+        shared.read(order)
     while len(order) < n:
-        order.append(pool.best(state.gain))
+        order.append(pool.best(state.gain if shared is None else state.gain / np.sqrt(shared.marginal)))
         state.add(order[-1])
+        if shared is not None:
+            shared.read(order[-1:])
 
 
 def _improve(pool: _Pool, order: list[int], start: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,9 +24,15 @@ CALIBRATION = 0.8  # of the standard errors, from the calibration set of bench/s
 
 @dataclass(frozen=True)
 class GaussianProcess:
-    """Shapley values under a Gaussian process: a prior "fitted" to the answer's games, or the "fixed" default one."""
+    """Shapley values under a Gaussian process.
+
+    prior: "fitted" to the answer's games, or the "fixed" default one. costs: what a model reads, as k lengths of the
+    players' texts in the order of the prompt, and the length of what follows them; pairs that share beginnings are then
+    preferred. Any unit will do.
+    """
 
     prior: Literal["fitted", "fixed"] = "fitted"
+    costs: Sequence[float] | None = None
     name = "gp"
 
     def __post_init__(self) -> None:
@@ -34,7 +41,7 @@ class GaussianProcess:
 
     def coalitions(self, n_players: int, budget: int, seed: int) -> Coalitions:
         """The designed pairs that the budget buys, both members of each; full and empty first."""
-        return complements(designed_pairs(n_players, budget // 2, seed))
+        return complements(designed_pairs(n_players, budget // 2, seed, self._costs(n_players)))
 
     def estimate(self, coalitions: Coalitions, values: Values, seed: int) -> Fitted:
         """The posterior mean of the Shapley values and its calibrated standard errors."""
@@ -53,6 +60,16 @@ class GaussianProcess:
         scale = (_energy(odd_kernel, odd) + _energy(even_kernel, even)) * CALIBRATION**2 / freedom
         error = np.sqrt(np.outer(np.maximum(np.diagonal(unscaled), 0), scale[:-1]))
         return Fitted(phi, error, unscaled * scale[-1], None)
+
+    def _costs(self, n_players: int) -> tuple[float, ...] | None:
+        """The costs as numbers. Raises: ConfigurationError where they do not fit the players."""
+        if self.costs is None:
+            return None
+        costs = tuple(float(cost) for cost in self.costs)
+        if len(costs) != n_players + 1 or not all(0 < cost < np.inf for cost in costs):
+            allowed = f"{n_players + 1} positive numbers: one for each player, one for what follows them"
+            raise ConfigurationError.of("costs", self.costs, allowed)
+        return costs
 
     def _prior(self, x: Array, odd: Array, even: Array) -> Prior:
         """The prior of these observations; what they say counts by the share of them that k values leave over."""

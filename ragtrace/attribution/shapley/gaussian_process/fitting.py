@@ -18,7 +18,8 @@ _LIMIT = 16.0  # no parameter beyond: the kernel matrices would lose their rank
 
 def effective_columns(values: Array) -> float:
     """The participation ratio of the columns' covariance: how many independent columns there are, at least 1."""
-    centered = values - values.mean(axis=0)
+    scaled = values / _magnitude(values)
+    centered = scaled - scaled.mean(axis=0)
     gram = centered @ centered.T
     square = float((gram**2).sum())
     return float(np.trace(gram)) ** 2 / square if square > 0 else 1.0
@@ -26,12 +27,19 @@ def effective_columns(values: Array) -> float:
 
 def fitted_prior(x: Array, odd: Array, even: Array, n_effective: float) -> Prior:
     """The prior under which the odd and even parts `(n, m)`, observed at x `(n, k)`, are most plausible."""
+    magnitude = max(_magnitude(odd), _magnitude(even))
+    odd, even = odd / magnitude, even / magnitude
     energy = float((odd**2).sum() + (even**2).sum())
     if energy <= 0:
         return Prior(np.full(x.shape[1], RHO), EPSILON)
     likelihood = _Likelihood(x, odd @ odd.T / energy, even @ even.T / energy, n_effective)
     start = np.append(np.full(x.shape[1], _START), np.log(EPSILON))
     return _prior(minimized(likelihood, start, ITERATIONS))
+
+
+def _magnitude(values: Array) -> float:
+    """The power of two at the largest value, by which all can be divided without rounding: squares then stay finite."""
+    return float(np.ldexp(1.0, int(np.frexp(np.abs(values).max(initial=0.0))[1]) - 1))
 
 
 def _prior(parameters: Array) -> Prior:
