@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addpre
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test chaos fuzz check generate bench frameworks capture test-models clean help
+.PHONY: demo test chaos fuzz alert-mutants check generate bench frameworks capture test-models clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -32,6 +32,10 @@ chaos: $(VENV)/.test ## kill, fork, flood and break host processes for CHAOS_SEC
 fuzz: $(VENV)/.test ## search for new counterexamples to the property tests, with new random examples each time
 	$(BIN)/python -m pytest --hypothesis-profile=searching -m "hypothesis" $(PYTEST_ARGS)
 
+alert-mutants: $(VENV)/.test ## take one thing out of the alerting rules at a time, and see that a scenario fails
+	@.ci/debian-packages
+	$(BIN)/python -m tests.alerts.mutants
+
 check: $(VENV)/.test ## lint, format, types, layers, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -40,7 +44,7 @@ check: $(VENV)/.test ## lint, format, types, layers, generated files
 	.ci/check-generated $(BIN)/python
 
 generate: $(VENV)/.test ## write what derives from metrics/ again
-	$(BIN)/python -m ragtrace.generate
+	$(BIN)/python -m ragtrace.derive
 
 bench: $(VENV)/.test ## run the benchmarks, which print ratios
 	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done

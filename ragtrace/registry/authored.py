@@ -24,6 +24,7 @@ STAGES_FILE: Final = "stages.yaml"
 _RESERVED_SUFFIXES: Final = ("_bucket", "_sum", "_count", "_created")
 _NAME: Final = re.compile(r"ragtrace(_[a-z][a-z0-9]*)+")
 _ID: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_PAGE: Final = re.compile(r"[a-z]+(-[a-z]+)*")
 _FUNCTION: Final = re.compile(r"ragtrace(\.\w+)+:[a-z]\w*")
 _NO_STAGE_OWNER: Final = "platform"
 
@@ -101,6 +102,7 @@ class _Metric(_Authored, frozen=True, tag="metric"):
     objective: _Objective | None = None
     sli: _Sli | None = None
     computed_by: str | None = None
+    runbook: str | None = None
 
     def built(self) -> Instrument:
         """The instrument that the entry describes."""
@@ -120,6 +122,7 @@ class _Metric(_Authored, frozen=True, tag="metric"):
             objective=None if self.objective is None else Objective(*msgspec.structs.astuple(self.objective)),
             sli=None if self.sli is None else Sli(self.sli.name, self.sli.given),
             computed_by=self.computed_by,
+            runbook=self.runbook,
         )
 
 
@@ -259,6 +262,8 @@ def _check_values(where: str, metric: _Metric, attributes: dict[str, tuple[str, 
         where,
         f"computed_by {metric.computed_by!r} must be ragtrace.module:function",
     )
+    named = metric.runbook is None or _PAGE.fullmatch(metric.runbook)
+    _require(named, where, f"runbook {metric.runbook!r} must be the name of a page, as in query-coverage")
 
 
 def _check_stage(where: str, metric: _Metric, stages: tuple[StageInfo, ...]) -> None:
@@ -279,6 +284,7 @@ def _check_slis(found: list[tuple[str, _Metric]], order: dict[str, int]) -> None
         name, stage = metric.sli.name, metric.stage
         if metric.objective is None or stage is None:
             raise RegistryError(f"{where}: an sli needs an objective and a stage")
+        _require(metric.runbook, where, "an sli needs a runbook, the name of its page in docs/runbooks/")
         _require(name not in names, where, f"sli {name!r} stands there twice; rename one")
         names.add(name)
         earlier = [other for other in order if order[other] < order[stage]]

@@ -42,7 +42,8 @@ class Instrument(msgspec.Struct, frozen=True, kw_only=True):
 
     `id` is its name in `Score.metric` (per-request metrics) and in code, `name` its name in Prometheus, `unit` a UCUM
     code (`1`, `s`, `{request}`). `stage` is None and `owner` is `platform` where no single stage is answerable.
-    `buckets` are the upper bounds of a histogram, without +Inf. `computed_by` is `module:function`.
+    `buckets` are the upper bounds of a histogram, without +Inf. `computed_by` is `module:function`, `runbook` the page
+    in `docs/runbooks/` of the alerts that watch it.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Instrument(msgspec.Struct, frozen=True, kw_only=True):
     objective: Objective | None = None
     sli: Sli | None = None
     computed_by: str | None = None
+    runbook: str | None = None
 
 
 class StageInfo(msgspec.Struct, frozen=True, kw_only=True):

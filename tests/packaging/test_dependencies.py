@@ -12,10 +12,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE_THE_CORE = (
+    "ragtrace/dashboards/grafana.py",
     "ragtrace/engines/",
+    "ragtrace/export/otlp.py",
+    "ragtrace/export/remote_write.py",
     "ragtrace/demo/",
     "ragtrace/record/instrumentation/",
-    "ragtrace/registry/authored.py",
 )
 
 

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from ragtrace import coverage, resources
+from ragtrace.derive import differing
 from ragtrace.registry import Instrument
-from ragtrace.generate import differing
 from ragtrace.registry.instruments import ATTRIBUTES, INSTRUMENTS, STAGES
 from ragtrace.types import Candidate, PackRun, Query, RequestRecord, RetrieveRun, Score, Stage, encode_record
 

@@ -1,0 +1,191 @@
+"""What is alerted on: the registry's indicators under the settings, and whether the two fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from ragtrace.alerts.settings import BurnRate, Settings
+from ragtrace.errors import ConfigurationError
+from ragtrace.registry import Instrument, StageInfo
+from ragtrace.registry.authored import Registry
+
+__all__ = ["PLATFORM", "Indicator", "Policy", "known_registry", "policy"]
+
+PLATFORM: Final = "platform"
+
+_CERTAIN: Final = 0.9  # a bad ratio that no alert may need: the bound of a small sample never reaches it
+
+
+class Indicator(NamedTuple):
+    """A service level indicator.
+
+    Args:
+        name: the value of the label `metric`.
+        budget: the share of requests that may be bad.
+        upstream: the indicators of earlier stages, and the earlier ones of its own; where they burn, it keeps still.
+        position: its place among the indicators of its stage, from 0.
+    """
+
+    name: str
+    instrument: Instrument
+    stage: StageInfo
+    budget: float
+    upstream: tuple[str, ...]
+    position: int
+
+
+class Policy(NamedTuple):
+    """The registry, the settings, and the indicators in the order in which a break is looked for."""
+
+    registry: Registry
+    settings: Settings
+    indicators: tuple[Indicator, ...]
+
+    def instrument(self, id_: str) -> Instrument:
+        """A metric of the registry.
+
+        Raises: ConfigurationError when the registry has none of this id.
+        """
+        try:
+            return self.registry.instruments[id_]
+        except KeyError:
+            raise ConfigurationError(f"alerts watch the metric {id_!r}, which metrics/*.yaml lacks; add it") from None
+
+    def series(self, id_: str) -> str:
+        """The name of a metric in Prometheus."""
+        return self.instrument(id_).name
+
+    def owner(self, stage: str) -> str:
+        """Who answers for a stage."""
+        shipped = {one.name: one.owner for one in self.registry.stages} | {PLATFORM: PLATFORM}
+        return self.settings.owners.get(stage, shipped[stage])
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Everybody who gets alerts, `platform` last."""
+        stages = [*(stage.name for stage in self.registry.stages), PLATFORM]
+        found = [*map(self.owner, stages)]
+        found[-1:-1] = [owner for override in self.settings.segments for owner in override.owners.values()]
+        return tuple(dict.fromkeys(found))
+
+
+def known_registry() -> Registry:
+    """The registry that this ragtrace was built with."""
+    from ragtrace.registry import instruments  # late, so that the generator runs without what it writes
+
+    return Registry(instruments.STAGES, instruments.INSTRUMENTS, instruments.ATTRIBUTES)
+
+
+def policy(registry: Registry, settings: Settings) -> Policy:
+    """The policy of a registry and settings.
+
+    Raises: ConfigurationError when the settings name what the registry does not have, or an alert could never fire.
+    """
+    found = tuple(_indicators(registry, settings))
+    made = Policy(registry, settings, found)
+    _check_names(made)
+    _check_targets(made)
+    for burn_rate in settings.burn_rates.every:
+        _check_windows(burn_rate)
+    _check_factors(made)
+    _check_hold(made)
+    return made
+
+
+def _indicators(registry: Registry, settings: Settings) -> Iterator[Indicator]:
+    stages = {stage.name: stage for stage in registry.stages}
+    slis = [one for one in registry.instruments.values() if one.sli is not None]
+    slis.sort(key=lambda one: stages[one.stage or ""].order)
+    for one in slis:
+        assert one.sli is not None  # these three: the registry has checked them
+        assert one.objective is not None
+        assert one.stage is not None
+        siblings = [other.sli.name for other in slis[: slis.index(one)] if other.sli and other.stage == one.stage]
+        earlier = [other.sli.name for other in slis if other.sli and other.stage in one.sli.given]
+        target = settings.targets.get(one.sli.name, one.objective.target)
+        yield Indicator(
+            name=one.sli.name,
+            instrument=one,
+            stage=stages[one.stage],
+            budget=_budget(target),
+            upstream=(*earlier, *siblings),
+            position=len(siblings),
+        )
+
+
+def _budget(target: float) -> float:
+    return round(1 - target, 9)
+
+
+def _check_names(made: Policy) -> None:
+    slis = [indicator.name for indicator in made.indicators]
+    stages = [stage.name for stage in made.registry.stages]
+    settings = made.settings
+    _known("targets", settings.targets, slis)
+    _known("owners", settings.owners, [*stages, PLATFORM])
+    _known("hold.page", settings.hold.page, stages)
+    _known("releases.required", settings.releases.required, stages)
+    for index, override in enumerate(settings.segments):
+        where = f"segments[{index}]"
+        if override.service is None and override.segment is None:
+            raise ConfigurationError(f"{where} names neither a service nor a segment; give one of them or both")
+        _known(f"{where}.targets", override.targets, slis)
+        _known(f"{where}.owners", override.owners, stages)
+    _known("receivers", settings.receivers, made.owners)
+    for owner, by_severity in settings.receivers.items():
+        _known(f"receivers.{owner}", by_severity, ("page", "ticket"))
+    missing = [stage for stage in stages if stage not in settings.hold.page]
+    if missing:
+        raise ConfigurationError(f"hold.page lacks the stage {missing[0]!r}; give a duration for each of {stages}")
+
+
+def _known(where: str, given: Iterable[str], allowed: Iterable[str]) -> None:
+    for name in given:
+        if name not in allowed:
+            raise ConfigurationError(f"{where}: {name!r} is not known; give one of {', '.join(allowed)}")
+
+
+def _targets(made: Policy) -> Iterator[tuple[str, float]]:
+    """Every target, with the place where it is set."""
+    for indicator in made.indicators:
+        yield f"target of {indicator.name}", 1 - indicator.budget
+    for index, override in enumerate(made.settings.segments):
+        for name, target in override.targets.items():
+            yield f"segments[{index}].targets.{name}", target
+
+
+def _check_targets(made: Policy) -> None:
+    for where, target in _targets(made):
+        if not 0 < target < 1:
+            raise ConfigurationError.of(where, target, "a share above 0 and below 1, such as 0.95")
+
+
+def _check_windows(burn_rate: BurnRate) -> None:
+    if burn_rate.short.milliseconds >= burn_rate.long.milliseconds:
+        named = f"{burn_rate.short.name} of {burn_rate.long.name}"
+        raise ConfigurationError.of("burn rate's short window", named, "one that is shorter than the long window")
+
+
+def _check_factors(made: Policy) -> None:
+    for where, target in _targets(made):
+        for burn_rate in made.settings.burn_rates.every:
+            needed = burn_rate.factor * _budget(target)
+            if not 0 < needed < _CERTAIN:
+                raise ConfigurationError(
+                    f"burn rate {burn_rate.name}: factor {burn_rate.factor:g} at a {where} of {target:g} needs a bad "
+                    f"ratio of {needed:.0%}, which no alert may need; give a factor above 0 and below "
+                    f"{_CERTAIN / _budget(target):.3g}, or another target"
+                )
+
+
+def _check_hold(made: Policy) -> None:
+    """A stage waits longer than those before it."""
+    hold = made.settings.hold.page
+    for indicator in made.indicators:
+        later = hold[indicator.stage.name]
+        for stage in indicator.instrument.sli.given if indicator.instrument.sli else ():
+            if later.milliseconds <= hold[stage].milliseconds:
+                raise ConfigurationError.of(
+                    f"hold.page.{indicator.stage.name}", later.name, f"more than that of {stage}, {hold[stage].name}"
+                )

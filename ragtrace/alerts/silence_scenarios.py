@@ -1,0 +1,235 @@
+"""The scenarios of the other alerts: ragtrace itself, growth, and the health of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from ragtrace.alerts.policy import PLATFORM, Policy
+from ragtrace.alerts.promql import selector
+from ragtrace.alerts.replay import SERVICE, Alert, Check, Phase, Scenario, Series, gauge, judged, ramp, requests
+from ragtrace.alerts.scenarios import FIRST, minutes
+
+__all__ = ["growth_scenarios", "platform_scenarios", "source_scenarios"]
+
+_OF_SERVICE: Final = {"service": SERVICE}
+
+
+def platform_scenarios(made: Policy) -> Iterator[Scenario]:
+    """Silence of every kind, and what ragtrace could not do."""
+    yield _stalled(made)
+    yield _resting(made)
+    yield _one_indicator_absent(made)
+    yield _nothing_exposed(made)
+    yield from _exporter(made)
+    yield _busy(made)
+
+
+def _platform(name: str, **labels: str) -> Alert:
+    return Alert(f"Ragtrace{name}", PLATFORM, labels)
+
+
+def _stalled(made: Policy) -> Scenario:
+    """Requests arrive and nothing is analyzed: first the analyzer is stale, then the indicators are absent."""
+    limits = made.settings.platform
+    stale = minutes(limits.analyzer_stale) + minutes(limits.hold) + 2
+    absent = minutes(limits.sli_absent) + minutes(limits.hold) + 2
+    well, stalled = Phase(20), Phase(absent + 10)
+    phases = [well, stalled]
+    series = [
+        *judged(made, [well, stalled._replace(traffic=0.0)], FIRST),
+        *_without(requests(made, phases, FIRST), made.series("analyzer_last_success")),
+        _stopped(made, well.minutes, stalled.minutes),
+    ]
+    first = _platform("AnalyzerStale", **_OF_SERVICE)
+    checks = (
+        Check(20),
+        Check(20 + stale, (first,)),
+        Check(20 + absent, (first, _platform("SliAbsent", **_OF_SERVICE))),
+    )
+    return Scenario("stalled analyzer", tuple(series), checks)
+
+
+def _resting(made: Policy) -> Scenario:
+    """No requests, no analysis, no alert."""
+    rest = minutes(made.settings.platform.sli_absent) * 2
+    phases = [Phase(20), Phase(rest, traffic=0.0)]
+    series = [
+        *judged(made, phases, FIRST),
+        *_without(requests(made, phases, FIRST), made.series("analyzer_last_success")),
+        _stopped(made, 20, rest),
+    ]
+    return Scenario("a service that rests", tuple(series), (Check(20 + rest, ever=True),))
+
+
+def _one_indicator_absent(made: Policy) -> Scenario:
+    """One indicator counts no more, the others do."""
+    limits = made.settings.platform
+    lost = made.indicators[-1].name
+    absent = minutes(limits.sli_absent) + minutes(limits.hold) + 2
+    phases = [Phase(20), Phase(absent, counted={lost: 0.0})]
+    kept = [one for one in judged(made, phases, FIRST) if f'metric="{lost}"' not in one["series"]]
+    stopped = [one for one in judged(made, [Phase(20), Phase(absent, traffic=0.0)], FIRST) if one not in kept]
+    gone = [one for one in stopped if f'metric="{lost}"' in one["series"]]
+    series = (*kept, *gone, *requests(made, phases, FIRST))
+    check = Check(20 + absent, (_platform("SliAbsent", **_OF_SERVICE),), ever=True)
+    return Scenario("one indicator is absent", series, (check,))
+
+
+def _nothing_exposed(made: Policy) -> Scenario:
+    """An exporter that exposes no indicator at all."""
+    up = {"series": selector("up", job=made.settings.platform.job), "values": gauge([(31, 1.0)])}
+    return Scenario("no indicator is exposed", (up,), (Check(30, (_platform("SliAbsent"),), ever=True),))
+
+
+def _exporter(made: Policy) -> Iterator[Scenario]:
+    """One target of two is enough; none is a page, and so is a job that Prometheus does not know."""
+    job = made.settings.platform.job
+    well = Phase(30)
+    kept = tuple(_without([*judged(made, [well], FIRST), *requests(made, [well], FIRST)], "up"))
+
+    def up(instance: str, value: float) -> Series:
+        return {"series": selector("up", job=job, instance=instance), "values": gauge([(31, value)])}
+
+    down = (Check(30, (_platform("ExporterDown"),), ever=True),)
+    yield Scenario("one exporter of two is down", (*kept, up("a", 0.0), up("b", 1.0)), (Check(30, ever=True),))
+    yield Scenario("every exporter is down", (*kept, up("a", 0.0), up("b", 0.0)), down)
+    yield Scenario("no exporter is scraped", kept, down)
+
+
+def _busy(made: Policy) -> Scenario:
+    """A backlog, an old job, dead jobs, late results, faults and drops: a ticket each."""
+    limits = made.settings.platform
+    length = 60 + minutes(limits.hold)
+    phases = [Phase(length)]
+    late = selector(made.series("late_evaluations"), service=SERVICE, segment=FIRST)
+    series = [
+        *judged(made, phases, FIRST),
+        *requests(made, phases, FIRST),
+        _constant(selector(made.series("queue_jobs"), state="pending"), length, limits.backlog_jobs * 2),
+        _constant(selector(made.series("queue_jobs"), state="dead"), length, 1),
+        _constant(selector(made.series("queue_oldest"), job_kind="coverage"), length, limits.backlog_age.seconds * 2),
+        {"series": late, "values": ramp([(length, 10 * min(1.0, limits.late_share * 2))])},
+        {
+            "series": selector(made.series("internal_errors"), where="sink"),
+            "values": ramp([(length, limits.internal_errors_per_hour / 20)]),
+        },
+        _constant(selector(made.series("dropped"), reason="queue_full"), length, 5),
+    ]
+    expected = (
+        _platform("QueueBacklog"),
+        _platform("QueueOld"),
+        _platform("DeadJobs"),
+        _platform("LateEvaluations", **_OF_SERVICE),
+        _platform("InternalErrors"),
+        _platform("DroppedRecords"),
+    )
+    return Scenario("work that is not done", tuple(series), (Check(length - 10, expected, ever=True),))
+
+
+def _constant(series: str, samples: int, value: float) -> Series:
+    return {"series": series, "values": gauge([(samples + 1, value)])}
+
+
+def _stopped(made: Policy, well: int, stalled: int) -> Series:
+    """The time of the last analysis, which moves and then stands still."""
+    series = selector(made.series("analyzer_last_success"), service=SERVICE)
+    return {"series": series, "values": ramp([(well, 60.0), (stalled, 0.0)])}
+
+
+def _without(series: Iterable[Series], name: str) -> list[Series]:
+    return [one for one in series if not one["series"].startswith((f"{name}{{", f"{name} "))]
+
+
+def growth_scenarios(made: Policy) -> Iterator[Scenario]:
+    """What has grown since the baseline, and yet is within every budget."""
+    growth = made.settings.growth
+    window = max(minutes(one.window) for one in (growth.contradiction_rate, growth.rank_shift, growth.candidate_age))
+    before, after = 60, window
+    contradiction = next(one for one in made.indicators if one.instrument.id == "contradiction_rate")
+    grown = (growth.contradiction_rate.floor + contradiction.budget) / 2
+    phases = [Phase(before, {contradiction.name: grown / 8}), Phase(after, {contradiction.name: grown})]
+    steady = [*judged(made, [Phase(before + after)], FIRST), *requests(made, phases, FIRST)]
+    segment = {"service": SERVICE, "segment": FIRST, "stratum": "random", "reference": "proxy"}
+    source = {"service": SERVICE, "source": "tariffs"}
+    floors = (growth.rank_shift.floor, growth.candidate_age.floor)
+    means = [[(before, floor / 2), (after, floor * 4)] for floor in floors]
+    series = [
+        *judged(made, phases, FIRST),
+        *requests(made, phases, FIRST),
+        *_histogram(made.series("rank_shift"), segment, means[0]),
+        *_histogram(made.series("candidate_age"), source, means[1]),
+    ]
+    expected = (
+        Alert("RagtraceContradictionGrowthTicket", contradiction.stage.name, {"service": SERVICE, "segment": FIRST}),
+        Alert("RagtraceRankShiftTicket", "ranking", {"service": SERVICE, "segment": FIRST}),
+        Alert("RagtraceCandidateAgeTicket", "retrieval", source),
+    )
+    end = before + after
+    yield Scenario("what has grown", tuple(series), (Check(before), Check(end, expected, ever=True)))
+    same = [[(end, floor * 4)] for floor in floors]
+    unmoved = [
+        *steady,
+        *_histogram(made.series("rank_shift"), segment, same[0]),
+        *_histogram(made.series("candidate_age"), source, same[1]),
+    ]
+    yield Scenario("what was always large", tuple(unmoved), (Check(end, ever=True),))
+
+
+def _histogram(name: str, labels: dict[str, str], means: Sequence[tuple[int, float]]) -> list[Series]:
+    """Sum and count of ten observations each minute, with these means."""
+    total, count = ([(length, rise * 10) for length, rise in part] for part in (means, [(n, 1.0) for n, _ in means]))
+    return [
+        {"series": selector(f"{name}_sum", labels), "values": ramp(total)},
+        {"series": selector(f"{name}_count", labels), "values": ramp(count)},
+    ]
+
+
+_STEP: Final = 5
+_DAY: Final = 24 * 60 // _STEP
+
+
+def source_scenarios(made: Policy) -> Iterator[Scenario]:
+    """Sources over days: a sample every five minutes, rules every hour."""
+    history = max(1, minutes(made.settings.sources.history) // (24 * 60))
+    days = 2 * history
+    yield _sources("sources that are well", made, days, stops=days, changed=False, expected=())
+    expected = tuple(
+        Alert(f"RagtraceSource{what}Ticket", "retrieval", {"service": SERVICE, "source": "tariffs"})
+        for what in ("Delay", "Freshness", "Report", "Volume")
+    )
+    yield _sources("sources that fail", made, days, stops=history + 1, changed=True, expected=expected)
+
+
+def _sources(name: str, made: Policy, days: int, *, stops: int, changed: bool, expected: tuple[Alert, ...]) -> Scenario:
+    """A source that moves every day until the day `stops`; at the end, by `changed`, late and smaller."""
+    labels = {"service": SERVICE, "source": "tariffs"}
+    samples = days * _DAY
+    last = _DAY // 4
+    moving = gauge((_DAY, min(day, stops) * 86_400.0) for day in range(days))
+    usual = made.settings.sources.delay.floor.seconds
+    late = usual * made.settings.sources.delay.factor * 2 if changed else usual
+    documents = 1000.0 * (1 - 2 * made.settings.sources.volume.fall) if changed else 1000.0
+    series = (
+        {"series": selector(made.series("source_newest_timestamp"), labels), "values": moving},
+        {"series": selector(made.series("source_report_timestamp"), labels), "values": moving},
+        {
+            "series": selector(made.series("source_delay"), labels),
+            "values": gauge([(samples - last, usual), (last, late)]),
+        },
+        {
+            "series": selector(made.series("source_documents"), labels),
+            "values": gauge([(samples - last, 1000.0), (last, documents)]),
+        },
+        *_healthy_platform(made, samples),
+    )
+    end = samples * _STEP - 60
+    return Scenario(name, series, (Check(end, expected),), interval=_STEP)
+
+
+def _healthy_platform(made: Policy, samples: int) -> Iterator[Series]:
+    """An exporter that is up, and indicators of a service that rests."""
+    yield {"series": selector("up", job=made.settings.platform.job), "values": gauge([(samples, 1.0)])}
+    labels = {"service": SERVICE, "segment": FIRST, "scope": "all", "stratum": "random", "reference": "proxy"}
+    name = selector(made.series("sli_requests"), labels, metric=made.indicators[0].name)
+    yield {"series": name, "values": gauge([(samples, 1.0)])}

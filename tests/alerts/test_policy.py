@@ -1,0 +1,43 @@
+"""The indicators in the order in which a break is looked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.alerts.policy import known_registry, policy
+from ragtrace.alerts.settings import read_settings
+from ragtrace.errors import ConfigurationError
+from tests.alerts.conftest import Made
+
+
+def test_indicators_follow_the_stages(made: Made) -> None:
+    """Each knows what silences it: the indicators of earlier stages, and the earlier ones of its own."""
+    found = {one.name: (one.stage.name, one.upstream) for one in made().indicators}
+    assert found == {
+        "qc": ("retrieval", ()),
+        "eo": ("ranking", ("qc",)),
+        "ac": ("generation", ("qc", "eo")),
+        "contradiction": ("generation", ("qc", "eo", "ac")),
+        "cc": ("citation", ("qc", "eo")),
+    }
+
+
+def test_targets_and_owners_come_from_the_registry(made: Made) -> None:
+    """Unless the settings name others."""
+    shipped, own = made(), made(targets={"qc": 0.99}, owners={"retrieval": "search", "platform": "sre"})
+    assert [round(one.budget, 9) for one in shipped.indicators] == [0.05] * 5
+    assert own.indicators[0].budget == pytest.approx(0.01)
+    assert (shipped.owner("retrieval"), own.owner("retrieval"), own.owner("platform")) == (
+        "retrieval-indexing",
+        "search",
+        "sre",
+    )
+    assert own.owners == ("search", "ranking-context", "generation-governance", "release-guard", "sre")
+
+
+def test_a_metric_that_the_registry_lacks_is_named() -> None:
+    """Rules cannot be made without what they watch."""
+    registry = known_registry()
+    less = registry._replace(instruments={k: v for k, v in registry.instruments.items() if k != "dropped"})
+    with pytest.raises(ConfigurationError, match=r"the metric .dropped., which .* lacks"):
+        policy(less, read_settings()).series("dropped")

@@ -1,0 +1,92 @@
+"""The file of objectives: what a user may replace, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace.alerts.settings import read_settings
+from ragtrace.errors import ConfigurationError
+from tests.alerts.conftest import Made, Written
+
+
+def test_own_file_replaces_what_it_names(written: Written) -> None:
+    """Mappings key by key, lists whole; the rest is as shipped."""
+    shipped = read_settings()
+    own = read_settings(written(targets={"qc": 0.9}, hold={"ticket": "2h"}, burn_rates={"ticket": []}))
+    assert own.targets == {"qc": 0.9}
+    assert str(own.hold.ticket) == "2h"
+    assert str(own.hold.page["ranking"]) == str(shipped.hold.page["ranking"])
+    assert own.burn_rates.ticket == ()
+    assert len(own.burn_rates.page) == len(shipped.burn_rates.page)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"target": {"qc": 0.9}}, "own.yaml: 'target' is no setting; give one of targets, owners"),
+        ({"hold": {"pages": {}}}, "own.yaml: 'hold.pages' is no setting; give one of page, ticket, next"),
+        ({"targets": {"qc": "high"}}, r"own.yaml: Expected `float`, got `str` - at `\$.targets"),
+        ({"hold": {"ticket": "soon"}}, r"duration 'soon' is not usable.*1h30m.*at `\$.hold.ticket`"),
+        ({"segments": [{"tenant": "a"}]}, r"unknown field `tenant` - at `\$.segments\[0\]`"),
+        ({"burn_rates": {"page": [{"short": "5m", "long": "1h", "factor": 6}]}}, "missing required field `minimum`"),
+        ({"owners": None}, r"Expected `object`, got `null` - at `\$.owners`"),
+    ],
+)
+def test_what_does_not_fit_is_refused(written: Written, settings: dict[str, Any], message: str) -> None:
+    """The message names the file, the place, and what is allowed there."""
+    with pytest.raises(ConfigurationError, match=message):
+        read_settings(written(**settings))
+
+
+@pytest.mark.parametrize("text", ["[", "- a", "3", ""])
+def test_file_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
+    """So is one that is no YAML or no mapping, and one that is not there."""
+    path = tmp_path / "own.yaml"
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_settings(path)
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="give a YAML file like"):
+        read_settings(path)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])
+def test_time_scale_is_positive(scale: float) -> None:
+    """Nothing can be divided by zero."""
+    with pytest.raises(ConfigurationError, match="time scale"):
+        read_settings(time_scale=scale)
+
+
+ONE = {"short": "5m", "long": "1h", "minimum": 3}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"targets": {"recall": 0.9}}, "targets: 'recall' is not known; give one of qc, eo, ac, contradiction, cc"),
+        ({"targets": {"qc": 1.0}}, "target of qc 1.0 is not usable; give a share above 0 and below 1"),
+        ({"segments": [{"segment": "a", "targets": {"qc": 0.0}}]}, r"segments\[0\].targets.qc 0.0"),
+        ({"segments": [{"targets": {"qc": 0.9}}]}, "names neither a service nor a segment"),
+        ({"segments": [{"segment": "a", "owners": {"packing": "x"}}]}, "'packing' is not known; give one of retrieval"),
+        ({"owners": {"pack": "me"}}, "owners: 'pack' is not known; give one of retrieval, ranking"),
+        ({"releases": {"required": {"qc": "6h"}}}, "releases.required: 'qc' is not known"),
+        ({"receivers": {"nobody": {}}}, "receivers: 'nobody' is not known; give one of retrieval-indexing"),
+        ({"receivers": {"platform": {"warning": {}}}}, "receivers.platform: 'warning' is not known; give one of page"),
+        (
+            {"hold": {"page": {"ranking": "2m"}}},
+            "hold.page.ranking .2m. is not usable; give more than",
+        ),
+        ({"burn_rates": {"page": [ONE | {"factor": 18}]}}, "factor 18 .* bad ratio of 90%.*below 18"),
+        ({"targets": {"cc": 0.8}}, "5m30m: factor 9 at a target of cc of 0.8 needs a bad ratio of 180%"),
+        ({"burn_rates": {"page": [ONE | {"factor": 0}]}}, "give a factor above 0"),
+        ({"burn_rates": {"page": [ONE | {"factor": 6, "short": "2h"}]}}, "short window '2h of 1h' is not usable"),
+    ],
+)
+def test_what_the_registry_does_not_know_or_could_not_fire_is_refused(
+    made: Made, settings: dict[str, Any], message: str
+) -> None:
+    """The value, what is allowed, and the remedy."""
+    with pytest.raises(ConfigurationError, match=message):
+        made(**settings)
