@@ -104,10 +104,14 @@ def _evidence_scores(
     return (
         _score("candidate_recall", coverage.candidate_recall(ids, wanted if retrieved else ()),
                "no_reference" if retrieved else "not_recorded", reference),
+        _score("evidence_depth", coverage.evidence_depth(ids, wanted if retrieved else ()),
+               "not_recorded" if not retrieved else "absent" if wanted else "no_reference", reference),
         _score("evidence_overlap", coverage.evidence_overlap(packed, given), reason, reference),
         _score("evidence_recall", coverage.evidence_recall(packed, given), reason, reference),
         _score("evidence_precision", coverage.evidence_precision(packed, given),
                "nothing_packed" if given else reason, reference),
+        _score("evidence_token_share", coverage.evidence_token_share(chunks, given),
+               "nothing_packed" if given and not chunks else "no_token_counts" if given else reason, reference),
         _score("rank_shift", coverage.rank_shift(record.moves, wanted), moves_reason, reference),
         _score("truncated_tokens", coverage.truncated_tokens(chunks), "no_token_counts"),
     )  # fmt: skip

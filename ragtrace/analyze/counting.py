@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ragtrace.analyze.diagnosis import stage_health
+from ragtrace.analyze.diagnosis import Health, stage_health
+from ragtrace.analyze.freshness import candidate_ages
+from ragtrace.coverage import claim_supports
 from ragtrace.registry import instruments
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.registry.model import Instrument
 from ragtrace.store import Delta, Exemplar, histogram_deltas
-from ragtrace.types import Analysis, GenerateRun, PackRun, RequestRecord, RerankRun, RetrieveRun, StageRun
+from ragtrace.types import Analysis, GenerateRun, PackRun, RequestRecord, RerankRun, RetrieveRun, Stage, StageRun
 
 __all__ = ["LATE_AFTER_SECONDS", "analysis_deltas", "attribution_deltas"]
 
@@ -23,6 +26,9 @@ _STAGE_NAMES: Final[dict[type[StageRun], str]] = {
     GenerateRun: "generate",
 }
 
+_INDICATORS_OF: Final = Counter(one.stage for one in INSTRUMENTS.values() if one.sli is not None)
+_SINGLE: Final = {stage for stage, count in _INDICATORS_OF.items() if count == 1}
+
 
 def analysis_deltas(record: RequestRecord, analysis: Analysis, *, now: int) -> tuple[Delta, ...]:
     """Increments of the totals for a request's first completed analysis. `now`: nanoseconds since the epoch.
@@ -33,7 +39,7 @@ def analysis_deltas(record: RequestRecord, analysis: Analysis, *, now: int) -> t
     """
     labels = _Labels(record, analysis)
     late = now - record.ended_at > LATE_AFTER_SECONDS * 1e9
-    deltas = list(_observed(record, analysis, labels))
+    deltas = [*_observed(record, analysis, labels), *_lag(record, labels, now)]
     if late:
         deltas.append(labels.count(instruments.LATE_EVALUATIONS))
     else:
@@ -89,10 +95,19 @@ def _observed(record: RequestRecord, analysis: Analysis, labels: _Labels) -> Ite
     yield from _scored(analysis, labels)
     for run in record.stages:
         yield from labels.observe(instruments.STAGE_DURATION, run.duration_ns / 1e9, stage=_STAGE_NAMES[type(run)])
+    for support in claim_supports(analysis.claims):
+        yield from labels.observe(instruments.CLAIM_SUPPORT, support)
+    for source, age in candidate_ages(record):
+        yield from labels.observe(instruments.CANDIDATE_AGE, age, source=source)
     for loss in analysis.lost:
         yield labels.count(instruments.LOST_EVIDENCE, where=loss.where)
     verdict = analysis.diagnosis
     yield labels.count(instruments.DIAGNOSES, stage=verdict.stage or "none", verdict=verdict.verdict)
+
+
+def _lag(record: RequestRecord, labels: _Labels, now: int) -> tuple[Delta, ...]:
+    """How long the result took; 0 where a clock that was set back makes it come before the request's end."""
+    return labels.observe(instruments.ANALYZER_LAG, max(0, now - record.ended_at) / 1e9)
 
 
 def _indicators(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
@@ -100,12 +115,26 @@ def _indicators(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
     health = stage_health(scores, analysis.reference)
     good_stages = {stage for stage, state in health.items() if state == "good"}
     for instrument in INSTRUMENTS.values():
-        value = scores.get(instrument.id)
-        if instrument.sli is None or instrument.objective is None or value is None:
+        good = _good(instrument, scores, health)
+        if instrument.sli is None or good is None:
             continue
-        good = instrument.objective.met(value)
         scopes = ("all", "conditional") if good_stages.issuperset(instrument.sli.given) else ("all",)
         name = instrument.sli.name
         for scope in scopes:  # the exemplar of an indicator is a bad request
             yield labels.count(instruments.SLI_REQUESTS, shown=not good, metric=name, scope=scope)
             yield labels.count(instruments.SLI_GOOD_REQUESTS, float(good), shown=False, metric=name, scope=scope)
+
+
+def _good(instrument: Instrument, scores: Mapping[str, float | None], health: Mapping[Stage, Health]) -> bool | None:
+    """Whether a request is good by an indicator, None where that is not known.
+
+    An indicator that is the only one of its stage speaks for the whole stage. So what breaks retrieval without lowering
+    query coverage (facets met by different candidates only, gold evidence that was not found) is bad there.
+    """
+    if instrument.sli is None or instrument.objective is None:
+        return None
+    for stage, state in health.items():
+        if stage == instrument.stage and stage in _SINGLE:
+            return None if state == "unknown" else state == "good"
+    value = scores.get(instrument.id)
+    return None if value is None else instrument.objective.met(value)

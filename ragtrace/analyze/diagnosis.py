@@ -16,7 +16,16 @@ from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import StageInfo
 from ragtrace.types import Claim, Diagnosis, FacetMatch, LostChunk, Reference, Stage
 
-__all__ = ["Health", "Release", "diagnose", "judge", "stage_health", "suspected_rollout"]
+__all__ = [
+    "Health",
+    "Release",
+    "diagnose",
+    "is_rollout",
+    "judge",
+    "stage_health",
+    "stages_reached",
+    "suspected_rollout",
+]
 
 Health: TypeAlias = Literal["good", "bad", "unknown"]
 Scores: TypeAlias = Mapping[str, float | None]
@@ -24,14 +33,20 @@ Scores: TypeAlias = Mapping[str, float | None]
 _STAGES: Final = {stage.name: stage for stage in STAGES}
 _PREFERRED: Final = {
     "lost_in_rewrite": ("rewriter",),
+    "absent_from_index": ("index", "embedding", "chunker", "retriever"),
     "lost_in_rerank": ("reranker",),
     "lost_in_packing": ("packer",),
     "truncated": ("packer",),
 }
+_LOSSES: Final = {  # in the order of the path: what was lost first names the cause
+    "rerank": "lost_in_rerank",
+    "packing": "lost_in_packing",
+    "truncation": "truncated",
+}
 
 
 class Release(Protocol):
-    """A version of a component and when it was first seen (nanoseconds since the epoch)."""
+    """A version of a component and when it came into use (nanoseconds since the epoch)."""
 
     @property
     def component(self) -> str:
@@ -44,8 +59,13 @@ class Release(Protocol):
         ...
 
     @property
-    def first_seen_at(self) -> int:
-        """When a request first carried it."""
+    def at(self) -> int:
+        """When it came into use."""
+        ...
+
+    @property
+    def known_since(self) -> int:
+        """The earliest that is known of it."""
         ...
 
 
@@ -111,29 +131,46 @@ def suspected_rollout(
 ) -> str | None:
     """`component=version`: the stage's component whose version of this request came last after another version.
 
-    A component that has only ever had one version cannot have been rolled out. The component that the cause points
-    at (a rewriter for a facet lost in the rewrite) goes before the others.
+    A component that has only ever had one version cannot have been rolled out. The components that the cause points
+    at (the rewriter for a facet lost in the rewrite, the index for one that was asked of it and that it does not hold)
+    go before the others.
     """
-    seen = {(release.component, release.version): release.first_seen_at for release in releases}
+    seen = {(release.component, release.version): release for release in releases}
     rolled_out: list[tuple[bool, int, str]] = []
     for component in stage.components:
         version = versions.get(component)
-        at = seen.get((component, version or ""))
-        if version and at is not None and any(name == component and seen[name, other] < at for name, other in seen):
-            rolled_out.append((component in _PREFERRED.get(cause, ()), at, f"{component}={version}"))
+        found = seen.get((component, version or ""))
+        if version and found and is_rollout(found, releases):
+            rolled_out.append((component in _PREFERRED.get(cause, ()), found.at, f"{component}={version}"))
     return max(rolled_out)[2] if rolled_out else None
 
 
+def is_rollout(release: Release, releases: Sequence[Release]) -> bool:
+    """Whether another version of the component was there before this one came into use."""
+    return any(
+        other.component == release.component and other.version != release.version and other.known_since < release.at
+        for other in releases
+    )
+
+
+def stages_reached(health: Mapping[Stage, Health]) -> tuple[Stage, ...]:
+    """The stages of known health that this request tells something of: nothing that must hold before them was broken.
+
+    Ranking is told by a request whose retrieval is not bad, generation by one whose evidence is in the prompt besides,
+    citation by one that is good up to there. The first of them that is bad is the request's first broken stage.
+    """
+    reached: list[Stage] = ["retrieval"]
+    if health["retrieval"] != "bad":
+        reached.append("ranking")
+        if health["ranking"] == "good":
+            reached.append("generation")
+            if health["retrieval"] == health["generation"] == "good":
+                reached.append("citation")
+    return tuple(stage for stage in reached if health[stage] != "unknown")
+
+
 def _first_broken(health: Mapping[Stage, Health]) -> Stage | None:
-    if health["retrieval"] == "bad":
-        return "retrieval"
-    if health["ranking"] == "bad":
-        return "ranking"
-    if health["generation"] == "bad" and health["ranking"] == "good":
-        return "generation"
-    if health["citation"] == "bad" and {health["retrieval"], health["ranking"], health["generation"]} == {"good"}:
-        return "citation"
-    return None
+    return next((stage for stage in stages_reached(health) if health[stage] == "bad"), None)
 
 
 def judge(scores: Scores, metric: str) -> Health:
@@ -168,8 +205,14 @@ def _retrieval_proof(
         joint = scores.get("joint_query_coverage")
         apart = "no single candidate meets the facets together"
         proof = ["query coverage is low" if joint is None else f"{apart} (joint query coverage {joint:.2f})"]
-    cause = "lost_in_rewrite" if dropped else "absent_from_candidates" if absent else "facets_unmet"
-    return cause, tuple(proof)
+    return _retrieval_cause(dropped, unmet, absent), tuple(proof)
+
+
+def _retrieval_cause(dropped: Sequence[FacetMatch], unmet: Sequence[FacetMatch], absent: Sequence[LostChunk]) -> str:
+    """What no candidate meets although the rewritten query asked for it is no fault of the rewrite."""
+    if any(match.in_rewrite for match in unmet):
+        return "absent_from_index"
+    return "lost_in_rewrite" if dropped else "absent_from_candidates" if absent else "facets_unmet"
 
 
 def _ranking_proof(
@@ -179,9 +222,8 @@ def _ranking_proof(
     for loss in lost:
         ranks = f"rank {loss.rank_before} before rerank, {loss.rank_after or 'dropped'} after"
         proof.append(f"evidence {loss.chunk_id} was lost in {loss.where} ({ranks}; {loss.reason})")
-    causes = {"rerank": "lost_in_rerank", "packing": "lost_in_packing", "truncation": "truncated"}
-    first = next((causes[loss.where] for loss in lost if loss.where in causes), "evidence_not_packed")
-    return first, tuple(proof)
+    places = {loss.where for loss in lost}
+    return next((cause for where, cause in _LOSSES.items() if where in places), "evidence_not_packed"), tuple(proof)
 
 
 def _generation_proof(

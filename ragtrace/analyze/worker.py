@@ -191,11 +191,12 @@ def _analyze(
     if record is None:
         store.fail(job, "the request is no longer in the store")
         return None
-    now = time.time_ns()
+    now, started = time.time_ns(), time.perf_counter()
     try:
         gold = golds.get((record.service, record.query.original))
         analysis = analyze_record(record, gold, releases[record.service], computed_at=now)
-        return Finished(job, analysis, analysis_deltas(record, analysis, now=now))
+        deltas = analysis_deltas(record, analysis, now=now)
+        return Finished(job, analysis, deltas, seconds=time.perf_counter() - started)
     except Exception as error:  # one request must not stop the others
         _log.exception("request %s cannot be analyzed", job.request_id)
         store.fail(job, f"{type(error).__name__}: {error}")

@@ -7,6 +7,7 @@ from ragtrace.record.current import Request, current_request
 from ragtrace.record.judgements import feedback, flag
 from ragtrace.record.recorder import Draft, Recorder, Sink, active, close_overdue, install
 from ragtrace.record.sampling import new_request_id
+from ragtrace.record.sources import source_report
 from ragtrace.record.verbs import generate, pack, request, rerank, retrieve
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "rerank",
     "retrieve",
     "scrub",
+    "source_report",
     "threads",
 ]

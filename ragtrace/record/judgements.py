@@ -31,10 +31,12 @@ def feedback(
     """Attach a judgement to a request, at once or days later, from any process that writes to the same store.
 
     A score below 0 or the label `thumbs_down` flags the request with `thumbs_down`. `task_success` is a judgement of
-    its own, `task_success` or `task_failure`, and the latter flags it with that. It is on disk when this returns.
+    its own, `task_success` or `task_failure`, and the latter flags it with that. It is on disk when this returns. Each
+    judgement counts as an outcome, good or bad, where it can be read (docs/outcomes.md).
 
     Args:
-        source: who judges: `user`, `verifier`, or a name of your own.
+        score: from -1 or 0 to 1.
+        source: who judges: `user`, `verifier` (or a name that begins so), or a name of your own.
     """
     recorder = active()
     if recorder is None:
@@ -42,6 +44,8 @@ def feedback(
         return
     try:
         for item in _judgements(str(request_id), score, label, task_success, source, comment):
+            if item.score is not None and not -1.0 <= item.score <= 1.0:
+                recorder.guard.count("feedback", "score", f"a score of {item.score:g} is no outcome: give -1 to 1")
             recorder.sink.submit(item, durable=True)
             if (item.score or 0.0) < 0.0 or item.label == THUMBS_DOWN:
                 recorder.flag(item.request_id, (THUMBS_DOWN,))

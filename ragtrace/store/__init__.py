@@ -5,6 +5,7 @@ from __future__ import annotations
 from ragtrace.store.rows import (
     ATTRIBUTION,
     COVERAGE,
+    Backlog,
     ChunkSeen,
     Delta,
     Drift,
@@ -16,7 +17,9 @@ from ragtrace.store.rows import (
     Labels,
     Release,
     RequestRow,
+    Sampled,
     SchemaState,
+    SourceState,
     Total,
 )
 from ragtrace.store.schema import check, migrate
@@ -26,6 +29,7 @@ from ragtrace.store.totals import histogram_deltas
 __all__ = [
     "ATTRIBUTION",
     "COVERAGE",
+    "Backlog",
     "ChunkSeen",
     "Delta",
     "Drift",
@@ -37,7 +41,9 @@ __all__ = [
     "Labels",
     "Release",
     "RequestRow",
+    "Sampled",
     "SchemaState",
+    "SourceState",
     "Store",
     "Total",
     "check",

@@ -36,10 +36,10 @@ class Addenda:
         self._rows = [_row(identity, self._given[identity], texts) for identity in sorted(self._given)]
         self.request_ids: Collection[str] = {row["request_id"] for row in self._rows}
 
-    def take_turn(self, connection: sa.Connection) -> None:
-        """Writers of records go side by side, a writer of addenda alone: else a record and its addendum, written by
-        two at once, would not see each other."""
-        take_turn(connection, _TURN, shared=not self._rows)
+    def take_turn(self, connection: sa.Connection, *, alone: bool = False) -> None:
+        """Writers of records go side by side, one of addenda (or of what else joins a record) alone: else a record and
+        its addendum, written by two at once, would not see each other."""
+        take_turn(connection, _TURN, shared=not (self._rows or alone))
 
     def insert(self, connection: sa.Connection) -> dict[str, list[Addendum]]:
         """Keep those that are new, and return them by request, oldest first."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -11,11 +11,12 @@ import sqlalchemy as sa
 
 from ragtrace.store.content import chunks
 from ragtrace.store.database import insert
-from ragtrace.store.tables import counted, fault, feedback
+from ragtrace.store.once import uncounted
+from ragtrace.store.tables import fault, feedback
 from ragtrace.store.text import bigint, clean
-from ragtrace.types import Fault, Feedback, content_hash
+from ragtrace.types import Fault, Feedback, RequestRecord, content_hash, replace
 
-__all__ = ["add_faults", "add_feedback", "faults", "feedback_of", "united"]
+__all__ = ["add_faults", "add_feedback", "faults", "feedback_of", "judgements", "united"]
 
 _FAULT: Final = "fault"
 _FIELDS: Final = tuple(feedback.c[name] for name in Feedback.__struct_fields__)
@@ -56,6 +57,18 @@ def feedback_of(connection: sa.Connection, request_ids: Iterable[str]) -> dict[s
     return found
 
 
+def judgements(
+    connection: sa.Connection, given: Iterable[Feedback], records: Mapping[str, RequestRecord], new: Iterable[str]
+) -> dict[str, Feedback]:
+    """Judgements that may count from now on, by identity: those that arrive, those that these records carry, and those
+    that waited for the requests that are new."""
+    carried = (
+        replace(each, request_id=request_id) for request_id, record in records.items() for each in record.feedback
+    )
+    waited = (each for found in feedback_of(connection, new).values() for each in found)
+    return {_identity(each): each for each in (*given, *carried, *waited)}
+
+
 def united(carried: Sequence[Feedback], joined: Sequence[Feedback]) -> tuple[Feedback, ...]:
     """The feedback that a record carried, then what came by itself, each once."""
     known = {_identity(each) for each in carried}
@@ -82,11 +95,8 @@ def add_faults(connection: sa.Connection, given: Sequence[Fault]) -> None:
 
 def _uncounted(connection: sa.Connection, given: Sequence[Fault]) -> list[Fault]:
     timed = {content_hash(msgspec.json.encode(each).decode()): each for each in given if each.at}
-    if not timed:
-        return list(given)
-    statement = insert(connection, counted).on_conflict_do_nothing().returning(counted.c.request_id)
-    new = connection.scalars(statement, [{"request_id": key, "kind": _FAULT} for key in sorted(timed)])
-    return [each for each in given if not each.at] + [timed[key] for key in new]
+    new = uncounted(connection, ((key, _FAULT) for key in timed))
+    return [each for each in given if not each.at] + [timed[key] for key, _ in sorted(new)]
 
 
 def _add(connection: sa.Connection) -> sa.Insert:

@@ -1,8 +1,8 @@
 """Owns the identity of chunks: which content each chunk id held under which version of the index, and what drifted.
 
-Index versions are ordered by their first request. A chunk is compared once, with the newest earlier version that had
-its id or its content: `unchanged`, `rewritten` (same id, other content) or `renumbered` (same content, other id). Of a
-chunk id the two newest versions are kept, of a service the `VERSIONS` newest.
+Index versions are ordered by the time at which they came into use. A chunk is compared once, with the newest earlier
+version that had its id or its content: `unchanged`, `rewritten` (same id, other content) or `renumbered` (same content,
+other id). Of a chunk id the two newest versions are kept, of a service the `VERSIONS` newest.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ragtrace.registry.instruments import CHUNK_DRIFT
 from ragtrace.store import totals
 from ragtrace.store.content import chunks
 from ragtrace.store.database import insert, take_turn
+from ragtrace.store.releases import CAME_AT
 from ragtrace.store.rows import ChunkSeen, Delta, Drift
 from ragtrace.store.tables import chunk_identity, release
 from ragtrace.store.text import clean
@@ -83,7 +84,7 @@ def _ranks(connection: sa.Connection, service: str) -> dict[str, int]:
     newest = connection.scalars(
         sa.select(release.c.version)
         .where(release.c.service == service, release.c.component == INDEX)
-        .order_by(release.c.first_seen_at.desc(), release.c.version.desc())
+        .order_by(CAME_AT.desc(), release.c.version.desc())
         .limit(VERSIONS)
     )
     return {version: -place for place, version in enumerate(newest)}

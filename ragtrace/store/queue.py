@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final, get_args
 
 import sqlalchemy as sa
 
 from ragtrace.store.content import chunks
 from ragtrace.store.database import insert
-from ragtrace.store.rows import Job, JobState
+from ragtrace.store.rows import Backlog, Job, JobState
 from ragtrace.store.tables import job
 
 __all__ = [
     "ATTEMPTS",
     "FLAGGED",
+    "backlog",
+    "backlog_queries",
     "claim",
     "claimable",
     "depth",
@@ -30,7 +33,6 @@ __all__ = [
     "fail",
     "finish",
     "heartbeat",
-    "oldest",
     "owned",
 ]
 
@@ -40,6 +42,7 @@ FLAGGED: Final = 10  # priority of a flagged request's job; others have 0
 _FIELDS: Final = tuple(job.c[name] for name in Job.__slots__)
 _PENDING: Final = job.c.state == sa.literal_column("'pending'")  # as the partial indexes have it, literally
 _LEASED: Final = job.c.state == sa.literal_column("'leased'")
+_DEAD: Final = job.c.state == sa.literal_column("'dead'")
 _FREE: Final[dict[str, Any]] = {"lease_owner": None, "lease_token": None, "lease_expires_at": None}
 
 
@@ -52,7 +55,7 @@ def enqueue(connection: sa.Connection, jobs: Sequence[dict[str, Any]], now: floa
             **new,
             "state": "pending",
             "attempts": 0,
-            "available_at": now,
+            "available_at": 0.0,  # at once: a clock that was set back since must keep no job waiting
             "created_at": now,
         }
         for new in jobs
@@ -89,11 +92,6 @@ def claimable(kinds: Sequence[str], limit: int, now: float) -> sa.Select[Any]:
 def expired(now: float) -> sa.Select[Any]:
     """The jobs whose lease ran out. Those whose worker is finishing them at this moment are skipped."""
     return sa.select(job.c.id).where(_LEASED, job.c.lease_expires_at < now).with_for_update(skip_locked=True)
-
-
-def oldest(kind: str) -> sa.Select[Any]:
-    """When the oldest job of a kind that waits was enqueued."""
-    return sa.select(sa.func.min(job.c.created_at)).where(_PENDING, job.c.kind == kind)
 
 
 def _reclaim(connection: sa.Connection, now: float) -> None:
@@ -164,6 +162,30 @@ def depth(connection: sa.Connection, kind: str) -> dict[JobState, int]:
     for state, count in connection.execute(of_kind.group_by(job.c.state)):
         counts[state] = count
     return counts
+
+
+def backlog(connection: sa.Connection, now: float) -> dict[str, Backlog]:
+    """The jobs that are not done, by kind. The done ones, which stay, are not read."""
+    found: dict[str, Backlog] = {}
+    for state, query in backlog_queries(now).items():
+        for kind, count, oldest in connection.execute(query):
+            known = found.get(kind, Backlog())
+            times = [time for time in (known.oldest, oldest) if time is not None]
+            found[kind] = replace(known, oldest=min(times, default=None), **{state: count})
+    return found
+
+
+def backlog_queries(now: float) -> dict[str, sa.Select[Any]]:
+    """For each state its jobs by kind, and when the oldest one that could run now was enqueued; each reads the index of
+    its state alone."""
+    runs = {_PENDING: job.c.available_at <= now, _LEASED: job.c.lease_expires_at < now, _DEAD: sa.false()}
+    all_of = {"pending": [job.c.created_at >= 0], "leased": [], "dead": []}  # leads SQLite to the index that covers
+    return {
+        name: sa.select(job.c.kind, sa.func.count(), sa.func.min(sa.case((runs[state], job.c.created_at), else_=None)))
+        .where(state, *all_of[name])
+        .group_by(job.c.kind)
+        for name, state in (("pending", _PENDING), ("leased", _LEASED), ("dead", _DEAD))
+    }
 
 
 def drawn(connection: sa.Connection, kind: str, request_ids: Iterable[str]) -> set[str]:

@@ -17,18 +17,20 @@ import sqlalchemy as sa
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.registry.instruments import REQUESTS
-from ragtrace.store import addenda, arrivals, attempts, queue, totals
+from ragtrace.store import addenda, arrivals, attempts, outcomes, queue, releases, sources, totals
 from ragtrace.store.content import Slots, Texts, chunks, fetch, join, strip
 from ragtrace.store.database import insert
+from ragtrace.store.once import uncounted
 from ragtrace.store.payload import read_record, write_record
 from ragtrace.store.rows import COVERAGE, Delta
-from ragtrace.store.tables import release, request
+from ragtrace.store.tables import request
 from ragtrace.store.text import bigint, clean
-from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, replace
+from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, SourceReport, replace
 
 __all__ = ["Batch", "add_flags", "read"]
 
 _LOG: Final = logging.getLogger("ragtrace.store")
+_REQUEST: Final = "request"
 
 
 class _Stored(NamedTuple):
@@ -49,6 +51,7 @@ class Batch:
         self._records, self._others = attempts.split(records)
         self._feedback = [item for item in items if isinstance(item, Feedback)]
         self._faults = [item for item in items if isinstance(item, Fault)]
+        self._reports = [item for item in items if isinstance(item, SourceReport)]
         self._texts = Texts()
         self._rows = {record.request_id: _row(record, self._texts) for record in self._records}
         for record in self._others:
@@ -58,17 +61,21 @@ class Batch:
     def write(self, connection: sa.Connection) -> None:
         """Write the batch. Tables and rows are taken in one order, so that two writers never wait for each other."""
         now = time.time()
-        if self._rows or self._addenda.request_ids:
-            self._addenda.take_turn(connection)
+        if self._rows or self._addenda.request_ids or self._feedback:
+            self._addenda.take_turn(connection, alone=bool(self._feedback))
         self._texts.store(connection)
         given, new = self._insert(connection)
         records = self._unite(connection, given, new)
         queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
-        _register(connection, records)
+        releases.register(connection, records)
         arrivals.add_feedback(connection, self._feedback)
         repeated = [attempts.repeated(given[each]) for each in sorted(new - self._rows.keys())]
         arrivals.add_faults(connection, [*self._faults, *repeated])
-        totals.add(connection, [_count(given[each]) for each in sorted(new)])
+        sources.add(connection, self._reports)
+        first = uncounted(connection, ((each, _REQUEST) for each in new))  # one that was deleted may come again
+        judged = arrivals.judgements(connection, self._feedback, {each.request_id: each for each in records}, new)
+        requests = [_count(given[each]) for each, _ in sorted(first)]
+        totals.add(connection, [*requests, *outcomes.count(connection, judged)])
 
     def _insert(self, connection: sa.Connection) -> tuple[dict[str, RequestRecord], set[str]]:
         """Insert the requests that are new: all records under the ids that they have in the store, and the new ids."""
@@ -199,27 +206,6 @@ def _count(record: RequestRecord) -> Delta:
         "stratum": "random" if record.head_sampled else "flagged",
     }
     return Delta(REQUESTS.name, tuple(labels.items()), 1.0)
-
-
-def _register(connection: sa.Connection, records: Sequence[RequestRecord]) -> None:
-    """Note each version that the records carry, with the earliest time at which one did."""
-    first: dict[tuple[str, str, str], int] = {}
-    for record in records:
-        for component, version in record.versions.items():
-            key = (clean(record.service), clean(component), clean(version))
-            first[key] = min(first.get(key, bigint(record.started_at)), bigint(record.started_at))
-    if not first:
-        return
-    statement = insert(connection, release)
-    earliest = statement.excluded.first_seen_at
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["service", "component", "version"],
-            set_={"first_seen_at": earliest},
-            where=earliest < release.c.first_seen_at,
-        ),
-        [dict(zip(release.c.keys(), (*key, first[key]), strict=True)) for key in sorted(first)],
-    )
 
 
 def read(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, RequestRecord]:

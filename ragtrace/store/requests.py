@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.rows import COVERAGE, Release, RequestRow
-from ragtrace.store.tables import diagnosis, release, request
+from ragtrace.store.rows import COVERAGE, RequestRow
+from ragtrace.store.tables import diagnosis, request
 from ragtrace.store.text import clean
 
-__all__ = ["analyzed", "find", "find_query", "ids_starting", "releases"]
+__all__ = ["analyzed", "find", "find_query", "ids_starting"]
 
 _OF_DIAGNOSIS: Final = ("verdict", "stage", "owner", "suspected_rollout")
 _OF_REQUEST: Final = tuple(name for name in RequestRow.__slots__ if name not in _OF_DIAGNOSIS)
@@ -86,14 +86,6 @@ def ids_starting(connection: sa.Connection, beginning: str, limit: int) -> list[
     return list(
         connection.scalars(sa.select(request.c.request_id).where(same).order_by(request.c.request_id).limit(limit))
     )
-
-
-def releases(connection: sa.Connection, service: str | None) -> list[Release]:
-    """The versions that requests carried, earliest first."""
-    query = sa.select(release).order_by(release.c.first_seen_at, *release.primary_key)
-    if service is not None:
-        query = query.where(release.c.service == clean(service))
-    return [Release(**row) for row in connection.execute(query).mappings()]
 
 
 def _rows(rows: Iterable[Any]) -> list[RequestRow]:

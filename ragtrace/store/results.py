@@ -10,12 +10,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ragtrace.store import queue, totals
+from ragtrace.registry.instruments import ANALYSES, ANALYSIS_COST
+from ragtrace.store import queue, sources, totals
 from ragtrace.store.content import chunks
 from ragtrace.store.database import insert
+from ragtrace.store.once import uncounted
 from ragtrace.store.payload import read_analysis, write_analysis
-from ragtrace.store.rows import COVERAGE, Finished, FollowUp
-from ragtrace.store.tables import analysis, counted, diagnosis, request, score, success
+from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp
+from ragtrace.store.tables import analysis, diagnosis, request, score, success
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import Analysis
 
@@ -36,9 +38,19 @@ def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) 
     first = _first(connection, kept)
     queue.finish(connection, jobs, now)
     queue.enqueue(connection, [_follow_up(each) for each in kept if each.follow_up is not None], now)
-    totals.add(connection, (delta for each in kept if each.job.id in first for delta in each.deltas))
+    deltas = [delta for each in kept if each.job.id in first for delta in each.deltas]
+    work = (delta for each in kept for delta in _work(each))
+    totals.add(connection, [*sources.named(connection, deltas), *work])
     _note_success(connection, {job.service for job in jobs if job.kind == COVERAGE}, now)
     return len(jobs)
+
+
+def _work(finished: Finished) -> Iterator[Delta]:
+    """The work itself, which counts for each result, the first one or not."""
+    kind = ("job_kind", finished.job.kind)
+    yield Delta(ANALYSES.name, (("service", finished.job.service), kind), 1.0)
+    if finished.seconds:
+        yield Delta(ANALYSIS_COST.name, (kind, ("resource", "cpu")), finished.seconds)
 
 
 def _follow_up(finished: Finished) -> dict[str, Any]:
@@ -157,11 +169,7 @@ def _first(connection: sa.Connection, finished: Sequence[Finished]) -> set[int]:
     earliest: dict[tuple[str, str], int] = {}
     for each in finished:
         earliest.setdefault((each.job.request_id, each.job.kind), each.job.id)
-    if not earliest:
-        return set()
-    statement = insert(connection, counted).on_conflict_do_nothing().returning(counted.c.request_id, counted.c.kind)
-    rows = [{"request_id": request_id, "kind": kind} for request_id, kind in sorted(earliest)]
-    return {earliest[row.request_id, row.kind] for row in connection.execute(statement, rows)}
+    return {earliest[key] for key in uncounted(connection, earliest)}
 
 
 def _note_success(connection: sa.Connection, services: set[str], now: float) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.types import Analysis
+from ragtrace.types import Analysis, Reference, Stage
 
 __all__ = [
     "ATTRIBUTION",
     "COVERAGE",
+    "Backlog",
     "ChunkSeen",
     "Delta",
     "Drift",
@@ -21,7 +22,9 @@ __all__ = [
     "Labels",
     "Release",
     "RequestRow",
+    "Sampled",
     "SchemaState",
+    "SourceState",
     "Total",
 ]
 
@@ -80,6 +83,17 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """The jobs of one kind that are not done, by state, and when the oldest one that could run now was enqueued, in
+    Unix seconds; None where none could."""
+
+    pending: int = 0
+    leased: int = 0
+    dead: int = 0
+    oldest: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FollowUp:
     """A job that a result asks for. `flagged`: because of the request's flags, and not drawn at random."""
 
@@ -90,22 +104,64 @@ class FollowUp:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A job's outcome: the analysis to store, the deltas that it adds to the totals, the job that it asks for."""
+    """A job's outcome: the analysis to store, the deltas that it adds to the totals, the job that it asks for.
+
+    seconds: what it took on the CPU, where that was not reported by `Store.spend` before.
+    """
 
     job: Job
     analysis: Analysis
     deltas: tuple[Delta, ...] = ()
     follow_up: FollowUp | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A version of a component of a service, and when a request first carried it (nanoseconds since the epoch)."""
+    """A version of a component of a service. first_seen_at: when a request first carried it, None while none has.
+    recorded_at: when it came into use, where somebody has said so. Nanoseconds since the epoch; one of both is there.
+    """
 
     service: str
     component: str
     version: str
-    first_seen_at: int
+    first_seen_at: int | None = None
+    recorded_at: int | None = None
+
+    @property
+    def at(self) -> int:
+        """When it came into use: as recorded, else when a request first carried it."""
+        return (self.first_seen_at or 0) if self.recorded_at is None else self.recorded_at
+
+    @property
+    def known_since(self) -> int:
+        """The earliest that is known of it: a version that is rolled back to was there before it came back."""
+        return min((at for at in (self.first_seen_at, self.recorded_at) if at is not None), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """What the reports on one source of documents say by now. Times are nanoseconds since the epoch.
+
+    documents, newest_at, delay_seconds: of the last report that names each. usual_documents: the median of the reports
+    before the last one that counts documents; None while those are too few.
+    """
+
+    service: str
+    source: str
+    reported_at: int
+    documents: int | None = None
+    newest_at: int | None = None
+    delay_seconds: float | None = None
+    usual_documents: float | None = None
+    is_unusual: bool = False
+
+    @property
+    def change(self) -> float | None:
+        """Documents more or less than usual, as a share of the usual number."""
+        if self.documents is None or not self.usual_documents:
+            return None
+        return self.documents / self.usual_documents - 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +216,20 @@ class RequestRow:
     stage: str | None = None
     owner: str | None = None
     suspected_rollout: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One request's newest coverage analysis in few columns: where it broke, and the scores that were asked for."""
+
+    request_id: str
+    segment: str
+    started_at: int
+    reference: Reference
+    stage: Stage | None
+    cause: str | None
+    suspected_rollout: str | None
+    scores: dict[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)

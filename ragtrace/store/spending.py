@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from ragtrace.registry.instruments import ATTRIBUTION_BUDGET_EXHAUSTED, ATTRIBUTION_COST
+from ragtrace.registry.instruments import ANALYSIS_COST, ATTRIBUTION_BUDGET_EXHAUSTED
 from ragtrace.store import totals
 from ragtrace.store.database import insert
-from ragtrace.store.rows import Delta
+from ragtrace.store.rows import ATTRIBUTION, Delta
 from ragtrace.store.tables import spending
 
 __all__ = ["add", "of_day"]
@@ -22,7 +22,7 @@ def add(connection: sa.Connection, spent: Mapping[str, float], budgets: Mapping[
     for resource, seconds in sorted(spent.items()):
         labels = (("resource", resource),)
         after = _grown(connection, resource, seconds, now)
-        deltas.append(Delta(ATTRIBUTION_COST.name, labels, seconds))
+        deltas.append(Delta(ANALYSIS_COST.name, (("job_kind", ATTRIBUTION), *labels), seconds))
         crossed = resource in budgets and after - seconds < budgets[resource] <= after
         deltas.append(Delta(ATTRIBUTION_BUDGET_EXHAUSTED.name, labels, float(crossed)))
     totals.add(connection, deltas)

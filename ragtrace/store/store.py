@@ -7,82 +7,44 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Final
 
 import sqlalchemy as sa
 
 from ragtrace.store import (
     arrivals,
-    drift,
-    golds,
+    exposed,
     leases,
     queue,
     records,
     requests,
     results,
-    schema,
+    samples,
     spending,
     tables,
     totals,
 )
-from ragtrace.store.address import Address
-from ragtrace.store.database import Database
-from ragtrace.store.rows import COVERAGE, ChunkSeen, Drift, Finished, Job, JobState, Release, RequestRow, Total
+from ragtrace.store.rows import COVERAGE, Backlog, Finished, Job, JobState, RequestRow, Sampled, Total
+from ragtrace.store.surroundings import Surroundings
 from ragtrace.store.text import clean
-from ragtrace.types import Analysis, Fault, Gold, Item, RequestRecord
+from ragtrace.types import Analysis, Fault, Item, RequestRecord
 
 __all__ = ["Store"]
 
 _PAGE: Final = 200
 
 
-class Store:
+class Store(Surroundings):
     """One database. Safe for several threads; processes share it through the database.
 
     Errors of the database are raised as StoreUnavailable, CorruptStore, SchemaMismatch or StoreError, whose messages
     name the remedy and never a password.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    @classmethod
-    def open(cls, url: str) -> Store:
-        """Open `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/DATABASE`; an empty database gets its schema.
-
-        Raises: ConfigurationError (no such kind of database), StoreUnavailable (unreachable, not writable),
-        CorruptStore, SchemaMismatch (an older schema: `ragtrace db upgrade`; a newer one: upgrade ragtrace).
-        """
-        database = Database(Address.parse(url))
-        try:
-            schema.ensure(database)
-        except BaseException:
-            database.close()
-            raise
-        return cls(database)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._database.close()
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @property
-    def url(self) -> str:
-        """The URL without its password, as messages show it."""
-        return self._database.address.shown
-
     # records
 
     def write(self, items: Sequence[Item]) -> None:
-        """Write records, addenda, feedback and faults in one transaction; writing them again changes nothing.
+        """Write records and what comes beside them in one transaction; writing them again changes nothing.
 
         A record replaces an older revision of itself. Its texts go to the content table, its versions become
         releases, a new request counts in the totals, and a job is enqueued when it is in the random stratum or
@@ -132,11 +94,6 @@ class Store:
         with self._database.read() as connection:
             return requests.ids_starting(connection, clean(beginning), limit)
 
-    def releases(self, service: str | None = None) -> list[Release]:
-        """The versions that requests carried, earliest first."""
-        with self._database.read() as connection:
-            return requests.releases(connection, service)
-
     def faults(self) -> list[Fault]:
         """Faults, added up by service, place and kind."""
         with self._database.read() as connection:
@@ -147,22 +104,6 @@ class Store:
         known = sorted(tables.metadata.tables.items())
         with self._database.read() as connection:
             return {name: connection.scalar(sa.select(sa.func.count()).select_from(each)) or 0 for name, each in known}
-
-    # gold sets
-
-    def put_gold(self, gold: Iterable[Gold]) -> int:
-        """Store gold sets, replacing those of the same service and question. Returns how many."""
-        with self._database.write() as connection:
-            return golds.put(connection, gold)
-
-    def find_gold(self, service: str, question: str) -> Gold | None:
-        """The gold set of a question, whatever its case and white space."""
-        return self.find_golds([(service, question)]).get((service, question))
-
-    def find_golds(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Gold]:
-        """The gold sets of (service, question) pairs, under the pairs as given."""
-        with self._database.read() as connection:
-            return golds.find(connection, pairs)
 
     # queue
 
@@ -205,11 +146,10 @@ class Store:
         with self._database.read() as connection:
             return queue.depth(connection, kind)
 
-    def oldest_pending(self, kind: str = COVERAGE) -> float | None:
-        """When the oldest job of a kind that waits was enqueued, in Unix seconds."""
+    def backlog(self, now: float | None = None) -> dict[str, Backlog]:
+        """The jobs that are not done, by kind; work that depends on them alone, however many are done."""
         with self._database.read() as connection:
-            oldest: float | None = connection.scalar(queue.oldest(kind))
-            return oldest
+            return queue.backlog(connection, _seconds(now))
 
     def drawn(self, request_ids: Iterable[str], kind: str) -> set[str]:
         """Those of the requests for which a job of a kind was drawn at random, and not bought by a flag."""
@@ -254,32 +194,43 @@ class Store:
             if len(page) < _PAGE:
                 return
 
+    def sample(
+        self, service: str, segment: str | None, since: int, until: int, metrics: Sequence[str], limit: int | None
+    ) -> tuple[list[Sampled], int]:
+        """Requests of the random stratum in [since, until) (nanoseconds) with these scores, oldest first, and how many
+        there are; more than about `limit` are thinned out evenly. segment: None for all."""
+        with self._database.read() as connection:
+            return samples.draw(connection, service, segment, since, until, metrics, limit)
+
+    def scored(self, request_ids: Iterable[str], metrics: Sequence[str]) -> list[Sampled]:
+        """Those of the requests that have an analysis, with these scores, oldest first."""
+        with self._database.read() as connection:
+            return samples.of_ids(connection, request_ids, metrics)
+
+    def tenants(self, request_ids: Iterable[str]) -> dict[str, str | None]:
+        """The tenant of each of these requests that is stored; its texts are not read."""
+        with self._database.read() as connection:
+            return samples.tenants(connection, request_ids)
+
     def totals(self) -> list[Total]:
         """Every series with its value, by name and labels."""
         with self._database.read() as connection:
             return totals.totals(connection)
 
+    def exposed(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """By label and service, which values are exported by name, in the order in which they got their place."""
+        with self._database.read() as connection:
+            return exposed.read(connection)
+
+    def expose(self, new: Mapping[tuple[str, str], Sequence[str]]) -> None:
+        """Give values of labels a place behind those that have one, for good."""
+        with self._database.write() as connection:
+            exposed.add(connection, new)
+
     def last_success(self) -> dict[str, float]:
         """When a result of each service was last committed, in Unix seconds."""
         with self._database.read() as connection:
             return results.last_success(connection)
-
-    # chunks
-
-    def note_chunks(self, seen: Iterable[ChunkSeen]) -> None:
-        """Note what chunk ids held under which index version, and count what drifted between two, each chunk once.
-        A version that no stored request carried is not noted."""
-        given = list(seen)
-        with self._database.read() as connection:
-            fresh = drift.unseen(connection, given)
-        if fresh:
-            with self._database.write() as connection:
-                drift.note(connection, fresh)
-
-    def drift(self, service: str | None = None) -> list[Drift]:
-        """How the chunks of each index version differ from those of an earlier one, newest version first."""
-        with self._database.read() as connection:
-            return drift.drift(connection, service)
 
     # leases
 

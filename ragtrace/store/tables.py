@@ -17,6 +17,7 @@ __all__ = [
     "content",
     "counted",
     "diagnosis",
+    "exposed",
     "fault",
     "feedback",
     "gold",
@@ -26,6 +27,8 @@ __all__ = [
     "release",
     "request",
     "score",
+    "source",
+    "source_report",
     "spending",
     "success",
     "total",
@@ -57,8 +60,8 @@ request: Final = sa.Table(
     sa.Column("head_probability", sa.Double, nullable=False),
     sa.Column("record_revision", sa.BigInteger, nullable=False),
     sa.Column("payload", sa.LargeBinary, nullable=False),
-    sa.Index(None, "service", "segment", "started_at"),
-    sa.Index(None, "service", "started_at"),
+    sa.Index(None, "service", "segment", "started_at", "request_id", "head_sampled"),  # the last two: samples are
+    sa.Index(None, "service", "started_at", "request_id", "head_sampled"),  # drawn from the index alone
     sa.Index(None, "started_at"),
 )
 
@@ -158,15 +161,18 @@ job: Final = sa.Table(
 )
 _PENDING: Final = sa.text("state = 'pending'")
 _LEASED: Final = sa.text("state = 'leased'")
+_DEAD: Final = sa.text("state = 'dead'")
+sa.Index("ix_job_pending", job.c.priority.desc(), job.c.id, sqlite_where=_PENDING, postgresql_where=_PENDING)
+sa.Index("ix_job_leased", job.c.lease_expires_at, sqlite_where=_LEASED, postgresql_where=_LEASED)
 sa.Index(
-    "ix_job_pending",
-    job.c.priority.desc(),
-    job.c.id,
+    "ix_job_waiting",
+    job.c.created_at,  # led by kind, SQLite would prefer it for claims
+    job.c.kind,
+    job.c.available_at,
     sqlite_where=_PENDING,
     postgresql_where=_PENDING,
 )
-sa.Index("ix_job_leased", job.c.lease_expires_at, sqlite_where=_LEASED, postgresql_where=_LEASED)
-sa.Index("ix_job_waiting", job.c.created_at, sqlite_where=_PENDING, postgresql_where=_PENDING)
+sa.Index("ix_job_dead", job.c.kind, sqlite_where=_DEAD, postgresql_where=_DEAD)
 sa.Index(
     "ix_job_finished_at_state", job.c.finished_at, job.c.state
 )  # led by state, SQLite would prefer it to the others
@@ -190,6 +196,15 @@ total: Final = sa.Table(
     sa.Column("exemplar_at", sa.Double),
 )
 
+exposed: Final = sa.Table(
+    "exposed",
+    metadata,
+    sa.Column("label", sa.Text, primary_key=True),
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text, primary_key=True),
+    sa.Column("place", sa.BigInteger, nullable=False),
+)
+
 success: Final = sa.Table(
     "success",
     metadata,
@@ -211,8 +226,34 @@ release: Final = sa.Table(
     sa.Column("service", sa.Text, primary_key=True),
     sa.Column("component", sa.Text, primary_key=True),
     sa.Column("version", sa.Text, primary_key=True),
-    sa.Column("first_seen_at", sa.BigInteger, nullable=False),
+    sa.Column("first_seen_at", sa.BigInteger),
+    sa.Column("recorded_at", sa.BigInteger),
 )
+
+source: Final = sa.Table(
+    "source",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("first_reported_at", sa.BigInteger, nullable=False),
+)
+
+source_report: Final = sa.Table(
+    "source_report",
+    metadata,
+    sa.Column("report_id", sa.Text, primary_key=True),
+    sa.Column("service", sa.Text, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("reported_at", sa.BigInteger, nullable=False),
+    sa.Column("documents", sa.BigInteger),
+    sa.Column("newest_at", sa.BigInteger),
+    sa.Column("delay_seconds", sa.Double),
+    sa.Index(None, "service", "source", "reported_at"),
+)
+for _field in ("documents", "newest_at", "delay_seconds"):  # each report may leave them out
+    _given = sa.text(f"{_field} IS NOT NULL")
+    _order = [source_report.c[name] for name in ("service", "source", "reported_at", "report_id")]
+    sa.Index(f"ix_source_report_{_field}", *_order, sqlite_where=_given, postgresql_where=_given)
 
 chunk_identity: Final = sa.Table(
     "chunk_identity",

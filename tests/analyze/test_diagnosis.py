@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from ragtrace.analyze.diagnosis import diagnose, stage_health
+from ragtrace.analyze.diagnosis import diagnose, stage_health, stages_reached
 from ragtrace.types import Citation, Claim, Facet, FacetMatch, LostChunk, Reference
 
 GOOD = {
@@ -29,7 +29,12 @@ class Seen:
 
     component: str
     version: str
-    first_seen_at: int
+    at: int
+
+    @property
+    def known_since(self) -> int:
+        """Since it came into use."""
+        return self.at
 
 
 def value(metric: str, state: str) -> float | None:
@@ -122,6 +127,37 @@ def test_a_facet_lost_in_the_rewrite_points_at_the_rewriter() -> None:
     found = diagnose(GOOD | {"query_coverage": 0.5}, facets=[match], versions=VERSIONS, releases=RELEASES)
     assert (found.cause, found.suspected_rollout) == ("lost_in_rewrite", "rewriter=b")
     assert "the rewritten query dropped the time “2024”" in found.evidence
+
+
+def test_a_facet_that_was_asked_for_and_is_nowhere_points_at_the_index() -> None:
+    """Although the rewriter, which changed later, dropped another facet, and dropped none that no candidate meets."""
+    lost = Facet(kind="jurisdiction", value="Ireland")
+    matches = [FacetMatch(facet=FACET, match=1.0, in_rewrite=False), FacetMatch(facet=lost, match=0.0, in_rewrite=True)]
+    releases = [*RELEASES, Seen("rewriter", "c", 30)]
+    found = diagnose(
+        GOOD | {"query_coverage": 0.5}, facets=matches, versions=VERSIONS | {"rewriter": "c"}, releases=releases
+    )
+    assert (found.cause, found.suspected_rollout) == ("absent_from_index", "index=2")
+    assert "the rewritten query dropped the time “2024”" in found.evidence
+    assert "no candidate meets the jurisdiction “Ireland”" in found.evidence
+
+
+def test_what_was_lost_first_on_the_way_names_the_cause() -> None:
+    """One chunk is truncated, another one was lost in rerank: the reranker comes first, whatever their order."""
+    lost = [LostChunk(chunk_id="c1", where="truncation"), LostChunk(chunk_id="c2", where="rerank", rank_before=1)]
+    for given in (lost, lost[::-1]):
+        assert diagnose(GOOD | {"evidence_recall": 0.0}, lost=given).cause == "lost_in_rerank"
+
+
+def test_a_request_tells_of_the_stages_that_it_reached_unbroken() -> None:
+    """Behind a broken stage nothing is told, an unknown one tells nothing of itself."""
+    good = stage_health(GOOD)
+    assert stages_reached(good) == ("retrieval", "ranking", "generation", "citation")
+    assert stages_reached(good | {"retrieval": "bad"}) == ("retrieval",)
+    assert stages_reached(good | {"ranking": "bad"}) == ("retrieval", "ranking")
+    assert stages_reached(good | {"retrieval": "unknown"}) == ("ranking", "generation")
+    assert stages_reached(good | {"ranking": "unknown"}) == ("retrieval",)
+    assert stages_reached(good | {"generation": "bad"}) == ("retrieval", "ranking", "generation")
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,13 @@ def fill(url: str, count: int) -> list[str]:
 
 
 def outcome(url: str, ids: list[str]) -> tuple[dict[str, object], dict[str, float]]:
-    """Scores and verdict per request, and the totals that count requests."""
+    """Scores and verdict per request, and the totals that count requests and results, not seconds."""
     with Store.open(url) as store:
         analyses = {name: store.get_analysis(name) for name in ids}
         totals = {
-            f"{total.name}{total.labels}": total.value for total in store.totals() if not total.name.endswith("_sum")
+            f"{total.name}{total.labels}": total.value
+            for total in store.totals()
+            if not total.name.endswith(("_sum", "_lag_seconds_bucket", "_analysis_seconds_total"))
         }
     return {name: (found.scores, found.diagnosis) if found else None for name, found in analyses.items()}, totals
 

@@ -86,3 +86,18 @@ def test_a_fault_of_ours_does_not_reach_the_host(configure: Any, monkeypatch: py
     ragtrace.flag("r", "x")
     ragtrace.feedback("r", score=-1)
     assert recorded.faults == [("request.flag", "OSError"), ("flag", "OSError"), ("feedback", "OSError")]
+
+
+@pytest.mark.parametrize("score", [4.0, -1.5, float("nan"), float("inf")])
+def test_a_score_that_is_no_outcome_is_kept_and_said(recorded: Any, score: float) -> None:
+    """A rating from 1 to 5 would be good whatever it is; `ragtrace doctor` shows that it cannot be read."""
+    ragtrace.feedback("r", score=score)
+    assert len(judged(recorded)) == 1
+    assert recorded.faults == [("feedback", "score")]
+
+
+@pytest.mark.parametrize("score", [-1, 0, 0.5, 1])
+def test_a_score_in_range_is_no_fault(recorded: Any, score: float) -> None:
+    """Both scales, ends included."""
+    ragtrace.feedback("r", score=score)
+    assert recorded.faults == []

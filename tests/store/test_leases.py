@@ -23,3 +23,11 @@ def test_a_lease_is_prolonged_and_runs_out(store: Store) -> None:
     assert not store.acquire("exporter", "b", 60, now=109)
     assert store.acquire("exporter", "b", 60, now=110)
     assert not store.acquire("exporter", "a", 60, now=111)
+
+
+def test_a_clock_that_was_set_back_leaves_no_lease_for_long(store: Store) -> None:
+    """A lease that ends in more than an hour was taken by another clock, and is free."""
+    assert store.acquire("exporter", "a", 60, now=86_400)
+    assert store.acquire("exporter", "b", 60, now=0)
+    assert store.acquire("other", "a", 60, now=3_500)
+    assert not store.acquire("other", "b", 60, now=0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Finished, Job, Store, queue
+from ragtrace.store import Backlog, Finished, Job, Store, queue
 from ragtrace.store.queue import ATTEMPTS
 from ragtrace.types import RequestRecord
 
@@ -120,28 +120,39 @@ def test_a_job_that_kills_its_workers_is_dead(store: Store, make_record: MakeRec
     assert store.queue_depth()["dead"] == 1
 
 
-def test_the_oldest_pending_job_tells_the_backlog(store: Store, make_record: MakeRecord) -> None:
-    """Its time of arrival is given while anything waits."""
-    assert store.oldest_pending() is None
-    store.write([make_record()])
-    oldest = store.oldest_pending()
-    assert oldest is not None
-    store.write([make_record("r2")])
-    assert store.oldest_pending() == oldest
-    store.claim("w")
-    assert store.oldest_pending() is None
+def test_the_backlog_tells_what_waits(store: Store, make_record: MakeRecord) -> None:
+    """Jobs by state, and when the oldest that could run now was enqueued: not one that waits to be tried again, but one
+    whose worker died."""
+    assert store.backlog() == {}
+    store.write([make_record("r1"), make_record("r2"), make_record("r3")])
+    [one, two] = store.claim("w", limit=2, lease_seconds=10, now=FAR)
+    waiting = store.backlog(now=FAR)["coverage"]
+    assert (waiting.pending, waiting.leased, waiting.dead) == (1, 2, 0)
+    assert waiting.oldest is not None
+    store.fail(one, "no", for_good=True, now=FAR)
+    [three] = store.claim("w", limit=1, lease_seconds=10, now=FAR)
+    store.fail(three, "later", retry_in=100, now=FAR)
+    assert store.backlog(now=FAR)["coverage"] == Backlog(pending=1, leased=1, dead=1, oldest=None)
+    assert store.backlog(now=FAR + 11)["coverage"].oldest == waiting.oldest
+    assert store.heartbeat([two], 1000.0, now=FAR + 1) == [two]
+    assert store.backlog(now=FAR + 11)["coverage"].oldest is None
+    assert store.backlog(now=FAR + 100)["coverage"].oldest == waiting.oldest
 
 
 @pytest.mark.parametrize(
-    ("query", "index"),
+    ("query", "index", "sorts"),
     [
-        (queue.claimable(["coverage"], 16, 1.0), "ix_job_pending"),
-        (queue.expired(1.0), "ix_job_leased"),
-        (queue.oldest("coverage"), "ix_job_waiting"),
+        (queue.claimable(["coverage"], 16, 1.0), "ix_job_pending", False),
+        (queue.expired(1.0), "ix_job_leased", False),
+        (queue.backlog_queries(1.0)["pending"], "ix_job_waiting", True),
+        (queue.backlog_queries(1.0)["leased"], "ix_job_leased", True),
+        (queue.backlog_queries(1.0)["dead"], "ix_job_dead", False),
     ],
 )
-def test_the_queue_reads_only_the_jobs_that_wait(tmp_path: Path, query: sa.Select[Any], index: str) -> None:
-    """The done jobs, which stay, cost nothing: SQLite's plan takes the partial index and sorts nothing."""
+def test_the_queue_reads_only_the_jobs_that_wait(
+    tmp_path: Path, query: sa.Select[Any], index: str, sorts: bool
+) -> None:
+    """The done jobs, which stay, cost nothing: SQLite's plan takes the partial index."""
     path = tmp_path / "plan.db"
     with Store.open(f"sqlite:///{path}"):
         engine = sa.create_engine(f"sqlite:///{path}")
@@ -149,8 +160,8 @@ def test_the_queue_reads_only_the_jobs_that_wait(tmp_path: Path, query: sa.Selec
         with engine.connect() as connection:
             plan = [row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {written}")]
         engine.dispose()
-    assert len(plan) == 1
     assert f"{index} " in f"{plan[0]} "
+    assert plan[1:] == (["USE TEMP B-TREE FOR GROUP BY"] if sorts else [])
 
 
 def test_drawn_says_whose_job_no_flag_bought(store: Store, make_record: MakeRecord) -> None:

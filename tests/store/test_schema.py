@@ -15,14 +15,14 @@ from alembic.migration import MigrationContext
 
 from ragtrace import resources
 from ragtrace.errors import SchemaMismatch
-from ragtrace.store import Finished, SchemaState, Store, check, migrate
+from ragtrace.store import Finished, Release, SchemaState, SourceState, Store, check, migrate
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database
 from ragtrace.store.schema import VERSION_TABLE
 from ragtrace.store.tables import metadata
-from ragtrace.types import Addendum, Feedback, RequestRecord
+from ragtrace.types import Addendum, Feedback, RequestRecord, SourceReport
 
-HEAD = "0003"
+HEAD = "0005"
 
 NEXT = '''
 """One table more."""
@@ -30,7 +30,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "next"
-down_revision = "0003"
+down_revision = "0005"
 
 
 def upgrade():
@@ -103,7 +103,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0003, this ragtrace needs next; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0005, this ragtrace needs next; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "next")
     assert migrate(url) == "next"
@@ -111,24 +111,26 @@ def test_an_older_schema_is_upgraded_on_request_only(
         assert store.get_record("r1") is not None
 
 
-def test_a_database_of_the_first_schema_keeps_what_it_holds(
+@pytest.mark.parametrize("old", ["0001_spine", "0003_spending"])
+def test_a_database_of_an_old_schema_keeps_what_it_holds(
     url: str,
+    old: str,
     tmp_path: Path,
     make_record: Callable[..., RequestRecord],
     make_finished: Callable[..., Finished],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Records, results, totals and the queue of a database at 0001 are there after the upgrade, and go on."""
+    """Records, releases, results, totals and the queue are there after the upgrade, and go on."""
     with Store.open(f"sqlite:///{tmp_path}/filled.db") as filled:
         filled.write([make_record(versions={"index": "v1"}), make_record("r2"), Feedback(request_id="r1", score=1.0)])
         filled.finish([make_finished(job) for job in filled.claim("w", limit=1)])
         held, totals = filled.get_records(["r1", "r2"]), filled.totals()
         analysis, depth = filled.get_analysis("r1"), filled.queue_depth()
         with monkeypatch.context() as patched:
-            _only(tmp_path, "0001_spine.py", patched)
-            assert migrate(url) == "0001"
+            _up_to(tmp_path, old, patched)
+            assert migrate(url) == old[:4]
         _copy(filled, url)
-    with pytest.raises(SchemaMismatch, match=r"has schema 0001, this ragtrace needs 0003; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=rf"has schema {old[:4]}, this ragtrace needs {HEAD}; ragtrace db upgrade"):
         Store.open(url)
     assert migrate(url) == HEAD
     with Store.open(url) as store:
@@ -137,13 +139,24 @@ def test_a_database_of_the_first_schema_keeps_what_it_holds(
         store.write([make_record(), Addendum(request_id="r1", service="shop", addendum_id="a", flags=("late",))])
         assert [(row.request_id, row.flags) for row in store.find_requests()] == [("r2", ()), ("r1", ("late",))]
         assert store.drift() == []
+        assert store.releases() == [Release("shop", "index", "v1", 1_000)]
+        store.record_release("shop", "index", "v1", 500)
+        store.record_release("shop", "model", "m", 2_000)
+        assert store.releases() == [
+            Release("shop", "index", "v1", 1_000, 500),
+            Release("shop", "model", "m", None, 2_000),
+        ]
+        store.write([SourceReport(service="shop", source="wiki", reported_at=1, documents=3)])
+        assert store.sources() == [SourceState("shop", "wiki", 1, documents=3)]
 
 
-def _only(folder: Path, version: str, patched: pytest.MonkeyPatch) -> None:
-    """Makes this ragtrace one that knows a single migration."""
+def _up_to(folder: Path, newest: str, patched: pytest.MonkeyPatch) -> None:
+    """Makes this ragtrace one that knows no later migration."""
     old = folder / "old"
-    shutil.copytree(resources.folder("migrations"), old, ignore=shutil.ignore_patterns("[0-9]*.py", "__pycache__"))
-    shutil.copy(resources.folder("migrations") / "versions" / version, old / "versions")
+    shutil.copytree(resources.folder("migrations"), old, ignore=shutil.ignore_patterns("__pycache__"))
+    for version in (old / "versions").glob("[0-9]*.py"):
+        if version.stem > newest:
+            version.unlink()
     patched.setattr(resources, "folder", lambda name: old)
 
 
@@ -152,7 +165,8 @@ def _copy(filled: Store, url: str) -> None:
     target = Database(Address.parse(url))
     with filled._database.read() as source, target.write() as connection:
         for name in set(sa.inspect(connection).get_table_names()) & set(metadata.tables):
-            rows = [dict(row) for row in source.execute(sa.select(metadata.tables[name])).mappings()]
+            held = [metadata.tables[name].c[column["name"]] for column in sa.inspect(connection).get_columns(name)]
+            rows = [dict(row) for row in source.execute(sa.select(*held)).mappings()]
             if rows:
                 connection.execute(sa.insert(metadata.tables[name]), rows)
     target.close()

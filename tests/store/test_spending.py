@@ -31,7 +31,7 @@ def test_seconds_add_up_by_day_and_resource(store: Store) -> None:
     assert store.spent(NOON) == {"cpu": 5.0, "gpu": 1.0}
     assert store.spent(NOON + DAY) == {"cpu": 7.0}
     assert store.spent(NOON - DAY) == {}
-    assert totals(store, "ragtrace_attribution_cost_seconds_total") == {"cpu": 12.0, "gpu": 1.0}
+    assert totals(store, "ragtrace_analysis_seconds_total") == {"cpu": 12.0, "gpu": 1.0}
 
 
 def test_a_day_whose_budget_is_used_up_counts_once(store: Store) -> None:

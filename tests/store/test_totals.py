@@ -15,7 +15,7 @@ def _finish_with(store: Store, make_record: Callable[..., RequestRecord], *batch
     store.write([make_record(f"r{number}") for number in range(len(batches))])
     for job, deltas in zip(store.claim("w"), batches, strict=True):
         store.finish([Finished(job, Analysis(request_id=job.request_id, analyzer_version="v"), deltas)])
-    return [total for total in store.totals() if not total.name.startswith("ragtrace_requests")]
+    return [total for total in store.totals() if not total.name.startswith("ragtrace_")]
 
 
 def test_series_are_told_apart_by_name_and_labels(store: Store, make_record: Callable[..., RequestRecord]) -> None:

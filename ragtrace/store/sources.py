@@ -1,0 +1,161 @@
+"""Owns the sources of documents: the history of the reports on them, what it says by now, and which count by name."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any, Final
+
+import msgspec
+import sqlalchemy as sa
+
+from ragtrace.registry.instruments import CANDIDATE_AGE
+from ragtrace.store.database import insert
+from ragtrace.store.rows import Delta, SourceState
+from ragtrace.store.tables import source, source_report, total
+from ragtrace.store.text import bigint, clean
+from ragtrace.types import SourceReport, content_hash
+
+__all__ = ["HISTORY", "add", "counts_query", "find", "find_query", "forget", "named"]
+
+HISTORY: Final = 20
+"""How many reports before the last one say what is usual."""
+
+UNREPORTED: Final = 25
+"""How many sources of a service that no report names count by name where candidates come from them: a host may take the
+address of each document for its source."""
+OTHER: Final = "other"
+
+_FEWEST: Final = 3  # reports from which something is usual
+_FLOOR: Final = 0.1  # a share of the usual number: less is never unusual, however alike the reports were
+_DEVIATIONS: Final = 5.0
+_NORMAL: Final = 1.4826  # from a median absolute deviation to a standard deviation of the normal distribution
+_FIELDS: Final = ("documents", "newest_at", "delay_seconds")
+
+
+def add(connection: sa.Connection, given: Sequence[SourceReport]) -> None:
+    """Store reports, each once."""
+    rows = {row["report_id"]: row for row in map(_row, given)}
+    if not rows:
+        return
+    connection.execute(insert(connection, source_report).on_conflict_do_nothing(), [rows[key] for key in sorted(rows)])
+    first: dict[tuple[str, str], int] = {}
+    for row in rows.values():
+        key = (row["service"], row["source"])
+        first[key] = min(first.get(key, row["reported_at"]), row["reported_at"])
+    connection.execute(
+        insert(connection, source).on_conflict_do_nothing(),
+        [dict(zip(source.c.keys(), (*key, first[key]), strict=True)) for key in sorted(first)],
+    )
+
+
+def _row(given: SourceReport) -> dict[str, Any]:
+    return {
+        "report_id": clean(given.report_id) or content_hash(msgspec.json.encode(given).decode()),
+        "service": clean(given.service),
+        "source": clean(given.source),
+        "reported_at": bigint(given.reported_at),
+        "documents": None if given.documents is None else bigint(given.documents),
+        "newest_at": None if given.newest_at is None else bigint(given.newest_at),
+        "delay_seconds": given.delay_seconds,
+    }
+
+
+def find(connection: sa.Connection, service: str | None) -> list[SourceState]:
+    """What is reported of each source by now, in the order of their first reports."""
+    query = find_query()
+    if service is not None:
+        query = query.where(source.c.service == clean(service))
+    return [_state(connection, row) for row in connection.execute(query).mappings().all()]
+
+
+def find_query() -> sa.Select[Any]:
+    """The query behind `find`. The history's length costs nothing: each value is looked up in an index of its own."""
+    columns = [source.c.service, source.c.source, *map(_last, ("reported_at", *_FIELDS))]
+    return sa.select(*columns).order_by(source.c.first_reported_at, source.c.service, source.c.source)
+
+
+def _last(name: str) -> sa.Label[Any]:
+    """A field of the last report on a source that has it."""
+    found = sa.select(source_report.c[name]).where(*_of(source.c.service, source.c.source))
+    if name == "reported_at":
+        return found.order_by(source_report.c.reported_at.desc()).limit(1).scalar_subquery().label(name)
+    return _newest_first(found.where(source_report.c[name].is_not(None))).limit(1).scalar_subquery().label(name)
+
+
+def _newest_first(query: sa.Select[Any]) -> sa.Select[Any]:
+    return query.order_by(source_report.c.reported_at.desc(), source_report.c.report_id.desc())
+
+
+def _of(service: Any, name: Any) -> tuple[sa.ColumnElement[bool], ...]:
+    return source_report.c.service == service, source_report.c.source == name
+
+
+def counts_query(service: str, name: str) -> sa.Select[Any]:
+    """The documents of the last reports that count them, newest first."""
+    query = sa.select(source_report.c.documents).where(*_of(service, name), source_report.c.documents.is_not(None))
+    return _newest_first(query).limit(HISTORY + 1)
+
+
+def _state(connection: sa.Connection, row: sa.RowMapping) -> SourceState:
+    counts = list(connection.scalars(counts_query(row["service"], row["source"])))
+    if len(counts) <= _FEWEST:
+        return SourceState(**row)
+    last, before = counts[0], counts[1:]
+    return SourceState(**row, usual_documents=float(median(before)), is_unusual=_is_unusual(last, before))
+
+
+def _is_unusual(last: int, before: Sequence[int]) -> bool:
+    """Whether a count is far from those before it, by their median absolute deviation: one bad run among them does not
+    make the next bad run usual, as it would by mean and standard deviation."""
+    usual = median(before)
+    spread = _NORMAL * median(abs(count - usual) for count in before)
+    return abs(last - usual) > max(_DEVIATIONS * spread, _FLOOR * usual)
+
+
+def forget(connection: sa.Connection, service: str, name: str) -> bool:
+    """Delete all reports on a source. False when there are none."""
+    connection.execute(sa.delete(source_report).where(*_of(clean(service), clean(name))))
+    known = sa.delete(source).where(source.c.service == clean(service), source.c.source == clean(name))
+    return connection.execute(known).rowcount > 0
+
+
+def named(connection: sa.Connection, deltas: Sequence[Delta]) -> list[Delta]:
+    """Deltas with the sources of candidates by the name under which they count.
+
+    Those that are reported keep their name, and so do the first `UNREPORTED` others of each service. The rest is one,
+    `other`. What has counted by name goes on so.
+    """
+    labels = [dict(delta.labels) for delta in deltas if _is_aged(delta)]
+    if not labels:
+        return list(deltas)
+    kept = _kept(connection, {(each["service"], each["source"]) for each in labels})
+    return [_renamed(delta, kept) if _is_aged(delta) else delta for delta in deltas]
+
+
+def _is_aged(delta: Delta) -> bool:
+    return delta.name.startswith(CANDIDATE_AGE.name)
+
+
+def _kept(connection: sa.Connection, wanted: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """The (service, source) that count by name, those of these that get a place now included."""
+    reported = {(row.service, row.source) for row in connection.execute(sa.select(source))}
+    written = connection.scalars(sa.select(total.c.labels).where(total.c.name == f"{CANDIDATE_AGE.name}_count"))
+    counted = {(labels["service"], labels["source"]) for labels in map(dict, map(json.loads, written))}
+    kept = reported | counted
+    taken = Counter(service for service, name in counted - reported if name != OTHER)
+    for service, name in sorted(set(wanted) - kept):
+        if taken[service] < UNREPORTED:
+            taken[service] += 1
+            kept.add((service, name))
+    return kept
+
+
+def _renamed(delta: Delta, kept: Container[tuple[str, str]]) -> Delta:
+    labels = dict(delta.labels)
+    if (labels["service"], labels["source"]) in kept:
+        return delta
+    return replace(delta, labels=tuple({**labels, "source": OTHER}.items()))

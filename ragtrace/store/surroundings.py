@@ -1,0 +1,79 @@
+"""What a store knows beside requests: releases, sources of documents, gold sets, and the identity of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ragtrace.store import drift, golds, releases, sources
+from ragtrace.store.opened import Opened
+from ragtrace.store.rows import ChunkSeen, Drift, Release, SourceState
+from ragtrace.types import Gold
+
+__all__ = ["Surroundings"]
+
+
+class Surroundings(Opened):
+    """The part of the store that no single request owns."""
+
+    # releases
+
+    def releases(self, service: str | None = None) -> list[Release]:
+        """The versions that requests carried or somebody recorded, earliest first."""
+        with self._database.read() as connection:
+            return releases.find(connection, service)
+
+    def record_release(self, service: str, component: str, version: str, at: int) -> None:
+        """Note when a version of a component came into use (nanoseconds). It goes before the time of the first request
+        that carries the version, and replaces a time that was recorded before."""
+        with self._database.write() as connection:
+            releases.record(connection, service, component, version, at)
+
+    def forget_release(self, service: str, component: str, version: str) -> bool:
+        """Take back what `record_release` said; what requests carried stays. False when nobody said it."""
+        with self._database.write() as connection:
+            return releases.forget(connection, service, component, version)
+
+    # sources of documents
+
+    def sources(self, service: str | None = None) -> list[SourceState]:
+        """What is reported of each source by now, in the order of their first reports."""
+        with self._database.read() as connection:
+            return sources.find(connection, service)
+
+    def forget_source(self, service: str, source: str) -> bool:
+        """Delete all reports on a source. False when there are none."""
+        with self._database.write() as connection:
+            return sources.forget(connection, service, source)
+
+    # gold sets
+
+    def put_gold(self, gold: Iterable[Gold]) -> int:
+        """Store gold sets, replacing those of the same service and question. Returns how many."""
+        with self._database.write() as connection:
+            return golds.put(connection, gold)
+
+    def find_gold(self, service: str, question: str) -> Gold | None:
+        """The gold set of a question, whatever its case and white space."""
+        return self.find_golds([(service, question)]).get((service, question))
+
+    def find_golds(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Gold]:
+        """The gold sets of (service, question) pairs, under the pairs as given."""
+        with self._database.read() as connection:
+            return golds.find(connection, pairs)
+
+    # chunks
+
+    def note_chunks(self, seen: Iterable[ChunkSeen]) -> None:
+        """Note what chunk ids held under which index version, and count what drifted between two, each chunk once.
+        A version that no stored request carried is not noted."""
+        given = list(seen)
+        with self._database.read() as connection:
+            fresh = drift.unseen(connection, given)
+        if fresh:
+            with self._database.write() as connection:
+                drift.note(connection, fresh)
+
+    def drift(self, service: str | None = None) -> list[Drift]:
+        """How the chunks of each index version differ from those of an earlier one, newest version first."""
+        with self._database.read() as connection:
+            return drift.drift(connection, service)

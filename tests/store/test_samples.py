@@ -1,0 +1,89 @@
+"""Requests with their scores: the random stratum, evenly thinned, from indexes alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+
+from ragtrace.store import Store
+from ragtrace.store.samples import counted_query, drawn_query
+
+if TYPE_CHECKING:
+    from tests.store.conftest import MakeRecord
+
+METRICS = ("query_coverage", "answer_coverage")
+
+
+@pytest.fixture
+def filled(store: Store, make_record: MakeRecord, make_finished: Any) -> Store:
+    """Twenty requests of two segments, one flagged, one of another service, one without an analysis."""
+    records = [
+        make_record(f"r{number:02}", segment="ab"[number % 2], started_at=number, tenant_id=f"t{number % 3}")
+        for number in range(20)
+    ]
+    flagged = make_record("flagged", segment="a", started_at=5, head_sampled=False, flags=("slow",))
+    store.write([*records, flagged, make_record("other", service="other", started_at=5)])
+    jobs = [job for job in store.claim("w", limit=100) if job.request_id != "r19"]
+    store.finish([make_finished(job, value=0.5) for job in jobs])
+    return store
+
+
+def test_analyzed_requests_of_the_random_stratum_are_drawn(filled: Store) -> None:
+    """Oldest first, with the scores that were asked for; undefined ones are None."""
+    rows, number = filled.sample("shop", None, 0, 100, METRICS, None)
+    assert number == 20
+    assert [row.request_id for row in rows] == [f"r{number:02}" for number in range(19)]
+    assert rows[0].scores == {"query_coverage": 0.5, "answer_coverage": None}
+    assert (rows[0].segment, rows[0].started_at, rows[0].stage) == ("a", 0, "retrieval")
+
+
+def test_service_segment_and_time_bound_them(filled: Store) -> None:
+    """From the first on, up to but without the last."""
+    rows, number = filled.sample("shop", "b", 3, 9, METRICS, None)
+    assert (number, [row.request_id for row in rows]) == (3, ["r03", "r05", "r07"])
+    assert filled.sample("unknown", None, 0, 100, METRICS, None) == ([], 0)
+
+
+def test_more_than_the_limit_are_thinned_out_evenly(filled: Store) -> None:
+    """Every fourth of twenty, the same ones each time."""
+    rows, number = filled.sample("shop", None, 0, 100, METRICS, 5)
+    assert (number, [row.request_id for row in rows]) == (20, ["r03", "r07", "r11", "r15"])
+    assert filled.sample("shop", None, 0, 100, METRICS, 5) == (rows, number)
+
+
+def test_scores_of_given_requests_include_flagged_ones(filled: Store) -> None:
+    """Those that have an analysis, oldest first."""
+    rows = filled.scored(["r19", "flagged", "r01", "nobody"], METRICS)
+    assert [row.request_id for row in rows] == ["r01", "flagged"]
+    assert filled.scored([], METRICS) == []
+
+
+def test_tenants_are_read_without_texts(filled: Store) -> None:
+    """None where the request carried none."""
+    assert filled.tenants(["r00", "r01", "flagged", "nobody"]) == {"r00": "t0", "r01": "t1", "flagged": None}
+
+
+@pytest.mark.parametrize("segment", [None, "g"])
+def test_samples_are_drawn_from_an_index_alone(tmp_path: Path, segment: str | None) -> None:
+    """SQLite counts and thins out without touching a request's row, and looks up scores by their key."""
+    path = tmp_path / "plan.db"
+    with Store.open(f"sqlite:///{path}"):
+        engine = sa.create_engine(f"sqlite:///{path}")
+        plans = []
+        for query in (counted_query("s", segment, 0, 9), drawn_query("s", segment, 0, 9, METRICS, 50)):
+            text = query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True})
+            with engine.connect() as connection:
+                plans.append([row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")])
+        engine.dispose()
+    index = "ix_request_service_segment_started_at" if segment else "ix_request_service_started_at"
+    for plan in plans:
+        assert any(f"SEARCH request USING COVERING INDEX {index}" in step for step in plan), plan
+        assert not [step for step in plan if step.startswith("SCAN") and step.split()[1] in _TABLES], plan
+    assert any("SEARCH score USING INDEX" in step for step in plans[1]), plans[1]
+
+
+_TABLES = ("request", "diagnosis", "score")
