@@ -49,6 +49,7 @@ __all__ = [
     "RerankRun",
     "RetrieveRun",
     "Score",
+    "SourceReport",
     "Stage",
     "StageRun",
     "TokenUsage",
@@ -386,7 +387,23 @@ class Gold(_Struct, frozen=True, kw_only=True):
     facets: tuple[Facet, ...] = ()
 
 
-Item: TypeAlias = RequestRecord | Feedback | Fault | Addendum
+class SourceReport(_Struct, frozen=True, kw_only=True):
+    """What an ingestion job says of one source of documents after a run.
+
+    `documents`: how many the index now holds of it. `newest_at`: when its newest document changed. `delay_seconds`:
+    from a change in the source until it could be found. `report_id`: a report that has the same one is the same.
+    """
+
+    service: str
+    source: str
+    reported_at: int
+    documents: int | None = None
+    newest_at: int | None = None
+    delay_seconds: float | None = None
+    report_id: str = ""
+
+
+Item: TypeAlias = RequestRecord | Feedback | Fault | Addendum | SourceReport
 
 
 class FacetMatch(_Struct, frozen=True, kw_only=True):

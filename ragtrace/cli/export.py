@@ -5,13 +5,17 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from enum import StrEnum
 from types import FrameType
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from ragtrace.cli.terminal import StoreOption, console
+
+if TYPE_CHECKING:
+    from ragtrace.export.push import Target
 
 __all__ = ["DEFAULT_PORT", "HostOption", "PortOption", "export", "serve"]
 
@@ -37,22 +41,32 @@ def export(
     ] = ExpositionFormat.text,
     host: HostOption = "127.0.0.1",
     port: PortOption = DEFAULT_PORT,
+    otlp: Annotated[
+        str | None, typer.Option("--otlp", metavar="URL", help="Push to this OTLP receiver as well.")
+    ] = None,
+    remote_write: Annotated[
+        str | None, typer.Option("--remote-write", metavar="URL", help="Push by Prometheus remote write as well.")
+    ] = None,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="How often to push.")] = 30.0,
 ) -> None:
     """Serve /metrics from committed results. One exporter per database: a second one waits for the first to end."""
     from ragtrace.cli.stores import existing
+    from ragtrace.errors import ConfigurationError
 
+    if once and (otlp or remote_write):
+        raise ConfigurationError("--once prints and ends; to push, leave it out")
     url = existing(store)
     if once:
         _print_once(url, openmetrics=exposition_format is ExpositionFormat.openmetrics)
     else:
-        serve(url, host, port)
+        serve(url, host, port, _targets(otlp, remote_write), every)
 
 
-def serve(url: str, host: str, port: int) -> None:
+def serve(url: str, host: str, port: int, push_to: Sequence[Target] = (), push_seconds: float = 30.0) -> None:
     """Serve the metrics of the store until SIGINT or SIGTERM."""
     from ragtrace import export as exporter
 
-    server = exporter.serve(url, host, port)
+    server = exporter.serve(url, host, port, push_to=push_to, push_seconds=push_seconds)
     before = signal.signal(signal.SIGTERM, _end)
     try:
         console(stderr=True).print(f"serving http://{host}:{server.port}/metrics, Ctrl-C ends it")
@@ -60,6 +74,19 @@ def serve(url: str, host: str, port: int) -> None:
     finally:
         signal.signal(signal.SIGTERM, before)
         server.close()
+
+
+def _targets(otlp: str | None, remote_write: str | None) -> list[Target]:
+    targets: list[Target] = []
+    if otlp:
+        from ragtrace.export.otlp import OtlpTarget
+
+        targets.append(OtlpTarget(otlp))
+    if remote_write:
+        from ragtrace.export.remote_write import RemoteWriteTarget
+
+        targets.append(RemoteWriteTarget(remote_write))
+    return targets
 
 
 def _print_once(url: str, *, openmetrics: bool) -> None:

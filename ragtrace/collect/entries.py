@@ -16,6 +16,7 @@ from ragtrace.types import (
     Feedback,
     Item,
     RequestRecord,
+    SourceReport,
     decode_addendum,
     decode_record,
     encode_addendum,
@@ -31,6 +32,10 @@ _KINDS: Final[dict[type, str]] = {
     Addendum: "addendum",
     Feedback: "feedback",
     Fault: "fault",
+    SourceReport: "source_report",
+}
+_PLAIN: Final[dict[str, type[Item]]] = {
+    _KINDS[kind]: kind for kind in (Feedback, Fault, SourceReport)
 }
 
 
@@ -69,10 +74,8 @@ def decode(payload: bytes) -> Item:
             return decode_record(bytes(tagged.item))
         if tagged.kind == "addendum":
             return decode_addendum(bytes(tagged.item))
-        if tagged.kind == "feedback":
-            return msgspec.json.decode(tagged.item, type=Feedback)
-        if tagged.kind == "fault":
-            return msgspec.json.decode(tagged.item, type=Fault)
+        if tagged.kind in _PLAIN:
+            return msgspec.json.decode(tagged.item, type=_PLAIN[tagged.kind])
     except (msgspec.MsgspecError, ValueError) as error:
         raise RecordError(f"not a spool entry: {error}") from error
     raise RecordError(f"spool entry of kind {tagged.kind!r}; this ragtrace knows {', '.join(_KINDS.values())}")

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ragtrace.record import Draft
-from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, replace
+from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, SourceReport, replace
 
 __all__ = ["ITEMS", "Queue", "Read", "Unread", "Waiting"]
 
-ITEMS: Final = (RequestRecord, Addendum, Feedback, Fault)  # all else in a queue is a draft
+ITEMS: Final = (RequestRecord, Addendum, Feedback, Fault, SourceReport)  # all else in a queue is a draft
 _FAULTS: Final = 1000  # kinds of them; all further ones are one
 _MANY: Final = "more"
 

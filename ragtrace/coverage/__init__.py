@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.coverage.answer import answer_coverage, contradiction_rate, judge_claims
+from ragtrace.coverage.answer import answer_coverage, claim_supports, contradiction_rate, judge_claims
 from ragtrace.coverage.citations import (
     citation_coverage,
     citation_precision,
@@ -18,9 +18,11 @@ from ragtrace.coverage.citations import (
 from ragtrace.coverage.claims import is_abstention, split_claims
 from ragtrace.coverage.evidence import (
     candidate_recall,
+    evidence_depth,
     evidence_overlap,
     evidence_precision,
     evidence_recall,
+    evidence_token_share,
     lost_evidence,
     rank_shift,
     truncated_tokens,
@@ -40,11 +42,14 @@ __all__ = [
     "citation_coverage",
     "citation_precision",
     "citation_recall",
+    "claim_supports",
     "contradiction_rate",
     "dangling_citations",
+    "evidence_depth",
     "evidence_overlap",
     "evidence_precision",
     "evidence_recall",
+    "evidence_token_share",
     "extract_facets",
     "facet_in_text",
     "facet_matrix",
@@ -62,7 +67,7 @@ __all__ = [
     "truncated_tokens",
 ]
 
-ANALYZER_VERSION: Final = "coverage-1"  # raise it whenever a change could give a stored request another score
+ANALYZER_VERSION: Final = "coverage-2"  # raise it whenever a change could give a stored request another score
 
 METRICS: Final = (
     query_coverage,
@@ -71,6 +76,8 @@ METRICS: Final = (
     evidence_recall,
     evidence_precision,
     candidate_recall,
+    evidence_depth,
+    evidence_token_share,
     rank_shift,
     truncated_tokens,
     answer_coverage,

@@ -9,7 +9,7 @@ from ragtrace.coverage.support import Evidence, Support, Vocabulary, claim_suppo
 from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
 
-__all__ = ["answer_coverage", "contradiction_rate", "judge_claims"]
+__all__ = ["answer_coverage", "claim_supports", "contradiction_rate", "judge_claims"]
 
 
 def answer_coverage(claims: Sequence[Claim]) -> float | None:
@@ -24,6 +24,11 @@ def answer_coverage(claims: Sequence[Claim]) -> float | None:
 def contradiction_rate(claims: Sequence[Claim]) -> float | None:
     """Σ w_i · contradicted(s_i) / Σ w_i over the factual claims, in [0, 1]; None without factual claims."""
     return _rate([(claim.weight, claim.contradiction) for claim in claims if claim.factual])
+
+
+def claim_supports(claims: Sequence[Claim]) -> tuple[float, ...]:
+    """The support of each factual claim by the packed evidence, in the order of the answer, each in [0, 1]."""
+    return tuple(claim.support for claim in claims if claim.factual and claim.support is not None)
 
 
 def judge_claims(

@@ -6,14 +6,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 
-from ragtrace.coverage.text import best_sentence, words
+from ragtrace.coverage.answering import answering_sentences
+from ragtrace.coverage.text import words
 from ragtrace.types import LostChunk, PackedChunk, Packing, RankMove, RequestRecord
 
 __all__ = [
     "candidate_recall",
+    "evidence_depth",
     "evidence_overlap",
     "evidence_precision",
     "evidence_recall",
+    "evidence_token_share",
     "lost_evidence",
     "rank_shift",
     "truncated_tokens",
@@ -48,6 +51,29 @@ def candidate_recall(candidates: Iterable[str], reference: Iterable[str]) -> flo
     return _share(set(reference), set(candidates))
 
 
+def evidence_depth(candidates: Iterable[str], reference: Iterable[str]) -> float | None:
+    """How many candidates, best first, one must read to see all of the reference evidence, from 1 on.
+
+    None without a reference, and where some of it is absent from the candidates: no depth is enough then.
+    """
+    places = {chunk_id: place for place, chunk_id in enumerate(dict.fromkeys(candidates), start=1)}
+    wanted = set(reference)
+    return float(max(places[chunk_id] for chunk_id in wanted)) if wanted and wanted <= places.keys() else None
+
+
+def evidence_token_share(packed: Sequence[PackedChunk], reference: Iterable[str]) -> float | None:
+    """Tokens of the packed reference chunks over those of all packed chunks, in [0, 1].
+
+    None without a reference, without a chunk in the prompt, and where a chunk's token count is unknown.
+    """
+    wanted = set(reference)
+    counts = [(chunk.chunk_id, chunk.tokens) for chunk in packed if chunk.tokens is not None]
+    total = sum(tokens for _, tokens in counts)
+    if not wanted or not total or len(counts) < len(packed):
+        return None
+    return sum(tokens for chunk_id, tokens in counts if chunk_id in wanted) / total
+
+
 def rank_shift(moves: Sequence[RankMove], reference: Iterable[str]) -> float | None:
     """Mean |rank_before - rank_after| over the reference chunks that the reranker kept, in ranks.
 
@@ -65,7 +91,8 @@ def rank_shift(moves: Sequence[RankMove], reference: Iterable[str]) -> float | N
 
 def truncated_tokens(packed: Sequence[PackedChunk]) -> float | None:
     """Tokens that truncation cut off the packed chunks, summed; None where no chunk's token counts are known."""
-    cut = [chunk.tokens_full - chunk.tokens for chunk in packed if chunk.tokens is not None and chunk.tokens_full]
+    known = [chunk for chunk in packed if chunk.tokens is not None and chunk.tokens_full]
+    cut = [max(0, (chunk.tokens_full or 0) - (chunk.tokens or 0)) for chunk in known]
     return float(sum(cut)) if cut else None
 
 
@@ -73,9 +100,9 @@ def lost_evidence(record: RequestRecord, reference: Iterable[str]) -> tuple[Lost
     """Where each reference chunk that is not whole in the prompt was lost, in the order of `reference`.
 
     `retrieval`: not among the candidates; `rerank`: dropped by the reranker, not given to it, or sunk by it from within
-    the packed depth to below it; `packing`: left out of the prompt otherwise, with the recorded reason (one that was
-    inferred is called probable); `truncation`: in the prompt, but without the sentence that answers the question best
-    (where texts are not captured: cut by more than half).
+    the packed depth (their number, or the deepest rank packed) to below it; `packing`: left out of the prompt otherwise, with the recorded reason (one that was
+    inferred is called probable); `truncation`: in the prompt, but without a sentence that answers the question as well
+    as the chunk can (where texts are not captured: cut by more than half).
     """
     path = _Path(record)
     return tuple(loss for chunk_id in dict.fromkeys(reference) if (loss := path.loss(chunk_id)))
@@ -118,20 +145,28 @@ class _Path:
         if move is not None:
             if move.rank_after is None:
                 return "rerank", "dropped by the reranker"
-            if move.rank_before is not None and move.rank_before <= len(self._packed) < move.rank_after:
+            if move.rank_before is not None and self._is_sunk(move.rank_before, move.rank_after):
                 return "rerank", f"sunk below the {len(self._packed)} packed"
         elif self._moves and chunk_id not in self._dropped:
             return "rerank", "not given to the reranker"
         return ("packing" if self._is_packed else None), self._dropped.get(chunk_id, "not packed")
+
+    def _is_sunk(self, before: int, after: int) -> bool:
+        """Whether a chunk fell from within to below the packed depth: their number, or the deepest rank packed where
+        the packer passed others over."""
+        ranks = (move.rank_after for chunk_id, move in self._moves.items() if chunk_id in self._packed)
+        deepest = max((rank for rank in ranks if rank is not None), default=0)
+        return before <= len(self._packed) < after or before <= deepest < after
 
     def _cut(self, parts: Sequence[PackedChunk]) -> tuple[Where | None, str]:
         if not all(part.truncated for part in parts):
             return None, ""
         candidate = self._candidates.get(parts[0].chunk_id)
         full = candidate.text if candidate else None
-        if full and all(part.text for part in parts):
-            sentence = _spoken(best_sentence(self._query, full))
-            lost = not any(sentence in _spoken(part.text or "") for part in parts)
+        answers = [_spoken(sentence) for sentence in answering_sentences(self._query, full or "")]
+        if answers and all(part.text for part in parts):
+            given = [_spoken(part.text or "") for part in parts]
+            lost = not any(answer in text for answer in answers for text in given)
         else:
             lost = 2 * sum(part.tokens or 0 for part in parts) < (parts[0].tokens_full or 0)
         return ("truncation" if lost else None), "; ".join(_given(part, full) for part in parts)

@@ -126,10 +126,12 @@ def _says_no_more(claim: _Window, window: _Window) -> bool:
 
 
 def _other_value(missing: Sequence[Value], claimed: Sequence[Value], window: _Window) -> Value | None:
-    """A value of the window that stands where a missing one should: same kind, and not said by the claim."""
+    """A value of the window that stands where a missing one should: same kind, and not said by the claim. The three
+    years of a claim do not say that there may be 3 losses."""
     for value in missing:
         for given in window.values:
-            if same_kind(value, given) and not _holds(given, claimed, ()):
+            alike = [said for said in claimed if same_kind(said, given)]
+            if same_kind(value, given) and not _holds(given, alike, ()):
                 return given
     return None
 

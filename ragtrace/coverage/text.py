@@ -18,7 +18,6 @@ import snowballstemmer
 __all__ = [
     "NEGATIONS",
     "Sentence",
-    "best_sentence",
     "content_words",
     "is_english",
     "negation_count",
@@ -106,13 +105,6 @@ def is_english(text: str) -> bool:
     folded = [word.casefold() for word in words(text)]
     foreign = sum(word in _FOREIGN for word in folded)
     return foreign == 0 or foreign <= sum(word in _STOPWORDS or word in NEGATIONS for word in folded)
-
-
-def best_sentence(query: str, text: str) -> str:
-    """The sentence of `text` that shares most words with `query`, the first of equals; "" for an empty text."""
-    asked = set(content_words(query))
-    found = [sentence.text for sentence in sentences(text)]
-    return max(found, key=lambda sentence: len(asked & set(content_words(sentence))), default="")
 
 
 def sentences(text: str, language: str = "en") -> list[Sentence]:

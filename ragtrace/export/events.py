@@ -6,13 +6,13 @@ its generation, all others to the request's span.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
-from ragtrace.errors import ConfigurationError, MissingExtraError
+from ragtrace.errors import MissingExtraError
+from ragtrace.export.otlp import otlp_protocol
 from ragtrace.record import conventions as names
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import COVERAGE
@@ -27,7 +27,6 @@ __all__ = ["EvaluationEvents"]
 _DIAGNOSIS: Final = "ragtrace.diagnosis"
 _UNDEFINED: Final = "undefined"
 _OF_ANSWER: Final = frozenset({"generation", "citation"})  # stages
-_PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
 class EvaluationEvents:
@@ -118,9 +117,7 @@ def _context(trace_id: str | None, span_id: str | None) -> Context:
 
 def _exporter() -> LogRecordExporter:
     """The exporter for the protocol that the environment names."""
-    protocol = next((value for name in _PROTOCOLS if (value := os.environ.get(name, "").strip())), "http/protobuf")
-    if protocol not in ("http/protobuf", "grpc"):
-        raise ConfigurationError.of(_PROTOCOLS[1], protocol, "http/protobuf or grpc")
+    protocol = otlp_protocol("LOGS")
     try:
         if protocol == "grpc":
             from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter as GrpcExporter

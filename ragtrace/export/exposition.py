@@ -9,11 +9,12 @@ from prometheus_client import exposition as text_format
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics_format
 
-from ragtrace.export.families import families, snapshot
-from ragtrace.export.series import MAX_SEGMENTS
+from ragtrace.export.budget import MAX_SEGMENTS
+from ragtrace.export.families import families
+from ragtrace.export.snapshot import snapshot
 from ragtrace.store import Store
 
-__all__ = ["collected", "exposition"]
+__all__ = ["collected", "collector", "exposition"]
 
 
 class _Collected:
@@ -26,22 +27,35 @@ class _Collected:
         return self._metrics
 
 
-def collected(store: Store, max_segments: int = MAX_SEGMENTS) -> CollectorRegistry:
-    """A registry that holds what the store's committed rows give at this moment.
+def collected(store: Store, max_segments: int = MAX_SEGMENTS) -> tuple[Metric, ...]:
+    """What the store's committed rows give at this moment, for the one exporter that has the store's lease: label
+    values that are shown for the first time get their place in the store before anybody sees them.
 
     Raises: StoreError when the store cannot be read.
     """
+    held = snapshot(store)
+    budget = held.budget(max_segments)
+    metrics = tuple(families(held, budget))
+    if budget.new:
+        store.expose(budget.new)
+    return metrics
+
+
+def collector(metrics: Iterable[Metric]) -> CollectorRegistry:
+    """A registry that holds these families."""
     registry = CollectorRegistry(support_collectors_without_names=True)
-    registry.register(_Collected(families(snapshot(store), max_segments)))
+    registry.register(_Collected(metrics))
     return registry
 
 
 def exposition(store: Store, openmetrics: bool = False, *, max_segments: int = MAX_SEGMENTS) -> bytes:
-    """All metrics of the store: OpenMetrics 1.0 with exemplars, or Prometheus's text format 0.0.4 without.
+    """All metrics of the store: OpenMetrics 1.0 with exemplars, or Prometheus's text format 0.0.4 without. Nothing is
+    written to the store.
 
     max_segments: how many segments of each service keep their name; the others are summed as `other`.
     Raises: StoreError when the store cannot be read.
     """
-    registry = collected(store, max_segments)
+    held = snapshot(store)
+    registry = collector(families(held, held.budget(max_segments)))
     text: bytes = (openmetrics_format if openmetrics else text_format).generate_latest(registry)
     return text

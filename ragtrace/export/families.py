@@ -3,81 +3,48 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import metadata
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, product
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.samples import Exemplar as PrometheusExemplar
 
-from ragtrace.export.series import MAX_SEGMENTS, Folding, Key, Point, fold
+from ragtrace.export.budget import Budget
+from ragtrace.export.series import Folding, Key, Point, fold
+from ragtrace.export.snapshot import Labels, Snapshot, fault_counts, gauges
 from ragtrace.registry import UNIT_NAMES, Instrument
 from ragtrace.registry.instruments import (
-    ANALYZER_LAST_SUCCESS,
     ATTRIBUTES,
-    ATTRIBUTION_JOBS,
-    BUILD_INFO,
-    FOLDED_SEGMENTS,
     INSTRUMENTS,
-    INTERNAL_ERRORS,
     LATE_EVALUATIONS,
-    QUEUE_JOBS,
-    RELEASE_TIMESTAMP,
+    OUTCOMES,
     SLI_GOOD_REQUESTS,
     SLI_REQUESTS,
 )
-from ragtrace.store import ATTRIBUTION, Exemplar, JobState, Release, Store, Total
+from ragtrace.store import Exemplar
 from ragtrace.store.totals import bound
-from ragtrace.types import Fault
 
-__all__ = ["MAX_RELEASES", "Snapshot", "families", "snapshot"]
-
-MAX_RELEASES: Final = 20
-"""How many releases of one component of one service are shown, newest first."""
+__all__ = ["families"]
 
 _EXEMPLAR_CHARACTERS: Final = 128  # OpenMetrics 1.0: the limit on an exemplar's label names and values together
 
-Labels: TypeAlias = tuple[str, ...]
 
+def families(held: Snapshot, budget: Budget | None = None) -> Iterator[Metric]:
+    """Every metric family of the registry, in the registry's order; those without a series are left out.
 
-class Snapshot(NamedTuple):
-    """All of the store that is exposed; its size depends on the number of series, not on the number of requests."""
-
-    totals: Sequence[Total] = ()
-    releases: Sequence[Release] = ()
-    last_success: Mapping[str, float] = {}
-    jobs: Mapping[JobState, int] = {}
-    faults: Sequence[Fault] = ()
-    explanations: Mapping[JobState, int] = {}
-
-
-def snapshot(store: Store) -> Snapshot:
-    """Read what is exposed.
-
-    Raises: StoreError when the store cannot be read.
+    budget: names the segments and sources, and knows afterwards which got a place; None: `held`'s own.
     """
-    return Snapshot(
-        store.totals(),
-        store.releases(),
-        store.last_success(),
-        store.queue_depth(),
-        store.faults(),
-        store.queue_depth(ATTRIBUTION),
-    )
-
-
-def families(held: Snapshot, max_segments: int = MAX_SEGMENTS) -> Iterator[Metric]:
-    """Every metric family of the registry, in the registry's order; those without a series are left out."""
-    folding = fold(held.totals, max_segments)
-    points = {**_zeros(folding), **folding.series, **_faults(held.faults)}
+    names = held.budget() if budget is None else budget
+    folding = fold(held.totals, names)
+    points = {**_zeros(folding), **folding.series, **_faults(held)}
     by_instrument: dict[str, dict[Key, Point]] = defaultdict(dict)
     for key, point in sorted(points.items(), key=lambda item: item[0]):
         by_instrument[key.instrument][key] = point
-    gauges = _gauges(held, folding)
+    values = gauges(held, names)
     for instrument in INSTRUMENTS.values():
-        if gauges.get(instrument.id):
-            yield _gauge(instrument, gauges[instrument.id])
+        if values.get(instrument.id):
+            yield _gauge(instrument, values[instrument.id])
         elif instrument.id in by_instrument:
             build = _counter if instrument.kind == "counter" else _histogram
             yield build(instrument, by_instrument[instrument.id])
@@ -93,6 +60,8 @@ def _zeros(folding: Folding) -> dict[Key, Point]:
         labelings |= {(service, segment, *rest) for rest in _SLI_LABELS}
     zeros = {Key(one.id, "", labels) for one in (SLI_REQUESTS, SLI_GOOD_REQUESTS) for labels in labelings}
     zeros |= {Key(LATE_EVALUATIONS.id, "", segment) for segment in folding.segments}
+    judged = {key.labels[:-1] for key in folding.series if key.instrument == OUTCOMES.id}
+    zeros |= {Key(OUTCOMES.id, "", (*labels, result)) for labels in judged for result in ATTRIBUTES["result"]}
     return dict.fromkeys(zeros, Point(0.0))
 
 
@@ -104,41 +73,9 @@ _SLI_LABELS: Final = tuple(
 )
 
 
-def _faults(faults: Iterable[Fault]) -> dict[Key, Point]:
-    counts: dict[str, int] = defaultdict(int)
-    for fault in faults:
-        counts[fault.where] += fault.count
-    return {Key(INTERNAL_ERRORS.id, "", (where,)): Point(count) for where, count in counts.items()}
-
-
-def _gauges(held: Snapshot, folding: Folding) -> dict[str, dict[Labels, float]]:
-    none = dict.fromkeys(ATTRIBUTES["state"], 0)
-    return {
-        RELEASE_TIMESTAMP.id: {
-            (release.service, release.component, release.version): release.first_seen_at / 1e9
-            for release in _newest(held.releases)
-        },
-        ANALYZER_LAST_SUCCESS.id: {(service,): at for service, at in held.last_success.items()},
-        QUEUE_JOBS.id: {(state,): count for state, count in (none | dict(held.jobs)).items()},
-        ATTRIBUTION_JOBS.id: {(state,): count for state, count in (none | dict(held.explanations)).items()},
-        FOLDED_SEGMENTS.id: {(service,): count for service, count in folding.folded.items()},
-        BUILD_INFO.id: {(_version(),): 1},
-    }
-
-
-def _version() -> str:
-    try:
-        return metadata.version("ragtrace")
-    except metadata.PackageNotFoundError:
-        return "unknown"  # a checkout that is not installed
-
-
-def _newest(releases: Iterable[Release]) -> Iterator[Release]:
-    seen: dict[tuple[str, str], int] = defaultdict(int)
-    for release in sorted(releases, key=lambda release: release.first_seen_at, reverse=True):
-        seen[release.service, release.component] += 1
-        if seen[release.service, release.component] <= MAX_RELEASES:
-            yield release
+def _faults(held: Snapshot) -> dict[Key, Point]:
+    counts = fault_counts(held.faults)
+    return {Key(instrument, "", (label,)): Point(count) for (instrument, label), count in counts.items()}
 
 
 def _gauge(instrument: Instrument, values: Mapping[Labels, float]) -> Metric:

@@ -1,24 +1,21 @@
-"""Folds the store's totals into the series that are exposed: the registry's labels, a bounded number of segments.
-
-Which segments keep their name follows from the order in which the store lists totals (oldest first), so that a series
-never moves into `other` later and counters stay monotone over restarts.
-"""
+"""Folds the store's totals into the series that are exposed: the registry's labels, with few values."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from ragtrace.export.budget import Budget
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import Exemplar, Total
 
-__all__ = ["MAX_SEGMENTS", "OTHER", "Folding", "Key", "Point", "fold"]
+__all__ = ["FOLDED", "Folding", "Key", "Point", "fold"]
 
-MAX_SEGMENTS: Final = 50
-OTHER: Final = "other"
+FOLDED: Final = frozenset({"segment", "source"})
+"""The labels whose values are the host's, so that their number is bounded here."""
 
 _PARTS: Final = {"counter": ("",), "histogram": ("_bucket", "_sum"), "gauge": ()}
 _SERIES: Final = {
@@ -45,48 +42,29 @@ class Point(NamedTuple):
 
 
 class Folding(NamedTuple):
-    """The series, the (service, segment) pairs that are exposed, and how many segments of each service were folded."""
+    """The series, and the (service, segment) pairs that are exposed."""
 
     series: dict[Key, Point]
     segments: set[tuple[str, str]]
-    folded: dict[str, int]
 
 
-def fold(totals: Sequence[Total], max_segments: int = MAX_SEGMENTS) -> Folding:
-    """Sum the totals that become one series. Totals of metrics that the registry no longer has are left out.
-
-    `max_segments`: how many segments of each service keep their name; the others are summed as `other`.
-    """
+def fold(totals: Sequence[Total], budget: Budget) -> Folding:
+    """Sum the totals that become one series. Totals of metrics that the registry no longer has are left out."""
     known = [(total, dict(total.labels)) for total in totals if total.name in _SERIES]
-    folded = _fold_segments([labels for _, labels in known], max_segments)
     values: dict[Key, list[float]] = defaultdict(list)
     exemplars: dict[Key, Exemplar] = {}
+    segments: set[tuple[str, str]] = set()
     for total, labels in known:
+        for label in FOLDED.intersection(labels):
+            labels[label] = budget.named(label, labels.get("service", ""), labels[label])
         key = _key(*_SERIES[total.name], labels)
         values[key].append(total.value)
         if total.exemplar is not None:
             exemplars[key] = _newer(exemplars.get(key), total.exemplar)
+        if "segment" in labels:
+            segments.add((labels["service"], labels["segment"]))
     series = {key: Point(math.fsum(summed), exemplars.get(key)) for key, summed in values.items()}
-    segments = {(labels["service"], labels["segment"]) for _, labels in known if "segment" in labels}
-    return Folding(series, segments, folded)
-
-
-def _fold_segments(labelings: Iterable[dict[str, str]], max_segments: int) -> dict[str, int]:
-    """Rename, in place, the segments past the first `max_segments` of each service; the number renamed by service."""
-    kept: dict[str, set[str]] = defaultdict(set)
-    renamed: dict[str, set[str]] = defaultdict(set)
-    for labels in labelings:
-        if "segment" not in labels:
-            continue
-        service, segment = labels["service"], labels["segment"]
-        if segment == OTHER or segment in kept[service]:
-            continue
-        if len(kept[service]) < max_segments:
-            kept[service].add(segment)
-        else:
-            renamed[service].add(segment)
-            labels["segment"] = OTHER
-    return {service: len(renamed[service]) for service in kept}
+    return Folding(series, segments)
 
 
 def _key(instrument: Instrument, part: str, labels: dict[str, str]) -> Key:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from socketserver import ThreadingMixIn
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -14,9 +14,10 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import make_wsgi_app
 
 from ragtrace.errors import ConfigurationError, StoreError
-from ragtrace.export.exposition import collected
+from ragtrace.export.budget import MAX_SEGMENTS
+from ragtrace.export.exposition import collected, collector
 from ragtrace.export.lease import LEASE_SECONDS, LeasedStore
-from ragtrace.export.series import MAX_SEGMENTS
+from ragtrace.export.push import PUSH_SECONDS, Pusher, Target, check_period
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -33,19 +34,29 @@ class MetricsServer:
     `port` is the port that it listens on, also where 0 was asked for.
     """
 
-    def __init__(self, store: LeasedStore, server: WSGIServer, max_segments: int) -> None:
+    def __init__(
+        self,
+        store: LeasedStore,
+        server: WSGIServer,
+        max_segments: int,
+        push_to: Sequence[Target] = (),
+        push_seconds: float = PUSH_SECONDS,
+    ) -> None:
         self.port = int(server.server_port)
         self._store = store
         self._server = server
         self._max_segments = max_segments
+        self._pushers = [Pusher(store, target, push_seconds, max_segments=max_segments) for target in push_to]
         server.set_app(self._answer)
         self._thread = threading.Thread(target=server.serve_forever, name="ragtrace-exporter", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End the server and give the lease back."""
+        """End the server and what pushes, and give the lease back."""
         self._server.shutdown()
         self._thread.join()
+        for pusher in self._pushers:
+            pusher.close()
         self._server.server_close()
         self._store.close()
 
@@ -69,10 +80,10 @@ class MetricsServer:
         """What the store holds now; 503 with the reason while it cannot be read or another exporter serves it."""
         try:
             with self._store.held() as store:
-                registry = collected(store, self._max_segments)
+                metrics = collected(store, self._max_segments)
         except StoreError as error:
             return _plain(start_response, "503 Service Unavailable", str(error), ("Retry-After", str(_RETRY_SECONDS)))
-        body: Iterable[bytes] = make_wsgi_app(registry)(environ, start_response)
+        body: Iterable[bytes] = make_wsgi_app(collector(metrics))(environ, start_response)
         return body
 
 
@@ -83,13 +94,18 @@ def serve(
     *,
     max_segments: int = MAX_SEGMENTS,
     lease_seconds: float = LEASE_SECONDS,
+    push_to: Sequence[Target] = (),
+    push_seconds: float = PUSH_SECONDS,
 ) -> MetricsServer:
     """Serve the store's metrics from threads of this process. A store that cannot be used now is tried again.
 
     port: 0 takes a free one. max_segments: how many segments of each service keep their name. lease_seconds: how long
-    another exporter waits after this one died without closing.
-    Raises: ConfigurationError when the address cannot be listened on or `store_url` is no store's address.
+    another exporter waits after this one died without closing. push_to: receivers that get the metrics as well, every
+    `push_seconds`, each by a thread of its own; they are closed with the server.
+    Raises: ConfigurationError when the address cannot be listened on, `store_url` is no store's address, or
+    `push_seconds` is no positive number.
     """
+    check_period(push_seconds)
     try:
         server = _Server(host, port)
     except (OSError, OverflowError) as error:
@@ -97,7 +113,7 @@ def serve(
             f"cannot listen on {host}, port {port}: {error}; give another --host or --port"
         ) from error
     try:
-        return MetricsServer(LeasedStore(store_url, lease_seconds), server, max_segments)
+        return MetricsServer(LeasedStore(store_url, lease_seconds), server, max_segments, push_to, push_seconds)
     except BaseException:
         server.server_close()
         raise

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragtrace.collect.entries import decode, encode, read
 from ragtrace.errors import RecordError
-from ragtrace.types import Addendum, Candidate, Fault, Feedback, Item, RequestRecord, RetrieveRun, replace
+from ragtrace.types import Addendum, Candidate, Fault, Feedback, Item, RequestRecord, RetrieveRun, SourceReport, replace
 
 RECORD = RequestRecord(request_id="r1", service="s", schema_version=1)
 ITEMS: list[Item] = [RECORD, Feedback(request_id="r1", score=0.5), Fault(service="s", where="w", kind="k")]
@@ -31,6 +31,12 @@ def test_what_is_written_is_read() -> None:
 def test_an_addendum_is_read_as_it_was_written() -> None:
     """With its stage runs and their texts."""
     assert [entry.item for entry in read(encode(ADDENDUM) + DATA)] == [ADDENDUM, *ITEMS]
+
+
+def test_a_report_on_a_source_is_read_as_it_was_written() -> None:
+    """With all that it says."""
+    report = SourceReport(service="s", source="wiki", reported_at=5, documents=2, newest_at=3, delay_seconds=0.5)
+    assert [entry.item for entry in read(encode(report) + DATA)] == [report, *ITEMS]
 
 
 def test_an_addendum_that_could_not_be_read_back_is_refused() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrace.coverage import answer_coverage, contradiction_rate, judge_claims
+from ragtrace.coverage import answer_coverage, claim_supports, contradiction_rate, judge_claims
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk
 
 NEW = (
@@ -16,6 +16,17 @@ NEW = (
 )
 OLD = NEW.replace("2024", "2023").replace("5,000", "4,000")
 PACKED = [PackedChunk(chunk_id="new", position=1, text=NEW), PackedChunk(chunk_id="old", position=2, text=OLD)]
+
+
+def test_supports_are_those_of_factual_claims() -> None:
+    """One for each claim that states something, in the order of the answer; weights and questions change nothing."""
+    claims = [
+        Claim(start=0, end=1, text="a", support=0.25, weight=3.0),
+        Claim(start=1, end=2, text="b?", factual=False),
+        Claim(start=2, end=3, text="c", support=1.0),
+    ]
+    assert claim_supports(claims) == (0.25, 1.0)
+    assert claim_supports([]) == ()
 
 
 def judge(answer: str, packed: list[PackedChunk] = PACKED, candidates: tuple[Candidate, ...] = ()) -> Claim:
@@ -67,6 +78,15 @@ def test_the_cited_chunk_is_held_to_its_word() -> None:
     answer = "We pay up to €4,000 for damage caused by water escaping from a fixed installation"
     assert judge(f"{answer} [1].").contradiction == 1.0
     assert judge(f"{answer} [2].").contradiction == 0.0
+
+
+def test_a_count_is_contradicted_by_another_count_beside_the_same_number_of_years() -> None:
+    """The three years of the claim do not say that there may be three losses."""
+    said = "Nobody with more than 3 claims in the previous three years is insured."
+    claim = judge(said.replace("3 claims", "9 claims"), [PackedChunk(chunk_id="c", position=1, text=said)])
+    assert claim.contradiction is not None
+    assert claim.contradiction > 0.6
+    assert claim.reason == "9, the evidence says 3"
 
 
 def test_an_invented_sentence_is_neither_supported_nor_contradicted() -> None:

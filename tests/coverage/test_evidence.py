@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from ragtrace.coverage import (
     candidate_recall,
+    evidence_depth,
     evidence_overlap,
     evidence_precision,
     evidence_recall,
+    evidence_token_share,
     lost_evidence,
     rank_shift,
     truncated_tokens,
@@ -57,6 +59,71 @@ def test_bounds_and_order(packed: set[str], reference: set[str]) -> None:
     assert overlap is not None
     assert recall is not None
     assert 0.0 <= overlap <= recall <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("candidates", "reference", "depth"),
+    [
+        ("abcd", "a", 1.0),
+        ("abcd", "c", 3.0),
+        ("abcd", "ac", 3.0),
+        ("abcd", "da", 4.0),
+        ("aabbc", "c", 3.0),  # a chunk that is listed twice is read once
+        ("abcd", "ax", None),  # no depth shows what is absent
+        ("", "a", None),
+        ("abcd", "", None),
+    ],
+)
+def test_depth_is_the_place_of_the_last_evidence(candidates: str, reference: str, depth: float | None) -> None:
+    """Read from the best candidate on, all evidence is seen at the worst place of its chunks."""
+    assert evidence_depth(candidates, reference) == depth
+
+
+@given(st.permutations("abcdef"), IDS, st.integers(1, 6))
+def test_recall_at_a_depth_follows_from_the_depth(ranked: list[str], reference: set[str], depth: int) -> None:
+    """All evidence is among the first d candidates exactly when its depth is at most d: what the dashboard divides."""
+    found = evidence_depth(ranked, reference)
+    if not reference:
+        assert found is None
+        return
+    assert found is not None
+    assert (candidate_recall(ranked[:depth], reference) == 1.0) == (found <= depth)
+
+
+def _sized(**tokens: int | None) -> list[PackedChunk]:
+    return [
+        PackedChunk(chunk_id=name, position=place, tokens=number)
+        for place, (name, number) in enumerate(tokens.items(), start=1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("packed", "reference", "share"),
+    [
+        (_sized(a=30, b=10), "a", 0.75),
+        (_sized(a=30, b=10), "ab", 1.0),
+        (_sized(a=30, b=10, c=60), "bx", 0.1),
+        (_sized(a=30, b=10), "x", 0.0),
+        (_sized(a=30, b=None), "a", None),  # of an unknown whole no share is known
+        (_sized(a=0), "a", None),
+        ([], "a", None),
+        (_sized(a=30), "", None),
+    ],
+)
+def test_token_share_of_the_evidence(packed: list[PackedChunk], reference: str, share: float | None) -> None:
+    """Tokens of the evidence over those of all chunks of the prompt."""
+    assert evidence_token_share(packed, reference) == share
+
+
+def test_a_chunk_given_in_parts_has_the_tokens_of_all_its_parts() -> None:
+    """Each part of an evidence chunk adds to its share: (20 + 20) / 50."""
+    parts = [*_sized(a=20, b=10), PackedChunk(chunk_id="a", position=3, tokens=20)]
+    assert evidence_token_share(parts, "a") == 0.8
+
+
+def test_more_tokens_than_the_whole_has_are_no_truncation() -> None:
+    """A host that counts the wrapper's tokens with a chunk's cut nothing off it: a sum that falls is no counter."""
+    assert truncated_tokens([PackedChunk(chunk_id="a", position=1, tokens=12, tokens_full=10)]) == 0.0
 
 
 LONG = "The limit is €5,000. " + "Other rules apply to gardens. " * 5

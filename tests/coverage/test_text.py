@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.coverage.text import best_sentence, content_words, is_english, negation_count, sentences, stem
+from ragtrace.coverage.text import content_words, is_english, negation_count, sentences, stem
 
 ANSWER = (
     "Dr. Smith paid 3.5 million EUR in Jan. 2024 [1]. It isn't covered. [2, 3]\n\n"
@@ -48,15 +48,6 @@ def test_negations_are_counted(text: str, count: int) -> None:
 def test_content_words_are_stems_without_stop_words_and_numbers() -> None:
     """Inflected forms meet in one stem; numbers are values, not words."""
     assert content_words("The insurers' 30 policies were insured") == [stem("insurers"), stem("policy"), stem("insure")]
-
-
-def test_best_sentence_answers_the_query() -> None:
-    """The sentence that shares most words with the query, and "" where there is none."""
-    assert (
-        best_sentence("theft limit?", "Fire is covered. The limit for theft is €5. Bye.")
-        == "The limit for theft is €5."
-    )
-    assert best_sentence("theft", "") == ""
 
 
 @pytest.mark.parametrize(

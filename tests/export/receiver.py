@@ -1,4 +1,4 @@
-"""A small server that takes logs over OTLP/HTTP and decodes the real protobuf."""
+"""A small server that takes logs and metrics over OTLP/HTTP and decodes the real protobuf."""
 
 from __future__ import annotations
 
@@ -10,14 +10,24 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 
 class Receiver(ThreadingHTTPServer):
-    """Takes OTLP over HTTP."""
+    """Takes OTLP over HTTP. `refusals` are the answers (status, Retry-After) to the next requests for metrics, `posted`
+    what came, body and headers, whatever was answered."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.requests: list[ExportLogsServiceRequest] = []
+        self.metrics: list[ExportMetricsServiceRequest] = []
+        self.refusals: list[tuple[int, str | None]] = []
+        self.posted: list[tuple[bytes, dict[str, str]]] = []
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.server_port}"
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -30,10 +40,22 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
+        status, wait = 200, None
         if self.path == "/v1/logs":
             self.server.requests.append(ExportLogsServiceRequest.FromString(body))
-        self.send_response(200 if self.path == "/v1/logs" else 404)
+        elif self.path in ("/v1/metrics", "/api/v1/write"):
+            self.server.posted.append((body, dict(self.headers)))
+            status, wait = self.server.refusals.pop(0) if self.server.refusals else (200, None)
+            if self.path == "/v1/metrics" and status == 200:
+                self.server.metrics.append(ExportMetricsServiceRequest.FromString(body))
+        else:
+            status = 404
+        self.send_response(status)
+        if wait is not None:
+            self.send_header("Retry-After", wait)
         self.end_headers()
+        if status != 200:
+            self.wfile.write(b"not now")
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Say nothing."""

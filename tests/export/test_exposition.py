@@ -64,4 +64,7 @@ def test_everything_that_is_counted_is_exposed(tmp_path: Path) -> None:
         assert shown[total.name, _labels(dict(total.labels))] == total.value
     assert {family.name for family in families} <= {one.name.removesuffix("_total") for one in INSTRUMENTS.values()}
     released = [sample for family in families for sample in family.samples if sample.labels.get("version") == "v1"]
-    assert [sample.labels["component"] for sample in released] == ["index"]
+    assert [(sample.name, sample.labels["component"]) for sample in released] == [
+        ("ragtrace_release_timestamp_seconds", "index"),
+        ("ragtrace_version_info", "index"),
+    ]

@@ -16,9 +16,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.samples import Sample
 
-from ragtrace.export.families import MAX_RELEASES, Snapshot, families
+from ragtrace.export.families import families
+from ragtrace.export.snapshot import DROPS, MAX_RELEASES, Snapshot
 from ragtrace.registry.instruments import INSTRUMENTS, QUERY_COVERAGE
-from ragtrace.store import Delta, Exemplar, Release, Total
+from ragtrace.store import Backlog, Delta, Exemplar, Release, SourceState, Total
 from ragtrace.store.totals import histogram_deltas
 from ragtrace.types import Fault
 
@@ -150,14 +151,20 @@ def test_zero_never_hides_a_count() -> None:
 
 
 def test_faults_are_counted_by_place() -> None:
-    """Faults of all services and kinds at one place are one counter."""
+    """Faults of all services and kinds at one place are one counter, but for those that say what was dropped: each one
+    counts once, and each reason is there from the beginning."""
     faults = [
         Fault(service="shop", where="coerce.retrieve", kind="int", count=2),
         Fault(service="desk", where="coerce.retrieve", kind="str", count=3),
-        Fault(service="shop", where="sink.queue", kind="full"),
+        Fault(service="shop", where="sink.queue", kind="full", count=7),
+        Fault(service="shop", where="sink.encode", kind="RecordError"),
+        Fault(service="shop", where="sink.spool", kind="OSError"),
     ]
-    samples = _samples(Snapshot(faults=faults), "ragtrace_internal_errors_total")
-    assert {sample.labels["where"]: sample.value for sample in samples} == {"coerce.retrieve": 5.0, "sink.queue": 1.0}
+    held = Snapshot(faults=faults)
+    errors = {s.labels["where"]: s.value for s in _samples(held, "ragtrace_internal_errors_total")}
+    dropped = {s.labels["reason"]: s.value for s in _samples(held, "ragtrace_dropped_total")}
+    assert errors == {"coerce.retrieve": 5.0, "sink.spool": 1.0}
+    assert dropped == dict.fromkeys(DROPS.values(), 0.0) | {"queue_full": 7.0, "unwritable": 1.0}
 
 
 def test_only_the_newest_releases_are_shown() -> None:
@@ -171,24 +178,69 @@ def test_only_the_newest_releases_are_shown() -> None:
     assert [sample.value for sample in samples if sample.labels["component"] == "model"] == [0.5]
 
 
+def test_the_newest_version_of_each_component_is_shown() -> None:
+    """The one that came into use last, by the recorded time where there is one."""
+    known = [
+        Release("shop", "index", "v1", 10**9),
+        Release("shop", "index", "v2", 2 * 10**9),
+        Release("shop", "model", "m1", 9 * 10**9, recorded_at=3 * 10**9),
+        Release("shop", "model", "m2", recorded_at=4 * 10**9),
+    ]
+    samples = _samples(Snapshot(releases=known), "ragtrace_version_info")
+    assert [(s.labels["component"], s.labels["version"], s.value) for s in samples] == [
+        ("index", "v2", 1.0),
+        ("model", "m2", 1.0),
+    ]
+
+
+def test_sources_past_the_limit_show_the_worst() -> None:
+    """Of the sources that are folded: the longest delay, the oldest news and report, all documents."""
+    named = {("source", "shop"): tuple(f"s{number}" for number in range(50))}
+    states = [
+        SourceState("shop", "s0", 5 * 10**9, documents=1, newest_at=4 * 10**9, delay_seconds=1.0),
+        SourceState("shop", "x", 6 * 10**9, documents=10, newest_at=3 * 10**9, delay_seconds=9.0),
+        SourceState("shop", "y", 7 * 10**9, documents=20, newest_at=2 * 10**9, delay_seconds=8.0),
+        SourceState("shop", "z", 8 * 10**9),
+    ]
+    held = Snapshot(sources=states, exposed=named)
+    expected = {
+        "ragtrace_source_delay_seconds": {"s0": 1.0, "other": 9.0},
+        "ragtrace_source_newest_timestamp_seconds": {"s0": 4.0, "other": 2.0},
+        "ragtrace_source_documents": {"s0": 1.0, "other": 30.0},
+        "ragtrace_source_report_timestamp_seconds": {"s0": 5.0, "other": 6.0},
+    }
+    for name, values in expected.items():
+        assert {sample.labels["source"]: sample.value for sample in _samples(held, name)} == values
+
+
+def test_both_results_of_an_outcome_are_there() -> None:
+    """Where only good judgements came, the bad ones stand at 0: a share is never silence."""
+    labels = (("outcome", "task"), ("result", "good"), *SHOP)
+    samples = _samples(Snapshot([Total("ragtrace_outcomes_total", labels, 3.0)]), "ragtrace_outcomes_total")
+    assert {sample.labels["result"]: sample.value for sample in samples} == {"good": 3.0, "bad": 0.0}
+
+
 def test_gauges_of_an_empty_store() -> None:
     """With nothing recorded the queue's states are 0, the build is known, and nothing else is there."""
     read = _read(Snapshot())
     queues = {"ragtrace_queue_jobs", "ragtrace_attribution_jobs"}
-    assert set(read) == {*queues, "ragtrace_build_info"}
+    assert set(read) == {*queues, "ragtrace_queue_oldest_seconds", "ragtrace_dropped", "ragtrace_build_info"}
     for name in queues:
         jobs = {sample.labels["state"]: sample.value for sample in read[name].samples}
-        assert jobs == {"pending": 0.0, "leased": 0.0, "done": 0.0, "dead": 0.0}
+        assert jobs == {"pending": 0.0, "leased": 0.0, "dead": 0.0}
     assert [sample.value for sample in read["ragtrace_build_info"].samples] == [1.0]
 
 
 def test_state_of_queue_and_analyzer_is_shown() -> None:
     """Jobs by state, explanations apart, and the last success by service."""
-    held = Snapshot(jobs={"pending": 7, "dead": 1}, explanations={"done": 2}, last_success={"shop": 1700000000.25})
+    waiting = {"coverage": Backlog(pending=7, dead=1, oldest=100.0), "attribution": Backlog(leased=2)}
+    held = Snapshot(backlog=waiting, last_success={"shop": 1700000000.25}, at=160.0)
     jobs = {sample.labels["state"]: sample.value for sample in _samples(held, "ragtrace_queue_jobs")}
-    assert jobs == {"pending": 7.0, "leased": 0.0, "done": 0.0, "dead": 1.0}
+    assert jobs == {"pending": 7.0, "leased": 0.0, "dead": 1.0}
     deep = {sample.labels["state"]: sample.value for sample in _samples(held, "ragtrace_attribution_jobs")}
-    assert deep == {"pending": 0.0, "leased": 0.0, "done": 2.0, "dead": 0.0}
+    assert deep == {"pending": 0.0, "leased": 2.0, "dead": 0.0}
+    ages = {sample.labels["job_kind"]: sample.value for sample in _samples(held, "ragtrace_queue_oldest_seconds")}
+    assert ages == {"coverage": 60.0, "attribution": 0.0}
     last = _samples(held, "ragtrace_analyzer_last_success_timestamp_seconds")
     assert [(sample.labels, sample.value) for sample in last] == [({"service": "shop"}, 1700000000.25)]
 

@@ -1,0 +1,152 @@
+"""What is exposed, as the store holds it at one moment, and what of it is no total: gauges, and counters of faults."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import Final, NamedTuple, TypeAlias
+
+from ragtrace.export.budget import MAX_SEGMENTS, MAX_SOURCES, Budget
+from ragtrace.registry import instruments
+from ragtrace.registry.instruments import ATTRIBUTES
+from ragtrace.store import ATTRIBUTION, COVERAGE, Backlog, Release, SourceState, Store, Total
+from ragtrace.types import Fault
+
+__all__ = ["DROPS", "MAX_RELEASES", "Labels", "Snapshot", "fault_counts", "gauges", "snapshot"]
+
+MAX_RELEASES: Final = 20
+"""How many releases of one component of one service are shown, newest first."""
+
+Labels: TypeAlias = tuple[str, ...]
+
+DROPS: Final[Mapping[tuple[str, str | None], str]] = {
+    ("sink.queue", "full"): "queue_full",
+    ("sink.spool", "full"): "spool_full",
+    ("sink.spool", "damaged"): "spool_damaged",
+    ("sink.spool", "missing"): "spool_damaged",
+    ("sink.spool", "lost"): "spool_damaged",
+    ("sink.encode", None): "unwritable",
+    ("request", "dropped"): "abandoned",
+}
+"""The faults by which something is lost, by place and kind (None: any kind), and the reason that they count under."""
+
+
+class Snapshot(NamedTuple):
+    """All of the store that is exposed; its size depends on the number of series and of jobs that wait, not on the
+    number of requests. `exposed` are the label values that have a place, by label and service."""
+
+    totals: Sequence[Total] = ()
+    releases: Sequence[Release] = ()
+    last_success: Mapping[str, float] = {}
+    backlog: Mapping[str, Backlog] = {}
+    faults: Sequence[Fault] = ()
+    sources: Sequence[SourceState] = ()
+    exposed: Mapping[tuple[str, str], Sequence[str]] = {}
+    at: float = 0.0
+
+    def budget(self, max_segments: int = MAX_SEGMENTS) -> Budget:
+        """The places of label values, those that are free included."""
+        return Budget({"segment": max_segments, "source": MAX_SOURCES}, self.exposed)
+
+
+def snapshot(store: Store) -> Snapshot:
+    """Read what is exposed.
+
+    Raises: StoreError when the store cannot be read.
+    """
+    now = time.time()
+    return Snapshot(
+        totals=store.totals(),
+        releases=store.releases(),
+        last_success=store.last_success(),
+        backlog=store.backlog(now),
+        faults=store.faults(),
+        sources=store.sources(),
+        exposed=store.exposed(),
+        at=now,
+    )
+
+
+def fault_counts(faults: Iterable[Fault]) -> dict[tuple[str, str], float]:
+    """Faults by instrument and label: each one in one metric, as something dropped or as an internal error."""
+    counts: dict[tuple[str, str], float] = {(instruments.DROPPED.id, reason): 0.0 for reason in DROPS.values()}
+    for fault in faults:
+        reason = DROPS.get((fault.where, fault.kind)) or DROPS.get((fault.where, None))
+        key = (instruments.DROPPED.id, reason) if reason else (instruments.INTERNAL_ERRORS.id, fault.where)
+        counts[key] = counts.get(key, 0.0) + fault.count
+    return counts
+
+
+def gauges(held: Snapshot, budget: Budget) -> dict[str, dict[Labels, float]]:
+    """The values of each gauge, by instrument and labels. The segments that `budget` folded are counted."""
+    newest = list(_newest(held.releases))
+    kinds = ATTRIBUTES["job_kind"]
+    folded = {key: values for key, values in budget.folded.items() if key[0] == "segment"}
+    services = {dict(total.labels)["service"] for total in held.totals if "segment" in dict(total.labels)}
+    return {
+        instruments.RELEASE_TIMESTAMP.id: {(one.service, one.component, one.version): one.at / 1e9 for one in newest},
+        instruments.VERSION_INFO.id: {(one.service, one.component, one.version): 1 for one in _current(newest)},
+        instruments.ANALYZER_LAST_SUCCESS.id: {(service,): at for service, at in held.last_success.items()},
+        instruments.QUEUE_JOBS.id: _by_state(held.backlog.get(COVERAGE, Backlog())),
+        instruments.ATTRIBUTION_JOBS.id: _by_state(held.backlog.get(ATTRIBUTION, Backlog())),
+        instruments.QUEUE_OLDEST.id: {(kind,): _age(held.backlog.get(kind, Backlog()), held.at) for kind in kinds},
+        instruments.FOLDED_SEGMENTS.id: {(service,): len(folded.get(("segment", service), ())) for service in services},
+        instruments.BUILD_INFO.id: {(_version(),): 1},
+        **_sources(held.sources, budget),
+    }
+
+
+def _by_state(backlog: Backlog) -> dict[Labels, float]:
+    return {(state,): getattr(backlog, state) for state in ATTRIBUTES["state"]}
+
+
+def _age(backlog: Backlog, now: float) -> float:
+    return 0.0 if backlog.oldest is None else max(0.0, now - backlog.oldest)
+
+
+def _version() -> str:
+    try:
+        return metadata.version("ragtrace")
+    except metadata.PackageNotFoundError:
+        return "unknown"  # a checkout that is not installed
+
+
+def _newest(releases: Iterable[Release]) -> Iterator[Release]:
+    seen: dict[tuple[str, str], int] = defaultdict(int)
+    for release in sorted(releases, key=lambda release: release.at, reverse=True):
+        seen[release.service, release.component] += 1
+        if seen[release.service, release.component] <= MAX_RELEASES:
+            yield release
+
+
+def _current(newest_first: Iterable[Release]) -> Iterable[Release]:
+    """The newest release of each component."""
+    found: dict[tuple[str, str], Release] = {}
+    for release in newest_first:
+        found.setdefault((release.service, release.component), release)
+    return found.values()
+
+
+def _sources(states: Iterable[SourceState], budget: Budget) -> dict[str, dict[Labels, float]]:
+    """What is reported of sources; of those that are folded into `other` the worst, and their documents summed."""
+    delay: dict[Labels, float] = {}
+    newest: dict[Labels, float] = {}
+    documents: dict[Labels, float] = {}
+    reported: dict[Labels, float] = {}
+    for state in states:
+        key = (state.service, budget.named("source", state.service, state.source))
+        reported[key] = min(reported.get(key, float("inf")), state.reported_at / 1e9)
+        if state.delay_seconds is not None:
+            delay[key] = max(delay.get(key, 0.0), state.delay_seconds)
+        if state.newest_at is not None:
+            newest[key] = min(newest.get(key, float("inf")), state.newest_at / 1e9)
+        if state.documents is not None:
+            documents[key] = documents.get(key, 0.0) + state.documents
+    return {
+        instruments.SOURCE_DELAY.id: delay,
+        instruments.SOURCE_NEWEST_TIMESTAMP.id: newest,
+        instruments.SOURCE_DOCUMENTS.id: documents,
+        instruments.SOURCE_REPORT_TIMESTAMP.id: reported,
+    }
