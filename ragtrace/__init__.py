@@ -37,6 +37,7 @@ from ragtrace.record import (
     rerank,
     retrieve,
     scrub,
+    source_report,
     threads,
 )
 
@@ -61,6 +62,7 @@ __all__ = [
     "rerank",
     "retrieve",
     "shutdown",
+    "source_report",
     "uninstrument",
 ]
 

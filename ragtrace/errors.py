@@ -9,6 +9,7 @@ RagtraceError
 ├── ModelError              a model that cannot be loaded, or does not do what is asked
 │   ├── ServerError         a model's server that cannot be reached, refuses, or answers what cannot be read
 │   └── ScoringStopped      a server or a limit ended the scoring; it holds what was done
+├── PrometheusError         a Prometheus that cannot be reached, refuses, or answers what cannot be read
 └── StoreError              the database or the spool
     ├── StoreUnavailable    cannot be opened or reached: try again, or mend the path or the server
     ├── CorruptStore        the file is no database, or a damaged one
@@ -29,6 +30,7 @@ __all__ = [
     "CorruptStore",
     "MissingExtraError",
     "ModelError",
+    "PrometheusError",
     "RagtraceError",
     "RecordError",
     "RegistryError",
@@ -92,6 +94,10 @@ class ScoringStopped(ModelError):
     def __init__(self, message: str, scores: NDArray[np.float64]) -> None:
         super().__init__(message)
         self.scores = scores
+
+
+class PrometheusError(RagtraceError):
+    """A Prometheus server cannot be reached, refuses, or answers what cannot be read."""
 
 
 class StoreError(RagtraceError):

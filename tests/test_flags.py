@@ -236,7 +236,7 @@ def test_what_was_dropped_is_exported(store: str) -> None:
     assert [record.flags for record in stored(store).values()] == [("keep",)]
     with Store.open(store) as opened:
         lines = exposition(opened).decode().splitlines()
-    assert 'ragtrace_internal_errors_total{where="sink.queue"} 3.0' in lines
+    assert 'ragtrace_dropped_total{reason="queue_full"} 3.0' in lines
 
 
 def test_what_was_not_screened_is_counted(store: str, monkeypatch: pytest.MonkeyPatch) -> None:

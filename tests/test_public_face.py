@@ -93,6 +93,23 @@ def test_feedback_may_arrive_later(store: str) -> None:
     assert len(feedback.feedback_id) == 32
 
 
+def test_a_report_on_a_source_reaches_the_store(store: str) -> None:
+    """By the way that feedback goes; what cannot be used is counted there."""
+    ragtrace.configure(service="assistant", store=store, raise_errors=False)
+    ragtrace.source_report("wiki", documents=12, newest=1.7e9, delay_seconds=30)
+    ragtrace.source_report("wiki", documents=-1)
+    assert ragtrace.flush()
+    with Store.open(store) as opened:
+        (state,) = opened.sources()
+        (fault,) = opened.faults()
+    assert (state.service, state.source, state.documents) == ("assistant", "wiki", 12)
+    assert (state.newest_at, state.delay_seconds) == (1_700_000_000_000_000_000, 30.0)
+    assert (fault.where, fault.message) == (
+        "source_report",
+        "documents -1 is not usable; give how many there are, 0 or more",
+    )
+
+
 def test_bad_feedback_does_not_raise(store: str, caplog: pytest.LogCaptureFixture) -> None:
     """A score that is no number is counted and named."""
     ragtrace.configure(store=store, raise_errors=False)

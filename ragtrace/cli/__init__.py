@@ -12,7 +12,23 @@ from typing import Annotated
 
 import typer
 
-from ragtrace.cli import align, analyze, db, demo, doctor, drift, explain, export, show
+from ragtrace.cli import (
+    alerts,
+    align,
+    analyze,
+    dashboards,
+    db,
+    demo,
+    doctor,
+    drift,
+    explain,
+    export,
+    postmortem,
+    release,
+    show,
+    source,
+    triage,
+)
 from ragtrace.cli.installed import version
 from ragtrace.errors import RagtraceError
 
@@ -47,7 +63,13 @@ app.command("export")(export.export)
 app.command("show")(show.show)
 app.command("explain")(explain.explain)
 app.command("drift")(drift.drift)
+app.add_typer(triage.app, name="triage")
+app.command("postmortem")(postmortem.postmortem)
 app.add_typer(align.app, name="align")
+app.add_typer(release.app, name="release")
+app.add_typer(source.app, name="source")
+app.add_typer(alerts.app, name="alerts")
+app.add_typer(dashboards.app, name="dashboards")
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)
 

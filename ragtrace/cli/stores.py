@@ -18,13 +18,13 @@ __all__ = ["existing", "find_record", "shown"]
 def existing(store: str | None) -> str:
     """The URL of a store that is there already: `store`, else what the environment names, else the default.
 
-    Raises: StoreUnavailable when it is missing or empty, since a verb that reads never makes one.
+    Raises: StoreUnavailable when it is missing or empty, since only `ragtrace db upgrade` and what records make one.
     """
     url = config.load(store=store).store
     if check(url).current is None:
         raise StoreUnavailable(
             f"store {shown(url)} does not exist or is empty; record into it (ragtrace demo --store {shown(url)}), "
-            "or name another (--store URL or RAGTRACE_STORE)"
+            f"make it (ragtrace db upgrade --store {shown(url)}), or name another (--store URL or RAGTRACE_STORE)"
         )
     Store.open(url).close()  # says at once what is wrong with it
     return url

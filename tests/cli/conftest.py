@@ -27,9 +27,9 @@ from ragtrace.types import (
     RerankRun,
     RetrieveRun,
 )
-from tests.engines.conftest import tiny_causal_lm
+from tests.engines.conftest import model_server, tiny_causal_lm, tiny_chat_lm
 
-__all__ = ["tiny_causal_lm"]
+__all__ = ["model_server", "tiny_causal_lm", "tiny_chat_lm"]
 
 Cli: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 
 from ragtrace.errors import StoreUnavailable
+from ragtrace.registry.instruments import OUTCOMES
 from ragtrace.store import Store, check, migrate
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database
+from ragtrace.store.records import Batch
 from ragtrace.store.tables import job
-from ragtrace.types import RequestRecord
+from ragtrace.types import Feedback, Item, RequestRecord
 
 if TYPE_CHECKING:
     from tests.conftest import PostgresServer
@@ -91,6 +94,27 @@ def test_a_claim_passes_by_the_rows_that_another_has_locked(url: str) -> None:
             assert [claimed.request_id for claimed in store.claim("w")] == ["r2"]
         other.close()
         assert [claimed.request_id for claimed in store.claim("w")] == ["r0", "r1"]
+
+
+@pytest.mark.parametrize("first", ["record", "feedback"])
+def test_a_judgement_and_its_request_that_are_written_at_once_count(url: str, first: str) -> None:
+    """Neither sees the other before it is committed: the second waits for the first, and then counts the judgement."""
+    items: dict[str, Item] = {
+        "record": RequestRecord(request_id="r1", service="s"),
+        "feedback": Feedback(request_id="r1", score=1.0, feedback_id="f1"),
+    }
+    second = next(item for name, item in items.items() if name != first)
+    database = Database(Address.parse(url))
+    with Store.open(url) as store, ThreadPoolExecutor(1) as pool:
+        with database.write() as connection:
+            Batch([items[first]]).write(connection)
+            written = pool.submit(store.write, [second])
+            with pytest.raises(TimeoutError):
+                written.result(timeout=1)
+        written.result(timeout=30)
+        counts = {dict(each.labels)["result"]: each.value for each in store.totals() if each.name == OUTCOMES.name}
+    database.close()
+    assert counts == {"good": 1.0, "bad": 0.0}
 
 
 def test_tables_may_live_in_a_schema_of_their_own(postgres_server: PostgresServer, url: str) -> None:

@@ -1,0 +1,207 @@
+"""The analyzer itself: does it keep up, what does it cost, what does it lose?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ragtrace.dashboards.model import Dashboard, Panel, Section, Target, Threshold, Unit
+from ragtrace.dashboards.panels import ANALYZE, FEW_SAMPLES, quantiles
+from ragtrace.dashboards.promql import WINDOW, increase, rate, selector, share
+from ragtrace.registry.instruments import (
+    ANALYSES,
+    ANALYSIS_COST,
+    ANALYZER_LAG,
+    ANALYZER_LAST_SUCCESS,
+    BUILD_INFO,
+    DROPPED,
+    FOLDED_SEGMENTS,
+    INTERNAL_ERRORS,
+    LATE_EVALUATIONS,
+    QUEUE_JOBS,
+    QUEUE_OLDEST,
+    REQUESTS,
+    UNDEFINED,
+)
+
+__all__ = ["ANALYZER"]
+
+_EXPORTER: Final = "It fills when the exporter runs."
+
+
+def _stat(title: str, description: str, expr: str, legend: str, unit: Unit, *marks: float) -> Panel:
+    """A number that is green, orange from the first mark, red from the second."""
+    colors = [Threshold(mark, color) for mark, color in zip(marks, ("orange", "red"), strict=False)]  # type: ignore[arg-type]  # colors
+    return Panel(
+        title=title,
+        kind="stat",
+        description=description,
+        unit=unit,
+        targets=(Target(expr, legend),),
+        width=6,
+        height=5,
+        thresholds=(Threshold(None, "green"), *colors) if marks else (),
+        empty=_EXPORTER,
+    )
+
+
+def _over_time(
+    title: str,
+    description: str,
+    expr: str,
+    legend: str,
+    *,
+    unit: Unit = "short",
+    width: int = 12,
+    empty: str = _EXPORTER,
+) -> Panel:
+    return Panel(
+        title=title,
+        kind="timeseries",
+        description=description,
+        unit=unit,
+        targets=(Target(expr, legend),),
+        width=width,
+        minimum=0,
+        least_step=FEW_SAMPLES,
+        empty=empty,
+    )
+
+
+ANALYZER: Final = Dashboard(
+    uid="ragtrace-analyzer",
+    title="ragtrace: the analyzer",
+    description="Does the analyzer keep up, what does it cost, what does it lose? Owner: platform.",
+    sections=(
+        Section(
+            "Does it keep up?",
+            (
+                _stat(
+                    "Time since the last result",
+                    f"{ANALYZER_LAST_SUCCESS.brief} A stalled analyzer is silence on all other dashboards.",
+                    f"time() - max by (service) ({selector(ANALYZER_LAST_SUCCESS)})",
+                    "{{service}}",
+                    "s",
+                    600,
+                    1800,
+                ),
+                _stat(
+                    "Age of the oldest job",
+                    f"{QUEUE_OLDEST.brief} Past five minutes, results no longer count in the indicators.",
+                    f"max by (job_kind) ({selector(QUEUE_OLDEST)})",
+                    "{{job_kind}}",
+                    "s",
+                    120,
+                    300,
+                ),
+                _stat(
+                    "Results that came too late",
+                    f"{LATE_EVALUATIONS.brief} In the whole range.",
+                    f"round({increase(LATE_EVALUATIONS)})",
+                    "requests",
+                    "short",
+                    1,
+                    100,
+                ),
+                _stat(
+                    "Dropped",
+                    f"{DROPPED.brief} In the whole range.",
+                    f"round({increase(DROPPED)})",
+                    "items",
+                    "short",
+                    1,
+                    100,
+                ),
+                quantiles(ANALYZER_LAG, title="From a request's end to its result"),
+                _over_time("Jobs", QUEUE_JOBS.brief, f"sum by (state) ({selector(QUEUE_JOBS)})", "{{state}}"),
+            ),
+        ),
+        Section(
+            "What does it cost?",
+            (
+                _over_time(
+                    "Results", ANALYSES.brief, f"60 * {rate(ANALYSES, 'job_kind')}", "{{job_kind}}", unit="cpm", width=8
+                ),
+                _over_time(
+                    "Time spent",
+                    f"{ANALYSIS_COST.brief} Seconds in each second: 1 is one processor that never rests.",
+                    rate(ANALYSIS_COST, "job_kind", "resource"),
+                    "{{job_kind}} on {{resource}}",
+                    width=8,
+                ),
+                _over_time(
+                    "Cost of one result",
+                    f"{ANALYSIS_COST.brief} Divided by the results of the same kind.",
+                    share(
+                        rate(ANALYSIS_COST, "job_kind", "resource"),
+                        rate(ANALYSES, "job_kind"),
+                        on="job_kind",
+                    ),
+                    "{{job_kind}} on {{resource}}",
+                    unit="s",
+                    width=8,
+                ),
+            ),
+        ),
+        Section(
+            "What is lost, or not known?",
+            (
+                _over_time(
+                    "Dropped, by reason",
+                    DROPPED.brief,
+                    increase(DROPPED, "reason", window=WINDOW),
+                    "{{reason}}",
+                    empty="It stays empty as long as nothing was dropped.",
+                ),
+                _over_time(
+                    "Faults inside ragtrace, by place",
+                    f"{INTERNAL_ERRORS.brief} `ragtrace doctor` names them.",
+                    increase(INTERNAL_ERRORS, "where", window=WINDOW),
+                    "{{where}}",
+                    empty="It stays empty as long as nothing went wrong.",
+                ),
+                _over_time(
+                    "Undefined scores, for each request",
+                    f"{UNDEFINED.brief} Divided by the recorded requests.",
+                    share(rate(UNDEFINED, "metric"), rate(REQUESTS), on=""),
+                    "{{metric}}",
+                    unit="percentunit",
+                    empty=ANALYZE,
+                ),
+                _over_time(
+                    "Results that came too late, by segment",
+                    LATE_EVALUATIONS.brief,
+                    increase(LATE_EVALUATIONS, "segment", window=WINDOW),
+                    "{{segment}}",
+                    empty=ANALYZE,
+                ),
+            ),
+        ),
+        Section(
+            "What runs?",
+            (
+                Panel(
+                    title="Versions of ragtrace",
+                    kind="table",
+                    description=BUILD_INFO.brief,
+                    unit="short",
+                    targets=(Target(f"count by (version) ({selector(BUILD_INFO)})", "exporters"),),
+                    width=12,
+                    height=6,
+                    key=("version",),
+                    empty=_EXPORTER,
+                ),
+                Panel(
+                    title="Segments that were folded",
+                    kind="table",
+                    description=FOLDED_SEGMENTS.brief,
+                    unit="short",
+                    targets=(Target(f"max by (service) ({selector(FOLDED_SEGMENTS)})", "segments in `other`"),),
+                    width=12,
+                    height=6,
+                    key=("service",),
+                    empty=_EXPORTER,
+                ),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,132 @@
+"""Attribution and alignment: do answers rest on the documents that the retriever ranked high?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ragtrace.dashboards.model import Dashboard, Panel, Section, Target
+from ragtrace.dashboards.panels import EXPLAIN, FEW_SAMPLES, commands, distribution, means, quantiles
+from ragtrace.dashboards.promql import increase, mean_over_range, rate, selector
+from ragtrace.registry.instruments import (
+    ANALYSIS_COST,
+    ATTRIBUTION_BUDGET_EXHAUSTED,
+    ATTRIBUTION_DURATION,
+    ATTRIBUTION_EVALUATIONS,
+    ATTRIBUTION_JOBS,
+    COMPLETENESS_DELTA,
+    NOISE_DISTRACTION,
+    WARG,
+    WARG_ADJUSTED,
+    WARG_CHANCE,
+    WARG_FLOOR,
+    WASTED_RETRIEVAL,
+)
+
+__all__ = ["ATTRIBUTION"]
+
+
+def _now(title: str, description: str, expr: str, **given: object) -> Panel:
+    return Panel(
+        title=title,
+        kind="stat",
+        description=description,
+        targets=(Target(expr, title),),
+        width=8,
+        height=5,
+        empty=EXPLAIN,
+        **given,  # type: ignore[arg-type]  # fields of Panel
+    )
+
+
+_COST: Final = Panel(
+    title="What explanations take",
+    kind="timeseries",
+    description=f"{ANALYSIS_COST.brief} Seconds of CPU and GPU time in each second: 1 is one device that never rests.",
+    unit="short",
+    targets=(Target(rate(ANALYSIS_COST, "resource", job_kind="attribution"), "{{resource}}"),),
+    width=8,
+    minimum=0,
+    least_step=FEW_SAMPLES,
+    empty=EXPLAIN,
+)
+
+_EXHAUSTED: Final = Panel(
+    title="Days on which the budget was used up",
+    kind="stat",
+    description=ATTRIBUTION_BUDGET_EXHAUSTED.brief,
+    unit="short",
+    targets=(Target(f"round({increase(ATTRIBUTION_BUDGET_EXHAUSTED, 'resource')})", "{{resource}}"),),
+    width=8,
+    decimals=0,
+    empty="It stays empty as long as no budget was used up.",
+)
+
+_JOBS: Final = Panel(
+    title="Explanations that wait",
+    kind="timeseries",
+    description=ATTRIBUTION_JOBS.brief,
+    unit="short",
+    targets=(Target(f"sum by (state) ({selector(ATTRIBUTION_JOBS)})", "{{state}}"),),
+    width=8,
+    minimum=0,
+    empty="It fills when the exporter runs.",
+)
+
+ATTRIBUTION: Final = Dashboard(
+    uid="ragtrace-attribution",
+    title="ragtrace: attribution and alignment",
+    description="Do answers rest on the documents that the retriever ranked high?",
+    sections=(
+        Section(
+            "Does the answer follow the ranking?",
+            (
+                _now(
+                    "Distance of use and ranking",
+                    f"{WARG_ADJUSTED.brief} Mean over the whole range.",
+                    mean_over_range(WARG_ADJUSTED),
+                    unit="short",
+                    decimals=2,
+                    minimum=0,
+                    maximum=WARG_ADJUSTED.buckets[-1],
+                ),
+                _now(
+                    "First document hardly used",
+                    f"{WASTED_RETRIEVAL.brief} Share over the whole range.",
+                    mean_over_range(WASTED_RETRIEVAL),
+                    unit="percentunit",
+                    decimals=1,
+                    minimum=0,
+                    maximum=1,
+                ),
+                _now(
+                    "Answer rests on a low rank",
+                    f"{NOISE_DISTRACTION.brief} Share over the whole range.",
+                    mean_over_range(NOISE_DISTRACTION),
+                    unit="percentunit",
+                    decimals=1,
+                    minimum=0,
+                    maximum=1,
+                ),
+            ),
+        ),
+        Section(
+            "Since when?",
+            (
+                means("WARG, beside its floor and chance", (WARG, WARG_FLOOR, WARG_CHANCE), empty=EXPLAIN),
+                distribution(WARG_ADJUSTED, title="WARG, adjusted for chance: distribution", empty=EXPLAIN),
+                means("First document hardly used, by segment", (WASTED_RETRIEVAL,), by="segment", empty=EXPLAIN),
+                means("Answer rests on a low rank, by segment", (NOISE_DISTRACTION,), by="segment", empty=EXPLAIN),
+            ),
+        ),
+        Section(
+            "Are the explanations sound?",
+            (
+                distribution(COMPLETENESS_DELTA, title="Error of token attributions: distribution", empty=EXPLAIN),
+                quantiles(ATTRIBUTION_EVALUATIONS, title="Evaluations for one explanation", empty=EXPLAIN),
+                quantiles(ATTRIBUTION_DURATION, title="Duration of one explanation", empty=EXPLAIN, width=24),
+            ),
+        ),
+        Section("What do they cost?", (_COST, _JOBS, _EXHAUSTED)),
+        commands(),
+    ),
+)

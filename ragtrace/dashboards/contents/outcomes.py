@@ -1,0 +1,133 @@
+"""Outcomes: what people and verifiers say of the answers, beside what the stages say."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ragtrace.dashboards.model import Dashboard, Panel, Section, Target
+from ragtrace.dashboards.panels import ANALYZE, FEW_SAMPLES, commands
+from ragtrace.dashboards.promql import RANGE, WINDOW, increase, rate, share
+from ragtrace.registry.instruments import DIAGNOSES, REQUESTS
+from ragtrace.registry.instruments import OUTCOMES as JUDGEMENTS
+
+__all__ = ["OUTCOMES"]
+
+_FEEDBACK: Final = "It fills when the application calls `ragtrace.feedback` on a request."
+_WORDS: Final = {
+    "task": "Tasks that succeeded",
+    "rating": "Answers that people rated as good",
+    "verifier": "Answers that passed the verifier",
+}
+
+
+def _good(outcome: str, *by: str, window: str) -> str:
+    return share(
+        increase(JUDGEMENTS, *by, window=window, outcome=outcome, result="good"),
+        increase(JUDGEMENTS, *by, window=window, outcome=outcome),
+    )
+
+
+def _now(outcome: str, title: str) -> Panel:
+    return Panel(
+        title=title,
+        kind="stat",
+        description=f"{JUDGEMENTS.brief} Share of `{outcome}` judgements that are good, over the whole range.",
+        unit="percentunit",
+        targets=(Target(_good(outcome, window=RANGE), title),),
+        width=8,
+        height=5,
+        minimum=0,
+        maximum=1,
+        decimals=1,
+        empty=_FEEDBACK,
+    )
+
+
+def _by_segment(outcome: str, title: str) -> Panel:
+    return Panel(
+        title=f"{title}, by segment",
+        kind="timeseries",
+        description=f"{JUDGEMENTS.brief} Share of `{outcome}` judgements that are good.",
+        unit="percentunit",
+        targets=(Target(_good(outcome, "segment", window=WINDOW), "{{segment}}", exemplar=True),),
+        width=8,
+        minimum=0,
+        maximum=1,
+        least_step=FEW_SAMPLES,
+        empty=_FEEDBACK,
+    )
+
+
+_BESIDE: Final = Panel(
+    title="Outcomes beside the diagnosis",
+    kind="timeseries",
+    description="Share of good judgements, and share of diagnosed requests in which nothing broke. Where outcomes "
+    "fall and "
+    "the diagnosis does not, something breaks that no stage measures.",
+    unit="percentunit",
+    targets=(
+        *(Target(_good(outcome, window=WINDOW), title.lower()) for outcome, title in _WORDS.items()),
+        Target(
+            share(increase(DIAGNOSES, window=WINDOW, stage="none"), increase(DIAGNOSES, window=WINDOW)),
+            "requests in which nothing broke",
+        ),
+    ),
+    width=16,
+    minimum=0,
+    maximum=1,
+    least_step=FEW_SAMPLES,
+    empty=ANALYZE,
+)
+
+_JUDGED: Final = Panel(
+    title="Judgements",
+    kind="stacked",
+    description=f"{JUDGEMENTS.brief} Few judgements make shares that jump.",
+    unit="cpm",
+    targets=(Target(f"60 * {rate(JUDGEMENTS, 'outcome', 'result')}", "{{outcome}}: {{result}}"),),
+    width=8,
+    minimum=0,
+    least_step=FEW_SAMPLES,
+    empty=_FEEDBACK,
+)
+
+_RECORDED: Final = Panel(
+    title="Recorded requests, by segment",
+    kind="stacked",
+    description=f"{REQUESTS.brief} All that follows speaks for these.",
+    unit="cpm",
+    targets=(Target(f"60 * {rate(REQUESTS, 'segment')}", "{{segment}}", exemplar=True),),
+    width=12,
+    minimum=0,
+    least_step=FEW_SAMPLES,
+    empty="It fills when the application records requests.",
+)
+
+_ERRORS: Final = Panel(
+    title="Requests that ended with an exception",
+    kind="timeseries",
+    description=f"{REQUESTS.brief} Share of those whose status is `error`, by segment.",
+    unit="percentunit",
+    targets=(
+        Target(
+            share(rate(REQUESTS, "segment", status="error"), rate(REQUESTS, "segment")), "{{segment}}", exemplar=True
+        ),
+    ),
+    width=12,
+    minimum=0,
+    least_step=FEW_SAMPLES,
+    empty="It stays empty as long as no request ended with an exception.",
+)
+
+OUTCOMES: Final = Dashboard(
+    uid="ragtrace-outcomes",
+    title="ragtrace: outcomes",
+    description="Task success, ratings and verifiers, beside what the diagnosis says.",
+    sections=(
+        Section("How good are the answers?", tuple(_now(*each) for each in _WORDS.items())),
+        Section("In which segment?", tuple(_by_segment(*each) for each in _WORDS.items())),
+        Section("Does the diagnosis agree?", (_BESIDE, _JUDGED)),
+        Section("Traffic", (_RECORDED, _ERRORS)),
+        commands(),
+    ),
+)

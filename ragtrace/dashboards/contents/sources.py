@@ -1,0 +1,124 @@
+"""Source health: is what the index is built from complete, fresh and on time?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ragtrace.dashboards.model import Dashboard, Panel, Section, Target
+from ragtrace.dashboards.panels import FEW_SAMPLES, commands
+from ragtrace.dashboards.promql import quantile, selector, share
+from ragtrace.registry import Instrument
+from ragtrace.registry.instruments import (
+    CANDIDATE_AGE,
+    SOURCE_DELAY,
+    SOURCE_DOCUMENTS,
+    SOURCE_NEWEST_TIMESTAMP,
+    SOURCE_REPORT_TIMESTAMP,
+)
+
+__all__ = ["SOURCES"]
+
+_REPORTS: Final = "It fills when ingestion jobs run `ragtrace source report` or call `ragtrace.source_report`."
+_DATES: Final = "It fills when candidates carry a date in their metadata."
+
+
+def _latest(instrument: Instrument, ago: str = "") -> str:
+    return f"max by (service, source) ({selector(instrument)}{ago})"
+
+
+def _age(instrument: Instrument) -> str:
+    return f"time() - {_latest(instrument)}"
+
+
+def _over_time(title: str, instrument: Instrument, expr: str, note: str, unit: str) -> Panel:
+    return Panel(
+        title=title,
+        kind="timeseries",
+        description=f"{instrument.brief} {note}".strip(),
+        unit="s" if unit == "s" else "short",
+        targets=(Target(expr, "{{source}}"),),
+        width=12,
+        minimum=0,
+        empty=_REPORTS,
+    )
+
+
+_TABLE: Final = Panel(
+    title="Sources",
+    kind="table",
+    description="One row for each source that ingestion reports: how late, how old, how much, and when it last "
+    "reported.",
+    unit="s",
+    targets=(
+        Target(_latest(SOURCE_DELAY), "ingestion delay"),
+        Target(_age(SOURCE_NEWEST_TIMESTAMP), "age of the newest document"),
+        Target(_age(SOURCE_REPORT_TIMESTAMP), "time since the last report"),
+        Target(_latest(SOURCE_DOCUMENTS), "documents", unit="short"),
+        Target(
+            f"{share(_latest(SOURCE_DOCUMENTS), _latest(SOURCE_DOCUMENTS, ' offset $__range'))} - 1",
+            "change of documents over the range",
+            unit="percentunit",
+        ),
+    ),
+    width=24,
+    height=8,
+    key=("source", "service"),
+    empty=_REPORTS,
+)
+
+_CHANGE: Final = Panel(
+    title="Change of documents over the range",
+    kind="timeseries",
+    description=f"{SOURCE_DOCUMENTS.brief} Beside the number one range earlier: −100 % is a source that came empty.",
+    unit="percentunit",
+    targets=(
+        Target(f"{share(_latest(SOURCE_DOCUMENTS), _latest(SOURCE_DOCUMENTS, ' offset $__range'))} - 1", "{{source}}"),
+    ),
+    width=12,
+    empty=_REPORTS,
+)
+
+_CANDIDATES: Final = Panel(
+    title="Age of the documents that requests find",
+    kind="timeseries",
+    description=f"{CANDIDATE_AGE.brief} Median, estimated from buckets: it rises where an index no longer takes "
+    "news, even if "
+    "ingestion reports that all is well.",
+    unit="s",
+    targets=(Target(quantile(0.5, CANDIDATE_AGE, "source"), "{{source}}"),),
+    width=24,
+    minimum=0,
+    least_step=FEW_SAMPLES,
+    empty=_DATES,
+)
+
+SOURCES: Final = Dashboard(
+    uid="ragtrace-sources",
+    title="ragtrace: source health",
+    description="Is what the index is built from complete, fresh and on time? Owner: retrieval-indexing.",
+    sections=(
+        Section("All sources", (_TABLE,)),
+        Section(
+            "Late or stale?",
+            (
+                _over_time("Ingestion delay", SOURCE_DELAY, _latest(SOURCE_DELAY), "", "s"),
+                _over_time(
+                    "Age of the newest document",
+                    SOURCE_NEWEST_TIMESTAMP,
+                    _age(SOURCE_NEWEST_TIMESTAMP),
+                    "It rises by itself until something new arrives.",
+                    "s",
+                ),
+                _CANDIDATES,
+            ),
+        ),
+        Section(
+            "Complete?",
+            (
+                _over_time("Documents", SOURCE_DOCUMENTS, _latest(SOURCE_DOCUMENTS), "", "short"),
+                _CHANGE,
+            ),
+        ),
+        commands(),
+    ),
+)

@@ -1,0 +1,151 @@
+"""The answer in a sentence: which stage is failing, in which segments, and since which release."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import sqrt
+from typing import Final, NamedTuple
+
+from ragtrace.dashboards.model import Panel
+from ragtrace.dashboards.panels import SLIS, named, objective_of
+from ragtrace.dashboards.prometheus import Prometheus, Series
+from ragtrace.dashboards.promql import increase
+from ragtrace.dashboards.span import Span
+from ragtrace.dashboards.variables import RELEASES
+from ragtrace.registry import Instrument
+from ragtrace.registry.instruments import SLI_GOOD_REQUESTS, SLI_REQUESTS, STAGES
+
+__all__ = ["Count", "Finding", "findings", "least_bad_share", "releases"]
+
+_Z: Final = 1.645  # one-sided 95 %
+_ANY_PANEL: Final = Panel(title="", kind="stat", description="")
+_FEWEST: Final = 10
+_COMPONENTS: Final = {stage.name: stage.components for stage in STAGES}
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many requests were judged, and how many of them were good."""
+
+    requests: float = 0.0
+    good: float = 0.0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.requests + other.requests, self.good + other.good)
+
+
+class Finding(NamedTuple):
+    """One sentence; `good` is None where nothing could be judged."""
+
+    text: str
+    good: bool | None
+
+
+def least_bad_share(count: Count) -> float:
+    """Lower bound of the share of bad requests: a few bad ones among few say little. Source: Wilson (1927)."""
+    n = count.requests
+    if n <= 0:
+        return 0.0
+    bad = min(1.0, max(0.0, 1 - count.good / n))
+    spread = _Z * sqrt(bad * (1 - bad) / n + _Z**2 / (4 * n**2))
+    return max(0.0, (bad + _Z**2 / (2 * n) - spread) / (1 + _Z**2 / n))
+
+
+def releases(server: Prometheus, span: Span) -> list[Series]:
+    """Releases within the span, oldest first; their values are times in milliseconds."""
+    found = server.query(span.filled(RELEASES, _ANY_PANEL), span.end)
+    return sorted((one for one in found if one.last <= span.end * 1000), key=lambda one: one.last)
+
+
+def findings(server: Prometheus, span: Span, rollouts: Iterable[Series]) -> list[Finding]:
+    """A sentence for each stage that fails, first stage first; one that says so where none does."""
+    counts = _counts(server, span)
+    if not counts:
+        return [Finding("No request was scored in this time.", None)]
+    releases = sorted(rollouts, key=lambda one: one.last)
+    failing = [
+        Finding(f"{text} {_since(server, span, one, reference, segments, releases)}", False)
+        for one in SLIS
+        for reference in ("oracle", "proxy", "none")
+        if (judged := counts.get((_name(one), reference))) and (segments := _failing(one, judged))
+        for text in [_sentence(one, judged, segments)]
+    ]
+    if not failing and max(_sum(judged, judged).requests for judged in counts.values()) < _FEWEST:
+        return [Finding(f"Fewer than {_FEWEST} requests were scored in this time: too few to judge.", None)]
+    return failing or [Finding("Every stage meets its objective, in every segment.", True)]
+
+
+def _name(one: Instrument) -> str:
+    return one.sli.name if one.sli else ""
+
+
+def _counts(server: Prometheus, span: Span) -> dict[tuple[str, str], dict[str, Count]]:
+    """Counts by indicator and reference, then by segment; only requests whose earlier stages were good."""
+    counts: dict[tuple[str, str], dict[str, Count]] = defaultdict(dict)
+    for instrument in (SLI_REQUESTS, SLI_GOOD_REQUESTS):
+        expr = increase(instrument, "metric", "reference", "segment", scope="conditional")
+        for one in server.query(span.filled(expr, _ANY_PANEL), span.end):
+            by_segment = counts[one.labels["metric"], one.labels["reference"]]
+            segment = one.labels["segment"]
+            counted = Count(requests=one.last) if instrument is SLI_REQUESTS else Count(good=one.last)
+            by_segment[segment] = by_segment.get(segment, Count()) + counted
+    return {
+        key: judged
+        for key, by_segment in counts.items()
+        if (judged := {segment: count for segment, count in by_segment.items() if count.requests >= 1})
+    }
+
+
+def _failing(one: Instrument, by_segment: Mapping[str, Count]) -> list[str]:
+    """The segments that fail; all of them where only their sum does."""
+    budget = 1 - objective_of(one).target
+    alone = sorted(segment for segment, count in by_segment.items() if _fails(count, budget))
+    return alone or (sorted(by_segment) if _fails(_sum(by_segment, by_segment), budget) else [])
+
+
+def _fails(count: Count, budget: float) -> bool:
+    return count.requests >= _FEWEST and least_bad_share(count) > budget
+
+
+def _sum(by_segment: Mapping[str, Count], segments: Iterable[str]) -> Count:
+    return sum((by_segment.get(segment, Count()) for segment in segments), start=Count())
+
+
+def _sentence(one: Instrument, by_segment: Mapping[str, Count], segments: list[str]) -> str:
+    total = _sum(by_segment, segments)
+    everywhere = len(segments) == len(by_segment)
+    names = ", ".join(segments[:3]) + (" and more" if len(segments) > 3 else "")
+    where = "everywhere" if everywhere else f"in {len(segments)} of {len(by_segment)} segments ({names})"
+    return (
+        f"{(one.stage or '').capitalize()} is failing {where}: {named(one).lower()} meets its objective in "
+        f"{total.good / total.requests:.0%} of {'' if everywhere else 'their '}{total.requests:.0f} requests "
+        f"(target {objective_of(one).target:.0%})."
+    )
+
+
+def _since(
+    server: Prometheus, span: Span, one: Instrument, reference: str, segments: list[str], releases: list[Series]
+) -> str:
+    """The release of the stage's components after which its share fell most."""
+    falls: list[tuple[float, str]] = []
+    for release in releases:
+        at = release.last / 1000
+        if release.labels.get("component") not in _COMPONENTS[one.stage or ""] or not span.start < at < span.end:
+            continue
+        halves = (span._replace(end=at), span._replace(start=at))
+        before, after = (_sum(_counts(server, half).get((_name(one), reference), {}), segments) for half in halves)
+        if min(before.requests, after.requests) >= _FEWEST:
+            shares = before.good / before.requests, after.good / after.requests
+            falls.append((shares[1] - shares[0], _fall(release, *shares)))
+    if not falls or min(falls)[0] >= 0:
+        return "It did not fall after a release of its components in this time."
+    return min(falls)[1]
+
+
+def _fall(release: Series, before: float, after: float) -> str:
+    at = datetime.fromtimestamp(release.last / 1000, UTC)
+    name = f"{release.labels['component']} {release.labels['version']}"
+    return f"It fell from {before:.0%} to {after:.0%} with {name}, {at:%d %b %H:%M} UTC."

@@ -1,0 +1,68 @@
+"""A store in which every metric has something to show on the dashboards, and more of it with each round."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from ragtrace.registry import Instrument
+from ragtrace.registry.instruments import DROPPED, INSTRUMENTS, INTERNAL_ERRORS
+from ragtrace.store import Delta, Exemplar, Finished, Store, histogram_deltas
+from ragtrace.types import Analysis, Fault, RequestRecord, SourceReport
+from tests.dashboards.history import SEGMENTS, SERVICE, labelings
+
+__all__ = ["TRACE", "add_round"]
+
+TRACE: Final = "0af7651916cd43dd8448eb211c80319c"
+
+_FROM_FAULTS: Final = (INTERNAL_ERRORS.id, DROPPED.id)
+_VERSIONS: Final = {"index": "v1", "reranker": "v1", "model": "v1", "citation": "v1"}
+
+
+def add_round(store: Store, number: int) -> None:
+    """Commit a request in each segment, a report of a source, faults, and one more of everything that is counted."""
+    now = time.time_ns()
+    records = [
+        RequestRecord(
+            request_id=f"{segment}-{number}",
+            service=SERVICE,
+            segment=segment,
+            status="error" if segment == SEGMENTS[0] else "ok",
+            head_sampled=True,
+            started_at=now,
+            ended_at=now,
+            versions=_VERSIONS,
+        )
+        for segment in SEGMENTS
+    ]
+    store.write(
+        [
+            *records,
+            Fault(service=SERVICE, where="coerce.retrieve", kind="int", count=number + 1),
+            Fault(service=SERVICE, where="request", kind="dropped", count=number + 1),
+            SourceReport(
+                service=SERVICE, source="wordings", reported_at=now, documents=150, newest_at=now, delay_seconds=60.0
+            ),
+        ]
+    )
+    deltas = tuple(delta for instrument in INSTRUMENTS.values() for delta in _observed(instrument))
+    finished = [
+        Finished(
+            job, Analysis(request_id=job.request_id, analyzer_version=job.analyzer_version), () if place else deltas
+        )
+        for place, job in enumerate(store.claim("test", limit=len(records)))
+    ]
+    assert store.finish(finished) == len(records)
+
+
+def _observed(instrument: Instrument) -> list[Delta]:
+    exemplar = Exemplar(TRACE, 1.0, time.time())
+    found: list[Delta] = []
+    for labels in labelings(instrument):
+        given = tuple(labels.items())
+        if instrument.kind == "histogram":
+            value = instrument.buckets[len(instrument.buckets) // 2]
+            found += histogram_deltas(instrument.name, given, value, instrument.buckets, exemplar)
+        elif instrument.kind == "counter" and instrument.id not in _FROM_FAULTS:
+            found.append(Delta(instrument.name, given, 1.0, exemplar))
+    return found

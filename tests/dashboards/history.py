@@ -1,0 +1,265 @@
+"""Hours of a service that goes wrong, for a real Prometheus: every metric of the registry has a course in it.
+
+Two hours before the end a reranker is released that loses evidence in two of five segments. Prometheus takes the course
+as blocks (`promtool tsdb create-blocks-from`), so that nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ragtrace.registry import Instrument
+from ragtrace.registry.instruments import ATTRIBUTES, INSTRUMENTS
+from tests.live.prometheus import Prometheus, program
+
+__all__ = ["BAD_RELEASE", "BAD_SEGMENTS", "SEGMENTS", "SERVICE", "SHOWN_SECONDS", "exposition", "prometheus"]
+
+SERVICE: Final = "policy-assistant"
+SEGMENTS: Final = ("change", "deadline", "eligibility", "exception", "limit")
+BAD_SEGMENTS: Final = ("deadline", "exception")
+BAD_RELEASE: Final = ("reranker", "fusion-1.5")
+
+STEP_SECONDS: Final = 60
+SHOWN_SECONDS: Final = 3 * 3600
+HISTORY_SECONDS: Final = 2 * SHOWN_SECONDS + 900  # panels compare with the range before
+BAD_SECONDS: Final = 2 * 3600
+
+Labels = tuple[tuple[str, str], ...]
+
+_VALUES: Final[dict[str, tuple[str, ...]]] = {
+    "outcome": ("task", "rating", "verifier"),
+    "stage": ("retrieve", "rerank", "pack", "generate"),
+    "where": ("retrieval", "rerank", "packing", "truncation"),
+    "reason": ("no_reference", "language", "queue full"),
+    "source": ("wordings", "bulletins", "faq"),
+    "metric": ("rank_shift", "answer_coverage", "query_coverage", "citation_coverage"),
+}
+_RELEASED: Final = (
+    ("index", "2026-10", 30 * 86400),
+    ("model", "m-7", 12 * 86400),
+    ("prompt", "p-3", 9 * 86400),
+    ("citation", "c-1", 40 * 86400),
+    ("reranker", "fusion-1.4", 20 * 86400),
+    ("packer", "budget-2", 50 * 86400),
+    ("index", "2026-11", int(2.7 * 3600)),
+    (*BAD_RELEASE, BAD_SECONDS),
+)
+
+_REPLACED: Final = {("index", "2026-10"): int(2.7 * 3600), ("reranker", "fusion-1.4"): BAD_SECONDS}
+_COSTS: Final = (("coverage", "cpu", 0.02), ("attribution", "gpu", 0.3), ("attribution", "cpu", 0.05))
+
+
+class _Course:
+    """Series that grow: what they hold now, and what they held at each step."""
+
+    def __init__(self, start: float, end: float) -> None:
+        self.start, self.end, self.now = start, end, start
+        self._held: dict[tuple[str, Labels], float] = defaultdict(float)
+        self._samples: dict[tuple[str, Labels], list[tuple[float, float]]] = defaultdict(list)
+
+    @property
+    def is_bad(self) -> bool:
+        return self.now >= self.end - BAD_SECONDS
+
+    def add(self, instrument: Instrument, by: float = 1.0, /, **labels: str) -> None:
+        self._held[instrument.name, tuple(labels.items())] += by
+
+    def set(self, instrument: Instrument, value: float, **labels: str) -> None:
+        self._held[instrument.name, tuple(labels.items())] = value
+
+    def end_of(self, instrument: Instrument, **labels: str) -> None:
+        self._held.pop((instrument.name, tuple(labels.items())), None)
+
+    def observe(self, instrument: Instrument, value: float, **labels: str) -> None:
+        given = tuple(labels.items())
+        for bound in (*instrument.buckets, float("inf")):
+            le = "+Inf" if bound == float("inf") else repr(bound)
+            self._held[f"{instrument.name}_bucket", (*given, ("le", le))] += value <= bound
+        self._held[f"{instrument.name}_sum", given] += value
+        self._held[f"{instrument.name}_count", given] += 1
+
+    def alert(self, **labels: str) -> None:
+        self._held["ALERTS", tuple(labels.items())] = 1
+
+    def sample(self) -> None:
+        for key, value in self._held.items():
+            self._samples[key].append((self.now, value))
+        self.now += STEP_SECONDS
+
+    def text(self) -> Iterator[str]:
+        for (name, labels), samples in sorted(self._samples.items()):
+            written = ",".join(f'{label}="{value}"' for label, value in labels)
+            for at, value in samples:
+                yield f"{name}{{{written}}} {value!r} {at:.0f}\n"
+        yield "# EOF\n"
+
+
+def exposition(end: float, *, seed: int = 7) -> Iterator[str]:
+    """The course until `end` as OpenMetrics text with times."""
+    course, drawn = _Course(end - HISTORY_SECONDS, end), random.Random(seed)
+    _start_at_zero(course)
+    while course.now <= end:
+        for segment in SEGMENTS:
+            for _ in range(drawn.choice((1, 2, 2, 3))):
+                _request(course, drawn, segment)
+        _gauges(course, drawn)
+        course.sample()
+    yield from course.text()
+
+
+def _start_at_zero(course: _Course) -> None:
+    """As the exporter does: a counter that first appears at 1 has no increase."""
+    for instrument in INSTRUMENTS.values():
+        if instrument.kind == "counter":
+            for labels in labelings(instrument):
+                course.add(instrument, 0.0, **labels)
+    course.sample()
+
+
+def labelings(instrument: Instrument) -> list[dict[str, str]]:
+    """Every set of labels that the instrument has in the course."""
+    known = _VALUES | {"service": (SERVICE,), "segment": SEGMENTS, "reference": ("oracle",), "stratum": ("random",)}
+    if instrument.id in ("sli_requests", "sli_good_requests"):
+        known["metric"] = tuple(one.sli.name for one in INSTRUMENTS.values() if one.sli)
+    if instrument.id == "diagnoses":
+        known |= {"stage": ("none", "retrieval", "ranking", "generation", "citation"), "verdict": ("healthy",)}
+    found: list[dict[str, str]] = [{}]
+    for name in instrument.attributes:
+        values = known.get(name) or ATTRIBUTES[name] or (f"a {name}",)
+        found = [{**each, name: value} for each in found for value in values]
+    return found
+
+
+def _request(course: _Course, drawn: random.Random, segment: str) -> None:
+    lost = course.is_bad and segment in BAD_SEGMENTS and drawn.random() < 0.6
+    scores = {
+        "query_coverage": drawn.choice((1.0,) * 39 + (0.5,)),
+        "candidate_recall": 1.0,
+        "evidence_depth": drawn.choice((1.0, 1.0, 2.0, 3.0, 4.0, 8.0, 15.0)),
+        "evidence_recall": 0.0 if lost else drawn.choice((1.0,) * 49 + (0.5,)),
+        "evidence_overlap": 0.0 if lost else drawn.uniform(0.1, 0.3),
+        "evidence_precision": 0.0 if lost else drawn.uniform(0.1, 0.4),
+        "rank_shift": drawn.uniform(6, 14) if lost else drawn.choice((0.0, 0.0, 1.0, 2.0)),
+        "evidence_token_share": 0.0 if lost else drawn.uniform(0.1, 0.6),
+        "answer_coverage": 0.4 if lost else drawn.choice((1.0,) * 39 + (0.6,)),
+        "contradiction_rate": drawn.choice((0.0,) * (9 if lost else 49) + (0.3,)),
+        "claim_support": drawn.uniform(0, 0.5) if lost else drawn.betavariate(8, 1),
+        "citation_coverage": drawn.choice((1.0,) * 39 + (0.5,)),
+        "warg_adjusted": min(2.0, max(0.0, drawn.gauss(0.6, 0.3))),
+        "wasted_retrieval": float(drawn.random() < 0.2),
+        "noise_distraction": float(drawn.random() < 0.12),
+        "completeness_delta": 10 ** drawn.uniform(-5, -2.5),
+        "truncated_tokens": drawn.choice((0.0, 0.0, 0.0, 40.0, 200.0)),
+        "dangling_citations": drawn.choice((0.0,) * 29 + (1.0,)),
+        "candidate_age": drawn.uniform(1, 60) * 86400,
+        "analyzer_lag": drawn.uniform(2, 50),
+        "stage_duration": drawn.lognormvariate(-1.5, 0.6),
+        "attribution_duration": drawn.uniform(2, 20),
+        "attribution_evaluations": drawn.uniform(30, 300),
+    }
+    known = {"service": SERVICE, "segment": segment, "reference": "oracle", "stratum": "random"}
+    for instrument in INSTRUMENTS.values():
+        if instrument.kind == "histogram":
+            value = scores.get(instrument.id, drawn.uniform(0, instrument.buckets[-1]))
+            for labels in labelings(instrument):
+                if labels.get("segment", segment) == segment:
+                    course.observe(instrument, value, **labels)
+    _count(course, drawn, known, scores, lost)
+
+
+def _count(course: _Course, drawn: random.Random, known: dict[str, str], scores: dict[str, float], lost: bool) -> None:
+    counted = {one.id: one for one in INSTRUMENTS.values()}
+    for one in INSTRUMENTS.values():
+        if one.sli is None or one.objective is None:
+            continue
+        judged = not lost or one.stage in ("retrieval", "ranking")
+        for scope in ("all", "conditional") if judged else ("all",):
+            labels = {"metric": one.sli.name, "scope": scope, "stratum": "random", "reference": "oracle"}
+            labels = {name: ({**known, **labels})[name] for name in counted["sli_requests"].attributes}
+            course.add(counted["sli_requests"], 1.0, **labels)
+            course.add(counted["sli_good_requests"], float(one.objective.met(scores[one.id])), **labels)
+    stage = "ranking" if lost else drawn.choice(("none",) * 60 + ("retrieval", "generation", "citation"))
+    busy = {
+        "requests": {"status": "error" if drawn.random() < 0.01 else "ok"},
+        "diagnoses": {"stage": stage, "verdict": "healthy"},
+        "lost_evidence": {"where": "rerank"} if lost else None,
+        "undefined": {"metric": drawn.choice(_VALUES["metric"]), "reason": drawn.choice(("no_reference", "language"))}
+        if drawn.random() < 0.3
+        else None,
+        "late_evaluations": {} if drawn.random() < 0.002 else None,
+        "analyses": {"job_kind": drawn.choice(("coverage",) * 4 + ("attribution",))},
+        "chunk_drift": {"kind": drawn.choice(("rewritten", "renumbered"))} if drawn.random() < 0.01 else None,
+        "dropped": {"reason": "queue full"} if drawn.random() < 0.002 else None,
+        "internal_errors": {"where": "retrieval"} if drawn.random() < 0.001 else None,
+    }
+    for name, labels_ in busy.items():
+        if labels_ is not None:
+            values = known | labels_
+            course.add(counted[name], 1.0, **{label: values[label] for label in counted[name].attributes})
+    for outcome, success in (("task", 0.9), ("rating", 0.8), ("verifier", 0.96)):
+        good = drawn.random() < (0.45 if lost else success)
+        labels = {**known, "outcome": outcome, "result": "good" if good else "bad"}
+        course.add(counted["outcomes"], 1.0, **{name: labels[name] for name in counted["outcomes"].attributes})
+    for kind, resource, seconds in (
+        ("coverage", "cpu", 0.02),
+        ("attribution", "gpu", 0.3),
+        ("attribution", "cpu", 0.05),
+    ):
+        course.add(counted["analysis_cost"], seconds * drawn.uniform(0.5, 2), job_kind=kind, resource=resource)
+
+
+def _gauges(course: _Course, drawn: random.Random) -> None:
+    counted = {one.id: one for one in INSTRUMENTS.values()}
+    for component, version, ago in _RELEASED:
+        if course.end - ago > course.now:
+            continue
+        labels = {"service": SERVICE, "component": component, "version": version}
+        course.set(counted["release_timestamp"], course.end - ago, **labels)
+        if (component, version) not in _REPLACED or course.now < course.end - _REPLACED[component, version]:
+            course.set(counted["version_info"], 1.0, **labels)
+        else:
+            course.end_of(counted["version_info"], **labels)
+    for source, delay, documents in (("wordings", 1800, 150), ("bulletins", 7200, 2300), ("faq", 400, 90)):
+        labels = {"service": SERVICE, "source": source}
+        stale = 3 * 3600 if source == "bulletins" else 0
+        course.set(counted["source_delay"], delay * drawn.uniform(0.9, 1.1), **labels)
+        course.set(counted["source_newest_timestamp"], course.now - stale - course.now % 3600 - 900, **labels)
+        course.set(counted["source_report_timestamp"], course.now - course.now % 3600, **labels)
+        course.set(counted["source_documents"], documents * (0.6 if source == "faq" and course.is_bad else 1), **labels)
+    given = {
+        "analyzer_last_success": course.now - 12,
+        "queue_oldest": drawn.uniform(0, 20),
+        "queue_jobs": float(drawn.randint(0, 12)),
+        "attribution_jobs": float(drawn.randint(0, 40)),
+        "folded_segments": 0.0,
+        "build_info": 1.0,
+    }
+    for name, value in given.items():
+        for labels in labelings(counted[name]):
+            course.set(counted[name], value, **labels)
+    if course.is_bad:
+        for segment in BAD_SEGMENTS:
+            names = {"alertname": "RagtraceEvidenceRecallPage", "owner": "ranking-context", "stage": "ranking"}
+            course.alert(alertstate="firing", severity="page", service=SERVICE, segment=segment, **names)
+
+
+@contextmanager
+def prometheus(folder: Path, end: float) -> Iterator[str]:
+    """The address of a real Prometheus that holds the course until `end` and scrapes nothing."""
+    server = Prometheus(folder / "prometheus")
+    course = folder / "course.txt"
+    with course.open("w", encoding="utf-8") as file:
+        file.writelines(exposition(end))
+    command = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", "--quiet", str(course)]
+    subprocess.run([*command, str(folder / "prometheus" / "data")], check=True, capture_output=True)
+    server.start()
+    try:
+        yield server.url
+    finally:
+        server.stop()

@@ -1,0 +1,140 @@
+"""The dashboards' contents: their queries ask for what there is, their panels say what they show."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ragtrace.dashboards import UIDS
+from ragtrace.dashboards.contents import DASHBOARDS
+from ragtrace.dashboards.model import COLUMNS, Dashboard, Panel, Target
+from ragtrace.dashboards.panels import good_share
+from ragtrace.dashboards.promql import WINDOW
+from ragtrace.registry.instruments import CITATION_COVERAGE, INSTRUMENTS
+from tests.dashboards.asked import asked, panels, parsed, targets
+
+OTHERS = {"ALERTS": {"alertname", "alertstate", "service", "owner", "segment"}}
+"""Series that Prometheus makes itself, and the labels that a query may name."""
+
+PANELS = [pytest.param(panel, id=name) for name, panel in panels()]
+TARGETS = [pytest.param(target, id=name) for name, target in targets()]
+SERIES = {
+    name: instrument
+    for instrument in INSTRUMENTS.values()
+    for name in (
+        [f"{instrument.name}{part}" for part in ("_bucket", "_sum", "_count")]
+        if instrument.kind == "histogram"
+        else [instrument.name]
+    )
+}
+DRAWN_PANELS = [each for each in PANELS if each.values[0].kind != "text"]  # type: ignore[union-attr]  # it is a Panel
+
+
+def test_the_addresses_are_those_that_alerts_link_to() -> None:
+    """The described dashboards are the announced ones, in their order."""
+    assert tuple(dashboard.uid for dashboard in DASHBOARDS) == UIDS
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_query_asks_for_series_of_the_registry(target: Target) -> None:
+    """Each selector names a series of the registry, and labels that it has."""
+    found = asked(target.expr)
+    assert found
+    for one in found:
+        if one.name in OTHERS:
+            assert set(one.labels) <= OTHERS[one.name]
+            continue
+        assert one.name in SERIES, one.name
+        parts = {"le"} if one.name.endswith("_bucket") else set()
+        assert set(one.labels) <= {*SERIES[one.name].attributes, *parts}, one
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_query_follows_the_variables(target: Target) -> None:
+    """Service, segment and stratum are matched wherever a series has them."""
+    for one in asked(target.expr):
+        instrument = SERIES.get(one.name)
+        chosen = {"service", "segment", "stratum"} & set(instrument.attributes if instrument else ())
+        assert chosen <= set(one.labels), one
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_query_keeps_the_rules_of_dashboard_linter(target: Target) -> None:
+    """Counters are rated or increased and then summed, and a rate is taken over $__rate_interval."""
+    for one in asked(target.expr):
+        instrument = SERIES.get(one.name)
+        if instrument is None or instrument.kind == "gauge":
+            assert not {"rate", "increase"} & set(one.around), one
+            continue
+        assert one.around[-1:] in (("rate",), ("increase",)), one
+        assert "sum" in one.around, one
+        assert one.window == "420s" or one.around[-1] == "increase", one
+    assert set(re.findall(r"\brate\(.*?\[(.*?)\]", target.expr)) <= {WINDOW}
+
+
+def test_the_rules_can_fail() -> None:
+    """A counter that is not rated, and a label that a series has not, are found."""
+    (bare,) = asked("sum by (stage) (ragtrace_diagnoses_total)")
+    assert bare.around == ("sum",)
+    (rated,) = asked('sum(rate(ragtrace_requests_total{verdict="x"}[$__rate_interval]))')
+    assert rated.around == ("sum", "rate")
+    assert rated.window == "420s"
+    assert not set(rated.labels) <= set(SERIES[rated.name].attributes)
+    with pytest.raises(ValueError, match="unclosed"):
+        parsed("sum(rate(x[5m])")
+
+
+def test_every_metric_is_shown_somewhere() -> None:
+    """A metric that no panel shows is a metric that nobody sees."""
+    shown = {one.name for _, target in targets() for one in asked(target.expr)}
+    unseen = [
+        instrument.name
+        for instrument in INSTRUMENTS.values()
+        if not shown & {instrument.name, f"{instrument.name}_bucket", f"{instrument.name}_sum"}
+    ]
+    assert unseen == []
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_panel_says_what_it_shows(panel: Panel) -> None:
+    """Title, description, and a sentence on what fills it; targets with names unless it is text."""
+    assert panel.title
+    assert len(panel.description) > 20
+    assert panel.description.endswith((".", "?"))
+    if panel.kind == "text":
+        assert panel.text
+        assert not panel.targets
+    else:
+        assert panel.empty.endswith(".")
+        assert panel.targets
+        assert all(target.legend for target in panel.targets)
+
+
+@pytest.mark.parametrize("panel", DRAWN_PANELS)
+def test_legends_name_labels_that_the_query_gives(panel: Panel) -> None:
+    """A legend's labels, and the columns of a table, are labels that the query groups by."""
+    for target in panel.targets:
+        wanted = {*re.findall(r"\{\{(\w+)\}\}", target.legend), *panel.key}
+        grouped = {
+            label for group in re.findall(r"\bby \((.*?)\)", target.expr) for label in group.replace(" ", "").split(",")
+        }
+        assert wanted <= grouped, target.expr
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=UIDS)
+def test_panels_fill_their_rows(dashboard: Dashboard) -> None:
+    """No panel hangs over the grid's edge, and no row of a section has a hole."""
+    for section in dashboard.sections:
+        used = 0
+        for panel in section.panels:
+            used = used % COLUMNS + panel.width
+            assert used <= COLUMNS, panel.title
+        assert used == COLUMNS, section.title
+
+
+def test_stages_are_judged_for_themselves() -> None:
+    """The share of good requests counts the conditional scope, and keeps references apart."""
+    expr = good_share(CITATION_COVERAGE, "segment", window=WINDOW)
+    assert expr.count('scope="conditional"') == 2
+    assert expr.count("sum by (segment, reference)") == 2

@@ -1,0 +1,95 @@
+"""The sentence above the panels: which stage fails, where, and since which release."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+
+from ragtrace.dashboards.headline import Count, findings, least_bad_share
+from ragtrace.dashboards.prometheus import Prometheus, Series
+from ragtrace.dashboards.span import Span
+
+Judged = Mapping[tuple[str, str], tuple[float, float]]  # (requests, good) by indicator and segment
+
+SPAN = Span(0, 10_000)
+HEALTHY = {
+    (metric, segment): (200.0, 199.0) for metric in ("qc", "eo", "ac", "cc", "contradiction") for segment in "ab"
+}
+
+
+class _Server(Prometheus):
+    """Answers counts from a table; what is asked up to `broke_at` is answered as if all had been well."""
+
+    def __init__(self, judged: Judged, broke_at: float = -1) -> None:
+        super().__init__("http://nowhere")
+        self._judged, self._broke_at = judged, broke_at
+
+    def query(self, expr: str, at: float) -> list[Series]:
+        judged = HEALTHY if at <= self._broke_at else self._judged
+        place = 1 if "good" in expr else 0
+        assert re.search(r'scope="conditional"', expr)
+        return [
+            Series({"metric": metric, "reference": "oracle", "segment": segment}, {at: counts[place]})
+            for (metric, segment), counts in judged.items()
+        ]
+
+
+def _release(component: str, at: float) -> Series:
+    return Series({"component": component, "version": "v2"}, {SPAN.end: at * 1000})
+
+
+def _texts(server: Prometheus, *releases: Series) -> list[str]:
+    return [each.text for each in findings(server, SPAN, releases)]
+
+
+def test_healthy_service_is_said_to_be_healthy() -> None:
+    """One sentence, and it is a good one."""
+    (finding,) = findings(_Server(HEALTHY), SPAN, [])
+    assert finding.good is True
+
+
+def test_nothing_scored_is_no_health() -> None:
+    """Silence is neither good nor bad."""
+    (finding,) = findings(_Server({}), SPAN, [])
+    assert finding.good is None
+
+
+def test_broken_segment_is_named_with_the_release_that_broke_it() -> None:
+    """The failing stage, its segment, its numbers, and the release after which they fell."""
+    server = _Server({**HEALTHY, ("eo", "b"): (200.0, 80.0)}, broke_at=4000)
+    (text,) = _texts(server, _release("model", 5000), _release("reranker", 4000), _release("packer", 20_000))
+    assert text.startswith("Ranking is failing in 1 of 2 segments (b): evidence recall")
+    assert "40% of their 200 requests (target 95%)" in text
+    assert "It fell from 100% to 40% with reranker v2" in text
+
+
+def test_fault_everywhere_is_said_to_be_everywhere() -> None:
+    """All segments of a stage fail, and no release of its components explains it."""
+    server = _Server({**HEALTHY, ("qc", "a"): (200.0, 100.0), ("qc", "b"): (200.0, 100.0)})
+    (text,) = _texts(server, _release("model", 5000))
+    assert text.startswith("Retrieval is failing everywhere")
+    assert "did not fall after a release" in text
+
+
+def test_two_faults_are_two_sentences_first_stage_first() -> None:
+    """Independent faults both show, in the order of the stages."""
+    server = _Server({**HEALTHY, ("cc", "a"): (200.0, 20.0), ("qc", "b"): (200.0, 20.0)})
+    assert [text.split()[0] for text in _texts(server)] == ["Retrieval", "Citation"]
+
+
+def test_few_requests_prove_nothing() -> None:
+    """One bad request among three is no failure, and no health either; one among a hundred is none."""
+    (finding,) = findings(_Server({("qc", "a"): (3.0, 2.0)}), SPAN, [])
+    assert finding.good is None
+    (finding,) = findings(_Server({**HEALTHY, ("qc", "a"): (3.0, 0.0)}), SPAN, [])
+    assert finding.good is True
+
+
+@pytest.mark.parametrize(
+    ("count", "bound"), [(Count(0, 0), 0.0), (Count(100, 100), 0.0), (Count(10, 5), 0.2693), (Count(1000, 500), 0.4741)]
+)
+def test_bound_is_wilsons(count: Count, bound: float) -> None:
+    """Against values computed by hand at z = 1.645."""
+    assert least_bad_share(count) == pytest.approx(bound, abs=5e-4)
