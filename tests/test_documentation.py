@@ -21,7 +21,7 @@ PAGES: Final = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").glob("**/*.md")),
 ]
 _BLOCK: Final = re.compile(r"(?:<!-- (.*?) -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _SHELL: Final = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)

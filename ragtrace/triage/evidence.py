@@ -1,0 +1,176 @@
+"""The requests that a triage looks at: drawn from the store, judged by the rules of the diagnosis, tallied by stage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final
+
+from ragtrace.analyze.diagnosis import stage_health, stages_reached
+from ragtrace.registry.instruments import INSTRUMENTS, STAGES
+from ragtrace.registry.model import Objective
+from ragtrace.store import Sampled, Store
+from ragtrace.triage.report import Range, Tally, Value
+from ragtrace.triage.statistics import wilson
+from ragtrace.triage.wording import written
+from ragtrace.types import Reference, Stage
+
+__all__ = [
+    "LIMIT",
+    "METRICS",
+    "ORDER",
+    "OWNERS",
+    "SHOWN",
+    "Evidence",
+    "Judged",
+    "Window",
+    "budget",
+    "load",
+    "objective_text",
+    "tally",
+]
+
+SHOWN: Final[dict[Stage, tuple[str, ...]]] = {
+    "retrieval": ("query_coverage", "joint_query_coverage", "candidate_recall"),
+    "ranking": ("evidence_recall", "rank_shift", "truncated_tokens"),
+    "generation": ("answer_coverage", "contradiction_rate"),
+    "citation": ("citation_coverage", "citation_precision", "dangling_citations"),
+}
+"""The metrics of each stage that a report shows; those with an objective decide, by the rules of the diagnosis."""
+
+METRICS: Final = tuple(metric for metrics in SHOWN.values() for metric in metrics)
+ORDER: Final[tuple[Stage, ...]] = tuple(SHOWN)
+OWNERS: Final = {stage.name: stage.owner for stage in STAGES}
+LIMIT: Final = 2_000  # requests that are read of a service or segment: shares are exact to 2 % then
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """[since, until) in nanoseconds, and the time before it, from `before` on, that it is compared with."""
+
+    since: int
+    until: int
+    before: int
+
+    @classmethod
+    def of(cls, since: int, until: int) -> Window:
+        """A window that is compared with as long a time before it."""
+        return cls(since, until, since - (until - since))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One request, and for each stage that it tells of whether it was bad there."""
+
+    row: Sampled
+    bad: dict[Stage, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The judged requests of one service or segment, oldest first."""
+
+    service: str
+    segment: str | None
+    window: Window
+    requests: tuple[Judged, ...]
+    stored: int
+    read: int
+    reference: Reference | None
+
+    def at(self, stage: Stage) -> list[Judged]:
+        """The requests that tell of a stage."""
+        return [each for each in self.requests if stage in each.bad]
+
+    def now(self, stage: Stage) -> list[Judged]:
+        """Those of them in the window."""
+        return [each for each in self.at(stage) if each.row.started_at >= self.window.since]
+
+    def before(self, stage: Stage) -> list[Judged]:
+        """Those of them before the window."""
+        return [each for each in self.at(stage) if each.row.started_at < self.window.since]
+
+    def of_segment(self, segment: str) -> Evidence:
+        """The part that belongs to one segment."""
+        part = tuple(each for each in self.requests if each.row.segment == segment)
+        return Evidence(self.service, segment, self.window, part, len(part), len(part), self.reference)
+
+    def values(self, stage: Stage, before: Sequence[Judged]) -> tuple[Value, ...]:
+        """The stage's metrics in the window and `before`, over the requests that tell of the stage."""
+        return tuple(_value(metric, self.now(stage), before) for metric in SHOWN[stage])
+
+    def range(self) -> Range:
+        """What was looked at."""
+        return Range(
+            since=written(self.window.since),
+            until=written(self.window.until),
+            before_since=written(self.window.before),
+            requests=self.stored,
+            read=self.read,
+            analyzed=len(self.requests),
+            reference=self.reference,
+        )
+
+
+def load(
+    store: Store,
+    service: str,
+    segment: str | None,
+    window: Window,
+    *,
+    reference: Reference | None = None,
+    limit: int | None = LIMIT,
+) -> Evidence:
+    """Draw and judge requests. Scores by different references are never mixed: the most frequent reference counts,
+    unless one is given. limit: how many requests are read at most, evenly in time; None for all."""
+    rows, stored = store.sample(service, segment, window.before, window.until, METRICS, limit)
+    counts = Counter(row.reference for row in rows)
+    chosen = reference or next((each for each, _ in counts.most_common(1)), None)
+    judged = tuple(_judged(row) for row in rows if row.reference == chosen)
+    return Evidence(service, segment, window, judged, stored, len(rows), chosen)
+
+
+def _judged(row: Sampled) -> Judged:
+    health = stage_health(row.scores, row.reference)
+    return Judged(row, {stage: health[stage] == "bad" for stage in stages_reached(health)})
+
+
+def tally(requests: Iterable[Judged], stage: Stage) -> Tally:
+    """Count the bad ones among requests that tell of a stage."""
+    bad = [each.bad[stage] for each in requests]
+    low, high = wilson(sum(bad), len(bad))
+    share = sum(bad) / len(bad) if bad else None
+    return Tally(bad=sum(bad), known=len(bad), share=share, low=low, high=high)
+
+
+def _value(metric: str, now: Sequence[Judged], before: Sequence[Judged]) -> Value:
+    instrument = INSTRUMENTS[metric]
+    means = [_defined(metric, requests) for requests in (now, before)]
+    return Value(
+        metric=metric,
+        name=metric.replace("_", " "),
+        objective=objective_text(instrument.objective),
+        now=fmean(means[0]) if means[0] else None,
+        now_count=len(means[0]),
+        before=fmean(means[1]) if means[1] else None,
+        before_count=len(means[1]),
+    )
+
+
+def _defined(metric: str, requests: Sequence[Judged]) -> list[float]:
+    return [value for each in requests if (value := each.row.scores.get(metric)) is not None]
+
+
+def objective_text(objective: Objective | None) -> str | None:
+    """`>= 0.9 for 95 %` of requests."""
+    if objective is None:
+        return None
+    return f"{objective.direction} {objective.threshold:g} for {objective.target * 100:g} %"
+
+
+def budget(stage: Stage) -> float:
+    """The share of requests that may be bad at a stage: what the strictest of its objectives leaves."""
+    objectives = [INSTRUMENTS[metric].objective for metric in SHOWN[stage]]
+    return round(1.0 - max((each.target for each in objectives if each), default=1.0), 6)

@@ -1,0 +1,234 @@
+"""Fills a postmortem's template from the store; what only people know stays a marked blank."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ragtrace.analyze.diagnosis import stage_health
+from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.store import Release, Store
+from ragtrace.triage.alerts import Alert
+from ragtrace.triage.checks import stretch
+from ragtrace.triage.evidence import ORDER, OWNERS, SHOWN, Evidence, Judged, Window, load, objective_text, tally
+from ragtrace.triage.markdown import code, escaped, table
+from ragtrace.triage.prevention import TASKS
+from ragtrace.triage.releases import rollouts
+from ragtrace.triage.report import Report
+from ragtrace.triage.text import began, looked_at
+from ragtrace.triage.walk import triage_segment
+from ragtrace.triage.wording import clock, counted, percent, span, written
+from ragtrace.types import Stage
+
+__all__ = ["BLANK", "postmortem"]
+
+BLANK: Final = "**[fill in: {}]**"
+
+
+def postmortem(
+    store: Store,
+    service: str,
+    segment: str | None,
+    window: Window,
+    *,
+    alert: Alert | None = None,
+    now: int | None = None,
+) -> str:
+    """The postmortem of the first confirmed break in the window, as Markdown, from all requests of the random stratum.
+
+    segment: None for the whole service. alert: the one that called people, for the timeline.
+    """
+    at = time.time_ns() if now is None else now
+    report = triage_segment(store, service, segment, window, now=at, limit=None)
+    evidence = load(store, service, segment, window, limit=None)
+    return "\n".join(_Draft(store, report, evidence, alert).lines()) + "\n"
+
+
+class _Draft:
+    """The parts of one postmortem, in their order."""
+
+    def __init__(self, store: Store, report: Report, evidence: Evidence, alert: Alert | None) -> None:
+        self._store = store
+        self._report = report
+        self._evidence = evidence
+        self._alert = alert
+        self._stage = report.stage
+        self._risen = stretch(evidence, report.stage) if report.stage else None
+
+    def lines(self) -> Iterator[str]:
+        """The whole text."""
+        where = f"{self._report.service}, {self._report.segment or 'all segments'}"
+        yield f"# Postmortem: {escaped(where)}"
+        yield ""
+        yield (
+            f"Draft of {clock(self._report.made_at)}, filled by `ragtrace postmortem` from stored requests. "
+            f"{_blank('…')} marks what people have to add."
+        )
+        for title, part in (
+            ("Summary", self._summary()),
+            ("Failure chain", self._chain()),
+            ("Timeline", self._timeline()),
+            ("Blast radius", self._radius()),
+            ("Cause", self._cause()),
+            ("Recovery proof", self._recovery()),
+            ("Prevention", self._prevention()),
+            ("Evidence", self._look()),
+        ):
+            yield from ("", f"## {title}", "")
+            yield from part
+
+    def _summary(self) -> Iterator[str]:
+        yield escaped(self._report.conclusion)
+        yield ""
+        yield f"- severity: {_blank('severity')}"
+        yield f"- what users saw: {_blank('what users saw, in one sentence')}"
+        yield f"- owner: {escaped(self._report.owner or '') or _blank('owner')}"
+        yield f"- authors: {_blank('authors')}"
+        if self._risen and self._stage:
+            yield f"- began: {escaped(began(self._risen.onset(self._stage)))}"
+            ended = self._risen.ended_at
+            yield f"- ended: {clock(written(ended)) if ended else 'not seen yet'}"
+            if ended:
+                yield f"- lasted: {span((ended - self._risen.latest) / 1e9)}"
+
+    def _chain(self) -> Iterator[str]:
+        """Every stage by itself, so that what the first failure dragged along is seen."""
+        if self._stage is None:
+            yield f"No break is confirmed. {_blank('first failed stage, and how it is known')}"
+            return
+        during, before = self._groups()[1], self._groups()[0]
+        yield f"First failed stage: **{self._stage}** ({OWNERS[self._stage]}). Each stage by itself:"
+        yield ""
+        rows = []
+        for stage in ORDER:
+            mark = "first failed" if stage == self._stage else "after it" if self._is_after(stage) else "before it"
+            rows.append((stage, mark, _share(before, stage), _share(during, stage)))
+        yield from table(("stage", "", "bad before", "bad during the break"), rows)
+        causes = Counter(each.row.cause for each in during if each.bad.get(self._stage))
+        yield ""
+        told = ", ".join(f"{(cause or 'unknown').replace('_', ' ')} ({count})" for cause, count in causes.most_common())
+        yield f"Causes at the first failed stage: {escaped(told) or 'none recorded'}."
+
+    def _is_after(self, stage: Stage) -> bool:
+        return self._stage is not None and ORDER.index(stage) > ORDER.index(self._stage)
+
+    def _groups(self) -> tuple[Sequence[Judged], Sequence[Judged], Sequence[Judged]]:
+        """All requests before, during and after the break."""
+        requests, since = self._evidence.requests, self._evidence.window.since
+        if self._risen:
+            first, ended = self._risen.during[0].row.started_at, self._risen.ended_at
+            during = [
+                each for each in requests if first <= each.row.started_at and (not ended or each.row.started_at < ended)
+            ]
+            after = [each for each in requests if ended and each.row.started_at >= ended]
+            return [each for each in requests if each.row.started_at < first], during, after
+        before = [each for each in requests if each.row.started_at < since]
+        return before, [each for each in requests if each.row.started_at >= since], []
+
+    def _timeline(self) -> Iterator[str]:
+        rows = sorted(self._events())
+        yield from table(("when", "what"), [(clock(written(at)), what) for at, what in rows])
+        yield ""
+        if self._alert and self._risen:
+            yield f"From the beginning to the alert: {span((self._alert.started_at - self._risen.latest) / 1e9)}."
+            yield ""
+        for missing in ("who was called, and when they answered", "what was done, and when", "when users were told"):
+            yield f"- {_blank(missing)}"
+
+    def _events(self) -> Iterator[tuple[int, str]]:
+        window = self._evidence.window
+        for release in rollouts(self._store.releases(self._report.service)):
+            if window.before <= release.at < window.until:
+                yield release.at, f"release {release.component}={release.version}{_how(release)}"
+        if self._risen:
+            yield self._risen.latest, f"{self._stage} begins to break"
+            if self._risen.ended_at:
+                yield self._risen.ended_at, f"{self._stage} is better again"
+        if self._alert:
+            yield self._alert.started_at, f"alert {self._alert.labels.get('alertname', '')} fires"
+            if self._alert.ended_at:
+                yield self._alert.ended_at, "alert is resolved"
+
+    def _radius(self) -> Iterator[str]:
+        if self._stage is None:
+            yield _blank("who was affected")
+            return
+        during = [each for each in self._groups()[1] if self._stage in each.bad]
+        broken = [each for each in during if each.bad[self._stage]]
+        yield f"{counted(tally(during, self._stage))} in the random sample of recorded requests, during the break."
+        tenants = {each for each in self._store.tenants(each.row.request_id for each in broken).values() if each}
+        yield (
+            f"Tenants with a broken request: {len(tenants)}."
+            if tenants
+            else f"Tenants: {_blank('tenants; no request carried one')}"
+        )
+        yield ""
+        rows = [
+            (line.segment, line.state.replace("_", " "), counted(line.now), counted(line.before))
+            for line in self._report.segments
+        ]
+        yield from table(("segment", "state", "in the time looked at", "before"), rows)
+        if self._report.more_segments:
+            yield f"\n{self._report.more_segments} more segments with fewer broken requests."
+        yield ""
+        yield f"- users and answers in all: {_blank('estimate beyond the sample')}"
+        yield f"- harm: {_blank('what the wrong answers led to')}"
+
+    def _cause(self) -> Iterator[str]:
+        suspect = self._report.suspected_release
+        yield f"Suspected release: **{escaped(suspect)}**." if suspect else "No release is named."
+        if self._report.release_note:
+            yield escaped(self._report.release_note[:1].upper() + self._report.release_note[1:]) + "."
+        yield ""
+        yield _blank("root cause, confirmed by whom and how")
+
+    def _recovery(self) -> Iterator[str]:
+        found = self._report.recovery
+        if self._stage is None or found is None:
+            yield "Nothing is confirmed to be broken."
+            return
+        yield escaped(found.finding[:1].upper() + found.finding[1:]) + "."
+        yield ""
+        groups = [[each for each in group if self._stage in each.bad] for group in self._groups()]
+        rows = [("bad requests", "", *(counted(tally(group, self._stage)) for group in groups))]
+        for metric in SHOWN[self._stage]:
+            objective = objective_text(INSTRUMENTS[metric].objective) or "none"
+            rows.append((metric.replace("_", " "), objective, *(_mean(group, metric) for group in groups)))
+        yield from table(("mean of", "objective", "before", "during", "after"), rows)
+
+    def _prevention(self) -> Iterator[str]:
+        stages = (self._stage,) if self._stage else ORDER
+        for stage in stages:
+            yield f"{stage} ({OWNERS[stage]}):"
+            yield ""
+            yield from (f"- [ ] {escaped(task)} {_blank('person, date')}" for task in TASKS[stage])
+            yield ""
+        yield f"- [ ] Detection: {_blank('what would have shown it earlier')}"
+        yield f"- [ ] {_blank('other tasks')}"
+
+    def _look(self) -> Iterator[str]:
+        for each in self._report.telling:
+            yield f"- {code(each.command)} – {escaped(f'{clock(each.at)}, {each.segment}, {each.cause}')}"
+        yield f"- {escaped(looked_at(self._report))}"
+
+
+def _blank(what: str) -> str:
+    return BLANK.format(what)
+
+
+def _how(release: Release) -> str:
+    return "" if release.recorded_at is not None else " (first request that carried it)"
+
+
+def _share(requests: Sequence[Judged], stage: Stage) -> str:
+    """The share of all requests that are bad at a stage, whatever broke before it."""
+    health = [stage_health(each.row.scores, each.row.reference)[stage] for each in requests]
+    known = [each for each in health if each != "unknown"]
+    return f"{percent(known.count('bad') / len(known))} of {len(known)}" if known else "nothing tells"
+
+
+def _mean(requests: Sequence[Judged], metric: str) -> str:
+    values = [value for each in requests if (value := each.row.scores.get(metric)) is not None]
+    return f"{sum(values) / len(values):.2f}" if values else "undefined"

@@ -1,0 +1,42 @@
+"""A broken stage, segment by segment: where it is broken, and where it is back within its objective."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from ragtrace.triage.checks import ENOUGH, Stretch, baseline, recovery, stretch
+from ragtrace.triage.evidence import Evidence, budget, tally
+from ragtrace.triage.report import SegmentLine, SegmentState, Tally
+from ragtrace.types import Stage
+
+__all__ = ["by_segment"]
+
+_SEGMENTS: Final = 12
+
+
+def by_segment(evidence: Evidence, stage: Stage) -> tuple[tuple[SegmentLine, ...], int]:
+    """The segments with most bad requests in the window, and how many others there are."""
+    told = evidence.at(stage)
+    since = evidence.window.since
+    bad = Counter(each.row.segment for each in told if each.bad[stage] and each.row.started_at >= since)
+    segments = sorted({each.row.segment for each in told}, key=lambda name: (-bad[name], name))
+    lines = tuple(_line(evidence.of_segment(name), name, stage) for name in segments[:_SEGMENTS])
+    return lines, max(0, len(segments) - _SEGMENTS)
+
+
+def _line(evidence: Evidence, segment: str, stage: Stage) -> SegmentLine:
+    risen = stretch(evidence, stage)
+    now, before = tally(evidence.now(stage), stage), tally(baseline(evidence, stage, risen), stage)
+    state, since = _state(risen, stage, now)
+    return SegmentLine(segment=segment, state=state, now=now, before=before, recovered_since=since)
+
+
+def _state(risen: Stretch | None, stage: Stage, now: Tally) -> tuple[SegmentState, str | None]:
+    allowed = budget(stage)
+    if now.known < ENOUGH:
+        return "no_data", None
+    if now.low <= allowed and (risen is None or tally(risen.during, stage).low <= allowed):
+        return ("unclear" if now.share is not None and now.share > allowed else "good"), None
+    found = recovery(risen, stage)
+    return ("recovered", found.since) if found.state == "recovered" else ("broken", None)

@@ -1,0 +1,186 @@
+"""A triage report for a terminal of 80 columns or more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ragtrace.export.evidence_path import labeled, plain_table
+from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.triage.report import Check, Onset, Report, SegmentLine, Tally, Telling, Value
+from ragtrace.triage.wording import clock, counted, percent
+
+__all__ = ["STATES", "began", "looked_at", "render", "segments_summary"]
+
+STATES: Final = {
+    "broken": "BROKEN",
+    "worse": "worse than before",
+    "unclear": "not enough data",
+    "good": "ok",
+    "no_data": "no data",
+    "not_checked": "not checked",
+    "recovered": "recovered",
+    "not_recovered": "not recovered",
+}
+_STYLES: Final = {"broken": "bold red", "not_recovered": "bold red", "good": "green", "recovered": "green",
+                  "not_checked": "dim"}  # fmt: skip
+
+
+def render(report: Report, *, store: str | None = None) -> RenderableType:
+    """The report: what is to be done first, then what was checked. store: named in the commands, where it is given."""
+    parts: list[RenderableType] = [_conclusion(report), Text(), labeled(*_facts(report))]
+    for number, check in enumerate(report.checks, 1):
+        parts += [Text(), *_check(number, check, of_request=report.request is not None)]
+    if report.recovery:
+        found = report.recovery
+        parts += [Text(), _headed("recovery", found.state), _indented(Text(found.finding))]
+    if report.segments:
+        parts += [Text(), Text(segments_summary(report), style="bold"), _indented(_segments(report.segments))]
+    if report.telling:
+        parts += [Text(), Text("The most telling requests", style="bold"), _indented(_telling(report, store))]
+    return Group(*parts)
+
+
+def _conclusion(report: Report) -> Text:
+    style = "bold red" if report.stage else "bold"
+    return Text(report.conclusion, style=style)
+
+
+def _facts(report: Report) -> Iterator[tuple[str, RenderableType]]:
+    if report.alert:
+        alert = report.alert
+        yield "alert", Text(f"{alert.name or 'without a name'}, {alert.status} since {clock(alert.starts_at)}")
+        if alert.agrees is not None:
+            named = alert.labels.get("stage", "")
+            yield (
+                "",
+                Text(f"it names {named}: " + ("so does the evidence" if alert.agrees else "the evidence does not")),
+            )
+    if report.request:
+        yield "request", Text(f"{report.request.request_id}  {clock(report.request.at)}", style="bold")
+        yield "asked", Text(report.request.asked)
+        for proof in report.request.evidence:
+            yield "because", Text(proof)
+    if report.owner:
+        yield "owner", Text(report.owner, style="bold")
+    if report.suspected_release:
+        yield "suspect", Text(report.suspected_release, style="bold yellow")
+    if report.release_note:
+        yield "release" if not report.suspected_release else "", Text(report.release_note)
+    if report.onset:
+        yield "began", Text(began(report.onset))
+    if report.range:
+        yield "looked at", Text(looked_at(report), style="dim")
+
+
+def looked_at(report: Report) -> str:
+    """The time, the requests and the reference on which all of it rests."""
+    found = report.range
+    if found is None:
+        return ""
+    read = f"{found.requests:,} requests" if found.read == found.requests else (
+        f"{found.read:,} of {found.requests:,} requests, evenly in time"
+    )  # fmt: skip
+    judged = f"{found.analyzed:,} with the {found.reference} reference" if found.reference else "none analyzed"
+    times = f"{clock(found.since)} to {clock(found.until)}, compared with before, from {clock(found.before_since)}"
+    return f"{times}; {read}; {judged}"
+
+
+def began(onset: Onset) -> str:
+    """When it began, and the shares on both sides."""
+    when = clock(onset.latest)
+    if onset.earliest[:19] != onset.latest[:19]:
+        when = f"between {clock(onset.earliest)} and {when}"
+    return f"{when}: since then {counted(onset.since)}, before {counted(onset.before)}"
+
+
+def _headed(name: str, state: str) -> Text:
+    return Text(f"{name}  ", style="bold").append(STATES[state], style=_STYLES.get(state, "yellow"))
+
+
+def _indented(part: RenderableType) -> Padding:
+    return Padding(part, (0, 0, 0, 2))
+
+
+def _check(number: int, check: Check, *, of_request: bool) -> Iterator[RenderableType]:
+    if check.state == "not_checked":
+        yield Text(f"{number} {check.stage}  {check.finding}", style="dim")
+        return
+    yield _headed(f"{number} {check.stage}", check.state)
+    yield _indented(Text(check.title, style="dim"))
+    yield _indented(Text(check.finding))
+    if of_request and check.now.known:
+        around = f"its segment around it: {counted(check.now)}, before {counted(check.before)}"
+        yield _indented(Text(f"{around}; the objective allows {percent(check.budget)}"))
+    if check.state != "no_data" or of_request:
+        yield _indented(_values(check.values, of_request=of_request))
+
+
+def _values(values: Sequence[Value], *, of_request: bool) -> Table:
+    heads = (
+        ("metric", "objective", "request", "segment before")
+        if of_request
+        else ("mean of", "objective", "now", "before")
+    )
+    table = plain_table(*heads)
+    for value in values:
+        objective = INSTRUMENTS[value.metric].objective
+        missed = of_request and objective and value.now is not None and not objective.met(value.now)
+        now = Text(_mean(value.now), style="bold red" if missed else "")
+        table.add_row(value.name, value.objective or "none", now, _before(value))
+    return table
+
+
+def _before(value: Value) -> str:
+    return _mean(value.before) if value.before_count else "-"
+
+
+def _mean(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2f}"
+
+
+def segments_summary(report: Report) -> str:
+    """Whether the stage is broken everywhere or in some segments only."""
+    known = [each for each in report.segments if each.state not in ("no_data", "unclear")]
+    broken = [each.segment for each in known if each.state == "broken"]
+    recovered = [each.segment for each in known if each.state == "recovered"]
+    unknown = len(report.segments) - len(known)
+    parts = []
+    if broken and len(broken) == len(known) > 1 and not report.more_segments:
+        parts.append("broken in every segment that tells")
+    elif broken:
+        parts.append(f"broken in {len(broken)} of {len(report.segments) + report.more_segments} segments")
+    if recovered:
+        parts.append(f"recovered in {len(recovered)}")
+    if unknown:
+        parts.append(f"not enough data in {unknown}")
+    return f"Segments at {report.stage}: {', '.join(parts) or 'none is broken'}"
+
+
+def _segments(lines: Sequence[SegmentLine]) -> Table:
+    table = plain_table("segment", "state", "now", "before")
+    for line in lines:
+        state = STATES[line.state] + (f" {clock(line.recovered_since)}" if line.recovered_since else "")
+        state_text = Text(state, style=_STYLES.get(line.state, "yellow"))
+        table.add_row(Text(line.segment), state_text, _share(line.now), _share(line.before))
+    return table
+
+
+def _share(found: Tally) -> str:
+    return f"{found.bad}/{found.known} {percent(found.share)}" if found.known else "-"
+
+
+def _telling(report: Report, store: str | None) -> Group:
+    return Group(*(line for each in report.telling for line in _told(each, store)))
+
+
+def _told(each: Telling, store: str | None) -> tuple[Text, Text]:
+    command = each.command + (f" --store {store}" if store else "")
+    why = f"{clock(each.at)}, {each.segment}, {each.cause}"
+    release = f", {each.suspected_release}" if each.suspected_release else ""
+    return Text(command), Text(f"  {why}{release}", style="dim")

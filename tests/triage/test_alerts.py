@@ -1,0 +1,155 @@
+"""Alertmanager's payload, read and answered."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bench.traffic import MINUTE, SERVICE, Break
+from ragtrace.errors import ConfigurationError
+from ragtrace.triage import read_payload, triage_alert
+from tests.triage.conftest import END
+
+if TYPE_CHECKING:
+    from tests.triage.conftest import Fill
+
+
+def payload(*alerts: dict[str, Any]) -> bytes:
+    """A body as Alertmanager posts it."""
+    return json.dumps(
+        {"version": "4", "groupKey": '{}:{stage="ranking"}', "status": "firing", "receiver": "ranking-context",
+         "groupLabels": {}, "commonLabels": {}, "commonAnnotations": {}, "externalURL": "http://127.0.0.1:9093",
+         "truncatedAlerts": 0, "alerts": list(alerts)}
+    ).encode()  # fmt: skip
+
+
+def alert(**labels: str) -> dict[str, Any]:
+    """A firing page that began ten minutes before the end of the traffic."""
+    began = datetime.fromtimestamp((END - 10 * MINUTE) / 1e9, UTC).isoformat().replace("+00:00", "Z")
+    given = {"alertname": "RagtraceEvidencePage", "severity": "page", "service": SERVICE, "stage": "ranking"} | labels
+    return {
+        "status": "firing",
+        "labels": {name: value for name, value in given.items() if value},
+        "annotations": {"summary": "x"},
+        "startsAt": began,
+        "endsAt": "0001-01-01T00:00:00Z",
+        "generatorURL": "http://127.0.0.1:9090/graph",
+        "fingerprint": "a2f1" + labels.get("segment", ""),
+    }
+
+
+def test_an_alert_is_walked_and_agrees(fill: Fill) -> None:
+    """Service and segment come from its labels, the time from its start."""
+    store = fill(Break("ranking", 0.6, 0.8, component="packer"))
+    (one,) = read_payload(payload(alert(segment="limit"))).alerts
+    report = triage_alert(store, one, now=END)
+    assert (report.subject, report.service, report.segment, report.stage) == ("alert", SERVICE, "limit", "ranking")
+    assert report.suspected_release == "packer=packer-bad"
+    assert report.alert is not None
+    assert report.alert.agrees is True
+    assert report.alert.name == "RagtraceEvidencePage"
+
+
+def test_an_alert_that_names_another_stage_is_contradicted(fill: Fill) -> None:
+    """The evidence says that retrieval broke first."""
+    store = fill(Break("retrieval", 0.6, 0.8))
+    (one,) = read_payload(payload(alert())).alerts
+    report = triage_alert(store, one, now=END)
+    assert report.stage == "retrieval"
+    assert report.alert is not None
+    assert report.alert.agrees is False
+
+
+def test_status_start_and_labels_are_enough(fill: Fill) -> None:
+    """What the annotation of a shipped alert pipes into the command."""
+    labels = '{"alertname": "A", "severity": "page", "stage": "ranking", "service": "assistant", "segment": "limit"}'
+    body = '{"alerts": [{"status": "firing", "startsAt": "2023-11-14T22:03:20Z", "labels": ' + labels + "}]}"
+    (one,) = read_payload(body.encode()).alerts
+    report = triage_alert(fill(Break("ranking", 0.6, 0.8)), one, now=END)
+    assert (report.segment, report.stage) == ("limit", "ranking")
+
+
+def test_segments_that_the_exporter_folded_are_walked_together(fill: Fill) -> None:
+    """`other` stands for several of them: all of the service is looked at, unless a segment has that name."""
+    (one,) = read_payload(payload(alert(segment="other"))).alerts
+    store = fill(Break("ranking", 0.6, 0.8))
+    report = triage_alert(store, one, now=END)
+    assert (report.segment, report.stage) == (None, "ranking")
+    fill(segments=("other",), end=END - 1)
+    assert triage_alert(store, one, now=END).segment == "other"
+
+
+def test_a_ticket_looks_further_back(fill: Fill) -> None:
+    """A day for a ticket, three hours for a page, and what is asked for."""
+    store = fill()
+    (page,) = read_payload(payload(alert())).alerts
+    (ticket,) = read_payload(payload(alert(severity="ticket"))).alerts
+    spans = []
+    for one, lookback in ((page, None), (ticket, None), (page, 30 * MINUTE)):
+        found = triage_alert(store, one, lookback=lookback, now=END).range
+        assert found is not None
+        since = datetime.fromisoformat(found.since).timestamp() * 1e9
+        spans.append(round((one.started_at - since) / MINUTE))
+    assert spans == [180, 1440, 30]
+
+
+def test_an_end_that_no_clock_shows_is_now(fill: Fill) -> None:
+    """A resolved alert's end may be anything."""
+    over = alert() | {"status": "resolved", "endsAt": "9999-12-31T23:59:59-23:00"}
+    (one,) = read_payload(payload(over)).alerts
+    report = triage_alert(fill(), one, now=END)
+    assert report.range is not None
+    assert report.range.until == "2023-11-14T22:13:20.000Z"
+
+
+def test_an_alert_without_a_service_is_about_ragtrace(fill: Fill) -> None:
+    """There is no evidence to walk."""
+    (one,) = read_payload(payload(alert(service="", alertname="RagtraceAnalyzerStale"))).alerts
+    report = triage_alert(fill(), one, now=END)
+    assert "ragtrace doctor" in report.conclusion
+    assert report.checks == ()
+
+
+def test_a_key_names_alert_and_firing() -> None:
+    """The same fingerprint that fires again later is another one; without a fingerprint the labels count."""
+    (one,) = read_payload(payload(alert())).alerts
+    (same,) = read_payload(payload(alert() | {"annotations": {}})).alerts
+    (later,) = read_payload(payload(alert() | {"startsAt": "2026-01-01T00:00:00Z"})).alerts
+    bare = read_payload(payload(alert() | {"fingerprint": ""}, alert(segment="x") | {"fingerprint": ""})).alerts
+    assert one.key == same.key
+    assert len({one.key, later.key, bare[0].key, bare[1].key}) == 4
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "payload"),
+        (b"not json", "payload"),
+        (b"[]", "object"),
+        (b'{"version": "4"}', "alerts"),
+        (b'{"version": "9", "alerts": []}', "version"),
+        (payload({"status": "firing", "labels": {}}), "startsAt"),
+        (payload(alert() | {"startsAt": "yesterday"}), "startsAt"),
+        (payload(alert() | {"startsAt": "2026-01-01T00:00:00"}), "zone"),
+        (payload(alert() | {"startsAt": "9999-01-01T00:00:00Z"}), "future"),
+        (payload(alert() | {"startsAt": "0001-01-01T00:00:00+23:00"}), "1970"),
+        (payload(alert() | {"labels": {"service": 5}}), "labels"),
+        (b'{"alerts": ' + b"[" * 100_000, "payload"),
+        ('{"alerts": [\ud800]}'.encode("utf-8", "surrogatepass"), "payload"),
+    ],
+)
+def test_what_is_no_payload_is_refused_with_the_reason(body: bytes, said: str) -> None:
+    """One error, whose message says where."""
+    with pytest.raises(ConfigurationError, match=said):
+        read_payload(body)
+
+
+def test_labels_of_the_host_stay_on_one_line(fill: Fill) -> None:
+    """Control characters do not reach a terminal."""
+    (one,) = read_payload(payload(alert(alertname="a\x1b[31m\nb"))).alerts
+    report = triage_alert(fill(), one, now=END)
+    assert report.alert is not None
+    assert report.alert.name == "a[31m b"

@@ -1,0 +1,81 @@
+"""The postmortem's draft."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.traffic import MINUTE, SERVICE, Break
+from ragtrace.triage import read_payload
+from ragtrace.triage.postmortem import postmortem
+from tests.triage.conftest import END, START, WINDOW
+from tests.triage.test_alerts import alert, payload
+
+if TYPE_CHECKING:
+    from tests.triage.conftest import Fill
+
+TITLES = ["Summary", "Failure chain", "Timeline", "Blast radius", "Cause", "Recovery proof", "Prevention", "Evidence"]
+
+
+def sections(page: str) -> dict[str, str]:
+    """The text under each title."""
+    return {part.partition("\n")[0]: part.partition("\n")[2] for part in page.split("\n## ")[1:]}
+
+
+def test_a_break_that_is_over_fills_the_template(fill: Fill) -> None:
+    """Chain, timeline with releases and alert, radius by segment and tenants, proof of recovery, tasks of the stage."""
+    store = fill(Break("retrieval", 0.6, 0.55, 0.8, component="index", segment="limit"), count=1200)
+    (one,) = read_payload(payload(alert(stage="retrieval") | {"startsAt": "2023-11-14T20:50:00Z"})).alerts
+    found = sections(postmortem(store, SERVICE, "limit", WINDOW, alert=one, now=END))
+    assert list(found) == TITLES
+    assert "| retrieval | first failed | 0 % of" in found["Failure chain"]
+    assert "facets unmet" in found["Failure chain"]
+    events = [line for line in found["Timeline"].splitlines() if line.startswith("| 11-14")]
+    words = ("release index=index-bad", "begins", "alert", "better")
+    assert [word for line in events for word in words if word in line] == list(words)
+    assert "From the beginning to the alert:" in found["Timeline"]
+    assert "| limit | recovered |" in found["Blast radius"]
+    assert "| deadline | good |" in found["Blast radius"]
+    assert "Tenants with a broken request: 5." in found["Blast radius"]
+    assert "index=index-bad" in found["Cause"]
+    assert "Back within the objective" in found["Recovery proof"]
+    assert "retrieval (retrieval-indexing):" in found["Prevention"]
+    assert "ragtrace show" in found["Evidence"]
+
+
+def test_a_break_that_goes_on_is_not_called_recovered(fill: Fill) -> None:
+    """It is said, and the end is open."""
+    found = sections(postmortem(fill(Break("ranking", 0.6, 0.7)), SERVICE, None, WINDOW, now=END))
+    assert "Not recovered yet" in found["Recovery proof"]
+    assert "ended: not seen yet" in found["Summary"]
+
+
+def test_what_is_unknown_stays_a_blank(fill: Fill) -> None:
+    """People fill severity, harm, root cause and who does what; no tenant was recorded."""
+    found = sections(postmortem(fill(Break("ranking", 0.6, 0.7), tenants=0), SERVICE, None, WINDOW, now=END))
+    for title in ("Summary", "Timeline", "Blast radius", "Cause", "Prevention"):
+        assert "**[fill in: " in found[title]
+    assert "no request carried one" in found["Blast radius"]
+
+
+def test_the_chain_shows_what_was_dragged_along(fill: Fill) -> None:
+    """A missing chunk is also missing in the prompt: ranking is bad after it, not by itself."""
+    found = sections(postmortem(fill(Break("retrieval", 1.0, 0.7)), SERVICE, None, WINDOW, now=END))
+    assert "| ranking | after it | 0 % of 420 | 100 % of 180 |" in found["Failure chain"]
+
+
+def test_without_a_break_nothing_is_claimed(fill: Fill) -> None:
+    """A draft all the same, with tasks for each stage to choose from."""
+    page = postmortem(fill(), SERVICE, None, WINDOW, now=END)
+    assert list(sections(page)) == TITLES
+    assert "No break is confirmed" in page
+    assert "Nothing is confirmed to be broken" in page
+
+
+def test_releases_outside_of_the_time_are_left_out(fill: Fill) -> None:
+    """A release of last month is no event of this incident."""
+    store = fill(Break("ranking", 0.6, 0.7, component="packer"))
+    store.record_release(SERVICE, "model", "m-0", START - 60 * 24 * 40 * MINUTE)
+    store.record_release(SERVICE, "model", "m-1", START - 60 * 24 * 30 * MINUTE)
+    timeline = sections(postmortem(store, SERVICE, None, WINDOW, now=END))["Timeline"]
+    assert "packer=packer-bad" in timeline
+    assert "model=m-1" not in timeline
