@@ -100,9 +100,9 @@ def lost_evidence(record: RequestRecord, reference: Iterable[str]) -> tuple[Lost
     """Where each reference chunk that is not whole in the prompt was lost, in the order of `reference`.
 
     `retrieval`: not among the candidates; `rerank`: dropped by the reranker, not given to it, or sunk by it from within
-    the packed depth (their number, or the deepest rank packed) to below it; `packing`: left out of the prompt otherwise, with the recorded reason (one that was
-    inferred is called probable); `truncation`: in the prompt, but without a sentence that answers the question as well
-    as the chunk can (where texts are not captured: cut by more than half).
+    the packed depth (their number, or the deepest rank packed) to below it; `packing`: left out of the prompt
+    otherwise, with the recorded reason (one that was inferred is called probable); `truncation`: in the prompt, but
+    without a sentence that answers the question as well as the chunk can (texts not captured: cut by more than half).
     """
     path = _Path(record)
     return tuple(loss for chunk_id in dict.fromkeys(reference) if (loss := path.loss(chunk_id)))

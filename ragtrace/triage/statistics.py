@@ -11,7 +11,7 @@ from typing import Final
 __all__ = ["Episode", "find_episode", "wilson"]
 
 Z: Final = 1.645  # one-sided 95 %, as in the alert rules
-_BLOCKS: Final = 120  # places at which a search looks before it looks closely
+_BLOCKS: Final = 80  # places at which a search looks before it looks closely
 _NEAR: Final = 2.0  # log-likelihood within which another place of the change is as good
 
 

@@ -164,6 +164,22 @@ def test_each_lost_chunk_has_a_place_and_a_reason() -> None:
     ]
 
 
+def test_a_packer_that_passes_others_over_packs_deeper() -> None:
+    """Only two are packed, one of them from rank 4: what fell from rank 4 to 6 was within its reach before."""
+    record = path(a=PackedChunk(chunk_id="a", position=1), f=PackedChunk(chunk_id="f", position=2))
+    moves = [RankMove(chunk_id=name, rank_before=before, rank_after=after) for name, before, after in (
+        ("a", 1, 1), ("f", 6, 4), ("c", 4, 6), ("b", 3, 2), ("d", 5, 5))]  # fmt: skip
+    record = replace(
+        record,
+        stages=tuple(RerankRun(moves=tuple(moves)) if isinstance(run, RerankRun) else run for run in record.stages),
+    )
+    assert {loss.chunk_id: loss.where for loss in lost_evidence(record, "cbd")} == {
+        "c": "rerank",
+        "b": "packing",
+        "d": "packing",
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "tokens", "where"),
     [
