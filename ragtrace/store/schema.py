@@ -9,14 +9,11 @@ import os
 import sqlite3
 import threading
 import time
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from ragtrace import resources
 from ragtrace.errors import SchemaMismatch, StoreUnavailable
@@ -115,13 +112,14 @@ def _use_wal(database: Database) -> None:
 
 
 def _current(connection: sa.Connection) -> str | None:
-    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE}).get_current_revision()
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    revision: str | None = connection.scalar(sa.select(sa.column("version_num")).select_from(sa.table(VERSION_TABLE)))
+    return revision
 
 
 def _refuse_newer(address: Address, current: str) -> None:
-    with _environment:
-        known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if current not in known:
+    if current not in _revisions(resources.folder("migrations")):
         raise SchemaMismatch(
             f"store {address.shown} has schema {current}, which is newer than this ragtrace's {_head()}; "
             "pip install --upgrade ragtrace"
@@ -138,23 +136,26 @@ def _refuse_strangers(address: Address, connection: sa.Connection) -> None:
 
 
 def _head() -> str:
-    with _environment:
-        head = ScriptDirectory.from_config(_config()).get_current_head()
-    if head is None:
-        raise StoreUnavailable(f"no migrations in {resources.folder('migrations')}; install ragtrace from its wheel")
-    return head
+    return _revisions(resources.folder("migrations"))[-1]
+
+
+@cache
+def _revisions(folder: Path) -> tuple[str, ...]:
+    """All revisions, oldest first, by the names of their files, which begin with them: alembic takes long to load."""
+    found = tuple(sorted(file.name.partition("_")[0] for file in folder.glob("versions/[0-9]*_*.py")))
+    if not found:
+        raise StoreUnavailable(f"no migrations in {folder}; install ragtrace from its wheel")
+    return found
 
 
 def _run(connection: sa.Connection) -> None:
-    config = _config()
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(resources.folder("migrations")).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     config.attributes["version_table"] = VERSION_TABLE
     with _environment:
         command.upgrade(config, "head")
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(resources.folder("migrations")).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config

@@ -24,7 +24,12 @@ class _SameForAll:
     calls = 0
 
     def encode(
-        self, texts: Sequence[str], *, batch_size: int = 32, on_progress: Callable[[int], None] | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        batch_size: int = 32,
+        on_progress: Callable[[int], None] | None = None,
+        threads: int | None = 1,
     ) -> NDArray[np.float32]:
         self.calls += 1
         return np.full((len(texts), 4), 0.5, dtype=np.float32)

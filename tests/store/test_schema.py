@@ -11,7 +11,9 @@ from subprocess import Popen
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 
 from ragtrace import resources
 from ragtrace.errors import SchemaMismatch
@@ -29,7 +31,7 @@ NEXT = '''
 import sqlalchemy as sa
 from alembic import op
 
-revision = "next"
+revision = "9999"
 down_revision = "0005"
 
 
@@ -63,7 +65,7 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
         folder = tmp_path / "migrations"
         if not folder.exists():
             shutil.copytree(resources.folder("migrations"), folder)
-        (folder / "versions" / "next.py").write_text(NEXT.format(fails=fails))
+        (folder / "versions" / "9999_next.py").write_text(NEXT.format(fails=fails))
         monkeypatch.setattr(resources, "folder", lambda name: folder)
 
     return install
@@ -103,10 +105,10 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0005, this ragtrace needs next; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0005, this ragtrace needs 9999; ragtrace db upgrade --store"):
         Store.open(url)
-    assert check(url) == SchemaState(HEAD, "next")
-    assert migrate(url) == "next"
+    assert check(url) == SchemaState(HEAD, "9999")
+    assert migrate(url) == "9999"
     with Store.open(url) as store:
         assert store.get_record("r1") is not None
 
@@ -178,9 +180,9 @@ def test_a_migration_that_fails_changes_nothing(url: str, later: Callable[..., N
     later(fails=True)
     with pytest.raises(RuntimeError, match="power cut"):
         migrate(url)
-    assert check(url) == SchemaState(HEAD, "next")
+    assert check(url) == SchemaState(HEAD, "9999")
     later(fails=False)
-    assert migrate(url) == "next"
+    assert migrate(url) == "9999"
 
 
 def test_a_newer_schema_is_refused(url: str) -> None:
@@ -225,3 +227,13 @@ def test_the_logging_of_the_host_is_left_alone(url: str) -> None:
     before = list(root.handlers), root.level, list(alembic.handlers), alembic.level, alembic.disabled
     migrate(url)
     assert (list(root.handlers), root.level, list(alembic.handlers), alembic.level, alembic.disabled) == before
+
+
+def test_revisions_are_those_that_alembic_reads() -> None:
+    """They are read from the names of the files, in this order, since loading alembic takes long."""
+    config = Config()
+    config.set_main_option("script_location", str(resources.folder("migrations")))
+    read = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions("base", "heads")]
+    files = sorted(path.name for path in (resources.folder("migrations") / "versions").glob("*.py"))
+    assert [name.partition("_")[0] for name in files] == read[::-1]
+    assert read[0] == HEAD
