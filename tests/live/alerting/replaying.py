@@ -13,11 +13,10 @@ from ragtrace.analyze.counting import analysis_deltas
 from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
 from ragtrace.demo.faults import SCENARIOS
 from ragtrace.demo.runner import SERVICE, run
-from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import Finished, Store
-from ragtrace.types import Analysis, RequestRecord, replace
+from ragtrace.types import Analysis, RequestRecord, Stage, replace
 
-__all__ = ["HEALTHY", "Recorded", "Replay", "bad_share", "by_scenario"]
+__all__ = ["HEALTHY", "Course", "Recorded", "Recording", "Replay", "broken_share", "by_scenario"]
 
 HEALTHY = "healthy"
 PRODUCTS = ("business", "motor")  # two of the demo's four: embedding their wordings takes half as long
@@ -33,7 +32,14 @@ class Recorded(NamedTuple):
     analysis: Analysis
 
 
-Recording: TypeAlias = Mapping[str, Sequence[Recorded]]
+Recording: TypeAlias = Mapping[str, list[Recorded]]
+
+
+class Course(NamedTuple):
+    """What a service answers while it is well, and while it is broken, by segment."""
+
+    healthy: Recording
+    broken: Recording
 
 
 def by_scenario(folder: Path) -> dict[str, Recording]:
@@ -49,7 +55,8 @@ def by_scenario(folder: Path) -> dict[str, Recording]:
     for number, scenario in enumerate(SCENARIOS):
         by_segment: dict[str, list[Recorded]] = {}
         for row, analysis in rows[number * len(questions) : (number + 1) * len(questions)]:
-            by_segment.setdefault(row.segment, []).append(Recorded(records[row.request_id], analysis))
+            record = replace(records[row.request_id], flags=())  # those that its analysis earned come after the queue
+            by_segment.setdefault(row.segment, []).append(Recorded(record, analysis))
         found[scenario.name] = by_segment
     return found
 
@@ -60,32 +67,28 @@ def _part() -> tuple[list[Question], list[Chunk]]:
     return [question for question in load_questions() if set(question.chunk_ids) <= kept], chunks
 
 
-def bad_share(recorded: Sequence[Recorded], metric: str) -> float:
-    """The share of requests that miss the objective of a metric, of those in which it is defined."""
-    objective = INSTRUMENTS[metric].objective
-    assert objective is not None
-    values = [score.value for each in recorded for score in each.analysis.scores if score.metric == metric]
-    judged = [objective.met(value) for value in values if value is not None]
-    return judged.count(False) / len(judged)
+def broken_share(recorded: Sequence[Recorded], stage: Stage) -> float:
+    """The share of requests that broke first in a stage."""
+    return [each.analysis.diagnosis.stage for each in recorded].count(stage) / len(recorded)
 
 
 class Replay:
-    """One service for each scenario, named by it. Until `break_` and after `mend` all of them answer healthily.
+    """Services by their names, each on its course: broken from `break_` to `mend`, well before and after.
 
     Requests are written and their results committed as a worker does it, with the times of now: as many as the time
     that has passed asks for, so that the pace is that of the clock and not that of the machine.
     """
 
-    def __init__(self, store: Store, recordings: Mapping[str, Recording]) -> None:
+    def __init__(self, store: Store, services: Mapping[str, Course]) -> None:
         self._store = store
-        self._recordings = recordings
+        self._services = services
         self._is_broken = False
         self._rounds = itertools.count()
         self._written_until = time.monotonic() - 1.0
         self._fill()
 
     def break_(self) -> None:
-        """Roll every fault out, each to its own service."""
+        """Roll every fault out."""
         self._is_broken = True
 
     def mend(self) -> None:
@@ -121,9 +124,8 @@ class Replay:
 
     def _round(self, number: int) -> Iterator[Recorded]:
         """A request of each segment of each service."""
-        for service in self._recordings:
-            recording = self._recordings[service if self._is_broken else HEALTHY]
-            for requests in recording.values():
+        for service, course in self._services.items():
+            for requests in (course.broken if self._is_broken else course.healthy).values():
                 yield _again(requests[number % len(requests)], service)
 
 
@@ -131,7 +133,5 @@ def _again(recorded: Recorded, service: str) -> Recorded:
     """The same request once more, now, at another service."""
     request_id, now = uuid.uuid4().hex, time.time_ns()
     took = recorded.record.duration_ns
-    record = replace(
-        recorded.record, request_id=request_id, service=service, started_at=now - took, ended_at=now, flags=()
-    )
+    record = replace(recorded.record, request_id=request_id, service=service, started_at=now - took, ended_at=now)
     return Recorded(record, replace(recorded.analysis, request_id=request_id, computed_at=now))

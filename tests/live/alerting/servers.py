@@ -101,6 +101,8 @@ class Alertmanager:
         await_(self._is_ready, self.log)
 
     def _is_ready(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self.log.read_text(encoding="utf-8")
         try:
             with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=5):
                 return True
