@@ -128,8 +128,8 @@ def test_names_and_labels_are_those_of_the_registry() -> None:
 def test_the_exemplar_of_an_indicator_is_a_bad_request() -> None:
     """So that the way from the alert leads to a request that shows the fault.
 
-    Retrieval is bad here although its facets are covered: gold evidence is absent from the candidates. Its only indicator
-    says so, since otherwise nobody would be paged.
+    Retrieval is bad here although its facets are covered: gold evidence is absent from the candidates. Its only
+    indicator says so, since otherwise nobody would be paged.
     """
     deltas = analysis_deltas(request(), analyze_record(request(), ABSENT), now=0)
     shown = {
