@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -16,6 +14,7 @@ from ragtrace.analyze.counting import attribution_deltas
 from ragtrace.analyze.depths import Depths
 from ragtrace.analyze.explaining.engines import ClosedEngine, Engine, GeneratorEngine, RetrieverEngine
 from ragtrace.analyze.explaining.scoring import scores_of
+from ragtrace.analyze.leases import holding
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import (
     AttributionError,
@@ -23,7 +22,6 @@ from ragtrace.errors import (
     ModelError,
     ScoringStopped,
     ServerError,
-    StoreError,
 )
 from ragtrace.explanations import Explanation
 from ragtrace.store import ATTRIBUTION, Finished, Job, Store
@@ -31,7 +29,7 @@ from ragtrace.types import Analysis, RequestRecord, encode_record, replace
 
 __all__ = ["ATTRIBUTION_VERSION", "DAILY_SECONDS", "SETTLE", "Explained", "Explainer"]
 
-ATTRIBUTION_VERSION: Final = "attribution-2"  # raise it whenever a change could give a stored request another result
+ATTRIBUTION_VERSION: Final = "attribution-3"  # raise it whenever a change could give a stored request another result
 DAILY_SECONDS: Final = 3600.0
 SETTLE: Final = 0.9
 
@@ -102,7 +100,7 @@ class Explainer:
         jobs = store.claim(owner, kinds=(ATTRIBUTION,), limit=1, lease_seconds=lease_seconds)
         if not jobs:
             return None
-        with _held(store, jobs[0], lease_seconds):
+        with holding(store, jobs, lease_seconds):
             return self._worked(store, jobs[0])
 
     def _worked(self, store: Store, job: Job) -> Explained:
@@ -196,25 +194,3 @@ def _is_hopeless(error: BaseException) -> bool:
     if isinstance(error, ServerError):
         return error.status in _REFUSED
     return isinstance(error, ModelError | AttributionError)
-
-
-@contextmanager
-def _held(store: Store, job: Job, lease_seconds: float) -> Iterator[None]:
-    """Prolong the lease from a thread of its own while the job runs: a model answers when it is done, not before."""
-    ended = threading.Event()
-
-    def beat() -> None:
-        while not ended.wait(lease_seconds / 3):
-            try:
-                if not store.heartbeat([job], lease_seconds):
-                    return
-            except StoreError as error:
-                _log.warning("the lease of request %s could not be prolonged: %s", job.request_id, error)
-
-    thread = threading.Thread(target=beat, name="ragtrace-lease", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()

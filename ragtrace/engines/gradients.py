@@ -31,6 +31,8 @@ Score: TypeAlias = Callable[[Features, Sequence[int]], Any]
 
 _CPU_TOKENS: Final = 2048
 _GPU_TOKENS: Final = 16384
+_ROUNDING: Final = 8.0  # times the precision of its weights a score may change among others in a batch
+_LEAST: Final = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,8 @@ class TokenGradients:
         parts: which tokens move; the others stay as they are.
         score: the model.
         baseline: what moving tokens start from.
-        batch_tokens: tokens in one forward pass; None chooses by device. Halved for good when memory runs out.
+        batch_tokens: tokens in one forward pass; None chooses by device. Halved for good when memory runs out. A model
+            whose scores padding changes gets texts of one length at a time.
         threads: of torch on the CPU, while it is asked.
     """
 
@@ -108,6 +111,7 @@ class TokenGradients:
     threads: int | None = 1
     inputs: list[Floats] = field(init=False)
     baselines: list[Floats] = field(init=False)
+    _pads: bool | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.inputs = [text.vectors for text in self.texts]
@@ -191,9 +195,33 @@ class TokenGradients:
         """How many rows, shortest first, stay within the tokens of one pass; at least one."""
         import numpy as np
 
+        if lengths[0] < lengths[-1] and not self._may_be_padded():
+            lengths = lengths[lengths == lengths[0]]
         allowed = self.batch_tokens or self._default_tokens()
         padded = lengths * np.arange(1, len(lengths) + 1)
         return max(1, int(np.searchsorted(padded, allowed, side="right")))
+
+    def _may_be_padded(self) -> bool:
+        """Whether the shortest text has the same score alone and in a batch with the longest; found out once.
+
+        Positions that are counted from the padding on change it, or a model that heeds no mask.
+        """
+        import numpy as np
+        import torch
+
+        if self._pads is None:
+            lengths = [len(vectors) for vectors in self.inputs]
+            pair = [int(np.argmin(lengths)), int(np.argmax(lengths))]
+            points = np.stack([np.resize(self.inputs[owner], self.inputs[pair[1]].shape) for owner in pair])
+            try:
+                alone = self._run(pair[:1], points[:1], False)[0][0]
+                among = self._run(pair, points, False)[0][0]
+            except RuntimeError as error:
+                pass_on_unless_memory(error)
+                return False
+            eps = torch.finfo(next(self.texts[0].layer.parameters()).dtype).eps
+            self._pads = bool(abs(among - alone) <= max(_LEAST, _ROUNDING * eps) * max(1.0, abs(alone)))
+        return self._pads
 
     def _default_tokens(self) -> int:
         on_cpu = not self.texts or self.texts[0].features["input_ids"].device.type == "cpu"

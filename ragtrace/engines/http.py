@@ -238,7 +238,12 @@ def _generated(found: Mapping[str, Any]) -> Generated:
     counts = usage if isinstance(usage, dict) else {}
     return Generated(
         text.strip(),
-        int(counts.get("prompt_tokens") or 0),
-        int(counts.get("completion_tokens") or 0),
+        _count(counts.get("prompt_tokens")),
+        _count(counts.get("completion_tokens")),
         str(choice.get("finish_reason") or "stop"),
     )
+
+
+def _count(tokens: Any) -> int:
+    """What a server says of tokens; 0 where it says nothing that is a number of them."""
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0 else 0

@@ -10,7 +10,7 @@ from ragtrace.engines.http_client import Client
 from ragtrace.engines.token_texts import ScoredToken
 from ragtrace.errors import ModelError
 
-__all__ = ["Asking", "Dialect", "number"]
+__all__ = ["Asking", "Dialect", "malformed", "number"]
 
 
 class Dialect(Protocol):
@@ -34,6 +34,14 @@ class Asking:
     def _body(self, **fields: Any) -> dict[str, Any]:
         body = {"model": self._model, "max_tokens": 1, "temperature": 0, **fields, **self._options}
         return {name: value for name, value in body.items() if value is not None}
+
+
+def malformed(what: str, value: Any) -> ModelError:
+    """What to raise for a part of an answer that has another form than its dialect; to ask again would not help."""
+    return ModelError(
+        f"the server gives {str(value)[:80]!r} as {what}, which is none; name the dialect that it speaks, or use "
+        "another version of it"
+    )
 
 
 def number(value: Any) -> float:

@@ -153,7 +153,7 @@ class Client:
         where = f"{self._shown}{path}"
         try:
             found = json.loads(response.data)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if response.status >= 300:
             remedy = "; give the name of the environment variable with the key as api_key_env"
@@ -229,7 +229,7 @@ def _counted(answer: Mapping[str, Any]) -> int | None:
     """The prompt's tokens as the server counts them."""
     usage = answer.get("usage")
     found = usage.get("prompt_tokens") if isinstance(usage, dict) else answer.get("tokens_evaluated")
-    return found if isinstance(found, int) else None
+    return found if isinstance(found, int) and found >= 0 else None
 
 
 def _message(found: Any, body: bytes) -> str:

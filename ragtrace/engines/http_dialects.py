@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ragtrace.engines.http_asking import Asking, Dialect, number
+from ragtrace.engines.http_asking import Asking, Dialect, malformed, number
 from ragtrace.engines.http_client import Client, LimitReached
 from ragtrace.engines.http_llama_cpp import LlamaCpp
 from ragtrace.engines.token_texts import GivenText, ScoredToken, answer_tokens, joined
@@ -38,8 +38,10 @@ class Vllm(Asking):
         entries = prompt_logprobs(found)
         if entries is None:
             raise ModelError("the server gives no prompt_logprobs; give another dialect")
-        ids = found.get("prompt_token_ids") or (_choice(found).get("prompt_token_ids"))
-        read = [_entry(entry, ids[at] if ids else None) for at, entry in enumerate(entries)]
+        ids = found.get("prompt_token_ids") or _choice(found).get("prompt_token_ids") or [None] * len(entries)
+        if not isinstance(ids, list) or len(ids) != len(entries):
+            raise malformed(f"the prompt_token_ids of {len(entries)} tokens", ids)
+        read = [_entry(entry, token) for entry, token in zip(entries, ids, strict=True)]
         return _placed([text for text, _ in read], [value for _, value in read], given)
 
     def _asked(self, prompt: str, answer: str) -> dict[str, Any]:
@@ -123,17 +125,27 @@ def prompt_logprobs(found: Mapping[str, Any]) -> list[Any] | None:
 
 
 def echoed(found: Mapping[str, Any]) -> tuple[list[str], list[Any]] | None:
-    """Tokens of an echoed prompt and their log-probabilities, without what was generated behind it."""
+    """Tokens of an echoed prompt and their log-probabilities, without what was generated behind it.
+
+    Raises: ModelError for tokens that are no texts.
+    """
     given = _choice(found).get("logprobs")
     if not isinstance(given, dict):
         return None
     texts, values = given.get("tokens"), given.get("token_logprobs")
     if not isinstance(texts, list) or not isinstance(values, list) or len(texts) != len(values):
         return None
+    for text in texts:
+        if not isinstance(text, str):
+            raise malformed("a token's text", text)
     usage = found.get("usage")
     generated = usage.get("completion_tokens", 1) if isinstance(usage, dict) else 1
+    if not isinstance(generated, int) or generated < 0:
+        raise malformed("the number of tokens generated", generated)
     count = len(texts) - generated
-    tops = given.get("top_logprobs") or [None] * len(texts)
+    tops = given.get("top_logprobs")
+    if not isinstance(tops, list):
+        tops = [None] * len(texts)
     filled = [
         value if value is not None or not isinstance(top, dict) else top.get(text)
         for text, value, top in zip(texts, values, tops, strict=False)
@@ -157,6 +169,8 @@ def _entry(entry: Any, token: Any) -> tuple[str, float | None]:
             f"the server lists {len(entry)} likely tokens in place of the prompt's own; it must take "
             "prompt_logprobs=0, or give prompt_token_ids"
         )
+    if not isinstance(chosen, dict):
+        raise malformed("a token of prompt_logprobs", chosen)
     return str(chosen.get("decoded_token") or ""), chosen.get("logprob")
 
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ragtrace.engines.http_asking import Asking, number
+from ragtrace.engines.http_asking import Asking, malformed, number
 from ragtrace.engines.http_client import Client, LimitReached
 from ragtrace.engines.token_texts import GivenText, ScoredToken, answer_tokens, joined
 from ragtrace.errors import ModelError, ServerError
@@ -75,7 +75,7 @@ class LlamaCpp(Asking):
         found = self._client.post("/tokenize", body, at_root=True).get("tokens")
         if not isinstance(found, list) or not all(isinstance(each, dict) and "piece" in each for each in found):
             raise ModelError("llama.cpp's /tokenize gives no pieces; use a server from September 2024 on")
-        return [int(each["id"]) for each in found], [_piece(each["piece"]) for each in found]
+        return [_id(each.get("id")) for each in found], [_piece(each["piece"]) for each in found]
 
     def _by_grammar(self, before: Sequence[int], own: Sequence[int]) -> list[float] | None:
         """All tokens in one request; None where the server knows no grammar of ids, or does not keep to it."""
@@ -96,9 +96,10 @@ class LlamaCpp(Asking):
         """The log-probability of one token. Raises: ModelError when the server neither samples nor lists it."""
         found = self._generated(before, 1, n_probs, logit_bias=[[token, _BIAS]])
         first = found[0] if found else {}
-        others = first.get("top_logprobs") or []
+        others = first.get("top_logprobs")
+        others = others if isinstance(others, list) else []
         for each in [*others, first]:
-            if each.get("id") == token:
+            if isinstance(each, dict) and each.get("id") == token:
                 return number(each.get("logprob"))
         raise ModelError(
             f"llama.cpp does not sample token {token} under its bias, nor is it among the {len(others)} most likely "
@@ -114,4 +115,13 @@ class LlamaCpp(Asking):
 
 def _piece(piece: Any) -> str:
     """A piece of llama.cpp: a text, or bytes where it is none by itself."""
-    return bytes(piece).decode("utf-8", "replace") if isinstance(piece, list) else str(piece)
+    try:
+        return bytes(piece).decode("utf-8", "replace") if isinstance(piece, list) else str(piece)
+    except (TypeError, ValueError) as error:
+        raise malformed("the bytes of a token", piece) from error
+
+
+def _id(token: Any) -> int:
+    if isinstance(token, bool) or not isinstance(token, int):
+        raise malformed("a token's id", token)
+    return token

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import threading
 from collections.abc import Callable, Iterator
@@ -11,12 +12,14 @@ from typing import Any, Final, TypeVar
 
 from ragtrace.errors import MissingExtraError, ModelError
 
-__all__ = ["device_of", "load_package", "load_pretrained", "resolve", "revision_of", "torch_threads"]
+__all__ = ["device_of", "digest_of", "load_package", "load_pretrained", "resolve", "revision_of", "torch_threads"]
 
 T = TypeVar("T")
 
 _UNDERNEATH: Final = ("torch", "transformers")
 """What other packages of the models extra import."""
+_WHOLE: Final = 1 << 20
+_SPOT, _SPOTS = 4096, 256
 
 
 def load_package(name: str, *, package: str | None = None, extra: str = "models") -> Any:
@@ -122,8 +125,36 @@ def device_of(model: Any) -> str:
     return str(model.device).partition(":")[0]
 
 
-def revision_of(model: Any) -> str | None:
-    """The commit of the model hub from which the weights come; None for a local folder."""
+def revision_of(model: Any, folder: str | None) -> str | None:
+    """The commit of the model hub from which the weights come, or the digest of its `folder`; None without either."""
     configurations = [getattr(module, "config", None) for module in model.modules()]
     commits = [getattr(each, "_commit_hash", None) for each in configurations]
-    return next((str(commit) for commit in commits if commit), None)
+    return next((str(commit) for commit in commits if commit), folder)
+
+
+def digest_of(model: str | Path) -> str | None:
+    """What tells the files of a local model from those of another one; None for a Hugging Face name.
+
+    Of files larger than a megabyte, such as weights, spots in equal distances are read. Texts about a model do not
+    count.
+    """
+    name, local = resolve(model)
+    if not local:
+        return None
+    folder, found = Path(name), hashlib.blake2b(digest_size=8)
+    for path in sorted(each for each in folder.rglob("*") if each.is_file() and each.suffix != ".md"):
+        parts = path.relative_to(folder).parts
+        if not any(part.startswith(".") for part in parts):
+            size = path.stat().st_size
+            found.update(f"{'/'.join(parts)} {size}\0".encode("utf-8", "surrogateescape"))
+            with path.open("rb") as file:
+                for spot in _spots(size):
+                    file.seek(spot)
+                    found.update(file.read(size if size <= _WHOLE else _SPOT))
+    return found.hexdigest()
+
+
+def _spots(size: int) -> list[int]:
+    if size <= _WHOLE:
+        return [0]
+    return [at * (size - _SPOT) // (_SPOTS - 1) for at in range(_SPOTS)]

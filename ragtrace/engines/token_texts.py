@@ -166,8 +166,8 @@ def _found(text: str, token: str, end: int, run: Sequence[str]) -> Place | None:
     reach = sum(_LONGEST_UNK if each in _UNK else 4 for each in run)
     before = [stop for stop in range(end - 1, max(-1, end - reach - 1), -1) if _may_be(text[stop:end], run)]
     stops = [*before, end] if any(run) else [end, *before]
-    if run and token and not token.strip():  # else it would be nowhere, before the last of several characters
-        stops = [stop for stop in stops if text.endswith(token, 0, stop)] or stops
+    if before and token and not token.strip():  # white space that is not in the text stands before all of the run
+        stops = [stop for stop in stops if text.endswith(token, 0, stop)] or before[-1:]
     for stop in stops:
         place = _ending(text, token, stop)
         if place is not None:

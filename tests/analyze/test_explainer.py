@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -361,6 +362,26 @@ def test_a_lost_lease_commits_nothing(store: Store) -> None:
 
     assert explain(store, AdditiveGenerator(WORTH, before=taken_over)) == WorkSummary(lost=1)
     assert store.get_analysis("r", ATTRIBUTION) is None
+
+
+def test_another_model_of_the_same_name_explains_anew(store: Store, tiny_causal_lm: Path, tmp_path: Path) -> None:
+    """A local model is known by its files: other weights in a folder of the same name are another one."""
+    model = CausalLM.load(tiny_causal_lm)
+    other = tmp_path / tiny_causal_lm.name
+    shutil.copytree(tiny_causal_lm, other)
+    model._model.lm_head.weight.data.neg_()
+    model._model.save_pretrained(other)
+    depths = Depths.parse("thumbs_down=generator,vip=generator", rate=0.0)
+    shares: list[GeneratorAttribution] = []
+    for folder, flag in ((tiny_causal_lm, "thumbs_down"), (tiny_causal_lm, "vip"), (other, "late")):
+        store.write([recorded()] if not shares else [])
+        store.write([Addendum(request_id="r", service="s", addendum_id=flag, flags=(flag, "vip"))])
+        worker.run(store, depths=depths, explainer=Explainer(CausalLM.load(folder), depths=depths))
+        shares.append(shares_of(store))
+    assert shares[0].shares == shares[1].shares
+    assert shares[1].model == shares[2].model
+    assert shares[1].revision != shares[2].revision
+    assert shares[1].shares != shares[2].shares
 
 
 def of_ten(request_id: str = "r") -> RequestRecord:

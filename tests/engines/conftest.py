@@ -43,6 +43,31 @@ def tiny_causal_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def byte_level_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a Llama whose tokens begin with their space, as those of most models do."""
+    transformers = pytest.importorskip("transformers", reason="pip install 'ragtrace[models]'")
+    torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")
+    folder = tmp_path_factory.mktemp("byte-level-lm")
+    tokenizer = _byte_level(transformers)
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=256,
+        initializer_range=0.3,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def tiny_chat_lm(tiny_causal_lm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with a chat template."""
     folder = tmp_path_factory.mktemp("chat-lm") / "model"
@@ -78,6 +103,26 @@ def tiny_cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     transformers.BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def _byte_level(transformers: Any) -> Any:
+    tokenizers = pytest.importorskip("tokenizers")
+    inner = tokenizers.Tokenizer(tokenizers.models.BPE())
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<pad>", "<s>", "</s>"],
+        initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    inner.train_from_iterator(
+        ["Answer: thirty days. The loss must be reported within thirty days. [1] [2]"] * 5, trainer
+    )
+    inner.post_processor = tokenizers.processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
+    )
 
 
 def _tokenizer(transformers: Any, *, adds_bos: bool) -> Any:

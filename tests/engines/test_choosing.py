@@ -8,6 +8,7 @@ import pytest
 
 from ragtrace.analyze.attribution import ClosedEngine, GeneratorEngine, RetrieverEngine
 from ragtrace.engines.choosing import as_baseline, is_silent, load_generator, load_retriever
+from ragtrace.engines.loading import digest_of
 from ragtrace.errors import ConfigurationError, ModelError
 from tests.engines.serving import Served
 
@@ -16,7 +17,8 @@ def test_a_folder_is_a_causal_language_model(tiny_causal_lm: Path) -> None:
     """With what is stored beside its results."""
     model: GeneratorEngine | ClosedEngine = load_generator(str(tiny_causal_lm))
     assert isinstance(model, GeneratorEngine)
-    assert (model.kind, model.name, model.revision) == ("causal_lm", tiny_causal_lm.name, None)
+    assert (model.kind, model.name) == ("causal_lm", tiny_causal_lm.name)
+    assert model.revision == digest_of(tiny_causal_lm)
     assert model.device in ("cpu", "cuda")
 
 

@@ -100,10 +100,16 @@ def test_a_left_padded_decoder(build: Build) -> None:
     check_gradients(gradients)
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
 @pytest.mark.parametrize("causal", [True, False])
-def test_a_batch_is_what_each_is_alone(build: Build, causal: bool) -> None:
-    """Values and gradients of padded rows are those of the rows by themselves; order and owners are kept."""
-    gradients = build("mean", causal=causal).gradients(QUERY, DOCUMENTS)
+def test_a_batch_is_what_each_is_alone(build: Build, causal: bool, side: str) -> None:
+    """Values and gradients of padded rows are those of the rows by themselves; order and owners are kept.
+
+    Padding at the left moves the positions of an encoder that counts them from there: its rows are not padded.
+    """
+    encoder = build("mean", causal=causal)
+    encoder._model.tokenizer.padding_side = side
+    gradients = encoder.gradients(QUERY, DOCUMENTS)
     owners = np.array([2, 0, 1, 2, 1])
     longest = max(len(x) for x in gradients.inputs)
     points = np.zeros((5, longest, gradients.inputs[0].shape[1]), dtype=np.float32)
@@ -116,6 +122,27 @@ def test_a_batch_is_what_each_is_alone(build: Build, causal: bool) -> None:
         np.testing.assert_allclose(values[row], alone[0], rtol=1e-4)
         np.testing.assert_allclose(slopes[row, :length], slope[0], rtol=1e-3, atol=1e-5)
         assert not slopes[row, length:].any()
+
+
+def test_padding_is_tried_once(build: Build) -> None:
+    """And nothing is tried where all texts are of one length."""
+    gradients = build("mean").gradients(QUERY, DOCUMENTS)
+    run, calls = gradients._run, []
+    longest = max(len(x) for x in gradients.inputs)
+    points = np.zeros((3, longest, gradients.inputs[0].shape[1]), dtype=np.float32)
+
+    def counted(owners: list[int], *given: Any) -> Any:
+        calls.append(owners)
+        return run(owners, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TokenGradients, "_run", lambda _self, *given: counted(*given))
+        gradients.value(points, np.array([1, 1, 1]))
+        assert calls == [[1, 1, 1]]
+        gradients.value(points, np.array([0, 1, 2]))
+        assert len(calls) == 4
+        gradients.value(points, np.array([0, 1, 2]))
+        assert len(calls) == 5
 
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {

@@ -51,6 +51,29 @@ def test_scores_are_those_of_the_model(kind: str, named: bool, model_server: Ser
     assert remote.answer_places(PROMPTS[0], ANSWER) == local.answer_places(PROMPTS[0], ANSWER)
 
 
+@pytest.fixture(scope="module")
+def byte_level_server(byte_level_lm: Path) -> Iterator[Served]:
+    """A server of the model whose tokens begin with their space."""
+    with Served.running(byte_level_lm) as served:
+        yield served
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("answer", ["thirty days.", "\nthirty days", " thirty", "日本 days"])
+@pytest.mark.parametrize("end", [":", ": ", ":\n", ":\n\n", ":  "])
+def test_white_space_at_a_prompts_end(
+    end: str, answer: str, kind: str, byte_level_server: Served, byte_level_lm: Path
+) -> None:
+    """It is the prompt's, here and there: the same columns with the same numbers."""
+    prompts = [f"[1] The loss must be reported. Answer{end}", f"Answer{end}"]
+    local = CausalLM.load(byte_level_lm)
+    remote = lm(byte_level_server, kind, dialect=KINDS[kind])
+    found = remote.score(prompts, answer)
+    np.testing.assert_allclose(found, local.score(prompts, answer), atol=1e-4, rtol=0)
+    if answer.isascii():  # of parts of characters the server says where all of them stand
+        assert remote.answer_places(prompts[0], answer) == local.answer_places(prompts[0], answer)
+
+
 @pytest.mark.parametrize("kind", ["vllm", "llamacpp"])
 def test_scores_in_the_chat_format(kind: str, model_server: Served, tiny_chat_lm: Path) -> None:
     """The prompt as a user's message, the answer as the assistant's turn, one BOS."""

@@ -170,6 +170,71 @@ def test_a_limit_of_prompt_tokens(concurrency: int, model_server: Served) -> Non
     assert isinstance(remote.usage, Usage)
 
 
+_MALFORMED: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "entry": ("vllm", [{"choices": [{"prompt_logprobs": [None, {"1": 5}]}]}]),
+    "entries": ("vllm", [{"choices": [{"prompt_logprobs": [None, 5, "x"]}]}]),
+    "short ids": ("vllm", [{"prompt_token_ids": [1], "choices": [{"prompt_logprobs": [None, {"1": {}}]}]}]),
+    "ids": ("vllm", [{"prompt_token_ids": 5, "choices": [{"prompt_logprobs": [None, {"1": {}}]}]}]),
+    "number": ("vllm", [{"choices": [{"prompt_logprobs": [None, {"1": {"decoded_token": "days", "logprob": "x"}}]}]}]),
+    "choices": ("vllm", [{"choices": None}]),
+    "choice": ("vllm", [{"choices": [7]}]),
+    "texts": ("echo", [{"choices": [{"logprobs": {"tokens": [5, ["a"]], "token_logprobs": [None, -1.0]}}]}]),
+    "counts": (
+        "echo",
+        [
+            {
+                "choices": [{"logprobs": {"tokens": ["a", "days"], "token_logprobs": [None, -1.0]}}],
+                "usage": {"completion_tokens": "2"},
+            }
+        ],
+    ),
+    "tops": (
+        "echo",
+        [
+            {
+                "choices": [
+                    {"logprobs": {"tokens": ["a", "b", "c"], "token_logprobs": [None, None, -1.0], "top_logprobs": 5}}
+                ]
+            }
+        ],
+    ),
+    "no id": ("llama.cpp", [{"tokens": [{"piece": "days"}]}]),
+    "id": ("llama.cpp", [{"tokens": [{"id": "x", "piece": "days"}]}]),
+    "piece": ("llama.cpp", [{"tokens": [{"id": 5, "piece": [999]}]}]),
+    "likely tokens": (
+        "llama.cpp",
+        [
+            {"tokens": [{"id": 1, "piece": ""}, {"id": 5, "piece": "days"}]},
+            {"completion_probabilities": []},
+            {"completion_probabilities": [{"id": 6, "top_logprobs": [5]}]},
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _MALFORMED)
+def test_an_answer_of_another_form(case: str, model_server: Served) -> None:
+    """It is a clear error, and one that another attempt would not mend."""
+    dialect, bodies = _MALFORMED[case]
+    kind = dialect.replace(".", "")
+    model_server.fail(*({"body": body} for body in bodies))
+    remote = HttpLM(model_server.at(kind), "tiny", dialect=dialect, concurrency=1)
+    with pytest.raises(ModelError) as told:
+        remote.score([""], "days")
+    assert not isinstance(told.value, ServerError | ScoringStopped)
+    assert len(model_server.seen()) == len(bodies)
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": "x"}, {"prompt_tokens": -3}, {"completion_tokens": [1]}, 5, None])
+def test_counts_that_are_none(usage: Any, model_server: Served) -> None:
+    """A generated text is not lost for them."""
+    model_server.fail({"body": {"choices": [{"text": "so it is"}], "usage": usage}})
+    remote = lm(model_server)
+    found = remote.generate("the")
+    assert (found.text, found.input_tokens, found.output_tokens) == ("so it is", 0, 0)
+    assert remote.usage.prompt_tokens >= 0
+
+
 def test_the_log_of_coalitions_goes_on(model_server: Served) -> None:
     """What a limit left of a run starts the next one: also in another process, from the scores of the error."""
     asked: list[np.ndarray[Any, np.dtype[np.bool_]]] = []

@@ -13,7 +13,7 @@ import pytest
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.encoder import Encoder, packaged_encoder
-from ragtrace.engines.loading import load_package, resolve, torch_threads
+from ragtrace.engines.loading import digest_of, load_package, resolve, torch_threads
 from ragtrace.errors import MissingExtraError, ModelError
 
 
@@ -28,6 +28,33 @@ def test_a_missing_folder(model: str | Path) -> None:
     """What is written as a path and is not there is a model error that says what to give."""
     with pytest.raises(ModelError, match=r"no model folder at .*give an existing folder or a Hugging Face model name"):
         resolve(model)
+
+
+def test_a_folder_is_known_by_its_files(tmp_path: Path) -> None:
+    """Whatever it is called: one other number among its weights is another model, other notes are not."""
+    weights = bytearray(5 << 20)
+    folders = [tmp_path / "a" / "model", tmp_path / "b" / "model"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+        (folder / "README.md").write_text(str(folder))
+        (folder / ".cache").write_text(str(folder))
+        (folder / "model.safetensors").write_bytes(weights)
+    first = digest_of(folders[0])
+    assert first == digest_of(folders[1])
+    weights[2 << 20 : 3 << 20] = bytes([1]) * (1 << 20)
+    (folders[1] / "model.safetensors").write_bytes(weights)
+    assert digest_of(folders[1]) != first
+    (folders[0] / "config.json").write_text('{"a": 1}')
+    assert digest_of(folders[0]) != first
+    assert digest_of("sentence-transformers/all-MiniLM-L6-v2") is None
+
+
+def test_the_packaged_encoder_has_its_name() -> None:
+    """Not that of its folder; its files are its revision."""
+    encoder = Encoder.load(packaged_encoder())
+    assert encoder.name == "all-MiniLM-L6-v2"
+    assert encoder.revision == digest_of(packaged_encoder())
 
 
 @pytest.mark.parametrize("engine", [Encoder, CrossEncoder, CausalLM])

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ragtrace.engines import scoring
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.scoring import score_batched, score_shared
-from ragtrace.engines.verifying import score_verified
 from ragtrace.errors import ModelError
 
 torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")
@@ -35,11 +34,6 @@ def _gpt2() -> Any:
 def _qwen() -> Any:
     config = transformers.Qwen3Config(intermediate_size=64, head_dim=8, num_key_value_heads=2, **_SMALL)
     return transformers.Qwen3ForCausalLM(config)
-
-
-def _windowed() -> Any:
-    config = transformers.MistralConfig(intermediate_size=64, sliding_window=8, num_key_value_heads=2, **_SMALL)
-    return transformers.MistralForCausalLM(config)
 
 
 def _made(make: Any) -> Any:
@@ -74,15 +68,6 @@ def test_scores_are_log_probabilities() -> None:
     np.testing.assert_allclose(score_shared(model, [sequence], OWN)[0], wanted, atol=1e-5)
 
 
-def test_a_window_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
-    """A model that sees only a window reads whole prompts, and a warning says so."""
-    model, sequences = _made(_windowed), _sequences()
-    with caplog.at_level(logging.WARNING, logger="ragtrace"):
-        found = score_verified(model, sequences, OWN)
-    np.testing.assert_allclose(found, score_batched(model, sequences, OWN, batch=1), atol=1e-4)
-    assert "cannot share" in caplog.text
-
-
 def test_out_of_memory_loses_nothing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A pass that finds no memory is tried again with half as much, shared or not."""
     model, sequences = _made(_llama), _sequences()
@@ -98,6 +83,42 @@ def test_out_of_memory_loses_nothing(monkeypatch: pytest.MonkeyPatch, caplog: py
     np.testing.assert_allclose(score_shared(model, sequences, OWN, pack_size=500), wanted, atol=1e-4)
     np.testing.assert_allclose(score_batched(model, sequences, OWN, batch=16), wanted, atol=1e-4)
     assert "out of memory" in caplog.text
+
+
+@pytest.mark.parametrize("size", [None, 20])
+@pytest.mark.parametrize("when", [1, 2, 5])
+def test_no_memory_to_keep_a_beginning(monkeypatch: pytest.MonkeyPatch, when: int, size: int | None) -> None:
+    """What stands behind it is read with it once more, in smaller passes."""
+    model, sequences = _made(_llama), _sequences()
+    wanted = score_batched(model, sequences, OWN, batch=1)
+    select, count = scoring._select, itertools.count(1)
+
+    def full(*given: Any) -> Any:
+        if next(count) == when:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return select(*given)
+
+    monkeypatch.setattr(scoring, "_select", full)
+    np.testing.assert_allclose(score_shared(model, sequences, OWN, pack_size=size or 60), wanted, atol=1e-4)
+    assert next(count) > when
+
+
+def test_memory_for_less_than_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long beginning is read in pieces; what does not fit is named as it is."""
+    model, sequences = _made(_llama), _sequences()
+    wanted = score_batched(model, sequences, OWN, batch=1)
+    forward, most = model.forward, OWN
+
+    def limited(*args: Any, **kwargs: Any) -> Any:
+        if kwargs["input_ids"].numel() > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(model, "forward", limited)
+    np.testing.assert_allclose(score_shared(model, sequences, OWN), wanted, atol=1e-4)
+    most = OWN - 1
+    with pytest.raises(ModelError, match=rf"no memory for {OWN} tokens behind \d+ others"):
+        score_shared(model, sequences, OWN)
 
 
 @pytest.mark.parametrize("score", [score_batched, score_shared])

@@ -19,7 +19,10 @@ UNKNOWN = "\N{REPLACEMENT CHARACTER}"
         ("Q: how?", "in two days", ["Q", ":", "Ġhow", "?", "Ġin", "Ġtwo", "Ġdays"], [(0, 2), (2, 6), (6, 11)]),
         ("Q: how?", "in two days", ["▁Q", ":", "▁how", "?", "▁in", "▁two", "▁days"], [(0, 2), (2, 6), (6, 11)]),
         ("Q: how?", "in two days", ["<s>", "Q", ":", "how", "?", "in", "two", "days"], [(0, 2), (3, 6), (7, 11)]),
-        ("Q:\n", "no\nno", ["Q", ":", "\n", "no", "\n", "no"], [(0, 0), (0, 2), (2, 3), (3, 5)]),
+        ("Q:\n", "no\nno", ["Q", ":", "\n", "no", "\n", "no"], [(0, 2), (2, 3), (3, 5)]),
+        ("Q: ", "no", ["Q", ":", " ", "no"], [(0, 2)]),
+        ("Q:", "no", ["Q", ":", " ", "no"], [(0, 0), (0, 2)]),
+        ("Q:", "\nno", ["Q", ":", "\n", "no"], [(0, 1), (1, 3)]),
         ("Q:\n", "no", ["Q", ":Ċ", "no"], [(0, 2)]),
         ("Q: ", "no", ["Q", ":", " no"], [(0, 2)]),
         ("say (", ")) end", ["say", " (", "))", " end"], [(0, 2), (2, 6)]),
@@ -27,7 +30,10 @@ UNKNOWN = "\N{REPLACEMENT CHARACTER}"
         ("Q", "12", ["Q", "", "12"], [(0, 0), (0, 2)]),
         ("Q", " no ", ["Q", " no"], [(0, 3)]),
     ],
-    ids="plain byte-level sentencepiece stripped newlines newline-merged space border merged empty white-space".split(),
+    ids=(
+        "plain byte-level sentencepiece stripped newlines blank added-space own-newline newline-merged space border "
+        "merged empty white-space"
+    ).split(),
 )
 def test_the_answers_tokens(prompt: str, answer: str, texts: list[str], places: list[tuple[int, int]]) -> None:
     """Whatever the marks of the vocabulary, and also across the border with the prompt."""
@@ -43,14 +49,26 @@ def test_the_answers_tokens(prompt: str, answer: str, texts: list[str], places: 
         ("aéb", ["Ġa", "Ã", "©", "b"], [(0, 1), (1, 2), (1, 2), (2, 3)]),
         ("éé", ["é", UNKNOWN, UNKNOWN], [(0, 1), (1, 2), (1, 2)]),
         ("a word b", ["a", "<unk>", "b"], [(0, 1), (1, 7), (7, 8)]),
+        ("hi 日本", ["hi", " ", *[UNKNOWN] * 6], [(0, 2), (2, 3), *[(3, 5)] * 6]),
         ("€ b", [UNKNOWN, UNKNOWN, UNKNOWN, " b"], [(0, 1), (0, 1), (0, 1), (1, 3)]),
     ],
-    ids=["parts", "late", "byte-names", "byte-level", "repeated", "unknown-word", "first"],
+    ids="parts late byte-names byte-level repeated unknown-word two-behind first".split(),
 )
 def test_parts_of_characters(answer: str, texts: list[str], places: list[tuple[int, int]]) -> None:
     """Tokens that are no text by themselves share the place of what they make together, with and without a prompt."""
     assert answer_tokens(["<|assistant|>", "\n", *texts], GivenText(answer, 0, 0)) == places
     assert answer_tokens(["Q", ":", *texts], joined("Q:", answer)) == places
+
+
+@pytest.mark.parametrize(("answer", "behind"), [("é", []), ("日本", []), ("日本🙂", []), ("日本 b", [" b"])])
+def test_a_space_before_characters_in_parts(answer: str, behind: list[str]) -> None:
+    """It is the answer's behind a prompt that ends without one, and the template's in a chat."""
+    parts = len(answer.removesuffix(" b").encode())
+    texts = [" ", *[UNKNOWN] * parts, *behind]
+    shown = len(answer.removesuffix(" b"))
+    rest = [(shown, shown + 2)] * len(behind)
+    assert answer_tokens(["Q", ":", *texts], joined("Q:", answer)) == [(0, 0), *[(0, shown)] * parts, *rest]
+    assert answer_tokens(["<|assistant|>", "\n", *texts], GivenText(answer, 0, 0)) == [*[(0, shown)] * parts, *rest]
 
 
 @pytest.mark.parametrize("texts", [["Q", ":", "other"], ["Q", ":"], [], ["days"], [UNKNOWN]])

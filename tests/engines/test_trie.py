@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.engines.trie import Edge, Pack, grow, pack
+from ragtrace.engines.trie import Edge, Pack, cut, grow, pack
 
 _SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=12), min_size=1, max_size=20)
 
@@ -64,6 +64,21 @@ def test_packs_hold_every_edge_once(sequences: list[list[int]], size: int) -> No
     collect(tree)
     walk(list(tree), 0)
     assert sorted(seen) == sorted(wanted)
+
+
+@given(_SEQUENCES, st.integers(1, 5))
+def test_a_cut_edge_says_the_same(sequences: list[list[int]], size: int) -> None:
+    """In pieces that are short enough; leaves stay whole."""
+
+    def check(edges: list[Edge], before: list[int]) -> None:
+        for edge in edges:
+            pieces = cut(edge, size)
+            assert _read([pieces], before, {}) == _read([edge], before, {})
+            if edge.sequence is None:
+                assert len(pieces.tokens) == min(size, len(edge.tokens))
+            check(edge.children, before + edge.tokens)
+
+    check(grow(sequences, 2), [])
 
 
 @pytest.mark.parametrize("own", [0, 4])

@@ -19,6 +19,7 @@ from ragtrace.analyze.explaining.engines import GeneratorEngine
 from ragtrace.analyze.explaining.prompts import SubsetPrompts, Unexplained
 from ragtrace.attribution import CoalitionLog, shapley_values
 from ragtrace.attribution.game import Coalitions, Values
+from ragtrace.engines.precision import CheckedScoring
 from ragtrace.explanations import RESOLUTION
 from ragtrace.types import RequestRecord
 
