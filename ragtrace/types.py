@@ -53,6 +53,7 @@ __all__ = [
     "Stage",
     "StageRun",
     "TokenUsage",
+    "VerifiedBy",
     "content_hash",
     "decode_addendum",
     "decode_record",
@@ -89,7 +90,7 @@ class ErrorInfo(_Struct, frozen=True, kw_only=True):
 class Facet(_Struct, frozen=True, kw_only=True):
     """One constraint that the evidence must meet: an entity, a time, a place, a version, a quantity.
 
-    `aliases` are other surface forms that count as the same value; `weight` > 0.
+    `aliases` are other surface forms that count as the same value; `weight` > 0; `why` says what it was read from.
     """
 
     kind: FacetKind
@@ -99,6 +100,7 @@ class Facet(_Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     start: int | None = None
     end: int | None = None
+    why: str | None = None
 
 
 class Query(_Struct, frozen=True, kw_only=True):
@@ -407,13 +409,20 @@ Item: TypeAlias = RequestRecord | Feedback | Fault | Addendum | SourceReport
 
 
 class FacetMatch(_Struct, frozen=True, kw_only=True):
-    """How well the candidates meet one facet: the best match in [0, 1] and the candidate that gave it."""
+    """How well the candidates meet one facet: the best match in [0, 1] and the candidate that gave it.
+
+    A facet that none meets is missing, or contradicted: `contradicted_by` is then the chunk that meets the other facets
+    best and states another value, `given`. `reason` says why the match is unknown (it is 0 then).
+    """
 
     facet: Facet
     match: float
     chunk_id: str | None = None
     rank: int | None = None
     in_rewrite: bool | None = None
+    contradicted_by: str | None = None
+    given: str | None = None
+    reason: str | None = None
 
 
 class LostChunk(_Struct, frozen=True, kw_only=True):
@@ -476,8 +485,23 @@ class Diagnosis(_Struct, frozen=True, kw_only=True):
     suspected_rollout: str | None = None
 
 
+class VerifiedBy(_Struct, frozen=True, kw_only=True):
+    """The model that judged the claims: its name, the digest of its weights, and the calibration of its probabilities.
+
+    `calibration` is its id and `calibration_error` its expected calibration error; None where there is none.
+    """
+
+    name: str
+    weights: str
+    calibration: str | None = None
+    calibration_error: float | None = None
+
+
 class Analysis(_Struct, frozen=True, kw_only=True):
-    """The outcome of one analysis job, stored whole: scores, claims, facet matches, losses and the diagnosis."""
+    """The outcome of one analysis job, stored whole: scores, claims, facet matches, losses and the diagnosis.
+
+    `verified_by`: None where words alone judged the claims.
+    """
 
     request_id: str
     analyzer_version: str
@@ -489,6 +513,7 @@ class Analysis(_Struct, frozen=True, kw_only=True):
     facets: tuple[FacetMatch, ...] = ()
     lost: tuple[LostChunk, ...] = ()
     claims: tuple[Claim, ...] = ()
+    verified_by: VerifiedBy | None = None
     diagnosis: Diagnosis = Diagnosis(verdict="undetermined")
     explanation: Explanation | None = None
     computed_at: int = 0

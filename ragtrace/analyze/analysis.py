@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,6 @@ from ragtrace.analyze.diagnosis import Release, diagnose
 from ragtrace.types import (
     Analysis,
     Candidate,
-    Claim,
     Diagnosis,
     Facet,
     Gold,
@@ -21,37 +22,57 @@ from ragtrace.types import (
     Reference,
     RequestRecord,
     Score,
+    VerifiedBy,
     replace,
 )
 
-__all__ = ["analyze_record"]
+__all__ = ["analyze_record", "judged_answer"]
+
+SURELY_THERE: Final = (
+    0.8  # evidence presence from which a name that no candidate holds is taken to be written otherwise
+)
+MET: Final = 0.9  # match from which a facet is met
+_UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
 
 
 def analyze_record(
-    record: RequestRecord, gold: Gold | None = None, releases: Sequence[Release] = (), *, computed_at: int = 0
+    record: RequestRecord,
+    gold: Gold | None = None,
+    releases: Sequence[Release] = (),
+    *,
+    judged: coverage.JudgedAnswer | None = None,
+    verified_by: VerifiedBy | None = None,
+    computed_at: int = 0,
 ) -> Analysis:
     """Score and diagnose one record; the same record gives the same analysis everywhere.
 
     gold: the question's oracle evidence; without it (or with none in it) the reference is the proxy, where the
-    candidates' texts allow one. releases: those of the record's service. computed_at: nanoseconds, stored as given.
+    candidates' texts allow one. releases: those of the record's service. judged: the outcome of
+    `judged_answer`, changed by the verifier that `verified_by` names; without it words alone judge the claims.
+    computed_at: nanoseconds, stored as given.
     """
     facets = _facets(record, gold)
     candidates = record.candidates
-    readable = any(candidate.text for candidate in candidates) or not candidates
     matrix = coverage.facet_matrix(facets, candidates)
     reference, wanted = _reference(record, gold, facets, candidates, matrix)
     lost = coverage.lost_evidence(record, wanted)
     retrieved = record.is_retrieved
     facets_reason = "not_recorded" if not retrieved else "no_facets" if not facets else "no_candidate_text"
-    known = retrieved and readable
-    claims, answer_scores = _answer_scores(record, candidates)
+    judged = judged or judged_answer(record)
+    claims = judged.claims if judged else ()
+    evidence = _evidence_scores(record, reference, wanted, lost, retrieved)
+    known = {score.metric: score.value for score in evidence}
+    presence = _presence_score(record, reference, facets, known["evidence_recall"])
+    rows = _trusted(facets, matrix, known["candidate_recall"] if reference == "oracle" else presence.value, reference)
+    kept, table = [facets[row] for row in rows], matrix[rows]
     scores = (
-        _score("query_coverage", coverage.query_coverage(facets, candidates, matrix=matrix) if known else None,
+        _score("query_coverage", coverage.query_coverage(kept, candidates, matrix=table) if retrieved else None,
                facets_reason),
         _score("joint_query_coverage",
-               coverage.joint_query_coverage(facets, candidates, matrix=matrix) if known else None, facets_reason),
-        *_evidence_scores(record, reference, wanted, lost, retrieved),
-        *answer_scores,
+               coverage.joint_query_coverage(kept, candidates, matrix=table) if retrieved else None, facets_reason),
+        presence,
+        *evidence,
+        *_answer_scores(record, judged),
     )  # fmt: skip
     matches = coverage.match_facets(facets, candidates, rewritten=record.query.rewritten, matrix=matrix)
     analysis = Analysis(
@@ -64,18 +85,26 @@ def analyze_record(
         facets=matches,
         lost=lost,
         claims=claims,
+        verified_by=verified_by if judged else None,
         computed_at=computed_at,
     )
     return replace(analysis, diagnosis=_diagnosis(record, analysis, releases))
 
 
 def _facets(record: RequestRecord, gold: Gold | None) -> tuple[Facet, ...]:
-    """The host's facets, else the gold set's, else those read from the original query."""
-    if record.query.facets:
-        return record.query.facets
-    if gold and gold.facets:
-        return gold.facets
-    return coverage.extract_facets(record.query.original)
+    """The host's facets, else the gold set's, else those read from the original query, by the clock of the request."""
+    today = _day(record.started_at)
+    if given := record.query.facets or (gold.facets if gold else ()):
+        return coverage.resolve_times(given, today)
+    return coverage.extract_facets(record.query.original, today=today)
+
+
+def _day(started_at: int) -> date | None:
+    """The day in UTC; None for a request without a clock, or with an impossible one."""
+    try:
+        return datetime.fromtimestamp(started_at / 1e9, UTC).date() if started_at else None
+    except (OSError, OverflowError, ValueError):
+        return None
 
 
 def _reference(
@@ -91,6 +120,38 @@ def _reference(
     return ("proxy", proxy) if proxy else ("none", ())
 
 
+def _trusted(
+    facets: Sequence[Facet], matrix: NDArray[np.float64], presence: float | None, reference: Reference
+) -> list[int]:
+    """The rows of the facets that count: all but names that were read from the question and that no candidate holds
+    although the evidence is there (by the oracle, or very probably). It has other words for them."""
+    is_there = (presence or 0.0) >= (1.0 if reference == "oracle" else SURELY_THERE)
+    met = np.nan_to_num(matrix, nan=0.0).max(axis=1, initial=0.0)
+    return [
+        row
+        for row, facet in enumerate(facets)
+        if not (is_there and facet.source == "query" and facet.kind == "entity" and met[row] < MET)
+    ]
+
+
+def _presence(record: RequestRecord, recall: float | None) -> float | None:
+    answer = record.generation.answer if record.generation else None
+    declined = recall == 1.0 and coverage.is_abstention(answer or "")
+    return coverage.evidence_presence(record.query.original, record.candidates, declined=declined)
+
+
+def _presence_score(
+    record: RequestRecord, reference: Reference, facets: Sequence[Facet], recall: float | None
+) -> Score:
+    """Estimated only where nothing better is known: no oracle evidence, and no facets but those that were read."""
+    if not record.is_retrieved:
+        return _score("evidence_presence", None, "not_recorded")
+    if reference == "oracle" or any(facet.source != "query" for facet in facets):
+        return _score("evidence_presence", None, "oracle" if reference == "oracle" else "facets_given")
+    readable = any(candidate.text for candidate in record.candidates)
+    return _score("evidence_presence", _presence(record, recall), "few_candidates" if readable else "no_candidate_text")
+
+
 def _evidence_scores(
     record: RequestRecord, reference: Reference, wanted: Sequence[str], lost: Sequence[LostChunk], retrieved: bool
 ) -> tuple[Score, ...]:
@@ -101,13 +162,14 @@ def _evidence_scores(
     reason = "no_reference" if record.packing else "not_recorded"
     given = wanted if record.packing else ()
     moves_reason = "not_recorded" if not record.moves else "not_kept" if wanted else "no_reference"
+    recall = coverage.evidence_recall(packed, given)
     return (
         _score("candidate_recall", coverage.candidate_recall(ids, wanted if retrieved else ()),
                "no_reference" if retrieved else "not_recorded", reference),
         _score("evidence_depth", coverage.evidence_depth(ids, wanted if retrieved else ()),
                "not_recorded" if not retrieved else "absent" if wanted else "no_reference", reference),
         _score("evidence_overlap", coverage.evidence_overlap(packed, given), reason, reference),
-        _score("evidence_recall", coverage.evidence_recall(packed, given), reason, reference),
+        _score("evidence_recall", recall, reason, reference),
         _score("evidence_precision", coverage.evidence_precision(packed, given),
                "nothing_packed" if given else reason, reference),
         _score("evidence_token_share", coverage.evidence_token_share(chunks, given),
@@ -117,21 +179,30 @@ def _evidence_scores(
     )  # fmt: skip
 
 
-def _answer_scores(
-    record: RequestRecord, candidates: Sequence[Candidate]
-) -> tuple[tuple[Claim, ...], tuple[Score, ...]]:
+def judged_answer(record: RequestRecord) -> coverage.JudgedAnswer | None:
+    """The claims of the record's answer, judged by words alone; None where there is nothing to judge or judge by."""
     generation = record.generation
-    answer = generation.answer if generation else None
+    if generation is None or _unanswerable(record) in _UNJUDGED:
+        return None
     chunks: tuple[PackedChunk, ...] = record.packing.chunks if record.packing else ()
-    reason = _unanswerable(answer, record.packing is not None, chunks)
-    if reason in ("not_recorded", "no_answer", "no_evidence_text", "language"):
+    claims, supports = coverage.judge_claims(
+        generation.answer or "",
+        chunks,
+        record.candidates,
+        citations=generation.citations,
+        query=record.query.original,
+    )
+    return coverage.JudgedAnswer(claims, supports, chunks, record.candidates)
+
+
+def _answer_scores(record: RequestRecord, judged: coverage.JudgedAnswer | None) -> tuple[Score, ...]:
+    reason = _unanswerable(record)
+    if judged is None:
         names = ("answer_coverage", "contradiction_rate", "citation_coverage", "citation_precision", "citation_recall",
                  "dangling_citations")  # fmt: skip
-        return (), tuple(_score(name, None, reason) for name in names)
-    claims, supports = coverage.judge_claims(
-        answer or "", chunks, candidates, citations=generation.citations if generation else ()
-    )
-    return claims, (
+        return tuple(_score(name, None, reason) for name in names)
+    claims, supports = judged.claims, judged.supports
+    return (
         _score("answer_coverage", coverage.answer_coverage(claims), reason),
         _score("contradiction_rate", coverage.contradiction_rate(claims), reason),
         _score("citation_coverage", coverage.citation_coverage(claims), reason),
@@ -141,19 +212,18 @@ def _answer_scores(
     )
 
 
-def _unanswerable(answer: str | None, packed: bool, chunks: Sequence[PackedChunk]) -> str:
+def _unanswerable(record: RequestRecord) -> str:
     """Why the metrics of the answer are undefined, if they are."""
-    if not packed or answer is None:
+    answer = record.generation.answer if record.generation else None
+    chunks: tuple[PackedChunk, ...] = record.packing.chunks if record.packing else ()
+    if record.packing is None or answer is None:
         return "not_recorded"
     if not answer.strip():
         return "no_answer"
-    if coverage.is_abstention(answer):
-        return "abstained"
-    if not coverage.is_english(answer):
-        return "language"
-    if chunks and not any(chunk.text for chunk in chunks):
-        return "no_evidence_text"
-    return "no_factual_claims"
+    reason = coverage.undetermined(answer, [chunk.text or "" for chunk in chunks])
+    if reason == "no_evidence_text" and not chunks:
+        return "no_factual_claims"  # nothing was packed: whatever the answer states is unsupported
+    return reason or "no_factual_claims"
 
 
 def _diagnosis(record: RequestRecord, analysis: Analysis, releases: Sequence[Release]) -> Diagnosis:

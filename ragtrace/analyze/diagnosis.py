@@ -74,14 +74,16 @@ def stage_health(scores: Scores, reference: Reference = "none") -> dict[Stage, H
 
     scores: metric id -> value, None or absent when undefined. With an oracle reference, evidence absent from the
     candidates shows a bad retrieval, and its presence is enough for a good one; a proxy reference is drawn from the
-    candidates, so then retrieval is known by its facets alone.
+    candidates, so then retrieval is known by its facets and by the estimated presence of evidence.
     """
     facets = [judge(scores, "query_coverage"), judge(scores, "joint_query_coverage")]
     if reference == "oracle":
         recall = judge(scores, "candidate_recall")
         retrieval = "bad" if "bad" in (recall, *facets) else recall
     else:
-        retrieval = _worst(facets)
+        presence = judge(scores, "evidence_presence")
+        known = _worst(facets) if presence == "unknown" else presence
+        retrieval = "bad" if "bad" in facets else known
     return {
         "retrieval": retrieval,
         "ranking": judge(scores, "evidence_recall"),
@@ -187,7 +189,8 @@ def _worst(parts: Sequence[Health]) -> Health:
 
 
 def _missing(scores: Scores, reference: Reference) -> tuple[str, ...]:
-    retrieval = ("candidate_recall",) if reference == "oracle" else ("query_coverage", "joint_query_coverage")
+    facets = ("query_coverage", "joint_query_coverage") if scores.get("evidence_presence") is None else ()
+    retrieval = ("candidate_recall",) if reference == "oracle" else (*facets, "evidence_presence")
     needed = (*retrieval, "evidence_recall", "answer_coverage", "contradiction_rate", "citation_coverage")
     return tuple(metric for metric in needed if scores.get(metric) is None)
 
@@ -197,18 +200,21 @@ def _retrieval_proof(
 ) -> tuple[str, tuple[str, ...]]:
     absent = [loss for loss in lost if loss.where == "retrieval"]
     dropped = [match for match in facets if match.in_rewrite is False]
-    unmet = [match for match in facets if match.match < 0.5]
+    unmet = [match for match in facets if match.match < 0.5 and match.reason is None]
     proof = [f"evidence {loss.chunk_id} is not among the candidates" for loss in absent]
     proof += [f"the rewritten query dropped {_named(match)}" for match in dropped]
-    proof += [f"no candidate meets {_named(match)}" for match in unmet]
+    proof += [f"no candidate meets {_named(match)}{_instead(match)}" for match in unmet]
+    is_absent = judge(scores, "evidence_presence") == "bad"
+    if is_absent:
+        proof.append(f"probably no candidate holds the answer (evidence presence {scores['evidence_presence']:.2f})")
     if not proof:
         joint = scores.get("joint_query_coverage")
         apart = "no single candidate meets the facets together"
         proof = ["query coverage is low" if joint is None else f"{apart} (joint query coverage {joint:.2f})"]
-    return _retrieval_cause(dropped, unmet, absent), tuple(proof)
+    return _retrieval_cause(dropped, unmet, bool(absent) or is_absent), tuple(proof)
 
 
-def _retrieval_cause(dropped: Sequence[FacetMatch], unmet: Sequence[FacetMatch], absent: Sequence[LostChunk]) -> str:
+def _retrieval_cause(dropped: Sequence[FacetMatch], unmet: Sequence[FacetMatch], absent: bool) -> str:
     """What no candidate meets although the rewritten query asked for it is no fault of the rewrite."""
     if any(match.in_rewrite for match in unmet):
         return "absent_from_index"
@@ -253,6 +259,11 @@ _PROOFS: Final = {
     "generation": _generation_proof,
     "citation": _citation_proof,
 }
+
+
+def _instead(match: FacetMatch) -> str:
+    """What is stated in the facet's place, where it is contradicted and not merely missing."""
+    return f" ({match.contradicted_by} states {match.given})" if match.contradicted_by else ""
 
 
 def _named(match: FacetMatch) -> str:

@@ -27,16 +27,21 @@ from ragtrace.coverage.evidence import (
     rank_shift,
     truncated_tokens,
 )
-from ragtrace.coverage.facets import extract_facets, facet_in_text, facet_matrix
+from ragtrace.coverage.facets import contradictions, extract_facets, facet_in_text, facet_matrix, resolve_times
+from ragtrace.coverage.presence import evidence_presence
 from ragtrace.coverage.proxy import proxy_reference
 from ragtrace.coverage.query import joint_query_coverage, match_facets, query_coverage
+from ragtrace.coverage.scoring import score_answer, undetermined
 from ragtrace.coverage.text import is_english
 from ragtrace.coverage.thresholds import SUPPORTED
+from ragtrace.coverage.verifier import JudgedAnswer, Verifier, verify_answers
 
 __all__ = [
     "ANALYZER_VERSION",
     "METRICS",
     "SUPPORTED",
+    "JudgedAnswer",
+    "Verifier",
     "answer_coverage",
     "candidate_recall",
     "citation_coverage",
@@ -44,10 +49,12 @@ __all__ = [
     "citation_recall",
     "claim_supports",
     "contradiction_rate",
+    "contradictions",
     "dangling_citations",
     "evidence_depth",
     "evidence_overlap",
     "evidence_precision",
+    "evidence_presence",
     "evidence_recall",
     "evidence_token_share",
     "extract_facets",
@@ -63,11 +70,15 @@ __all__ = [
     "proxy_reference",
     "query_coverage",
     "rank_shift",
+    "resolve_times",
+    "score_answer",
     "split_claims",
     "truncated_tokens",
+    "undetermined",
+    "verify_answers",
 ]
 
-ANALYZER_VERSION: Final = "coverage-2"  # raise it whenever a change could give a stored request another score
+ANALYZER_VERSION: Final = "coverage-3"  # raise it whenever a change could give a stored request another score
 
 METRICS: Final = (
     query_coverage,
@@ -75,6 +86,7 @@ METRICS: Final = (
     evidence_overlap,
     evidence_recall,
     evidence_precision,
+    evidence_presence,
     candidate_recall,
     evidence_depth,
     evidence_token_share,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ragtrace.coverage.claims import split_claims
-from ragtrace.coverage.support import Evidence, Support, Vocabulary, claim_support
+from ragtrace.coverage.support import Evidence, Lexical, Statement, Support
 from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
 
@@ -15,7 +15,7 @@ __all__ = ["answer_coverage", "claim_supports", "contradiction_rate", "judge_cla
 def answer_coverage(claims: Sequence[Claim]) -> float | None:
     """AC = Σ w_i · supported(s_i) / Σ w_i over the factual claims, in [0, 1]; None without factual claims.
 
-    supported is 1 from `SUPPORTED` on and 0 below: the lexical layer's support is a measure, no probability.
+    supported is 1 from `SUPPORTED` on and 0 below.
     Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §3.
     """
     return _rate([(claim.weight, claim.support) for claim in claims if claim.factual])
@@ -37,50 +37,52 @@ def judge_claims(
     candidates: Sequence[Candidate] = (),
     *,
     citations: Sequence[Citation] = (),
+    query: str | None = None,
 ) -> tuple[tuple[Claim, ...], tuple[dict[str, float], ...]]:
     """The claims of `answer` with their support by the packed chunks, and for each claim {chunk id: support}.
 
     packed: in prompt order, with texts; candidates: the whole pool, from which word weights and the support by
-    unselected chunks come. A chunk that the claim cites and that contradicts it counts as a contradiction even where
-    another chunk supports the claim: an answer that cites a chunk says what that chunk says. A citation that the host
-    reported without a place belongs to every claim that its chunk supports.
+    unselected chunks come; query: its words are not held against a claim. A claim's support is that by all packed
+    chunks together, at least the largest by one of them. A chunk that the claim cites and that contradicts it counts as
+    a contradiction even where another chunk supports the claim: an answer that cites a chunk says what that chunk says.
+    A citation that the host reported without a place belongs to every claim that its chunk supports.
     """
     selected = [Evidence.read(chunk.chunk_id, chunk.text) for chunk in packed if chunk.text]
     chosen = {chunk.chunk_id for chunk in packed}
     others = [
         Evidence.read(item.chunk_id, item.text) for item in candidates if item.text and item.chunk_id not in chosen
     ]
-    vocabulary = Vocabulary([*selected, *others])
-    claims = split_claims(answer, packed, citations)
+    evidence = Lexical(selected, others, query or "")
+    claims = split_claims(answer, packed, citations, candidates)
     loose = [_resolved(mark, chosen) for mark in citations if mark.start is None]
-    judged = [_judge(claim, selected, others, vocabulary, loose) if claim.factual else (claim, {}) for claim in claims]
+    statements = [Statement.read(claim) for claim in claims if claim.factual]
+    found = iter(zip(statements, evidence.judge(statements), strict=True))
+    judged = [_judged(claim, *next(found), evidence, loose) if claim.factual else (claim, {}) for claim in claims]
     return tuple(claim for claim, _ in judged), tuple(support for _, support in judged)
 
 
-def _judge(
+def _judged(
     claim: Claim,
-    selected: Sequence[Evidence],
-    others: Sequence[Evidence],
-    vocabulary: Vocabulary,
+    statement: Statement,
+    support: tuple[float, Sequence[Support]],
+    evidence: Lexical,
     loose: Sequence[Citation],
 ) -> tuple[Claim, dict[str, float]]:
-    supports = claim_support(claim.text, selected, vocabulary)
-    by_chunk = {support.chunk_id: support.support for support in supports}
+    together, supports = support
+    by_chunk = {each.chunk_id: each.support for each in supports}
     fitting = tuple(mark for mark in loose if by_chunk.get(mark.chunk_id or "", 0.0) >= SUPPORTED)
     claim = replace(claim, citations=(*claim.citations, *fitting))
-    best = max(supports, key=lambda support: (support.support, support.contradiction), default=Support("", 0.0))
+    best = max(supports, key=lambda each: (each.support, each.contradiction), default=Support("", 0.0))
     cited = {citation.chunk_id for citation in claim.citations}
-    against = _against(best, [support for support in supports if support.chunk_id in cited], supports)
-    elsewhere = None
-    if best.support < SUPPORTED:
-        found = claim_support(claim.text, others, vocabulary)
-        elsewhere = max(found, key=lambda support: support.support, default=None)
+    against = _against(together, [each for each in supports if each.chunk_id in cited], supports)
+    elsewhere = evidence.elsewhere(statement) if together < SUPPORTED else None
+    deciding = against or best
     judged = replace(
         claim,
-        support=best.support,
+        support=together,
         contradiction=against.contradiction if against else 0.0,
-        best_chunk=(against or best).chunk_id or None,
-        reason=(against or best).reason,
+        best_chunk=deciding.chunk_id if deciding.support or against else None,
+        reason=deciding.reason,
         unselected_chunk=elsewhere.chunk_id if elsewhere and elsewhere.support >= SUPPORTED else None,
         unselected_support=elsewhere.support if elsewhere else None,
     )
@@ -92,12 +94,12 @@ def _resolved(mark: Citation, packed: Collection[str]) -> Citation:
     return mark if mark.chunk_id in packed else replace(mark, chunk_id=None)
 
 
-def _against(best: Support, cited: Sequence[Support], supports: Sequence[Support]) -> Support | None:
+def _against(together: float, cited: Sequence[Support], supports: Sequence[Support]) -> Support | None:
     """The chunk that contradicts the claim: one that it cites, else any while none supports the claim."""
     if cited and max(support.support for support in cited) >= SUPPORTED:
         return None
     heard = cited if any(support.contradiction >= SUPPORTED for support in cited) else supports
-    if heard is supports and best.support >= SUPPORTED:
+    if heard is supports and together >= SUPPORTED:
         return None
     worst = max(heard, key=lambda support: support.contradiction, default=None)
     return worst if worst and worst.contradiction >= SUPPORTED else None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ragtrace.coverage.thresholds import SUPPORTED
-from ragtrace.types import Citation, Claim, PackedChunk
+from ragtrace.types import Candidate, Citation, Claim, PackedChunk
 
 __all__ = [
     "citation_coverage",
@@ -18,39 +19,130 @@ __all__ = [
     "without_citations",
 ]
 
-_NUMBERS: Final = r"\d{1,3}(?:\s*[-–]\s*\d{1,3})?(?:\s*[,;]\s*\d{1,3}(?:\s*[-–]\s*\d{1,3})?)*"
+MOST: Final = 50  # chunks that one range may name: [1-999] names no more
+_NUMBERS: Final = r"\d{1,3}(?:\s*[-–]\s*\d{1,3})?(?:\s*[,;&]\s*\d{1,3}(?:\s*[-–]\s*\d{1,3})?)*"
+_LINK: Final = r"\((?P<link>[^()\s]{1,2000})(?:\s+\"[^\"\n]*\")?\)"
 _MARK: Final = re.compile(
-    rf"""\[\^?(?P<plain>{_NUMBERS})\]
-    | [(\[](?:see\s+)?(?:documents?|docs?|sources?|passages?|chunks?|refs?)\.?\s*:?\s*(?P<named>{_NUMBERS})[)\]]
-    | 【(?P<wide>\d{{1,3}})(?:[†:][^】\n]*)?】
-    | \[(?P<id>[^\]\s]{{2,128}})\]""",
+    rf"""\[\^(?P<note>[^\]\s]{{1,40}})\](?!:)
+    | \[(?P<plain>{_NUMBERS})\](?:{_LINK})?
+    | [(\[](?:see\s+)?(?:documents?|docs?|sources?|passages?|chunks?|refs?|references?)\.?\s*:?\s*[#\[]?
+        (?P<named>{_NUMBERS})\]?(?:,?\s+pp?\.\s*\d{{1,4}}(?:[-–]\d{{1,4}})?)?[)\]]
+    | 【(?P<wide>\d{{1,3}})(?:[†:][^】\n]{{0,200}})?】
+    | \[(?P<text>[^\[\]\n]{{1,200}})\]{_LINK.replace("<link>", "<target>")}
+    | \[(?P<id>[^\[\]\n]{{2,256}})\]
+    | \((?P<round>[^()\s]{{2,128}})\)
+    | <?(?P<url>https?://[^\s<>()\[\]"'】]{{3,2000}})>?""",
     re.IGNORECASE | re.VERBOSE,
 )
+_NOTE: Final = re.compile(r"^[ \t]*\[\^([^\]\s]{1,40})\]:[ \t]*(.*)$", re.MULTILINE)
+_URL_KEYS: Final = ("url", "uri", "link", "source_url", "source", "href")
 
 
-def find_citations(answer: str, packed: Sequence[PackedChunk]) -> tuple[Citation, ...]:
-    """Citations in `answer` in order: [1], [1,3-5], (Document 5), 【3†source】, [^2], [chunk-id].
+def find_citations(
+    answer: str, packed: Sequence[PackedChunk], candidates: Sequence[Candidate] = ()
+) -> tuple[Citation, ...]:
+    """Citations in `answer` in order: [1], [1,3-5], (Document 5), 【3†source】, [^2], [chunk-id], links and URLs.
 
-    A number names the chunk at that place of the prompt, the first being 1. A mark that names no packed chunk is
-    dangling: its `chunk_id` is None. A bracketed word that is no chunk id is no citation.
+    A number names the chunk at that place of the prompt, the first being 1. A footnote names what its text cites, else
+    the place of its number. An address names the packed chunks whose id, document, source or metadata it is;
+    candidates: where those of the packed chunks are told. A mark that names no packed chunk is dangling: its `chunk_id`
+    is None. Brackets around anything but a number or a known name are no citation, nor is an address where those of
+    the packed chunks are unknown, or one that a packed chunk itself holds.
     """
-    by_place = {str(place): chunk.chunk_id for place, chunk in enumerate(packed, start=1)}
-    ids = {chunk.chunk_id for chunk in packed}
-    found: list[Citation] = []
-    for match in _MARK.finditer(answer):
-        if name := match.group("id"):
-            targets: list[str | None] = [name] if name in ids else []
-        else:
-            numbers = _numbers(match.group("plain") or match.group("named") or match.group("wide"))
-            targets = [by_place.get(number) for number in numbers if number != "0"]
-        for target in targets:
-            found.append(Citation(marker=match.group(), chunk_id=target, start=match.start(), end=match.end()))
-    return tuple(found)
+    names = _Names(packed, candidates, answer)
+    return tuple(
+        Citation(marker=match.group(), chunk_id=target, start=match.start(), end=match.end())
+        for match in _MARK.finditer(answer)
+        for target in names.targets(match)
+    )
 
 
-def without_citations(text: str) -> str:
-    """`text` with its citation marks blanked out, every other character in its place."""
-    return _MARK.sub(lambda match: " " * len(match.group()) if not match.group("id") else match.group(), text)
+def without_citations(text: str, marks: Sequence[Citation] = (), start: int = 0) -> str:
+    """`text` with its citation marks blanked out, every other character in its place.
+
+    marks: citations of the answer that names chunks by their ids; start: where `text` begins in that answer.
+    """
+    for mark in marks:
+        if mark.start is not None and mark.end is not None:
+            first, last = max(0, mark.start - start), min(len(text), mark.end - start)
+            text = text[:first] + " " * (last - first) + text[last:]
+    return _MARK.sub(_blank, text)
+
+
+def _blank(match: re.Match[str]) -> str:
+    """A link keeps its text, and words in brackets stay."""
+    if match.group("id") or match.group("round"):
+        return match.group()
+    if words := match.group("text"):
+        return f" {words}".ljust(len(match.group()))
+    return " " * len(match.group())
+
+
+class _Names:
+    """What the marks of one answer may name."""
+
+    def __init__(self, packed: Sequence[PackedChunk], candidates: Sequence[Candidate], answer: str) -> None:
+        self._by_place = {str(place): chunk.chunk_id for place, chunk in enumerate(packed, start=1)}
+        self._named: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._packed = packed
+        known = {candidate.chunk_id: candidate for candidate in candidates}
+        for chunk in packed:
+            self._named[_key(chunk.chunk_id)][chunk.chunk_id] = None
+            if candidate := known.get(chunk.chunk_id):
+                for name in _also_called(candidate):
+                    self._named[_key(name)][chunk.chunk_id] = None
+        self._has_urls = any(name.startswith(("http://", "https://")) for name in self._named)
+        self._notes = dict(_NOTE.findall(answer))
+
+    def targets(self, match: re.Match[str]) -> list[str | None]:
+        """The chunks that a mark names, None for one that is not there; nothing for what is no citation."""
+        group = match.groupdict()
+        if group["note"]:
+            return self._note(group["note"])
+        if group["link"] and (found := self._named.get(_key(group["link"]))):
+            return list(found)
+        if numbers := group["plain"] or group["named"] or group["wide"]:
+            return [self._by_place.get(number) for number in _numbers(numbers) if number != "0"]
+        if address := group["target"] or group["url"]:
+            return self._address(address.rstrip(".,;:!?"))
+        return self._listed(group["id"] or group["round"] or "")
+
+    def _note(self, name: str) -> list[str | None]:
+        text = self._notes.get(name, "").strip()
+        marks = [_MARK.fullmatch(f"[{text}]") or None, *_MARK.finditer(text)]  # "Document 3" needs no brackets here
+        found = [target for mark in marks if mark and not mark.group("note") for target in self.targets(mark)]
+        found = list(dict.fromkeys(found))
+        if not found:
+            found = list(self._named.get(_key(text), ()))
+        return found or [self._by_place.get(name)]
+
+    def _address(self, address: str) -> list[str | None]:
+        if found := self._named.get(_key(address)):
+            return list(found)
+        held = any(address in (chunk.text or "") for chunk in self._packed)
+        return [None] if self._has_urls and not held and address.startswith(("http://", "https://")) else []
+
+    def _listed(self, text: str) -> list[str | None]:
+        """[a, b] names two chunks where both are known."""
+        parts = [text] if _key(text) in self._named else [part.strip() for part in re.split(r"[,;]", text)]
+        known = [self._named.get(_key(part)) for part in parts]
+        return [chunk_id for found in known if found for chunk_id in found] if all(known) else []
+
+
+def _also_called(candidate: Candidate) -> Iterator[str]:
+    yield from (name for name in (candidate.doc_id, candidate.source) if name)
+    for key in _URL_KEYS:
+        value = candidate.metadata.get(key)
+        if isinstance(value, str) and value:
+            yield value
+
+
+def _key(name: str) -> str:
+    """Addresses are compared without their fragment and closing slash; names as written."""
+    stripped = name.strip()
+    if not stripped.startswith(("http://", "https://")):
+        return stripped
+    return stripped.partition("#")[0].rstrip("/")
 
 
 def citation_coverage(claims: Sequence[Claim]) -> float | None:
@@ -97,8 +189,8 @@ def dangling_citations(claims: Sequence[Claim]) -> float | None:
 
 def _numbers(text: str) -> list[str]:
     found: list[str] = []
-    for part in re.split(r"\s*[,;]\s*", text):
+    for part in re.split(r"\s*[,;&]\s*", text):
         first, _, last = (piece.strip() for piece in part.replace("–", "-").partition("-"))
         span = range(int(first), int(last or first) + 1)
-        found += [str(number) for number in span[:50]]
+        found += [str(number) for number in span[:MOST]]
     return found

@@ -1,19 +1,22 @@
 """The proxy reference: the evidence that a question needs, estimated where no oracle set is known.
 
 Only the question, its facets and the candidates are looked at, and *all* candidates are: neither the answer's claims
-(they mostly rest on what was packed, so they would judge selection by its own outcome) nor the ranks.
+(they mostly rest on what was packed, so they would judge selection by its own outcome) nor the ranks. The retriever's
+scores count beside the words: they judge nothing that the retriever did, only what became of it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.coverage.facets import facet_combinations, facet_matrix
+from ragtrace.coverage.facets import contradictions, facet_combinations, facet_matrix
 from ragtrace.coverage.questions import Asked, asked_for, holds_asked, sub_questions
+from ragtrace.coverage.standing import standings
 from ragtrace.coverage.support import Evidence, Vocabulary
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Facet
@@ -23,6 +26,7 @@ __all__ = ["proxy_reference"]
 MARGIN: Final = 0.99  # a candidate belongs to the reference from this share of the best score on
 MOST: Final = 3  # chunks for one part of a question; more of equal score tell no needed chunk from another
 FACETS_FIRST: Final = 4  # power of the facet match: another year's chunk must say very much more to be preferred
+MISSING: Final = 0.8  # match with a facet read from the question, of a chunk that says nothing of it
 CONTEXT: Final = 0.3  # weight of the question's other words beside those of the part
 OTHER_KIND: Final = 0.5  # share of the score that a window without a value of the kind asked for keeps
 LENGTH: Final = 0.02  # discount for each word of a window, so that a sentence that names every subject does not win
@@ -39,22 +43,40 @@ def proxy_reference(
 
     Each part of the question ("what is the limit, and when must …") takes its best candidates for each combination of
     facets (two years to compare give two). Score of a candidate: (rarity-weighted share of the part's words in its
-    best window and heading, discounted for the window's length and for lacking the kind of value asked for) x
-    (weighted facet match)^4. Words are rare or common among the candidates that meet the facets best.
+    best window and heading, discounted for the window's length and for lacking the kind of value asked for, relative
+    to the best + how far the retriever's score stands out of the rest, see `standings`) x (weighted facet match)^4.
+    Words are rare or common among the candidates that meet the facets best. Of facets that
+    were read from the question, names choose nothing (they are among its words), and others spare most of the score of
+    a candidate that says nothing of them: extraction can be wrong.
     """
     pool = [Evidence.read(candidate.chunk_id, candidate.text or "") for candidate in candidates]
     if not any(evidence.windows for evidence in pool):
         return ()
-    table = facet_matrix(facets, candidates) if matrix is None else matrix
+    facets, table = _required(facets, candidates, facet_matrix(facets, candidates) if matrix is None else matrix)
+    standing = standings(candidates)
     chosen: dict[str, None] = {}
     for rows in facet_combinations(facets, table):
         match = _facet_match(facets, table, rows)
         eligible = [evidence for evidence, value in zip(pool, match, strict=True) if value >= match.max()]
         vocabulary = Vocabulary(eligible)
         for part in sub_questions(query):
-            score = _relevance(_weights(part, query, vocabulary), asked_for(part), pool) * match**FACETS_FIRST
+            relevance = _relevance(_weights(part, query, vocabulary), asked_for(part), pool)
+            score = (relevance / (relevance.max() or 1.0) + standing) * (relevance.max() > 0) * match**FACETS_FIRST
             chosen.update(dict.fromkeys(pool[index].chunk_id for index in _best(score)))
     return tuple(chosen)
+
+
+def _required(
+    facets: Sequence[Facet], candidates: Sequence[Candidate], matrix: NDArray[np.float64]
+) -> tuple[list[Facet], NDArray[np.float64]]:
+    """The facets that choose, and their matches; `MISSING` where a chunk says nothing of one that was read."""
+    rows = [row for row, facet in enumerate(facets) if facet.source != "query" or facet.kind != "entity"]
+    chosen = [facets[row] for row in rows]
+    table = np.nan_to_num(matrix[rows], nan=0.0)
+    read = [row for row, facet in enumerate(chosen) if facet.source == "query"]
+    silent = ~contradictions([chosen[row] for row in read], candidates)
+    table[read] = np.where(silent, np.maximum(table[read], MISSING), table[read])
+    return chosen, table
 
 
 def _weights(part: str, query: str, vocabulary: Vocabulary) -> dict[str, float]:
@@ -64,17 +86,17 @@ def _weights(part: str, query: str, vocabulary: Vocabulary) -> dict[str, float]:
 
 
 def _relevance(weights: Mapping[str, float], asked: Asked | None, pool: Sequence[Evidence]) -> NDArray[np.float64]:
-    total = sum(weights.values())
+    total, words = sum(weights.values()), weights.keys()
     scores = np.zeros(len(pool))
     for index, evidence in enumerate(pool):
-        named = sum(weight for word, weight in weights.items() if word in evidence.heading)
-        rest = [(word, weight) for word, weight in weights.items() if word not in evidence.heading]
+        named = words & evidence.heading
+        best = 0.0
         for window in evidence.windows:
-            shared = named + sum(weight for word, weight in rest if word in window.words)
+            shared = math.fsum(weights[word] for word in named | (words & window.words))  # the same in every order
             score = shared / total / (1 + LENGTH * len(window.words)) if total else 0.0
-            if not holds_asked(asked, window.values):
-                score *= OTHER_KIND
-            scores[index] = max(scores[index], score)
+            if score > best:  # the values of a window are read only where they decide
+                best = max(best, score if asked is None or holds_asked(asked, window.values) else score * OTHER_KIND)
+        scores[index] = best
     return scores
 
 

@@ -19,10 +19,14 @@ __all__ = [
     "NEGATIONS",
     "Sentence",
     "content_words",
+    "is_code",
+    "is_content",
     "is_english",
+    "located_terms",
     "negation_count",
     "sentences",
     "stem",
+    "terms",
     "words",
 ]
 
@@ -48,9 +52,13 @@ _FOREIGN: Final = (
 )
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+(?:[.,]\d+)*")
 _CONTRACTED: Final = re.compile(r"n['’]t$")
-_BULLET: Final = re.compile(r"[ \t]*(?:[-*•+]|\d{1,3}[.)]|\([a-z0-9]{1,3}\))[ \t]+")
-_HEADING: Final = re.compile(r"[ \t]*(?:#{1,6}[ \t]+|\|)")
-_CITATION_TAIL: Final = re.compile(r"\s*(?:\[[^\]\n]{1,40}\]|\([^)\n]{1,40}\)|【[^】\n]{1,40}】)[\s.]*")
+_BULLET: Final = re.compile(r"[ \t]*(?:>[ \t]*)*(?:(?:[-*•+]|\d{1,3}[.)]|\([a-z0-9]{1,3}\))[ \t]+|(?<=>)[ \t]*)")
+_HEADING: Final = re.compile(r"[ \t]*(?:#{1,6}[ \t]+|\||\[\^[^\]\s]{1,40}\]:|-{3,}\s*$|\*{3,}\s*$)")
+_FENCE: Final = re.compile(r"[ \t]*(?:```|~~~)")
+_CITATION_TAIL: Final = re.compile(
+    r"(?:\s*(?:\[[^\]\n]{1,256}\](?:\([^)\s]{1,2000}\))?|\([^)\n]{1,40}\)|【[^】\n]{1,200}】))+[\s.]*"
+)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")  # the segmenter takes Unicode characters only
 _STEMMER: Final = snowballstemmer.stemmer("english")
 
 
@@ -71,6 +79,9 @@ def stem(word: str) -> str:
     return stemmed
 
 
+_NEGATING: Final = frozenset(stem(word) for word in NEGATIONS)
+
+
 def words(text: str) -> list[str]:
     """All words and numbers of `text`, in order, as written."""
     return _WORD.findall(text)
@@ -78,19 +89,42 @@ def words(text: str) -> list[str]:
 
 def content_words(text: str) -> list[str]:
     """Stems of the words of `text` that carry meaning: no stop words, no numbers (see `values`)."""
-    return [
-        stem(word)
-        for word in words(text)
-        if not word[0].isdigit() and (folded := word.casefold()) not in _STOPWORDS and not _negates(folded)
-    ]
+    return [term for term in terms(text) if is_content(term)]
+
+
+def terms(text: str) -> list[str]:
+    """Stems and numbers of `text` in order, without stop words: what is compared word by word, and pair by pair."""
+    return [term for term in map(_term, words(text)) if term]
+
+
+def located_terms(text: str) -> list[tuple[str, int]]:
+    """The terms of `text`, each with the offset at which it begins."""
+    return [(term, match.start()) for match in _WORD.finditer(text) if (term := _term(match.group()))]
+
+
+@lru_cache(maxsize=65536)
+def is_content(term: str) -> bool:
+    """Whether a term carries meaning of its own: no number, no negation."""
+    return not term[0].isdigit() and term not in _NEGATING and _CONTRACTED.search(term) is None
 
 
 def negation_count(text: str) -> int:
     """How many words of `text` negate: not, never, n't, without, except, unless and their like."""
-    return sum(_negates(word.casefold()) for word in words(text))
+    return sum(map(_negates, words(text)))
 
 
-def _negates(folded: str) -> bool:
+@lru_cache(maxsize=65536)
+def _term(word: str) -> str:
+    """The stem of a word, a number as written, nothing for a stop word."""
+    folded = word.casefold()
+    if folded in _STOPWORDS:
+        return ""
+    return folded if folded[0].isdigit() else stem(folded)
+
+
+@lru_cache(maxsize=65536)
+def _negates(word: str) -> bool:
+    folded = word.casefold()
     return folded in NEGATIONS or _CONTRACTED.search(folded) is not None
 
 
@@ -99,9 +133,10 @@ def is_english(text: str) -> bool:
 
     A text without words fits.
     """
-    letters = [letter for letter in text if letter.isalpha()]
-    if sum(letter > "\u024f" for letter in letters) > 0.3 * len(letters):
-        return False
+    if not text.isascii():
+        letters = [letter for letter in text if letter.isalpha()]
+        if sum(letter > "\u024f" for letter in letters) > 0.3 * len(letters):
+            return False
     folded = [word.casefold() for word in words(text)]
     foreign = sum(word in _FOREIGN for word in folded)
     return foreign == 0 or foreign <= sum(word in _STOPWORDS or word in NEGATIONS for word in folded)
@@ -110,25 +145,32 @@ def is_english(text: str) -> bool:
 def sentences(text: str, language: str = "en") -> list[Sentence]:
     """Split `text` into sentences whose offsets slice it exactly.
 
-    List items, headings and table rows are sentences of their own; a citation mark behind a full stop belongs to the
-    sentence before it. Bullets and numbers of a list are not part of the sentence.
+    List items, headings, table rows, footnotes and blocks of code are sentences of their own; a citation mark behind a
+    full stop belongs to the sentence before it. Bullets and numbers of a list are not part of the sentence.
     """
     found: list[Sentence] = []
     for start, end in _blocks(text):
-        for sentence in _split_block(text, start, end, language):
-            found.append(sentence)
+        found += _trimmed(text, start, end) if _FENCE.match(text, start) else _split_block(text, start, end, language)
     return found
 
 
+def is_code(sentence: str) -> bool:
+    """Whether a sentence is a fenced block of code."""
+    return _FENCE.match(sentence) is not None
+
+
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Spans of text that no sentence crosses: paragraphs, list items, headings, table rows."""
+    """Spans of text that no sentence crosses: paragraphs, list items, headings, table rows, code."""
     start, position = 0, 0
-    previous = ""
+    previous, fenced = "", False
     for line in text.splitlines(keepends=True):
-        opens = bool(_BULLET.match(line) or _HEADING.match(line)) or not line.strip() or bool(_HEADING.match(previous))
+        is_fence = bool(_FENCE.match(line))
+        plain = bool(_BULLET.match(line) or _HEADING.match(line) or not line.strip() or _HEADING.match(previous))
+        opens = not fenced and (plain or is_fence or bool(_FENCE.match(previous)))
         if opens and position > start:
             yield start, position
             start = position
+        fenced ^= is_fence
         position += len(line)
         previous = line
     if position > start:
@@ -140,7 +182,7 @@ def _split_block(text: str, start: int, end: int, language: str) -> Iterator[Sen
     start = bullet.end() if bullet else start
     pending: tuple[int, int] | None = None
     position = start
-    for piece in sentencex.segment(language, text[start:end]):
+    for piece in sentencex.segment(language, _SURROGATE.sub("\ufffd", text[start:end])):
         span = (position, position + len(piece))
         position = span[1]
         if pending and _CITATION_TAIL.fullmatch(piece):

@@ -6,4 +6,4 @@ from typing import Final
 
 __all__ = ["SUPPORTED"]
 
-SUPPORTED: Final = 0.6  # lexical support (and contradiction) from which a claim counts as supported (contradicted)
+SUPPORTED: Final = 0.5  # support from which a claim counts as supported: a probability, both being alike likely

@@ -84,7 +84,7 @@ def _facets(matches: Sequence[FacetMatch], record: RequestRecord) -> Table:
         row = [
             Text(match.facet.kind),
             Text(match.facet.value),
-            Text(match.chunk_id or "no candidate", style="" if match.chunk_id else _BAD),
+            Text(match.chunk_id or _unmet(match), style="" if match.chunk_id else _BAD),
             Text(_rank(match.rank)),
             Text(f"{match.match:.2f}", style=_GOOD if met else _BAD),
         ]
@@ -92,6 +92,12 @@ def _facets(matches: Sequence[FacetMatch], record: RequestRecord) -> Table:
             row.append(Text("dropped", style=_BAD) if match.in_rewrite is False else Text("kept"))
         table.add_row(*row)
     return table
+
+
+def _unmet(match: FacetMatch) -> str:
+    if match.reason:
+        return "unknown"
+    return f"no candidate; {match.contradicted_by}: {match.given}" if match.contradicted_by else "no candidate"
 
 
 def _evidence(record: RequestRecord, analysis: Analysis | None) -> Table:

@@ -34,6 +34,7 @@ __all__ = [
     "EVIDENCE_DEPTH",
     "EVIDENCE_OVERLAP",
     "EVIDENCE_PRECISION",
+    "EVIDENCE_PRESENCE",
     "EVIDENCE_RECALL",
     "EVIDENCE_TOKEN_SHARE",
     "FOLDED_SEGMENTS",
@@ -280,6 +281,23 @@ JOINT_QUERY_COVERAGE: Final = Instrument(
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=0.85, direction=">="),
     computed_by="ragtrace.coverage:joint_query_coverage",
+)
+
+EVIDENCE_PRESENCE: Final = Instrument(
+    id="evidence_presence",
+    name="ragtrace_evidence_presence_ratio",
+    kind="histogram",
+    unit="1",
+    brief="Estimated probability that the retrieved candidates hold the evidence, where no oracle evidence is known.",
+    owner="retrieval-indexing",
+    attributes=("service", "segment", "stratum"),
+    symbol="EP0",
+    formula="logistic(b + w1 * spoken + w2 * log(1 + standout) + w3 * declined)",
+    source="ragtrace's own, fitted on the development half of bench/diagnosis.py; questions without facets have no QC",
+    stage="retrieval",
+    buckets=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
+    objective=Objective(threshold=0.4, direction=">="),
+    computed_by="ragtrace.coverage:evidence_presence",
 )
 
 CANDIDATE_RECALL: Final = Instrument(
@@ -844,6 +862,7 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "attribution_jobs": ATTRIBUTION_JOBS,
     "query_coverage": QUERY_COVERAGE,
     "joint_query_coverage": JOINT_QUERY_COVERAGE,
+    "evidence_presence": EVIDENCE_PRESENCE,
     "candidate_recall": CANDIDATE_RECALL,
     "evidence_depth": EVIDENCE_DEPTH,
     "evidence_overlap": EVIDENCE_OVERLAP,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ragtrace.store import Store
-from tests.engines.conftest import model_server, tiny_causal_lm, tiny_chat_lm, tiny_cross_encoder
+from tests.engines.conftest import byte_level_lm, model_server, tiny_causal_lm, tiny_chat_lm, tiny_cross_encoder
 
-__all__ = ["model_server", "store", "tiny_causal_lm", "tiny_chat_lm", "tiny_cross_encoder"]
+__all__ = ["byte_level_lm", "model_server", "store", "tiny_causal_lm", "tiny_chat_lm", "tiny_cross_encoder"]
 
 
 @pytest.fixture

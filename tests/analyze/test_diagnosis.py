@@ -13,6 +13,7 @@ from ragtrace.types import Citation, Claim, Facet, FacetMatch, LostChunk, Refere
 GOOD = {
     "query_coverage": 1.0,
     "joint_query_coverage": 1.0,
+    "evidence_presence": 1.0,
     "candidate_recall": 1.0,
     "evidence_recall": 1.0,
     "answer_coverage": 1.0,
@@ -45,14 +46,16 @@ def value(metric: str, state: str) -> float | None:
 def expected_verdict(reference: Reference, state: dict[str, str]) -> str:
     """The table of METHODS in the words of a person: written down a second time, independently of the code."""
     facets = (state["query_coverage"], state["joint_query_coverage"])
-    if "bad" in facets or (reference == "oracle" and state["candidate_recall"] == "bad"):
+    estimate = state["candidate_recall" if reference == "oracle" else "evidence_presence"]
+    if "bad" in facets or estimate == "bad":
         return "recall_failure"
     if state["evidence_recall"] == "bad":
         return "selection_failure"
     answer = (state["answer_coverage"], state["contradiction_rate"])
     if "bad" in answer and state["evidence_recall"] == "good":
         return "grounding_failure"
-    recall_known = state["candidate_recall"] == "good" if reference == "oracle" else facets == ("good", "good")
+    by_facets = reference != "oracle" and estimate == "unknown" and facets == ("good", "good")
+    recall_known = estimate == "good" or by_facets
     fine = recall_known and state["evidence_recall"] == "good" and answer == ("good", "good")
     if fine and state["citation_coverage"] == "bad":
         return "citation_failure"
@@ -61,7 +64,7 @@ def expected_verdict(reference: Reference, state: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("reference", ["oracle", "proxy", "none"])
 def test_every_combination_has_the_verdict_of_the_table(reference: Reference) -> None:
-    """All 3^7 combinations of good, bad and undefined values, for each kind of reference."""
+    """All 3^8 combinations of good, bad and undefined values, for each kind of reference."""
     for states in product(STATES, repeat=len(GOOD)):
         state = dict(zip(GOOD, states, strict=True))
         scores = {metric: value(metric, of) for metric, of in state.items()}
@@ -121,6 +124,15 @@ def test_recall_failure_names_the_lost_chunk_and_the_newest_rollout() -> None:
     assert found.versions == {"index": "2", "rewriter": "b"}
 
 
+def test_evidence_that_is_probably_absent_is_a_recall_failure_without_an_oracle() -> None:
+    """Whatever the answer says; an oracle knows better."""
+    scores = GOOD | {"query_coverage": None, "joint_query_coverage": None, "evidence_presence": 0.2}
+    found = diagnose(scores, reference="proxy")
+    assert (found.stage, found.cause) == ("retrieval", "absent_from_candidates")
+    assert found.evidence == ("probably no candidate holds the answer (evidence presence 0.20)",)
+    assert diagnose(scores, reference="oracle").verdict == "healthy"
+
+
 def test_a_facet_lost_in_the_rewrite_points_at_the_rewriter() -> None:
     """Although the index changed later."""
     match = FacetMatch(facet=FACET, match=0.0, in_rewrite=False)
@@ -140,6 +152,14 @@ def test_a_facet_that_was_asked_for_and_is_nowhere_points_at_the_index() -> None
     assert (found.cause, found.suspected_rollout) == ("absent_from_index", "index=2")
     assert "the rewritten query dropped the time “2024”" in found.evidence
     assert "no candidate meets the jurisdiction “Ireland”" in found.evidence
+
+
+def test_a_contradicted_facet_says_by_what_and_an_unknown_one_is_no_proof() -> None:
+    """Another year's chunk is named; where no candidate could be read, none is said to fail."""
+    contradicted = FacetMatch(facet=FACET, match=0.0, contradicted_by="c3", given="2023")
+    unknown = FacetMatch(facet=Facet(kind="entity", value="Home"), match=0.0, reason="no_candidate_text")
+    found = diagnose(GOOD | {"query_coverage": 0.5}, facets=[contradicted, unknown])
+    assert found.evidence == ("no candidate meets the time “2024” (c3 states 2023)",)
 
 
 def test_what_was_lost_first_on_the_way_names_the_cause() -> None:

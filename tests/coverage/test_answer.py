@@ -103,7 +103,8 @@ def test_support_by_a_chunk_that_was_not_packed_is_recorded() -> None:
         (Candidate(chunk_id="bike", rank=9, text="Bicycles are covered up to €900."),),
     )
     assert claim.support == 0.0
-    assert (claim.unselected_chunk, claim.unselected_support) == ("bike", 1.0)
+    assert claim.unselected_chunk == "bike"
+    assert (claim.unselected_support or 0.0) > 0.9
 
 
 def test_coverage_weighs_factual_claims_only() -> None:

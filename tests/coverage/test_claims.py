@@ -15,7 +15,7 @@ from ragtrace.coverage import (
     is_abstention,
     split_claims,
 )
-from ragtrace.types import Citation, Claim, PackedChunk
+from ragtrace.types import Candidate, Citation, Claim, PackedChunk
 
 PACKED = [PackedChunk(chunk_id=f"chunk-{place}", position=place) for place in range(1, 6)]
 
@@ -102,3 +102,92 @@ def test_citation_metrics_without_claims_are_undefined() -> None:
     assert citation_precision([cited(1.0)], [{}]) is None
     assert citation_recall([cited(0.0)], [{}]) is None
     assert dangling_citations([cited(1.0)]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "chunks"),
+    [
+        ("It is so [1][2].", ["chunk-1", "chunk-2"]),
+        ("It is so [2–3; 5].", ["chunk-2", "chunk-3", "chunk-5"]),
+        ("It is so (Doc. 4, p. 12).", ["chunk-4"]),
+        ("It is so [Document [4]].", ["chunk-4"]),
+        ("It is so [chunk-1, chunk-5].", ["chunk-1", "chunk-5"]),
+        ("It is so (chunk-2).", ["chunk-2"]),
+        ("It is so [a note](https://example.org/two).", ["chunk-2"]),
+        ("It is so [3](https://example.org/two).", ["chunk-2"]),
+        ("It is so [3](https://example.org/elsewhere).", ["chunk-3"]),
+        ("See https://example.org/two/#part.", ["chunk-2"]),
+        ("See <https://example.org/nowhere>.", [None]),
+        ("It is so [handbook].", ["chunk-3"]),
+        ("It is so 【4:0†policy.pdf】.", ["chunk-4"]),
+        ("It is so [^a].\n\n[^a]: Document 2", ["chunk-2"]),
+        ("It is so [^7].\n\n[^7]: https://example.org/two", ["chunk-2", "chunk-2"]),
+        ("It is so [^9].", [None]),
+        ("It is so [1-999].", [f"chunk-{place}" if place <= 5 else None for place in range(1, 51)]),
+        ("It is [so, he said] (as ever).", []),
+    ],
+)
+def test_names_and_addresses_are_resolved_by_what_the_candidates_tell(text: str, chunks: list[str | None]) -> None:
+    """Chunk ids, documents, sources and addresses; a known kind of mark without a chunk is dangling."""
+    candidates = [
+        Candidate(chunk_id="chunk-2", rank=1, metadata={"url": "https://example.org/two"}),
+        Candidate(chunk_id="chunk-3", rank=2, doc_id="handbook"),
+    ]
+    found = find_citations(text, PACKED, candidates)
+    assert [citation.chunk_id for citation in found] == chunks
+    assert all(text[citation.start : citation.end] == citation.marker for citation in found)
+
+
+def test_an_address_is_no_citation_where_none_is_known_or_a_chunk_holds_it() -> None:
+    """It cannot be resolved, or the answer repeats what the chunk says."""
+    text = "Apply at https://example.org/apply today."
+    assert find_citations(text, PACKED) == ()
+    held = [PackedChunk(chunk_id="https://example.org/one", position=1, text=text)]
+    assert find_citations(text, held) == ()
+    assert [mark.chunk_id for mark in find_citations(text, [PackedChunk(chunk_id="https://x.org", position=1)])] == [
+        None
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Unable to answer based on given passages.",
+        "Therefore, the answer to the question is based on the information provided in the passages.",
+        "The exact date is not mentioned in the given documents.",
+        "Passages 1 and 3 provide additional information.",
+        "It is difficult to say how well they work.",
+        "Good luck!",
+        "Sure, I can help you with that!",
+        "An accurate answer cannot be provided based solely on these passages.",
+        "---",
+        "**Note:**",
+        "[^1]: Handbook, page 4",
+        "```python\nlimit = 5000\n```",
+    ],
+)
+def test_what_only_speaks_of_the_evidence_or_the_answer_states_nothing(text: str) -> None:
+    """Refusals, frames, rules, code and footnotes are no factual claims."""
+    assert [claim.factual for claim in split_claims(text)] == [False]
+
+
+def test_tables_lists_and_code_are_split_into_what_they_state() -> None:
+    """A table's head and rule state nothing, each row and item is a claim, and code is one piece."""
+    answer = (
+        "Costs:\n\n| Item | Price |\n|------|------:|\n| Tiles | $5 [1] |\n\n> 1. Tiles cost $5.\n"
+        "> 2. Grout costs $3.\n\n"
+        "```\nx = 1. y\n```\nThat is all there is to pay (Dr. Who, U.S. Navy, e.g. No. 5). "
+        "**Labor** costs 2.5 times more."
+    )
+    found = [(claim.text, claim.factual) for claim in split_claims(answer, PACKED)]
+    assert found == [
+        ("Costs:", False),
+        ("| Item | Price |", False),
+        ("|------|------:|", False),
+        ("| Tiles | $5 [1] |", True),
+        ("Tiles cost $5.", True),
+        ("Grout costs $3.", True),
+        ("```\nx = 1. y\n```", False),
+        ("That is all there is to pay (Dr. Who, U.S. Navy, e.g. No. 5).", True),
+        ("**Labor** costs 2.5 times more.", True),
+    ]

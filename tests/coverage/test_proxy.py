@@ -50,3 +50,28 @@ def test_candidates_without_text_or_match_give_no_reference() -> None:
     assert proxy_reference("escape of water", (), blind) == ()
     assert proxy_reference("xylophone", (), pool()) == ()
     assert proxy_reference("escape of water", (), []) == ()
+
+
+def test_a_name_that_was_read_chooses_no_chunk() -> None:
+    """The question's words decide already; a name that the host requires does choose."""
+    chunks = [
+        Candidate(chunk_id="answer", rank=1, text="Theft of bicycles is covered up to €900."),
+        Candidate(chunk_id="name", rank=2, text="Northgate sells policies."),
+    ]
+    question = "Is theft of bicycles covered by Northgate?"
+    read, required = Facet(kind="entity", value="Northgate", source="query"), Facet(kind="entity", value="Northgate")
+    assert proxy_reference(question, (read,), chunks) == ("answer",)
+    assert proxy_reference(question, (required,), chunks) == ("name",)
+
+
+def test_another_year_counts_against_a_chunk_and_no_year_hardly() -> None:
+    """A year that was read from the question: contradicted is worse than missing, stated is best."""
+    chunks = [
+        Candidate(chunk_id="other", rank=1, text="Theft of bicycles was covered in 2022."),
+        Candidate(chunk_id="none", rank=2, text="Theft of bicycles is covered."),
+    ]
+    facets = (Facet(kind="time", value="2023", source="query"),)
+    question = "Is theft of bicycles covered in 2023?"
+    assert proxy_reference(question, facets, chunks) == ("none",)
+    stated = Candidate(chunk_id="stated", rank=3, text="Theft of bicycles is covered in 2023.")
+    assert proxy_reference(question, facets, [*chunks, stated]) == ("stated",)

@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.coverage import joint_query_coverage, match_facets, query_coverage
-from ragtrace.types import Candidate, Facet
+from ragtrace.coverage import extract_facets, joint_query_coverage, match_facets, query_coverage
+from ragtrace.types import Candidate, Facet, replace
 
 FACETS = (
     Facet(kind="entity", value="Home Plus", weight=2.0),
@@ -86,3 +86,59 @@ def test_a_comparison_asks_each_side_of_its_own_chunk() -> None:
     assert joint_query_coverage(facets, both) == 1.0
     assert joint_query_coverage(facets, both[:1]) == 2 / 3
     assert joint_query_coverage(facets, [chunk(1, "Home Plus, 2023 and 2024")]) == 1.0
+
+
+def test_names_of_several_questions_need_not_stand_together() -> None:
+    """Names that were read from the question are asked for each by itself; the host's facets are asked together."""
+    chunks = [chunk(1, "Terraform builds"), chunk(2, "Kubernetes runs")]
+    read = extract_facets("Do you use Terraform here? How about using Kubernetes?")
+    assert [facet.value for facet in read] == ["Terraform", "Kubernetes"]
+    assert joint_query_coverage(read, chunks) == 1.0
+    assert joint_query_coverage([replace(facet, source="host") for facet in read], chunks) == 0.5
+
+
+def test_a_facet_lost_or_contradicted_is_named() -> None:
+    """The right product in the wrong year: the time is contradicted by that chunk, not merely missing."""
+    time, place = match_facets(FACETS[1:], [chunk(1, "Ireland, 2023"), chunk(2, "France, 2022")])
+    assert (time.match, time.contradicted_by, time.given) == (0.0, "c1", "2023")
+    assert (place.match, place.contradicted_by) == (1.0, None)
+    (missing,) = match_facets(FACETS[1:2], [chunk(1, "Ireland")])
+    assert (missing.contradicted_by, missing.given, missing.reason) == (None, None, None)
+
+
+def test_candidates_without_text_leave_it_undetermined() -> None:
+    """Never a silent 1, nor a 0: only where readable candidates meet all is coverage known."""
+    unread = Candidate(chunk_id="h", rank=9, content_hash="ab")
+    assert query_coverage(FACETS, [unread]) is None
+    assert joint_query_coverage(FACETS, [unread]) is None
+    assert query_coverage(FACETS, [chunk(1, "Home Plus, Ireland"), unread]) is None
+    assert query_coverage(FACETS, [*CANDIDATES, unread]) == 1.0
+    assert joint_query_coverage(FACETS, [*CANDIDATES, unread]) is None
+    assert joint_query_coverage(FACETS, [chunk(1, "Home Plus, Ireland, 2024"), unread]) == 1.0
+    assert [found.reason for found in match_facets(FACETS, [unread])] == ["no_candidate_text"] * 3
+
+
+def test_metadata_of_a_candidate_without_text_can_decide() -> None:
+    """Another year than the one asked for is known from the metadata alone."""
+    stated = Candidate(chunk_id="h", rank=1, metadata={"year": 2023})
+    assert query_coverage(FACETS[1:2], [stated]) == 0.0
+
+
+@given(
+    st.lists(st.text(max_size=60) | st.none(), max_size=6),
+    st.text(max_size=80),
+    st.integers(0, 6),
+    st.randoms(),
+)
+def test_coverage_of_anything_is_bounded_or_undefined(
+    texts: list[str | None], question: str, k: int, rng: random.Random
+) -> None:
+    """For facets of any question: in [0, 1] or None, the same for every order of the first k."""
+    facets = extract_facets(question + " in Ireland since 2024")
+    candidates = [Candidate(chunk_id=str(rank), rank=rank, text=text) for rank, text in enumerate(texts, start=1)]
+    scores = [measure(facets, candidates, k=k) for measure in (query_coverage, joint_query_coverage)]
+    assert all(score is None or 0.0 <= score <= 1.0 for score in scores)
+    first = candidates[:k]
+    rng.shuffle(first)
+    shuffled = first + candidates[k:]
+    assert scores == [measure(facets, shuffled, k=k) for measure in (query_coverage, joint_query_coverage)]

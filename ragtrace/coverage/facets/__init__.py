@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from ragtrace.coverage.facets.combinations import facet_combinations
-from ragtrace.coverage.facets.extraction import extract_facets
-from ragtrace.coverage.facets.matching import facet_in_text, facet_matrix
+from ragtrace.coverage.facets.extraction import extract_facets, resolve_times
+from ragtrace.coverage.facets.matching import MET, Judgment, contradictions, facet_in_text, facet_matrix, judge_facet
 
-__all__ = ["extract_facets", "facet_combinations", "facet_in_text", "facet_matrix"]
+__all__ = [
+    "MET",
+    "Judgment",
+    "contradictions",
+    "extract_facets",
+    "facet_combinations",
+    "facet_in_text",
+    "facet_matrix",
+    "judge_facet",
+    "resolve_times",
+]

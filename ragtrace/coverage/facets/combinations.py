@@ -17,12 +17,15 @@ _EXCLUSIVE: Final = ("time", "version", "jurisdiction")  # kinds of which a chun
 _MOST: Final = 8
 
 
-def facet_combinations(facets: Sequence[Facet], matrix: NDArray[np.float64]) -> list[tuple[int, ...]]:
+def facet_combinations(
+    facets: Sequence[Facet], matrix: NDArray[np.float64], *, names_apart: bool = False
+) -> list[tuple[int, ...]]:
     """Rows of `facets` that are asked of one chunk together, one tuple for each side of a comparison.
 
     Times, versions and places of a question that no candidate meets together are alternatives; everything else is
-    asked of every chunk. matrix: `facet_matrix`, shape (n_facets, n_candidates). One combination holds all facets when
-    there is nothing to compare, or more than eight would result.
+    asked of every chunk. names_apart: so are names that were read from the question, since several may belong to
+    several parts of it. matrix: `facet_matrix`, shape (n_facets, n_candidates), without unknown cells. One combination
+    holds all facets when there is nothing to compare, or more than eight would result.
     """
     kinds: dict[str, list[int]] = {}
     for row, facet in enumerate(facets):
@@ -31,8 +34,17 @@ def facet_combinations(facets: Sequence[Facet], matrix: NDArray[np.float64]) -> 
         [(row,) for row in rows] if kind in _EXCLUSIVE and _apart(matrix[rows]) else [tuple(rows)]
         for kind, rows in kinds.items()
     ]
+    if names_apart and "entity" in kinds and all(facets[row].source == "query" for row in kinds["entity"]):
+        groups[list(kinds).index("entity")] = _names_apart(kinds["entity"], matrix)
     combinations = [tuple(row for rows in choice for row in rows) for choice in product(*groups)]
     return combinations if len(combinations) <= _MOST else [tuple(range(len(facets)))]
+
+
+def _names_apart(rows: Sequence[int], matrix: NDArray[np.float64]) -> list[tuple[int, ...]]:
+    """Each name that some candidate has by itself, where none has all of these; with the names that none has."""
+    found = [row for row in rows if matrix[row].max(initial=0.0) > 0]
+    absent = tuple(row for row in rows if row not in found)
+    return [(row, *absent) for row in found] if _apart(matrix[found]) else [tuple(rows)]
 
 
 def _apart(matches: NDArray[np.float64]) -> bool:

@@ -1,165 +1,226 @@
 """Does a candidate meet a facet? Typed and graded in [0, 1]: intervals, versions, quantities, places, names.
 
-A field of the candidate's metadata that states the matter (`effective_from`, `jurisdiction`, `version`) is
-authoritative: a text that merely mentions last year's edition does not make the chunk last year's. Without such a
-field the text decides.
+A candidate that states another value of the same matter (last year's edition, another country) contradicts the facet;
+one that says nothing of it lacks it; of one without text and without a field that speaks of it nothing is known.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date
-from functools import cached_property, lru_cache
-from typing import Any, Final
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from packaging.version import InvalidVersion, Version
 
-from ragtrace.coverage.facets.places import place_code, places_in
-from ragtrace.coverage.text import stem, words
-from ragtrace.coverage.values import DateRange, best_overlap, date_ranges, parse_quantity, same_value, values
+from ragtrace.coverage.facets.amounts import AmountWanted, amount_match, amount_wanted
+from ragtrace.coverage.facets.naming import Name
+from ragtrace.coverage.facets.places import Place, is_ambiguous, place_match, place_of
+from ragtrace.coverage.facets.reading import Given
+from ragtrace.coverage.values import DateRange, Value, date_ranges, overlap
+from ragtrace.coverage.values.versions import Constraint, constraint_of, version_match
 from ragtrace.types import Candidate, Facet
 
-__all__ = ["facet_in_text", "facet_matrix"]
+__all__ = ["MET", "Judgment", "contradictions", "facet_in_text", "facet_matrix", "judge_facet"]
 
-_FROM: Final = ("effective_from", "valid_from", "effective_date", "start_date", "from_date")
-_TO: Final = ("effective_to", "valid_to", "valid_until", "end_date", "to_date", "expires")
-_AT: Final = ("date", "published", "published_at", "year", "fiscal_year", "period")
-_PLACE: Final = ("jurisdiction", "country", "region", "state", "territory")
-_VERSION: Final = ("version", "edition", "revision", "release")
-_NUMERIC: Final = re.compile(r"\d+(?:\.\d+)*(?:[-+.]?(?:a|b|rc|dev|post)\d*)?")
+MET: Final = 0.5  # match from which a facet counts as met
+_KEPT: Final = 64  # judgments that are kept with one text
+_NAMED: Final = 3  # values that a contradiction names
+_BY_BOUND: Final = 0.5  # match of a time that a text only includes: "since 2015" says little of 2024
 
-_STATED_VERSION: Final = re.compile(
-    r"""(?:\b(?:versions?|editions?|releases?|revisions?|v\.?)\s*|(?<![\w.])(?=\d+\.\d))
-        v?(\d+(?:\.\d+)*(?:[-+.]?(?:a|b|rc|dev|post)\d*)?)""",
-    re.IGNORECASE | re.VERBOSE,
-)
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """How well one candidate meets a facet, None where that is unknown, and what it states instead."""
+
+    match: float | None
+    said: Collection[object] = ()
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the candidate states another value."""
+        return bool(self.said)
+
+    @property
+    def given(self) -> str | None:
+        """What the candidate states instead, as text."""
+        return ", ".join(sorted(map(_written, self.said))[:_NAMED]) if self.said else None
+
+
+_UNKNOWN: Final = Judgment(None)
+_FULL: Final = Judgment(1.0)
 
 
 def facet_matrix(facets: Sequence[Facet], candidates: Sequence[Candidate]) -> NDArray[np.float64]:
-    """match(f, c) for every facet and candidate: shape (n_facets, n_candidates), in [0, 1].
+    """match(f, c) for every facet and candidate: shape (n_facets, n_candidates), in [0, 1], NaN where unknown.
 
+    Unknown is a candidate without text whose metadata do not speak of the facet.
     Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §3.
     """
-    matrix = np.zeros((len(facets), len(candidates)))
-    if not facets:
-        return matrix
-    for column, candidate in enumerate(candidates):
-        given = _Given(candidate.metadata, candidate.text or "")
-        for row, facet in enumerate(facets):
-            matrix[row, column] = _MATCHERS[facet.kind](facet, given)
+    matrix = np.full((len(facets), len(candidates)), np.nan)
+    wanted = [_wanted(facet) for facet in facets]
+    for column, candidate in enumerate(candidates if wanted else ()):
+        given = Given(candidate.metadata, candidate.text)
+        for row, each in enumerate(wanted):
+            match = _judge(each, given).match
+            if match is not None:
+                matrix[row, column] = match
     return matrix
 
 
+def judge_facet(facet: Facet, candidate: Candidate) -> Judgment:
+    """How one candidate meets one facet, or what it states instead."""
+    return _judge(_wanted(facet), Given(candidate.metadata, candidate.text))
+
+
+def contradictions(facets: Sequence[Facet], candidates: Sequence[Candidate]) -> NDArray[np.bool_]:
+    """Which candidate states another value of which facet: shape (n_facets, n_candidates)."""
+    found = [[judge_facet(facet, candidate).contradicted for candidate in candidates] for facet in facets]
+    return np.array(found, dtype=np.bool_).reshape(len(facets), len(candidates))
+
+
 def facet_in_text(facet: Facet, text: str) -> bool:
-    """Whether `text` (a query) states the facet, fully or for the greater part."""
-    return _MATCHERS[facet.kind](facet, _Given({}, text)) >= 0.5
+    """Whether `text` (a query) states the facet, fully or for the greater part, in its own words or in others."""
+    if facet.value.strip() and facet.value.casefold() in text.casefold():
+        return True
+    return (_judge(_wanted(facet), Given({}, text)).match or 0.0) >= MET
 
 
-class _Given:
-    """What one candidate states, each read on first use: by its metadata where they speak of it, else by its text."""
+class _Wanted:
+    """A facet, each form of it read once."""
 
-    def __init__(self, metadata: Mapping[str, Any], text: str) -> None:
-        self._metadata = metadata
-        self.text = text
-
-    @cached_property
-    def dates(self) -> Sequence[DateRange]:
-        first, last = self._first_date(_FROM), self._first_date(_TO)
-        if first or last:
-            return (DateRange(first.first if first else date.min, last.last if last else date.max),)
-        return [found for value in self._stated(_AT) for found in date_ranges(value)] or date_ranges(self.text)
-
-    @cached_property
-    def places(self) -> frozenset[str]:
-        stated = {code for value in self._stated(_PLACE) if (code := place_code(value))}
-        return frozenset(stated or {code for _, _, code in places_in(self.text)})
-
-    @cached_property
-    def versions(self) -> frozenset[Version]:
-        stated = [version for value in self._stated(_VERSION) for version in _versions_of(value)]
-        return frozenset(stated or _versions_in(self.text))
-
-    @cached_property
-    def phrases(self) -> frozenset[str]:
-        return frozenset(_phrase(value) for value in self._stated(tuple(self._metadata)))
-
-    @cached_property
-    def padded(self) -> str:
-        return f" {_phrase(self.text)} "
-
-    def _first_date(self, names: Sequence[str]) -> DateRange | None:
-        return next((dates for value in self._stated(names) for dates in date_ranges(value)), None)
-
-    def _stated(self, names: Sequence[str]) -> Iterator[str]:
-        for name in names:
-            value = self._metadata.get(name)
-            if isinstance(value, (list, tuple)):
-                yield from (str(item) for item in value)
-            elif value is not None:
-                yield str(value)
+    def __init__(self, facet: Facet) -> None:
+        forms = (facet.value, *facet.aliases)
+        self.kind = facet.kind
+        self.names = [Name(form) for form in forms]
+        self.is_plain = False
+        self.dates: list[DateRange] = []
+        self.places: list[Place] = []
+        self.versions: list[Constraint] = []
+        self.amounts: list[AmountWanted] = []
+        if facet.kind == "time":
+            self.dates = [dates for form in forms for dates in date_ranges(form)]
+        elif facet.kind == "jurisdiction":
+            self.places = [place for form in forms if (place := place_of(form))]
+            self.is_plain = not any(map(is_ambiguous, forms)) and all(len(form) > 3 for form in forms)
+        elif facet.kind == "version":
+            self.versions = [constraint for form in forms if (constraint := constraint_of(form))]
+        elif facet.kind == "quantity":
+            self.amounts = [amount for form in forms if (amount := amount_wanted(form))]
 
 
-def _time(facet: Facet, given: _Given) -> float:
-    return best_overlap([dates for form in _forms(facet) for dates in date_ranges(form)], given.dates)
+@lru_cache(maxsize=4096)
+def _wanted(facet: Facet) -> _Wanted:
+    return _Wanted(facet)
 
 
-def _jurisdiction(facet: Facet, given: _Given) -> float:
-    wanted = {code for form in _forms(facet) if (code := place_code(form))}
-    if not wanted:
-        return _entity(facet, given)
-    if wanted & given.places:
+def _judge(wanted: _Wanted, given: Given) -> Judgment:
+    """By the text alone the answer is kept with the text's reading, for the next who asks."""
+    if given.text is None or not given.is_bare:
+        return _MATCHERS[wanted.kind](wanted, given)
+    kept = given.text.kept
+    judgment = kept.get(wanted)
+    if judgment is None:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        judgment = kept[wanted] = _MATCHERS[wanted.kind](wanted, given)
+    return judgment
+
+
+def _time(wanted: _Wanted, given: Given) -> Judgment:
+    if given.stated_dates:
+        best = max((overlap(one, other) for one in wanted.dates for other in given.stated_dates), default=0.0)
+        return _judged(best, given.stated_dates)
+    if given.text is None:
+        return _UNKNOWN
+    if not wanted.dates:
+        return _name(wanted, given)
+    said = given.text.dates
+    best = max((_said_time(one, value) for one in wanted.dates for value in said), default=0.0)
+    return _judged(best, said)
+
+
+def _said_time(wanted: DateRange, value: Value) -> float:
+    """A time that a text says: whole where the date itself lies in what is asked, half where only its bound does."""
+    if value.bounds is not None and value.bounds == wanted:
         return 1.0
-    return 0.5 if {code[:2] for code in wanted} & {code[:2] for code in given.places} else 0.0
+    stated = max(overlap(wanted, reading) for reading in value.readings)
+    bound = overlap(wanted, value.bounds) * _BY_BOUND if value.bounds else 0.0
+    return max(stated, bound)
 
 
-def _version(facet: Facet, given: _Given) -> float:
-    wanted = {version for form in _forms(facet) for version in _versions_of(form)}
-    return float(bool(wanted & given.versions)) if wanted else _entity(facet, given)
+def _jurisdiction(wanted: _Wanted, given: Given) -> Judgment:
+    if not wanted.places:
+        return _name(wanted, given)
+    places = given.stated_places
+    if not places:
+        if given.text is None:
+            return _UNKNOWN
+        places = given.text.places
+    best = max((place_match(one, other) for one in wanted.places for other in places), default=0.0)
+    if best < 1.0 and wanted.is_plain and not given.stated_places and _named(wanted, given) == 1.0:
+        return _FULL  # in small letters, or in a language that the text is not taken to be in
+    return _judged(best, places)
 
 
-def _quantity(facet: Facet, given: _Given) -> float:
-    wanted = [value for form in _forms(facet) if (value := parse_quantity(form))]
-    return float(any(same_value(one, other) for one in wanted for other in values(given.text)))
+def _version(wanted: _Wanted, given: Given) -> Judgment:
+    if not wanted.versions:
+        return _name(wanted, given)
+    if given.stated_versions:
+        every = clear = given.stated_versions
+    elif given.text is None:
+        return _UNKNOWN
+    else:
+        every, clear = given.text.versions
+    best = max((version_match(one, other) for one in wanted.versions for other in every), default=0.0)
+    return _judged(best, clear)
 
 
-def _entity(facet: Facet, given: _Given) -> float:
-    forms = [_phrase(form) for form in _forms(facet)]
-    return float(any(form in given.phrases or f" {form} " in given.padded for form in forms if form))
+def _quantity(wanted: _Wanted, given: Given) -> Judgment:
+    if given.text is None:
+        return _UNKNOWN
+    found = [amount_match(one, other) for one in wanted.amounts for other in given.text.amounts]
+    return Judgment(max(found, default=0.0))
 
 
-@lru_cache(maxsize=16384)
-def _versions_of(text: str) -> tuple[Version, ...]:
-    found = []
-    for match in _NUMERIC.finditer(text):
-        try:
-            found.append(Version(match.group()))
-        except InvalidVersion:
-            continue
-    return tuple(found)
+def _name(wanted: _Wanted, given: Given) -> Judgment:
+    match = _named(wanted, given)
+    if match == 0.0 and given.text is None:
+        return _UNKNOWN
+    if match < MET and given.text and any(name.denied(given.text.naming) for name in wanted.names):
+        return Judgment(match, ("another code of the same kind",))
+    return Judgment(match)
 
 
-def _versions_in(text: str) -> list[Version]:
-    """Versions that a text states: with a dot, or behind "version", "edition" or a v; "page 2" is none."""
-    return [version for match in _STATED_VERSION.finditer(text) for version in _versions_of(match.group(1))]
+def _named(wanted: _Wanted, given: Given) -> float:
+    phrases = given.phrases
+    if phrases and any(name.phrase in phrases for name in wanted.names if name.phrase):
+        return 1.0
+    naming = given.text.naming if given.text else None
+    return max((name.match(naming) for name in wanted.names), default=0.0) if naming else 0.0
 
 
-@lru_cache(maxsize=16384)
-def _phrase(text: str) -> str:
-    return " ".join(stem(word) for word in words(text))
+def _judged(best: float, said: Collection[object]) -> Judgment:
+    if best >= MET or not said:
+        return _FULL if best == 1.0 else Judgment(best)
+    return Judgment(best, said)
 
 
-def _forms(facet: Facet) -> tuple[str, ...]:
-    return (facet.value, *facet.aliases)
+def _written(said: object) -> str:
+    """A stated value as text: a date as it stands, a place by its codes, an interval by its ends."""
+    if isinstance(said, Value):
+        return said.raw
+    if isinstance(said, DateRange):
+        return f"{said.first.isoformat()} to {said.last.isoformat()}"
+    return " ".join(filter(None, said)) if isinstance(said, tuple) else str(said)
 
 
-_MATCHERS: Final[dict[str, Callable[[Facet, _Given], float]]] = {
+_MATCHERS: Final[dict[str, Callable[[_Wanted, Given], Judgment]]] = {
     "time": _time,
     "jurisdiction": _jurisdiction,
     "version": _version,
     "quantity": _quantity,
-    "entity": _entity,
-    "custom": _entity,
+    "entity": _name,
+    "custom": _name,
 }

@@ -1,73 +1,175 @@
-"""Countries and their first-level divisions by name, code and common alias (gazetteer: pycountry)."""
+"""Places that a text names: countries, states, cities, the EU, by name, code, alias, demonym, in English or not."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["place_code", "places_in"]
+from ragtrace.coverage.facets.gazetteer import EU, Place, codes, demonyms, foreign_names, names
+from ragtrace.coverage.facets.language import is_english_question
+from ragtrace.coverage.text import content_words
 
-_ALIASES: Final = {
-    "us": "US", "uk": "GB",
-    "great britain": "GB", "britain": "GB", "england": "GB-ENG", "scotland": "GB-SCT", "wales": "GB-WLS",
-    "northern ireland": "GB-NIR", "usa": "US", "u.s.": "US", "u.s.a.": "US", "america": "US", "eu": "EU",
-    "european union": "EU", "uae": "AE", "holland": "NL", "south korea": "KR", "czech republic": "CZ", "russia": "RU",
-}  # fmt: skip
-_DEMONYMS: Final = {
-    "irish": "IE", "german": "DE", "french": "FR", "spanish": "ES", "italian": "IT", "dutch": "NL", "belgian": "BE",
-    "austrian": "AT", "swiss": "CH", "british": "GB", "american": "US", "canadian": "CA", "australian": "AU",
-    "japanese": "JP", "indian": "IN", "polish": "PL", "portuguese": "PT", "swedish": "SE", "danish": "DK",
-    "norwegian": "NO", "finnish": "FI", "scottish": "GB-SCT", "welsh": "GB-WLS", "english": "GB-ENG",
-}  # fmt: skip
-_AMBIGUOUS: Final = frozenset({"english", "polish"})  # words of other meanings: only as a declared facet, never found
+__all__ = ["Place", "is_adjective", "is_ambiguous", "place_match", "place_of", "places_in"]
 
-
-@lru_cache(maxsize=1)
-def _names() -> dict[str, str]:
-    import pycountry
-
-    names: dict[str, str] = {}
-    for division in pycountry.subdivisions:
-        if division.country_code in ("US", "CA", "AU", "DE"):
-            names[division.name.casefold()] = division.code
-    for country in pycountry.countries:
-        for attribute in ("name", "common_name", "official_name"):
-            if value := getattr(country, attribute, None):
-                names[value.casefold()] = country.alpha_2
-    return names | _ALIASES | _DEMONYMS
-
-
-@lru_cache(maxsize=1)
-def _codes() -> dict[str, str]:
-    import pycountry
-
-    codes = {country.alpha_2: country.alpha_2 for country in pycountry.countries}
-    codes |= {country.alpha_3: country.alpha_2 for country in pycountry.countries}
-    return codes | {division.code: division.code for division in pycountry.subdivisions} | {"UK": "GB", "EU": "EU"}
-
-
-@lru_cache(maxsize=1)
-def _pattern() -> re.Pattern[str]:
-    names = sorted((name for name in _names() if name not in _AMBIGUOUS), key=len, reverse=True)
-    return re.compile(r"(?<!\w)(?:" + "|".join(map(re.escape, names)) + r")(?!\w)", re.IGNORECASE)
+_WORD: Final = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*")
+_EAST_ASIAN: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_PEOPLE: Final = frozenset(
+    """jordan georgia israel chad paris london houston austin sydney florence madison charlotte jackson lincoln
+    washington virginia carolina dakota victoria francisco santiago diego jose antonio lorraine france england holland
+    dallas denver phoenix orlando carson taylor hamilton
+    kingston chester preston milan adelaide regina valencia alexandria arlington aurora eugene wayne aba troy""".split()
+)
+"""Places that are first or last names as well: no place beside another name ("Jordan Smith", "Michael Jordan")."""
+_WORDS: Final = frozenset(
+    """turkey china chad jordan jersey guinea georgia guernsey mali niger chile polish english reading mobile nice bath
+    split orange hope best most same man male sale march victoria union central northern southern eastern western
+    independence surprise buffalo phoenix enterprise normal ali may bar of van dutch french german swiss danish lens
+    essen tours angers brest bergen bari como cork derby split bend provo salt bury rugby hull""".split()
+)
+"""Words of other meanings in lower case."""
+_NEVER: Final = frozenset("of man most same best normal central union mobile reading march may university".split())
+_DECLARED_ONLY: Final = frozenset({"english", "polish"})  # other meanings even with a capital: never found in a text
+_IN: Final = re.compile(r"\b(?:in|from|across|within|throughout|outside|for)\s+(?:the\s+)?$", re.IGNORECASE)
 
 
 @lru_cache(maxsize=4096)
-def place_code(name: str) -> str | None:
-    """ISO 3166 code of a place's name, alias, demonym or code; None for an unknown place."""
-    folded = name.strip().casefold()
-    if folded in _names():
-        return _names()[folded]
-    return _codes().get(name.strip().upper())
+def place_of(name: str) -> Place | None:
+    """The place of a name, alias, demonym or code; None for an unknown one."""
+    folded = _folded(name)
+    return names().get(folded) or codes().get(name.strip().upper()) or foreign_names().get(folded)
 
 
-@lru_cache(maxsize=16384)
-def places_in(text: str) -> tuple[tuple[int, int, str], ...]:
-    """(start, end, ISO code) of the places that `text` names; lower-case words are no country ("turkey", "us")."""
-    found = []
-    for match in _pattern().finditer(text):
-        name = match.group()
-        if name.isupper() if len(name) <= 3 else name[0].isupper():
-            found.append((match.start(), match.end(), _names()[match.group().casefold()]))
-    return tuple(found)
+def place_match(wanted: Place, given: Place) -> float:
+    """1 for the same place, or a city of the country asked for; half where one lies in the other; else 0."""
+    if wanted == given:
+        return 1.0
+    if "EU" in (wanted[0], given[0]):
+        other = given if wanted[0] == "EU" else wanted
+        return 0.5 if other[0] in EU else 0.0
+    if len(given) == 3 and wanted == given[: len(wanted)]:
+        return 1.0
+    shorter = min(len(wanted), len(given))
+    within = all(
+        one == other or "" in (one, other) for one, other in zip(wanted[:shorter], given[:shorter], strict=True)
+    )
+    return 0.5 if within and len(wanted) != len(given) else 0.0
+
+
+def is_ambiguous(name: str) -> bool:
+    """Whether a place's name has other meanings: a person's name, a common word."""
+    return _folded(name) in _PEOPLE | _WORDS | _NEVER | _DECLARED_ONLY
+
+
+def is_adjective(name: str) -> bool:
+    """Whether a name is a demonym ("Irish"), which may stand before the name of something else, or a code ("US")."""
+    return name.casefold() in demonyms() or (name.isupper() and len(name) <= 3)
+
+
+@lru_cache(maxsize=4096)
+def places_in(text: str) -> tuple[tuple[int, int, Place], ...]:
+    """(start, end, place) of the places that `text` names.
+
+    A word in lower case is no place, unless the whole text is; a place beside another name is a part of that name where
+    people bear it too ("Jordan Smith").
+    """
+    found = list(_named(text, names()))
+    if not is_english_question(text):
+        found += [each for each in _named(text, foreign_names()) if not _taken(each, found)]
+        if _EAST_ASIAN.search(text):
+            found += _unspaced(text)
+    return tuple(sorted(found))
+
+
+def _named(text: str, known: Mapping[str, Place]) -> Iterator[tuple[int, int, Place]]:
+    words = list(_WORD.finditer(text))
+    index = _index(known is names())
+    lower = not any(map(str.isupper, text))
+    position = 0
+    while position < len(words):
+        word = words[position].group()
+        lengths = index.get(_folded(word)) if lower or not word[0].islower() else None
+        fitting = (n for n in lengths or () if position + n <= len(words))
+        length = next((n for n in fitting if _is_place(text, words[position : position + n], known, lower)), 0)
+        if length:
+            start, end = words[position].start(), words[position + length - 1].end()
+            if not _within_a_name(text, words, position, length):
+                yield start, end, known[_folded(text[start:end])]
+        position += length or 1
+
+
+@lru_cache(maxsize=2)
+def _index(english: bool) -> dict[str, tuple[int, ...]]:
+    """First word of each name → numbers of words of the names that begin with it, most words first."""
+    lengths: dict[str, set[int]] = {}
+    for name in names() if english else foreign_names():
+        words = _WORD.findall(name)
+        if words:
+            lengths.setdefault(words[0], set()).add(len(words))
+    return {first: tuple(sorted(several, reverse=True)) for first, several in lengths.items()}
+
+
+def _folded(written: str) -> str:
+    folded = " ".join(written.replace("’", "'").casefold().split())
+    return folded.removesuffix("'s").rstrip(".")
+
+
+def _is_place(text: str, words: list[re.Match[str]], known: Mapping[str, Place], lower: bool) -> bool:
+    written = text[words[0].start() : words[-1].end()]
+    folded = _folded(written)
+    if folded not in known or folded in _NEVER or folded in _DECLARED_ONLY:
+        return False
+    if written[0].lower() == written[0].upper():
+        return True  # a script without capitals
+    if lower:
+        before = text[max(0, words[0].start() - 16) : words[0].start()]
+        return len(folded) > 3 and (folded not in _WORDS or bool(_IN.search(before)))
+    if len(folded.replace(".", "")) <= 3:
+        return written.removesuffix("'s").removesuffix("’s").isupper()
+    return written[0].isupper()
+
+
+def _within_a_name(text: str, words: list[re.Match[str]], position: int, length: int) -> bool:
+    """Whether people bear the place's name and another capitalized word stands directly before or behind it."""
+    start, end = words[position].start(), words[position + length - 1].end()
+    if _folded(text[start:end]) not in _PEOPLE:
+        return False
+    after = words[position + length] if position + length < len(words) else None
+    before = words[position - 1] if position else None
+    return _is_name(text, end, after) or (before is not None and _is_name_before(text, before, start))
+
+
+def _is_name(text: str, end: int, after: re.Match[str] | None) -> bool:
+    if after is None or text[end : after.start()] != " ":
+        return False
+    word = after.group()
+    return word[0].isupper() and word[1:].islower() and bool(content_words(word)) and place_of(word) is None
+
+
+def _is_name_before(text: str, before: re.Match[str], start: int) -> bool:
+    word = before.group()
+    lead = text[max(0, before.start() - 4) : before.start()].rstrip()
+    begins = not lead or lead[-1] in ".?!:"
+    if text[before.end() : start] != " " or not content_words(word) or place_of(word):
+        return False
+    return word[0].isupper() and word[1:].islower() and not begins
+
+
+def _taken(each: tuple[int, int, Place], found: list[tuple[int, int, Place]]) -> bool:
+    return any(start < each[1] and each[0] < end for start, end, _ in found)
+
+
+def _unspaced(text: str) -> list[tuple[int, int, Place]]:
+    """Places in scripts that put no space between words, longest name first."""
+    found: list[tuple[int, int, Place]] = []
+    for name in _unspaced_names():
+        start = text.find(name)
+        if start >= 0 and not _taken((start, start + len(name), ()), found):
+            found.append((start, start + len(name), foreign_names()[name]))
+    return found
+
+
+@lru_cache(maxsize=1)
+def _unspaced_names() -> tuple[str, ...]:
+    return tuple(sorted((name for name in foreign_names() if _EAST_ASIAN.match(name)), key=len, reverse=True))

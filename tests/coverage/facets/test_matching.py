@@ -1,14 +1,15 @@
-"""Facets: extraction from the question and typed, graded matching against candidates."""
+"""Typed, graded matching of facets against candidates."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.coverage.facets import extract_facets, facet_in_text, facet_matrix
+from ragtrace.coverage.facets import contradictions, facet_in_text, facet_matrix, judge_facet
 from ragtrace.types import Candidate, Facet, FacetKind
 
 IRISH = {
@@ -85,24 +86,6 @@ def test_aliases_count_as_the_value() -> None:
     assert match("entity", "Northgate Home Plus", None, "HP+ is sold here", aliases=("HP",)) == 1.0
 
 
-def test_extraction_finds_typed_facets_with_spans() -> None:
-    """Name, place, date and quantity, each with the span it came from and marked as read from the query."""
-    question = "What does Home Plus in Ireland pay as of March 2024 after a 30-day vacancy?"
-    facets = extract_facets(question)
-    assert [(facet.kind, facet.value) for facet in facets] == [
-        ("entity", "Home Plus"),
-        ("jurisdiction", "Ireland"),
-        ("time", "March 2024"),
-        ("quantity", "30-day"),
-    ]
-    assert all(question[facet.start : facet.end] == facet.value and facet.source == "query" for facet in facets)
-
-
-def test_a_question_without_constraints_has_no_facets() -> None:
-    """Nothing is invented."""
-    assert extract_facets("how do I file a claim?") == ()
-
-
 def test_facet_in_text_tells_what_a_rewrite_dropped() -> None:
     """The rewritten query is read with the same eyes as a candidate."""
     facet = Facet(kind="time", value="2024")
@@ -118,6 +101,7 @@ def test_facet_in_text_tells_what_a_rewrite_dropped() -> None:
 def test_any_value_matches_any_text_within_bounds(value: str, text: str, kind: FacetKind) -> None:
     """Never an error, always in [0, 1]."""
     assert 0.0 <= match(kind, value, {"version": value, "date": value}, text) <= 1.0
+    assert 0.0 <= match(kind, value, None, text) <= 1.0
 
 
 def test_a_bare_number_is_no_version_of_a_text() -> None:
@@ -125,3 +109,123 @@ def test_a_bare_number_is_no_version_of_a_text() -> None:
     assert match("version", "2", None, "version 3, see page 2") == 0.0
     assert match("version", "2", None, "edition 2 of the rules") == 1.0
     assert match("version", "2", None, "since 2.0 it is so") == 1.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text", "expected"),
+    [
+        ("time", "before 2023", "the 2021 edition", 1.0),
+        ("time", "before 2023", "the 2023 edition", 0.0),
+        ("time", "since May 2024", "paid in June 2024", 1.0),
+        ("time", "since May 2024", "paid in April 2024", 0.0),
+        ("time", "2024", "in force since 2020", 0.5),
+        ("time", "before 2023", "valid before 2023", 1.0),
+        ("version", "v3 or later", "from version 3.2", 1.0),
+        ("version", "v3 or later", "version 2.9 only", 0.0),
+        ("version", "1.10", "since version 1.9", 0.0),
+        ("quantity", "at least 5 GB", "it holds 8,000 MB", 1.0),
+        ("quantity", "at least 5 GB", "it holds 4 GB", 0.0),
+        ("quantity", "under $500", "costs $499", 1.0),
+        ("quantity", "EUR 2.500", "up to €2,500", 1.0),
+        ("quantity", "between 3 and 5 km", "after 4,000 m", 1.0),
+        ("entity", "European Central Bank", "The ECB raised rates", 1.0),
+        ("entity", "ECB", "The European Central Bank raised rates", 1.0),
+        ("entity", "X-200", "the X 200 printer", 1.0),
+        ("entity", "X200", "the X-300 printer", 0.0),
+        ("entity", "São Paulo Bank", "sao paulo banks", 1.0),
+        ("entity", "Acme Inc", "Acme sells", 1.0),
+        ("entity", "Barack Obama", "Obama, Barack (born 1961)", 0.5),
+        ("entity", "VSMCs", "a VSMC is", 1.0),
+        ("entity", "AlphaBeta", "Alpha-beta levels", 1.0),
+        ("entity", "policies", "one policy", 1.0),
+        ("jurisdiction", "France", "an office in Paris", 1.0),
+        ("jurisdiction", "Jordan", "Jordan Smith wrote it", 0.0),
+    ],
+)
+def test_matching_is_typed(kind: FacetKind, value: str, text: str, expected: float) -> None:
+    """Bounds hold what lies in them, units convert, names go by words, initials, codes and inflection."""
+    assert match(kind, value, None, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text", "given"),
+    [
+        ("time", "2024", "the edition of 2023", "2023"),
+        ("time", "2024", "no date at all", None),
+        ("jurisdiction", "Ireland", "rules of France", "FR"),
+        ("jurisdiction", "Ireland", "rules", None),
+        ("version", "v3", "version 2", "2"),
+        ("version", "v3", "it takes 2.5 hours", None),
+        ("entity", "X-200", "the X-300 printer", "another code of the same kind"),
+        ("entity", "Home Plus", "Home Basic", None),
+    ],
+)
+def test_a_contradicted_facet_is_not_a_missing_one(kind: FacetKind, value: str, text: str, given: str | None) -> None:
+    """Another year, country, version or model contradicts; saying nothing of it does not."""
+    judgment = judge_facet(Facet(kind=kind, value=value), Candidate(chunk_id="c", rank=1, text=text))
+    assert judgment.match == 0.0
+    assert judgment.contradicted is (given is not None)
+    assert judgment.given == given
+
+
+def test_contradictions_have_a_cell_for_each_facet_and_candidate() -> None:
+    """The first chunk states another year, the second another place."""
+    facets = (Facet(kind="time", value="2024"), Facet(kind="jurisdiction", value="Ireland"))
+    chunks = [Candidate(chunk_id="a", rank=1, text="Ireland 2023"), Candidate(chunk_id="b", rank=2, text="France 2024")]
+    assert contradictions(facets, chunks).tolist() == [[True, False], [False, True]]
+    assert contradictions((), chunks).shape == (0, 2)
+
+
+def test_of_a_candidate_without_text_nothing_is_known() -> None:
+    """Its metadata may still speak of the facet; an empty text is known to be empty."""
+    facets = (Facet(kind="time", value="2024"), Facet(kind="entity", value="Home Plus"))
+    bare = Candidate(chunk_id="a", rank=1, metadata={"year": 2024})
+    empty = Candidate(chunk_id="b", rank=2, text="")
+    matrix = facet_matrix(facets, [bare, empty])
+    assert matrix[0].tolist() == [1.0, 0.0]
+    assert np.isnan(matrix[1, 0])
+    assert matrix[1, 1] == 0.0
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "Jordan 2024 ",
+        "日本2024年",
+        "e\u0301",
+        "A-1 ",
+        "1.",
+        "مصر ",
+        "((((",
+        "v1.2.3 5 km ",
+        "a",
+        "1",
+        "a.",
+        "aB",
+        "a_",
+        " ",
+        "> ",
+    ],
+)
+def test_a_huge_candidate_is_judged(unit: str) -> None:
+    """100 kB of anything match within bounds."""
+    text = unit * (100_000 // len(unit))
+    for kind, value in (("time", "2024"), ("jurisdiction", "Egypt"), ("version", "1.2"), ("quantity", "5 km"),
+                        ("entity", "A-1")):  # fmt: skip
+        assert 0.0 <= match(cast(FacetKind, kind), value, None, text) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("facet", "rewritten", "kept"),
+    [
+        (Facet(kind="jurisdiction", value="German"), "limit Germany", True),
+        (Facet(kind="time", value="last year", aliases=("2023-01-01/2023-12-31",)), "limit 2023", True),
+        (Facet(kind="time", value="last year", aliases=("2023-01-01/2023-12-31",)), "limit last year", True),
+        (Facet(kind="time", value="before 2023"), "limit 2023", False),
+        (Facet(kind="entity", value="European Central Bank"), "ECB rate", True),
+        (Facet(kind="version", value="v3 or later"), "release notes", False),
+    ],
+)
+def test_a_rewrite_may_use_other_words(facet: Facet, rewritten: str, kept: bool) -> None:
+    """What it says in other words is not lost, another bound is."""
+    assert facet_in_text(facet, rewritten) is kept

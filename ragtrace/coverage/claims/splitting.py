@@ -1,0 +1,77 @@
+"""The claims of an answer: its sentences with their offsets, told apart from what states nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from ragtrace.coverage.citations import find_citations, without_citations
+from ragtrace.coverage.claims.frames import ABSTAINS, CHATTER, FRAME_WORDS, mentions_blanked
+from ragtrace.coverage.text import Sentence, content_words, is_code, sentences
+from ragtrace.coverage.values import values
+from ragtrace.types import Candidate, Citation, Claim, PackedChunk
+
+__all__ = ["is_abstention", "split_claims"]
+
+_SOURCES: Final = re.compile(r"^[#*\s]*(?:sources|references|citations|bibliography)\b[*\s]*:?[*\s]*$", re.I | re.M)
+_FOOTNOTE: Final = re.compile(r"^\s*\[\^[^\]\n]+\]:")
+_ROW: Final = re.compile(r"^\|.*")
+
+
+def split_claims(
+    answer: str,
+    packed: Sequence[PackedChunk] = (),
+    citations: Sequence[Citation] = (),
+    candidates: Sequence[Candidate] = (),
+) -> tuple[Claim, ...]:
+    """The sentences of `answer` as claims with `answer[start:end] == text`.
+
+    Questions, greetings, headings, lead-ins, code, table heads, abstentions, sentences without content, footnotes and
+    a closing list of sources have `factual=False`. Each claim holds the citations inside its span (those found in the
+    text and those that the host reported with offsets). Every claim weighs 1. candidates: see `find_citations`.
+    """
+    marks = [*find_citations(answer, packed, candidates), *(mark for mark in citations if mark.start is not None)]
+    sources = _SOURCES.search(answer)
+    body = sources.start() if sources else len(answer)
+    parts = sentences(answer)
+    heads = _table_heads(parts)
+    return tuple(
+        Claim(
+            start=part.start,
+            end=part.end,
+            text=part.text,
+            factual=part.start < body and place not in heads and _states_something(part.text),
+            citations=tuple(mark for mark in marks if part.start <= (mark.start or 0) < part.end),
+        )
+        for place, part in enumerate(parts)
+    )
+
+
+def is_abstention(answer: str) -> bool:
+    """Whether `answer` as a whole declines to answer: it abstains somewhere and states nothing else."""
+    parts = [sentence.text for sentence in sentences(answer)]
+    return any(ABSTAINS.search(part) for part in parts) and not any(_states_something(part) for part in parts)
+
+
+def _table_heads(parts: Sequence[Sentence]) -> frozenset[int]:
+    """The places of table rows that a line of dashes follows."""
+    return frozenset(
+        place
+        for place, (row, rule) in enumerate(pairwise(parts))
+        if _ROW.match(row.text) and set(rule.text) <= set("|-: \t") and "-" in rule.text
+    )
+
+
+def _states_something(sentence: str) -> bool:
+    if is_code(sentence) or _FOOTNOTE.match(sentence):
+        return False
+    text = without_citations(sentence).strip()
+    bare = text.rstrip("*_ ")
+    if not bare or bare.endswith(("?", ":")) or text.startswith("#"):
+        return False
+    if CHATTER.match(text) or ABSTAINS.search(text):
+        return False
+    plain = mentions_blanked(text)
+    return any(word not in FRAME_WORDS for word in content_words(plain)) or bool(values(plain))

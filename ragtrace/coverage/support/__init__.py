@@ -1,0 +1,9 @@
+"""Support of claims by evidence, layer 1: words, values and negations, without a model."""
+
+from __future__ import annotations
+
+from ragtrace.coverage.support.lexical import Lexical, Support
+from ragtrace.coverage.support.reading import Evidence, Vocabulary
+from ragtrace.coverage.support.statement import Statement
+
+__all__ = ["Evidence", "Lexical", "Statement", "Support", "Vocabulary"]

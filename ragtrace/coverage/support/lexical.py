@@ -1,0 +1,102 @@
+"""Layer 1: what words alone say of how far chunks support or contradict the claims of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ragtrace.coverage.support.contradiction import Finding, compare, containment, rarities
+from ragtrace.coverage.support.novelty import Around, Ground, Measures, around, measure, probability
+from ragtrace.coverage.support.reading import Evidence, Reading, Vocabulary, Window
+from ragtrace.coverage.support.statement import Statement
+from ragtrace.coverage.text import terms
+
+__all__ = ["Lexical", "Support"]
+
+LEAST: Final = 0.3  # share of a claim's words, by rarity, that a chunk must hold to be worth a closer look
+UNKNOWN_VALUE: Final = 0.4  # the most support of a claim with a date or quantity that the evidence does not state
+LOOKED_AT: Final = 3  # unselected candidates that one claim is compared with
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """How far one chunk supports or contradicts a claim, each in [0, 1], with the value or word that decided."""
+
+    chunk_id: str
+    support: float
+    contradiction: float = 0.0
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    evidence: Evidence
+    held: float
+    finding: Finding
+
+
+class Lexical:
+    """The evidence of one answer, with what its claims are compared by.
+
+    selected: the packed chunks; others: candidates that were not packed, whose words count for rarity; question: its
+    words are known to whoever reads the answer, and are not held against a claim.
+    """
+
+    def __init__(self, selected: Sequence[Evidence], others: Sequence[Evidence] = (), question: str = "") -> None:
+        self._selected = selected
+        self._others = others
+        self._vocabulary = Vocabulary([*selected, *others])
+        self._question = frozenset(terms(question))
+        self._ground = Ground([chunk.reading for chunk in selected], self._question)
+
+    def judge(self, statements: Sequence[Statement]) -> list[tuple[float, list[Support]]]:
+        """For each claim its support by all selected chunks together, and that by each of them, in their order.
+
+        The support by all is at least the largest by one. A sentence that contradicts a claim lends it no words.
+        """
+        return [self._judge(*each) for each in zip(statements, around(statements, self._ground), strict=True)]
+
+    def elsewhere(self, statement: Statement) -> Support | None:
+        """The best support of a claim by a candidate that was not selected; None where none holds much of it."""
+        weights = rarities(statement, self._vocabulary)
+        held = [(containment(statement, chunk.words, weights), chunk) for chunk in self._others]
+        near = sorted((each for each in held if each[0] >= LEAST), key=lambda each: -each[0])[:LOOKED_AT]
+        found = [self._by_chunk(statement, _compared(statement, chunk, weights), Around()) for _, chunk in near]
+        return max(found, key=lambda support: support.support, default=None)
+
+    def _judge(self, statement: Statement, beside: Around) -> tuple[float, list[Support]]:
+        weights = rarities(statement, self._vocabulary)
+        compared = [_compared(statement, chunk, weights) for chunk in self._selected]
+        each = [self._by_chunk(statement, one, beside) for one in compared]
+        if any(one.finding.sentences for one in compared):
+            ground = Ground([part for one in compared for part in _lent(one)], self._question)
+        else:
+            ground = self._ground
+        together = _support(measure(statement, ground, beside))
+        return max([together, *(support.support for support in each)]), each
+
+    def _by_chunk(self, statement: Statement, compared: _Compared, beside: Around) -> Support:
+        chunk, finding = compared.evidence, compared.finding
+        if compared.held < LEAST:
+            return Support(chunk.chunk_id, 0.0)
+        support = _support(measure(statement, Ground(_lent(compared), self._question), beside))
+        return Support(chunk.chunk_id, support, finding.contradiction, finding.reason)
+
+
+def _compared(statement: Statement, chunk: Evidence, weights: dict[str, float]) -> _Compared:
+    held = containment(statement, chunk.words, weights)
+    return _Compared(chunk, held, compare(statement, chunk.reading, weights) if held >= LEAST else Finding())
+
+
+def _lent(compared: _Compared) -> Sequence[Reading | Window]:
+    """The parts of a chunk that may support a claim: all of it, or the sentences that do not contradict."""
+    against = compared.finding.sentences
+    if not against:
+        return [compared.evidence.reading]
+    return [window for at, window in enumerate(compared.evidence.reading.sentences) if at not in against]
+
+
+def _support(measures: Measures) -> float:
+    found = probability(measures)
+    return min(found, UNKNOWN_VALUE) if measures.quantity else found

@@ -1,0 +1,23 @@
+"""Typed values in a text: dates as intervals, quantities with units, money, plain numbers, versions.
+
+A value knows its kind, so that "30 days" is compared with "90 days" and not with "30 %".
+"""
+
+from __future__ import annotations
+
+from ragtrace.coverage.values.comparison import same_kind, same_value
+from ragtrace.coverage.values.dates import DateRange, best_overlap, date_ranges, overlap
+from ragtrace.coverage.values.model import Value
+from ragtrace.coverage.values.reading import parse_quantity, values
+
+__all__ = [
+    "DateRange",
+    "Value",
+    "best_overlap",
+    "date_ranges",
+    "overlap",
+    "parse_quantity",
+    "same_kind",
+    "same_value",
+    "values",
+]

@@ -1,0 +1,217 @@
+"""Dates of a text as intervals of days: days, months, quarters, halves, fiscal years, decades, and spans of them.
+
+A date is read as what it names; words around it that make it a bound ("before 2023", "since May 2024", "2020 or later")
+give the interval that it delimits besides. Months are read in English, and in other languages where the text is in one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import Final
+
+from ragtrace.coverage.text import is_english
+from ragtrace.coverage.values.bounds import bounded
+from ragtrace.coverage.values.model import DateRange, Value
+from ragtrace.coverage.values.months import MONTHS, foreign_months
+
+__all__ = ["DateRange", "best_overlap", "date_ranges", "dates_of", "overlap"]
+
+_YEAR: Final = r"(?:19|20)\d\d"
+_DASH: Final = r"\s*(?:-|–|—|/|\bto\b|\bthrough\b|\buntil\b|\band\b)\s*"
+_ORDINALS: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
+_DIGIT: Final = re.compile(r"\d")
+
+
+@lru_cache(maxsize=2)
+def _pattern(foreign: bool) -> re.Pattern[str]:
+    month = "|".join(sorted(map(re.escape, _months_of(foreign)), key=len, reverse=True))
+    day = r"\d{1,2}(?:st|nd|rd|th|er|\.|º)?"
+    of = r"(?:of\s+|de\s+|del\s+)?"
+    fiscal = r"(?:fy|fiscal\s+years?|fiscal|financial\s+year|tax\s+year)\s*[’']?"
+    return re.compile(
+        rf"""(?:(?<![\w.,$€£])|(?<=[\u3040-\u9fff\uac00-\ud7af]))(?<!(?<!pre)(?<!ost)-)(?:
+          (?P<interval>(?P<i1>\d{{4}}-\d\d-\d\d)/(?P<i2>\d{{4}}-\d\d-\d\d))
+        | (?P<iso>(?P<y1>\d{{4}})-(?P<m1>\d{{2}})(?:-(?P<d1>\d{{2}})(?:T[\d:.]+(?:Z|[+-][\d:]+)?)?)?)
+        | (?P<a9>\d{{1,2}})(?P<s9>[/.])(?P<b9>\d{{1,2}})(?P=s9)(?P<y9>{_YEAR})
+        | (?P<dA>\d{{1,2}}){_DASH}(?P<dB>{day})\s+(?P<mD>{month})\.?,?\s+(?P<yD>\d{{4}})
+        | (?P<d2>{day})\s+{of}(?P<m2>{month})\.?,?\s+{of}(?P<y2>\d{{4}})
+        | (?P<mE>{month})\.?\s+(?P<dE>\d{{1,2}}){_DASH}(?P<dF>\d{{1,2}}),?\s+(?P<yE>{_YEAR})
+        | (?P<m3>{month})\.?\s+(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y3>\d{{4}})
+        | (?P<mA>{month})\.?{_DASH}(?P<mB>{month})\.?,?\s+{of}(?P<yA>\d{{4}})
+        | (?P<m4>{month})\.?,?\s+{of}(?P<y4>\d{{4}})
+        | (?:q(?P<q5>[1-4])|(?P<o5>first|second|third|fourth|[1-4](?:st|nd|rd|th))\s+quarter)
+          [\s,]*(?:of\s+)?(?:{fiscal}\s*)?(?P<y5>\d{{4}}|(?<=fy)\d\d)
+        | (?P<y10>{_YEAR})[\s-]?q(?P<q10>[1-4])
+        | (?:h(?P<h6>[12])|(?P<p6>first|second)\s+half)\s*(?:of\s+)?(?P<y11>{_YEAR})
+        | {fiscal}\s*(?P<f7>{_YEAR}|(?<=fy)\d\d|(?<=[’'])\d\d)(?:[/–-](?P<g7>{_YEAR}|\d\d))?
+        | (?P<y12>{_YEAR})/(?P<z12>\d\d)
+        | (?P<decade>(?:19|20)\d0)s
+        | (?P<y6>{_YEAR})\s*(?:-|–|—|\bto\b|\bthrough\b|\buntil\b)\s*(?P<y7>{_YEAR})(?!-?\d)
+        | (?P<yJ>{_YEAR})年(?:(?P<mJ>\d{{1,2}})月(?:(?P<dJ>\d{{1,2}})日)?)?
+        | (?P<y8>{_YEAR})(?!\s?-\s?\d{{3}})
+        )(?:(?<=年|月|日)|(?![\w]|[.,]\d))""",
+        re.IGNORECASE | re.VERBOSE,
+    )
+
+
+def _months_of(foreign: bool) -> dict[str, int]:
+    return foreign_months() if foreign else MONTHS
+
+
+def date_ranges(text: str) -> tuple[DateRange, ...]:
+    """The dates that `text` names, each as an interval of days; "before 2023" is the time until the end of 2022."""
+    return _date_ranges(text)
+
+
+@lru_cache(maxsize=4096)
+def _date_ranges(text: str) -> tuple[DateRange, ...]:
+    found: list[DateRange] = []
+    for value in dates_of(text):
+        found += [value.bounds] if value.bounds else value.readings
+    return tuple(found)
+
+
+def dates_of(text: str) -> list[Value]:
+    """All dates of `text` as values of kind `date`, in order."""
+    if not _DIGIT.search(text):
+        return []
+    foreign = not is_english(text)
+    found = []
+    for match in _pattern(foreign).finditer(_with_ascii_digits(text)):
+        part = match.groupdict()
+        dates, other = _either(part) if part["a9"] else (_range(part, _months_of(foreign)), None)
+        if dates:
+            found.append(Value("date", *match.span(), dates=dates, raw=match.group(), other_dates=other))
+    return bounded(text, found) if found else found
+
+
+def _with_ascii_digits(text: str) -> str:
+    """`text` with the digits of every script as 0 to 9; its length stays."""
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
+
+
+def _range(part: dict[str, str | None], months: dict[str, int]) -> DateRange | None:
+    given = {name: value.casefold() for name, value in part.items() if value}
+    try:
+        return next((read(given, months) for name, read in _SHAPES if name in given), None)
+    except ValueError:
+        return None  # 31 February is no date
+
+
+def _day_of(given: dict[str, str], day: str, month: int, year: str) -> DateRange:
+    return _day(int(given[year]), month, int(re.sub(r"\D", "", given[day])))
+
+
+def _fiscal(given: dict[str, str]) -> DateRange:
+    first = _full_year(given["f7"])
+    return _years(first, _full_year(given["g7"]) if "g7" in given else first)
+
+
+def _season(given: dict[str, str]) -> DateRange:
+    """2018/19 is both years; 2018/07 is none, since its second part does not follow."""
+    first, last = int(given["y12"]), _full_year(given["z12"])
+    if last != first + 1:
+        raise ValueError(given["y12"])
+    return _years(first, last)
+
+
+def _east_asian(given: dict[str, str]) -> DateRange:
+    year = int(given["yJ"])
+    if "dJ" in given:
+        return _day(year, int(given["mJ"]), int(given["dJ"]))
+    return _months(year, int(given["mJ"])) if "mJ" in given else _years(year, year)
+
+
+def _of_iso(given: dict[str, str]) -> DateRange:
+    year, month = int(given["y1"]), int(given["m1"])
+    return _day(year, month, int(given["d1"])) if "d1" in given else _months(year, month)
+
+
+def _half(given: dict[str, str]) -> DateRange:
+    number = int(given["h6"]) if "h6" in given else _ORDINALS[given["p6"]]
+    return _months(int(given["y11"]), 6 * number - 5, 6)
+
+
+def _quarter(given: dict[str, str]) -> DateRange:
+    number = int(given["q5"]) if "q5" in given else _ORDINALS[given["o5"]]
+    return _months(_full_year(given["y5"]), 3 * number - 2, 3)
+
+
+_SHAPES: Final[tuple[tuple[str, Callable[[dict[str, str], dict[str, int]], DateRange]], ...]] = (
+    ("i1", lambda g, m: _ordered(DateRange(date.fromisoformat(g["i1"]), date.fromisoformat(g["i2"])))),
+    ("y1", lambda g, m: _of_iso(g)),
+    ("yD", lambda g, m: _ordered(DateRange(_day_of(g, "dA", m[g["mD"]], "yD").first,
+                                           _day_of(g, "dB", m[g["mD"]], "yD").last))),
+    ("y2", lambda g, m: _day_of(g, "d2", m[g["m2"]], "y2")),
+    ("yE", lambda g, m: _ordered(DateRange(_day_of(g, "dE", m[g["mE"]], "yE").first,
+                                           _day_of(g, "dF", m[g["mE"]], "yE").last))),
+    ("y3", lambda g, m: _day_of(g, "d3", m[g["m3"]], "y3")),
+    ("yA", lambda g, m: _ordered(DateRange(_months(int(g["yA"]), m[g["mA"]]).first,
+                                           _months(int(g["yA"]), m[g["mB"]]).last))),
+    ("y4", lambda g, m: _months(int(g["y4"]), m[g["m4"]])),
+    ("y5", lambda g, m: _quarter(g)),
+    ("y10", lambda g, m: _months(int(g["y10"]), 3 * int(g["q10"]) - 2, 3)),
+    ("y11", lambda g, m: _half(g)),
+    ("f7", lambda g, m: _fiscal(g)),
+    ("y12", lambda g, m: _season(g)),
+    ("decade", lambda g, m: _years(int(g["decade"]), int(g["decade"]) + 9)),
+    ("y6", lambda g, m: _ordered(_years(int(g["y6"]), int(g["y7"])))),
+    ("yJ", lambda g, m: _east_asian(g)),
+    ("y8", lambda g, m: _years(int(g["y8"]), int(g["y8"]))),
+)  # fmt: skip
+
+
+def _ordered(dates: DateRange) -> DateRange:
+    if dates.first > dates.last:
+        raise ValueError(f"{dates.first} is after {dates.last}")
+    return dates
+
+
+def _either(part: dict[str, str | None]) -> tuple[DateRange | None, DateRange | None]:
+    """Day first and month first, as far as each is a date."""
+    one, two, year = (int(part[name] or 0) for name in ("a9", "b9", "y9"))
+    found = []
+    for month, day in ((two, one), (one, two)):
+        try:
+            found.append(_day(year, month, day))
+        except ValueError:
+            continue  # 3/14/2025 is read month first only
+    return (found[0] if found else None), (found[1] if len(found) > 1 and found[1] != found[0] else None)
+
+
+def _full_year(written: str) -> int:
+    year = int(written)
+    return year if year >= 100 else 2000 + year if year < 70 else 1900 + year
+
+
+def _years(first: int, last: int) -> DateRange:
+    return DateRange(date(first, 1, 1), date(last, 12, 31))
+
+
+def _day(year: int, month: int, day: int) -> DateRange:
+    return DateRange(date(year, month, day), date(year, month, day))
+
+
+def _months(year: int, month: int, count: int = 1) -> DateRange:
+    if year == date.max.year:
+        raise ValueError(year)
+    after = date(year + (month + count - 1) // 12, (month + count - 1) % 12 + 1, 1)
+    return DateRange(date(year, month, 1), after - timedelta(days=1))
+
+
+def overlap(wanted: DateRange, given: DateRange) -> float:
+    """Shared days over the days of the shorter interval, in [0, 1]."""
+    shared = (min(wanted.last, given.last) - max(wanted.first, given.first)).days + 1
+    return max(0.0, shared / min(wanted.days, given.days))
+
+
+def best_overlap(wanted: Iterable[DateRange], given: Iterable[DateRange]) -> float:
+    """The best overlap of any wanted with any given interval; 0 when there is none."""
+    options = list(given)
+    return max((overlap(one, other) for one in wanted for other in options), default=0.0)

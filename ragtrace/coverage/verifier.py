@@ -1,0 +1,182 @@
+"""Layer 2 of a claim's support: what a model says of claim and evidence, merged with what words alone say.
+
+A claim is put beside the packed chunks that hold most of its words, beside those that it cites, and beside the best
+sentences of all packed chunks together, since one claim may rest on two of them. A claim that none supports is then
+put beside the unselected candidates that hold most of its words. All answers of a call share two batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Protocol, TypeAlias
+
+from ragtrace.coverage.citations import without_citations
+from ragtrace.coverage.gathering import containment, gather
+from ragtrace.coverage.thresholds import SUPPORTED
+from ragtrace.types import Candidate, Claim, PackedChunk, replace
+
+__all__ = ["ENTAILMENT", "JudgedAnswer", "Pair", "Verdict", "Verifier", "verify_answers"]
+
+ENTAILMENT: Final = "entailment"
+"""The layer of a claim that a model has judged."""
+CHUNKS: Final = 3  # packed chunks that a claim is put beside, those that it cites not counted
+UNSELECTED: Final = 2
+_FINITE: Final = 1e-4
+LEAST: Final = 0.3  # share of a claim's terms that an unselected candidate must hold to be worth a look
+
+Pair: TypeAlias = tuple[str, str]
+"""A claim and the evidence that it is put beside."""
+Verdict: TypeAlias = tuple[float, float]
+"""The probabilities that the evidence supports the claim, and that it contradicts it."""
+
+
+class Verifier(Protocol):
+    """What judges claims by evidence; `name` says which model did.
+
+    One that has a `lexical_weight` gets so much of the log odds that words alone give to a claim added to its own.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model's name, which is stored with what it said."""
+
+    def verify(self, pairs: Sequence[Pair]) -> Sequence[Verdict]:
+        """(support, contradiction) of each (claim, evidence), each in [0, 1]; one half: as likely as not."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer:
+    """The claims of an answer, what each packed chunk says to each of them, and the chunks and candidates."""
+
+    claims: tuple[Claim, ...]
+    supports: tuple[dict[str, float], ...]
+    packed: tuple[PackedChunk, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+
+
+@dataclass(slots=True)
+class _Asked:
+    """One claim, what it was put beside (None: the best sentences of all chunks), and what was said of it."""
+
+    claim: Claim
+    chunk_ids: list[str | None]
+    pairs: list[Pair]
+    weight: float = 0.0
+    verdicts: Sequence[Verdict] = ()
+
+    @property
+    def by_chunk(self) -> dict[str, Verdict]:
+        """The verdict of each chunk that was asked."""
+        return {key: said for key, said in zip(self.chunk_ids, self.verdicts, strict=True) if key is not None}
+
+    @property
+    def support(self) -> float:
+        """The largest of all, with what words alone say of the claim."""
+        largest = max((support for support, _ in self.verdicts), default=0.0)
+        if not self.weight or self.claim.support is None:
+            return largest
+        odds = _log_odds(largest) + self.weight * _log_odds(self.claim.support)
+        return round(1 / (1 + math.exp(-odds)), 4)
+
+
+def verify_answers(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[JudgedAnswer]:
+    """The answers with their factual claims judged by `verifier`; claims that state nothing stay as they are.
+
+    The support of a claim is the largest of all evidence that it was put beside. It is contradicted by a chunk that it
+    cites, unless another cited chunk supports it; else by any chunk, as long as none supports it. What words alone
+    found against it (another number, a negation) counts there as well.
+    """
+    weight = float(getattr(verifier, "lexical_weight", 0.0))
+    asked = [[_beside_packed(claim, answer, weight) for claim in answer.claims] for answer in answers]
+    _ask([each for answer in asked for each in answer if each], verifier)
+    others = [
+        [_beside_others(each, answer) if each and each.support < SUPPORTED else None for each in row]
+        for row, answer in zip(asked, answers, strict=True)
+    ]
+    _ask([each for answer in others for each in answer if each], verifier)
+    return [_merged(*each) for each in zip(answers, asked, others, strict=True)]
+
+
+def _log_odds(probability: float) -> float:
+    inside = min(max(probability, _FINITE), 1 - _FINITE)
+    return math.log(inside / (1 - inside))
+
+
+def _ask(asked: Sequence[_Asked], verifier: Verifier) -> None:
+    """Every pair of all claims in one call."""
+    pairs = [pair for each in asked for pair in each.pairs]
+    verdicts = iter(verifier.verify(pairs) if pairs else ())
+    for each in asked:
+        each.verdicts = list(islice(verdicts, len(each.pairs)))
+
+
+def _beside_packed(claim: Claim, answer: JudgedAnswer, weight: float) -> _Asked | None:
+    if not claim.factual:
+        return None
+    text = without_citations(claim.text).strip()
+    chunks = {chunk.chunk_id: chunk.text for chunk in answer.packed if chunk.text}
+    cited = {citation.chunk_id for citation in claim.citations}
+    nearest = sorted(chunks, key=lambda key: -containment(text, chunks[key]))[:CHUNKS]
+    chosen = [key for key in chunks if key in nearest or key in cited]
+    asked = _Asked(claim, list(chosen), [(text, chunks[key]) for key in chosen], weight)
+    if len(chunks) > 1:
+        asked.chunk_ids.append(None)
+        asked.pairs.append((text, gather(text, list(chunks.values()))))
+    return asked
+
+
+def _beside_others(asked: _Asked, answer: JudgedAnswer) -> _Asked | None:
+    text = without_citations(asked.claim.text).strip()
+    packed = {chunk.chunk_id for chunk in answer.packed}
+    texts = {each.chunk_id: each.text for each in answer.candidates if each.text and each.chunk_id not in packed}
+    held = {key: containment(text, said) for key, said in texts.items()}
+    near = sorted((key for key in held if held[key] >= LEAST), key=lambda key: -held[key])[:UNSELECTED]
+    return _Asked(asked.claim, list(near), [(text, texts[key]) for key in near]) if near else None
+
+
+def _merged(answer: JudgedAnswer, asked: Sequence[_Asked | None], others: Sequence[_Asked | None]) -> JudgedAnswer:
+    claims, supports = [], []
+    for claim, known, each, other in zip(answer.claims, answer.supports, asked, others, strict=True):
+        claims.append(_judged(claim, each, other) if each else claim)
+        supports.append({key: support for key, (support, _) in each.by_chunk.items()} if each else known)
+    return JudgedAnswer(tuple(claims), tuple(supports), answer.packed, answer.candidates)
+
+
+def _judged(claim: Claim, asked: _Asked, others: _Asked | None) -> Claim:
+    by_chunk = asked.by_chunk
+    best = max(by_chunk, key=lambda key: by_chunk[key][0], default=None)
+    contradiction, against, reason = _against(claim, asked)
+    unselected = others.by_chunk if others else {}
+    other = max(unselected, key=lambda key: unselected[key][0], default=None)
+    elsewhere = unselected[other][0] if other else None
+    return replace(
+        claim,
+        support=asked.support,
+        contradiction=contradiction,
+        best_chunk=against or best,
+        layer=ENTAILMENT,
+        unselected_chunk=other if elsewhere is not None and elsewhere >= SUPPORTED else None,
+        unselected_support=elsewhere,
+        reason=reason,
+    )
+
+
+def _against(claim: Claim, asked: _Asked) -> tuple[float, str | None, str | None]:
+    """How far, by which chunk and why the claim is contradicted."""
+    by_chunk = asked.by_chunk
+    cited = [by_chunk[mark.chunk_id] for mark in claim.citations if mark.chunk_id in by_chunk]
+    if any(support >= SUPPORTED for support, _ in cited):
+        return 0.0, None, None
+    heard = {mark.chunk_id for mark in claim.citations} & by_chunk.keys()
+    if not any(by_chunk[key][1] >= SUPPORTED for key in heard if key is not None):
+        if asked.support >= SUPPORTED:
+            return 0.0, None, None
+        heard = set(by_chunk)
+    worst = max((key for key in heard if key is not None), key=lambda key: by_chunk[key][1], default=None)
+    found = by_chunk[worst][1] if worst else 0.0
+    if (claim.contradiction or 0.0) >= max(found, SUPPORTED):
+        return claim.contradiction or 0.0, claim.best_chunk, claim.reason
+    return found, worst if found >= SUPPORTED else None, "contradicted by the evidence" if found >= SUPPORTED else None

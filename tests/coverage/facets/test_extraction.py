@@ -1,0 +1,139 @@
+"""What a question requires, read from its words."""
+
+from __future__ import annotations
+
+from datetime import date
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace.coverage.facets import extract_facets, resolve_times
+from ragtrace.types import Facet
+
+TODAY = date(2024, 5, 20)
+
+
+def found(question: str, today: date | None = TODAY) -> list[tuple[str, str]]:
+    """Kind and value of each facet."""
+    return [(facet.kind, facet.value) for facet in extract_facets(question, today=today)]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What changed before 2023?", [("time", "before 2023")]),
+        ("What has applied since May 2024 in Jordan?", [("time", "since May 2024"), ("jurisdiction", "Jordan")]),
+        ("What did Jordan Smith say?", [("entity", "Jordan Smith")]),
+        (
+            "What is the Irish Home Plus limit as of March 2024?",
+            [("jurisdiction", "Irish"), ("entity", "Home Plus"), ("time", "March 2024")],
+        ),
+        ("Is EUR 2.500 covered in Ireland?", [("quantity", "EUR 2.500"), ("jurisdiction", "Ireland")]),
+        ("What does the 10-K FY2018 of Microsoft say?",
+         [("entity", "10-K"), ("time", "FY2018"), ("entity", "Microsoft")]),
+        ("Does v3 or later of FastAPI support Pydantic >=2.1,<3?",
+         [("version", "v3 or later"), ("entity", "FastAPI"), ("entity", "Pydantic"), ("version", ">=2.1,<3")]),
+        ("How do I set max_connections in PostgreSQL 14?",
+         [("entity", "max_connections"), ("entity", "PostgreSQL 14")]),
+        ("Explain CVE-2024-1234 and RFC 7231 for the X-200",
+         [("entity", "CVE-2024-1234"), ("entity", "RFC 7231"), ("entity", "X-200")]),
+        ("Is the limit under $500 for at least 30 days?",
+         [("quantity", "under $500"), ("quantity", "at least 30 days")]),
+        ("Who is the CEO of Bank of America?", [("entity", "Bank of America")]),
+        ("who won the cup in brazil in 2014", [("jurisdiction", "brazil"), ("time", "2014")]),
+        ("where can i buy turkey and china plates", []),
+        ("How do I file a claim?", []),
+        ('What does "escape of water" mean?', [("entity", "escape of water")]),
+        ("WHAT IS THE VAT RATE IN GERMANY IN 2024?", [("jurisdiction", "GERMANY"), ("time", "2024")]),
+        ("Since I moved to the EU, which rules hold?", [("jurisdiction", "EU")]),
+        ("What runs on Python 3.11 here?", [("entity", "Python"), ("version", "3.11")]),
+        ("Wie hoch war der Umsatz letztes Jahr in Deutschland?",
+         [("time", "letztes Jahr"), ("jurisdiction", "Deutschland")]),
+        ("Quel était le taux en mars 2023 en Allemagne ?", [("time", "mars 2023"), ("jurisdiction", "Allemagne")]),
+        ("2023年の日本の税率は?", [("time", "2023年"), ("jurisdiction", "日本")]),
+        ("ما هي ضريبة القيمة المضافة في مصر 2023؟", [("jurisdiction", "مصر"), ("time", "2023")]),
+    ],
+)  # fmt: skip
+def test_questions_give_typed_facets(question: str, expected: list[tuple[str, str]]) -> None:
+    """Names, codes, times, places, versions and amounts, each stretch of the question once."""
+    assert found(question) == expected
+
+
+@pytest.mark.parametrize(
+    ("phrase", "days"),
+    [
+        ("last year", "2023-01-01/2023-12-31"),
+        ("last quarter", "2024-01-01/2024-03-31"),
+        ("this month", "2024-05-01/2024-05-31"),
+        ("next week", "2024-05-27/2024-06-02"),
+        ("yesterday", "2024-05-19/2024-05-19"),
+        ("3 weeks ago", "2024-04-29/2024-05-05"),
+        ("in the past six months", "2023-11-20/2024-05-20"),
+        ("the next two days", "2024-05-20/2024-05-22"),
+        ("year to date", "2024-01-01/2024-05-20"),
+        ("last decade", "2010-01-01/2019-12-31"),
+    ],
+)
+def test_relative_times_follow_the_clock_of_the_request(phrase: str, days: str) -> None:
+    """The calendar's period as an alias; without a clock there is no such facet."""
+    (facet,) = extract_facets(f"what was paid {phrase}", today=TODAY)
+    assert (facet.value, facet.aliases, facet.why) == (phrase, (days,), "relative time")
+    assert found(f"what was paid {phrase}", today=None) == []
+
+
+def test_relative_times_of_the_host_are_resolved() -> None:
+    """A host's facet is matched by the same clock."""
+    last_year, place = Facet(kind="time", value="last year"), Facet(kind="jurisdiction", value="Ireland")
+    resolved = resolve_times((last_year, place), TODAY)
+    assert resolved[0].aliases == ("2023-01-01/2023-12-31",)
+    assert resolved[1] is place
+    assert resolve_times((last_year,), None) == (last_year,)
+
+
+def test_what_is_asked_twice_weighs_no_more() -> None:
+    """One facet for each value, with its first span."""
+    assert found("Is Ireland like Ireland in 2024 or 2024?") == [("jurisdiction", "Ireland"), ("time", "2024")]
+
+
+ODD = st.text(max_size=300) | st.text("אבגد مصر ́̂ aB1.-€2023é日本", max_size=300)
+
+
+@given(ODD, st.dates() | st.none())
+def test_any_text_is_read_without_an_error(question: str, today: date | None) -> None:
+    """Any script: spans slice to the values, weights are positive, nothing overlaps."""
+    facets = extract_facets(question, today=today)
+    assert all(question[facet.start : facet.end] == facet.value for facet in facets)
+    assert all(facet.weight > 0 and facet.why for facet in facets)
+    assert all((one.end or 0) <= (other.start or 0) for one, other in pairwise(facets))
+
+
+@pytest.mark.parametrize("unit", ["Jordan Smith 2024 ", "a", "日本2024年", "١٢٣ ", "e\u0301", "1.", "A-1", "((((", "“"])
+def test_a_huge_question_is_read(unit: str) -> None:
+    """100 kB of anything end in a bounded number of facets."""
+    assert len(extract_facets(unit * (100_000 // len(unit)), today=TODAY)) <= 32
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("does zidovudine (AZT) help", [("AZT", ("zidovudine",))]),
+        ("is acute myocardial infarction (AMI) rare", [("AMI", ("acute myocardial infarction",))]),
+        ("Does the European Central Bank (ECB) lend?", [("European Central Bank", ("ECB",))]),
+    ],
+)
+def test_an_abbreviation_in_brackets_is_another_name(
+    question: str, expected: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    """One facet with the other form as its alias."""
+    assert [(facet.value, facet.aliases) for facet in extract_facets(question)] == expected
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Pay Full Cash Risk", "That is fine. Anyway, Can I file it?", "What Is Small Claims Court? and how much?"],
+)
+def test_capitals_of_titles_and_beginnings_are_no_names(question: str) -> None:
+    """Capitals tell a name only in a sentence that has other words as well."""
+    assert extract_facets(question) == ()

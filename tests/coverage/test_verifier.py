@@ -1,0 +1,104 @@
+"""What a model says of claims, merged with what words say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from ragtrace.coverage import JudgedAnswer, judge_claims, verify_answers
+from ragtrace.coverage.verifier import ENTAILMENT, Pair, Verdict
+from ragtrace.types import Candidate, PackedChunk
+
+CHUNKS = (
+    PackedChunk(chunk_id="a", position=1, text="The deductible is 500 EUR."),
+    PackedChunk(chunk_id="b", position=2, text="The policy ends in May."),
+)
+
+
+class Scripted:
+    """A verifier that does as it is told, and remembers what it was asked."""
+
+    name = "scripted"
+    lexical_weight = 0.0
+
+    def __init__(self, says: Callable[[str, str], Verdict]) -> None:
+        self.says = says
+        self.calls: list[list[Pair]] = []
+
+    def verify(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """What `says` says."""
+        self.calls.append(list(pairs))
+        return [self.says(*pair) for pair in pairs]
+
+
+def answered(answer: str, candidates: tuple[Candidate, ...] = ()) -> JudgedAnswer:
+    """`answer` judged by words alone."""
+    return JudgedAnswer(*judge_claims(answer, CHUNKS, candidates), CHUNKS, candidates)
+
+
+def test_support_is_the_largest_of_all_chunks() -> None:
+    """Support, best chunk and the supports of each chunk are the model's; the layer says so."""
+    verifier = Scripted(lambda claim, evidence: (0.9, 0.0) if evidence == CHUNKS[1].text else (0.2, 0.1))
+    (found,) = verify_answers([answered("Insurance stops in spring.")], verifier)
+    claim = found.claims[0]
+    assert (claim.support, claim.contradiction, claim.best_chunk, claim.layer) == (0.9, 0.0, "b", ENTAILMENT)
+    assert found.supports == ({"a": 0.2, "b": 0.9},)
+
+
+def test_a_claim_may_rest_on_two_chunks() -> None:
+    """The best sentences of all chunks together are evidence as well."""
+    verifier = Scripted(lambda claim, evidence: (0.8, 0.0) if "500" in evidence and "May" in evidence else (0.1, 0.0))
+    (found,) = verify_answers([answered("The deductible is 500 EUR and the policy ends in May.")], verifier)
+    assert found.claims[0].support == 0.8
+
+
+def test_several_answers_share_the_calls() -> None:
+    """All claims of all answers are asked at once; a second call looks for support by what was not packed."""
+    spare = Candidate(chunk_id="c", rank=1, text="The moon orbits the earth at night.")
+    verifier = Scripted(lambda claim, evidence: (0.7, 0.0) if "moon" in evidence else (0.0, 0.0))
+    answers = [answered("The moon orbits the earth.", (spare,)), answered("The policy ends in May.")]
+    first, second = verify_answers(answers, verifier)
+    assert [len(call) for call in verifier.calls] == [6, 1]
+    assert (first.claims[0].unselected_chunk, first.claims[0].unselected_support) == ("c", 0.7)
+    assert second.claims[0].unselected_chunk is None
+
+
+def test_a_cited_chunk_that_contradicts_is_heard() -> None:
+    """A claim is held to the chunk that it cites, even if another one supports it."""
+    verifier = Scripted(lambda claim, evidence: (0.0, 0.9) if evidence == CHUNKS[0].text else (0.9, 0.0))
+    (found,) = verify_answers([answered("The policy ends in May [1].")], verifier)
+    assert (found.claims[0].contradiction, found.claims[0].best_chunk) == (0.9, "a")
+    (found,) = verify_answers([answered("The policy ends in May [2].")], verifier)
+    assert found.claims[0].contradiction == 0.0
+
+
+def test_another_number_counts_against_a_claim_that_nothing_supports() -> None:
+    """What words found (500, not 700) is kept where the model finds no support, and dropped where it does."""
+    low = Scripted(lambda claim, evidence: (0.1, 0.0))
+    (found,) = verify_answers([answered("The deductible is 700 EUR.")], low)
+    assert (found.claims[0].contradiction or 0.0) >= 0.6
+    assert found.claims[0].best_chunk == "a"
+    high = Scripted(lambda claim, evidence: (0.9, 0.0))
+    (found,) = verify_answers([answered("The deductible is 700 EUR.")], high)
+    assert found.claims[0].contradiction == 0.0
+
+
+def test_words_are_added_with_their_weight() -> None:
+    """Log odds add up: a verifier that does not know leaves the decision to words, where it gives them a weight."""
+    verifier = Scripted(lambda claim, evidence: (0.5, 0.0))
+    answer = answered("The policy ends in May.")
+    by_words = answer.claims[0].support
+    assert by_words is not None
+    assert verify_answers([answer], verifier)[0].claims[0].support == 0.5
+    verifier.lexical_weight = 1.0
+    found = verify_answers([answer], verifier)[0].claims[0].support
+    assert found == pytest.approx(by_words, abs=1e-3)
+
+
+def test_what_states_nothing_is_not_asked() -> None:
+    """A question stays unjudged, and an answer without claims asks nothing."""
+    verifier = Scripted(lambda claim, evidence: (1.0, 0.0))
+    (found,) = verify_answers([answered("Is that what you wanted?")], verifier)
+    assert verifier.calls == []
+    assert found == answered("Is that what you wanted?")
