@@ -31,10 +31,30 @@ def _triage(static: Mapping[str, str], labels: tuple[str, ...]) -> str:
     Whatever stands in a label, it is one string of JSON within one word of a shell's command.
     """
     known = [f'"{label}": {quoted(value)}' for label, value in static.items()]
-    told = [f'"{label}": {{{{ printf "%q" $labels.{label} | reReplaceAll "\'" "\'\\\\\'\'" }}}}' for label in labels]
+    told = [f'"{label}": {_json_in_shell(f"$labels.{label}")}' for label in labels]
     starts = '{{ (query "time()" | first | value | toTime).Format "2006-01-02T15:04:05Z07:00" }}'
     alert = f'{{"status": "firing", "startsAt": "{starts}", "labels": {{{", ".join([*known, *told])}}}}}'
     return f"printf %s '{{\"alerts\": [{alert}]}}' | ragtrace triage alert -"
+
+
+def _json_in_shell(value: str) -> str:
+    """A template for a value as a string of JSON within single quotes of a shell.
+
+    Go's quoting is JSON's but for some escapes; it is only used where control characters need one. There, a rare
+    character beyond 16 bits that cannot be printed is replaced: JSON needs two escapes for it, and a template cannot
+    compute them.
+    """
+    ends = r"reReplaceAll `'` `'\''`"
+    quoted_by_go = [
+        r"reReplaceAll `\\\\` `\u005c`",
+        r"reReplaceAll `\\a` `\u0007`",
+        r"reReplaceAll `\\v` `\u000b`",
+        r"reReplaceAll `\\x(..)` `\u00${1}`",
+        r"reReplaceAll `\\U.{8}` `\ufffd`",
+    ]
+    escaped = " | ".join([f'printf "%q" {value}', *quoted_by_go, ends])
+    plain = " | ".join([value, r"reReplaceAll `\\` `\u005c`", r'reReplaceAll `"` `\u0022`', ends])
+    return f'{{{{ if match `[[:cntrl:]]` {value} }}}}{{{{ {escaped} }}}}{{{{ else }}}}"{{{{ {plain} }}}}"{{{{ end }}}}'
 
 
 def _query(series: str, **matchers: str) -> str:
@@ -132,12 +152,10 @@ def _release(made: Policy, components: tuple[str, ...]) -> str:
 
 
 def labeled_owner(made: Policy, stage: str) -> str:
-    """The label `owner`: the stage's, but for the segments that have an owner of their own."""
+    """The label `owner`: that of the first override that fits, else the stage's."""
     text = made.owner(stage)
-    for override in reversed(made.settings.segments):
-        if stage in override.owners:
-            fits = _fits(override.service, override.segment)
-            text = f"{{{{ if {fits} }}}}{override.owners[stage]}{{{{ else }}}}{text}{{{{ end }}}}"
+    for override, owner in reversed(made.overriding(stage)):
+        text = f"{{{{ if {_fits(override.service, override.segment)} }}}}{owner}{{{{ else }}}}{text}{{{{ end }}}}"
     return text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ragtrace.alerts.annotations import labeled_owner, of_indicator
 from ragtrace.alerts.durations import Duration
 from ragtrace.alerts.policy import Indicator, Policy
-from ragtrace.alerts.promql import burning, either, page_burning, selector
+from ragtrace.alerts.promql import Pattern, burning, either, page_burning, selector
 from ragtrace.alerts.recording import Rule
 from ragtrace.alerts.settings import BurnRate
 
@@ -28,7 +28,7 @@ def indicator_alerts(made: Policy) -> Iterator[Rule]:
 
 def upstream_pages(metrics: tuple[str, ...], over: Duration | None = None) -> str:
     """Silence where an earlier indicator burns, or did `over` a window that still holds its requests."""
-    burns = selector(page_burning(), metric=f"~{'|'.join(metrics)}")
+    burns = selector(page_burning(), metric=Pattern("|".join(metrics)))
     return f"unless on (service, segment) {burns if over is None else f'max_over_time({burns}[{over}])'}"
 
 
@@ -76,7 +76,8 @@ def _released(made: Policy, indicator: Indicator) -> str:
     within = made.settings.releases.required.get(indicator.stage.name)
     if within is None:
         return ""
-    released = selector(made.series("release_timestamp"), component=f"~{'|'.join(indicator.stage.components)}")
+    components = Pattern("|".join(indicator.stage.components))
+    released = selector(made.series("release_timestamp"), component=components)
     return f"and on (service) (max by (service) ({released} <= time()) > time() - {within.seconds:g})"
 
 

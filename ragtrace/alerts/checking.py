@@ -35,7 +35,7 @@ def check(folder: Path) -> list[Checked]:
     """Check the rules and Alertmanager's configuration in a folder that `render` has filled."""
     rules = [str(folder / name) for name in ("recording.yml", "alerts.yml")]
     return [
-        _asked("promtool", "check", "rules", *rules) or _own_rules(folder),
+        _asked("promtool", "check", "rules", "--lint-fatal", *rules) or _own_rules(folder),
         _asked("amtool", "check-config", str(folder / "alertmanager.yml")) or _own_routes(folder),
     ]
 

@@ -10,7 +10,7 @@ from ragtrace.alerts.burning import upstream_pages
 from ragtrace.alerts.durations import Duration
 from ragtrace.alerts.policy import Policy
 from ragtrace.alerts.promql import bad_ratio, either, increase, requests, selector, wilson
-from ragtrace.alerts.recording import Rule
+from ragtrace.alerts.recording import Rule, silences
 from ragtrace.alerts.settings import Drift, Growth
 
 __all__ = ["drift_alerts"]
@@ -51,6 +51,7 @@ def _contradictions(made: Policy) -> Rule:
             f"  and {before} offset {growth.window} >= {growth.minimum:g}",
             ")",
             upstream_pages((*indicator.upstream, indicator.name), growth.window),
+            *silences(made, lambda labels: selector(requests(growth.window), labels)),
         ]
     )
     return _ticket(
@@ -72,11 +73,16 @@ def _rank_shift(made: Policy) -> Rule:
     means = _grown(shift.name, growth, "service, segment, reference", {"stratum": "random"})
     ranking = next(stage for stage in made.registry.stages if stage.name == shift.stage)
     earlier = tuple(one.name for one in made.indicators if one.stage.order < ranking.order)
+
+    def known(labels: dict[str, str]) -> str:
+        return increase(f"{shift.name}_count", growth.window, by="service, segment", labels=labels)
+
+    expr = [f"max by (service, segment) (\n{means}\n)", upstream_pages(earlier, growth.window)]
     return _ticket(
         made,
         "RankShift",
         "rank_shift",
-        expr=f"max by (service, segment) (\n{means}\n)\n{upstream_pages(earlier, growth.window)}",
+        expr="\n".join([*expr, *silences(made, known)]),
         summary="ranking: reranking moves the evidence further in {{ $labels.segment }} of {{ $labels.service }}",
         description=f"Over the last {growth.window.name} reranking moved the evidence by {{{{ $value | humanize }}}} "
         f"ranks on average: more than {growth.factor:g} times as far as in the {growth.baseline.name} before.",
@@ -110,14 +116,18 @@ def _grown(name: str, growth: Growth, by: str, labels: dict[str, str]) -> str:
 
 
 def _delay(made: Policy) -> Rule:
+    """Against the usual of the last history, and of the one before it: a delay that lasts is soon part of the last."""
     sources, name = made.settings.sources, made.series("source_delay")
-    usual = f"quantile_over_time(0.95, {name}[{sources.history}] offset {sources.hold})"
     drift = sources.delay
-    grown = (
-        f"max by ({_BY_SOURCE}) ({name})\n"
-        f"> {drift.factor:g} * max by ({_BY_SOURCE}) ({usual})\n"
-        f"> {drift.floor.seconds:g}"
-    )
+
+    def grown(past: Duration) -> str:
+        usual = f"quantile_over_time(0.95, {name}[{sources.history}] offset {past})"
+        return (
+            f"max by ({_BY_SOURCE}) ({name})\n"
+            f"> {drift.factor:g} * max by ({_BY_SOURCE}) ({usual})\n"
+            f"> {drift.floor.seconds:g}"
+        )
+
     limits = [
         f"max by ({_BY_SOURCE}) ({selector(name, limit.labels)}) > {limit.delay.seconds:g}"
         for limit in sources.limits
@@ -127,7 +137,7 @@ def _delay(made: Policy) -> Rule:
         made,
         "SourceDelay",
         "source_delay",
-        expr=either(grown, *limits),
+        expr=either(grown(sources.hold), grown(sources.history), *limits),
         summary="retrieval: ingestion of {{ $labels.source }} of {{ $labels.service }} is late",
         description="A change takes {{ $value | humanizeDuration }} to become searchable: more than "
         f"{drift.factor:g} times what was usual in the last {sources.history.name}, or more than its limit.",

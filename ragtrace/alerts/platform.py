@@ -60,33 +60,42 @@ def _analyzer_stale(made: Policy) -> Rule:
 
 
 def _sli_absent(made: Policy) -> Rule:
-    """An indicator that no longer counts, a service of which nothing is counted, or no indicator at all."""
-    within = made.settings.platform.sli_absent
+    """An indicator that no longer counts, or a service of which nothing is counted, where enough was to be counted.
+
+    What is to be counted by an indicator follows from the requests that arrived, and from the share of them that it
+    counted over a day: few requests say nothing. A service of few requests is looked at over a day.
+    """
+    limits = made.settings.platform
+    within, least = limits.sli_absent, f"{limits.sli_expected:g}"
     day = Duration(24 * within.milliseconds, within.scale)
-    sli, judged = made.series("sli_requests"), {"scope": "all", "stratum": "random"}
-    counts = f"{increase(sli, within, by='service', labels=judged)} > 0"
+
+    def counted(by: str, window: Duration) -> str:
+        judged = {"scope": "all", "stratum": "random"}
+        return increase(made.series("sli_requests"), window, by=by, labels=judged)
+
+    def arrived(window: Duration) -> str:
+        return increase(made.series("requests"), window, by="service", labels={"stratum": "random"})
+
     one = "\n".join(
         [
-            f"{increase(sli, day, by='service, metric', labels=judged)} > 0",
-            f"unless on (service, metric) {increase(sli, within, by='service, metric', labels=judged)} > 0",
-            f"and on (service) {counts}",
+            counted("service, metric", day),
+            f"  * on (service) group_left () ({arrived(within)} / ({arrived(day)} > 0)) >= {least}",
+            f"unless on (service, metric) {counted('service, metric', within)} > 0",
+            f"and on (service) {counted('service', within)} > 0",
         ]
     )
-    arriving = increase(made.series("requests"), within, by="service", labels={"stratum": "random"})
-    none = f"{arriving} >= 3\nunless on (service) {counts}"
-    up = selector("up", job=made.settings.platform.job)
-    nowhere = f"group(absent({selector(sli, judged)}))\nand on () max({up}) == 1"
+    none = [f"{arrived(over)} >= {least}\nunless on (service) {counted('service', over)} > 0" for over in (within, day)]
     return _alert(
         made,
         "SliAbsent",
         "sli_requests",
-        expr=either(one, none, nowhere),
-        hold=made.settings.platform.hold,
+        expr=either(one, *none),
+        hold=limits.hold,
         severity="page",
-        summary="platform: {{ with $labels.service }}{{ . }}{{ else }}no service{{ end }} is counted by "
-        "{{ with $labels.metric }}the indicator {{ . }}{{ else }}any indicator{{ end }}",
-        description=f"Sampled requests arrived within {within.name}, and none of them was counted. "
-        "The alerts on it keep still.",
+        summary="platform: {{ $labels.service }} is counted by "
+        "{{ with $labels.metric }}the indicator {{ . }} no more{{ else }}no indicator{{ end }}",
+        description='About {{ $value | printf "%.0f" }} sampled requests were to be counted within '
+        f"{within.name} ({day.name} where few arrive), and none was. The alerts on it keep still.",
         labels=("service",),
     )
 
@@ -147,12 +156,11 @@ def _late(made: Policy) -> Rule:
 
 def _internal_errors(made: Policy) -> Rule:
     limits = made.settings.platform
-    errors = increase(made.series("internal_errors"), _hour(made), by="where")
     return _alert(
         made,
         "InternalErrors",
         "internal_errors",
-        expr=f"{errors} > {limits.internal_errors_per_hour:g}",
+        expr=_risen(made, "internal_errors", "where", limits.internal_errors_per_hour),
         hold=limits.hold,
         summary="platform: faults inside ragtrace at {{ $labels.where }}",
         description='{{ $value | printf "%.0f" }} faults in the last hour. The hosts are unharmed, '
@@ -161,19 +169,25 @@ def _internal_errors(made: Policy) -> Rule:
 
 
 def _dropped(made: Policy) -> Rule:
-    """A counter that begins above 0 has no increase: it is found by not having been there."""
-    dropped = made.series("dropped")
-    risen = f"{increase(dropped, _hour(made), by='reason')} > 0"
-    begun = f"sum by (reason) ({dropped} unless {dropped} offset {_hour(made)}) > 0"
     return _alert(
         made,
         "DroppedRecords",
         "dropped",
-        expr=either(risen, begun),
+        expr=_risen(made, "dropped", "reason", 0),
         hold=None,
         summary="platform: records were dropped: {{ $labels.reason }}",
         description='{{ $value | printf "%.0f" }} records in the last hour are not in the store.',
     )
+
+
+def _risen(made: Policy, id_: str, by: str, least: float) -> str:
+    """A counter that rose by more than `least` in an hour.
+
+    One that begins above 0 has no increase: it is found by not having been there.
+    """
+    name = made.series(id_)
+    begun = f"sum by ({by}) ({name} unless {name} offset {_hour(made)}) > {least:g}"
+    return either(f"{increase(name, _hour(made), by=by)} > {least:g}", begun)
 
 
 def _hour(made: Policy) -> Duration:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from ragtrace.alerts.settings import BurnRate, Settings
+from ragtrace.alerts.bounds import check_bounds
+from ragtrace.alerts.settings import BurnRate, Override, Settings
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry import Instrument, StageInfo
 from ragtrace.registry.authored import Registry
@@ -61,6 +62,12 @@ class Policy(NamedTuple):
         shipped = {one.name: one.owner for one in self.registry.stages} | {PLATFORM: PLATFORM}
         return self.settings.owners.get(stage, shipped[stage])
 
+    def overriding(self, stage: str) -> tuple[tuple[Override, str], ...]:
+        """The overrides up to the last that names an owner of the stage, each with the owner where it fits."""
+        found = self.settings.segments
+        last = max((index for index, one in enumerate(found, start=1) if stage in one.owners), default=0)
+        return tuple((one, one.owners.get(stage, self.owner(stage))) for one in found[:last])
+
     @property
     def owners(self) -> tuple[str, ...]:
         """Everybody who gets alerts, `platform` last."""
@@ -82,6 +89,7 @@ def policy(registry: Registry, settings: Settings) -> Policy:
 
     Raises: ConfigurationError when the settings name what the registry does not have, or an alert could never fire.
     """
+    check_bounds(settings)
     found = tuple(_indicators(registry, settings))
     made = Policy(registry, settings, found)
     _check_names(made)

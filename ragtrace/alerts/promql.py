@@ -13,6 +13,7 @@ __all__ = [
     "BUDGET",
     "BY_INDICATOR",
     "BY_REFERENCE",
+    "Pattern",
     "bad_ratio",
     "burning",
     "either",
@@ -27,6 +28,12 @@ __all__ = [
 BY_INDICATOR: Final = "service, segment, metric"
 BY_REFERENCE: Final = "service, segment, metric, reference"
 BUDGET: Final = "ragtrace:sli:budget"
+
+
+class Pattern(str):
+    """A regular expression in the place of a label's value."""
+
+    __slots__ = ()
 
 
 def requests(window: Duration) -> str:
@@ -60,11 +67,11 @@ def quoted(text: str) -> str:
 
 
 def selector(name: str, labels: Mapping[str, str] | None = None, **more: str) -> str:
-    """A series by its labels; a value that starts with ~ is a regular expression."""
+    """A series by its labels. A value is a literal, whatever stands in it, unless it is a `Pattern`."""
     written = []
     for label, value in {**(labels or {}), **more}.items():
-        operator, text = ("=~", value[1:]) if value.startswith("~") else ("=", value)
-        written.append(f"{label}{operator}{quoted(text)}")
+        operator = "=~" if isinstance(value, Pattern) else "="
+        written.append(f"{label}{operator}{quoted(value)}")
     return f"{name}{{{', '.join(written)}}}" if written else name
 
 

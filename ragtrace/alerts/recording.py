@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from ragtrace.alerts.durations import Duration
@@ -11,6 +11,7 @@ from ragtrace.alerts.promql import (
     BUDGET,
     BY_INDICATOR,
     BY_REFERENCE,
+    Pattern,
     bad_ratio,
     burning,
     either,
@@ -22,7 +23,7 @@ from ragtrace.alerts.promql import (
 )
 from ragtrace.alerts.settings import BurnRate, Override
 
-__all__ = ["Group", "Rule", "recording_groups", "windows"]
+__all__ = ["Group", "Rule", "recording_groups", "silences", "windows"]
 
 Rule: TypeAlias = dict[str, Any]
 Group: TypeAlias = dict[str, Any]
@@ -102,26 +103,40 @@ def _burning_rules(made: Policy, every: tuple[Duration, ...]) -> Iterator[Rule]:
 
 
 def _budgets(made: Policy, known: str) -> str:
-    """The budget of every indicator that is known: the first override that fits, else that of the target."""
-    values = [
-        _constant(1 - target, known, {"metric": name} | _matching(override))
-        for override in made.settings.segments
-        for name, target in override.targets.items()
-    ]
-    by_budget: dict[float, list[str]] = {}
-    for indicator in made.indicators:
-        by_budget.setdefault(indicator.budget, []).append(indicator.name)
-    values += [_constant(budget, known, {"metric": f"~{'|'.join(names)}"}) for budget, names in by_budget.items()]
-    silent = [
-        f"unless on (service, segment) {selector(known, _matching(override))}"
-        for override in made.settings.segments
-        if not override.alert
-    ]
+    """The budget of every indicator that is known, by the first override that fits, else by the policy."""
+    values: list[str] = []
+    for override in made.settings.segments:
+        own = {one.name: override.targets.get(one.name, 1 - one.budget) for one in made.indicators}
+        values += _constants(own, known, _matching(override))
+    values += _constants({one.name: 1 - one.budget for one in made.indicators}, known, {})
+    silent = silences(made, lambda labels: selector(known, labels))
     return "\n".join([f"(\n{either(*values)}\n)", *silent]) if silent else either(*values)
 
 
-def _constant(value: float, known: str, labels: dict[str, str]) -> str:
-    return f"{round(value, 9):g} * group by ({BY_INDICATOR}) ({selector(known, labels)})"
+def _constants(targets: Mapping[str, float], known: str, labels: dict[str, str]) -> Iterator[str]:
+    by_target: dict[float, list[str]] = {}
+    for name, target in targets.items():
+        by_target.setdefault(round(1 - target, 9), []).append(name)
+    for budget, names in by_target.items():
+        series = selector(known, labels, metric=Pattern("|".join(names)))
+        yield f"{budget:g} * group by ({BY_INDICATOR}) ({series})"
+
+
+def silences(made: Policy, known: Callable[[dict[str, str]], str]) -> list[str]:
+    """Lines that leave out the segments without alerts: those whose first override that fits says so.
+
+    known: an expression for what is known of the services and segments with these labels.
+    """
+    lines = []
+    for index, override in enumerate(made.settings.segments):
+        if override.alert:
+            continue
+        silent = known(_matching(override))
+        earlier = [known(_matching(one)) for one in made.settings.segments[:index] if one.alert]
+        if earlier:
+            silent = "(" + "\n  unless on (service, segment) ".join([silent, *earlier]) + ")"
+        lines.append(f"unless on (service, segment) {silent}")
+    return lines
 
 
 def _matching(override: Override) -> dict[str, str]:

@@ -46,9 +46,9 @@ def _triage_receiver(made: Policy) -> list[Routing]:
 def _segment_routes(made: Policy) -> list[Routing]:
     return [
         route
-        for override in made.settings.segments
-        for stage, owner in override.owners.items()
-        for route in _routes(made, owner, stage=stage, service=override.service, segment=override.segment)
+        for stage in made.registry.stages
+        for override, owner in made.overriding(stage.name)
+        for route in _routes(made, owner, stage=stage.name, service=override.service, segment=override.segment)
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -159,6 +160,7 @@ class Platform(_Part, frozen=True):
     exporter_down: Duration
     analyzer_stale: Duration
     sli_absent: Duration
+    sli_expected: float
     backlog_age: Duration
     backlog_jobs: float
     internal_errors_per_hour: float
@@ -217,8 +219,8 @@ def read_settings(config: Path | None = None, *, time_scale: float = 1.0) -> Set
 
     Raises: ConfigurationError that names the file, the key, and what is allowed there.
     """
-    if not time_scale > 0:
-        raise ConfigurationError.of("time scale", time_scale, "a number above 0")
+    if not 0 < time_scale < inf:
+        raise ConfigurationError.of("time scale", time_scale, "a finite number above 0")
     shipped = resources.folder("alerts") / "objectives.yaml"
     body = _load(shipped)
     if config is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
 from typing import Final
 
+from ragtrace.alerts.planning import minutes
 from ragtrace.alerts.policy import PLATFORM, Policy
 from ragtrace.alerts.promql import selector
 from ragtrace.alerts.replay import SERVICE, Alert, Check, Phase, Scenario, Series, gauge, judged, ramp, requests
-from ragtrace.alerts.scenarios import FIRST, minutes
+from ragtrace.alerts.scenarios import FIRST
 
 __all__ = ["growth_scenarios", "platform_scenarios", "source_scenarios"]
 
@@ -20,7 +22,8 @@ def platform_scenarios(made: Policy) -> Iterator[Scenario]:
     yield _stalled(made)
     yield _resting(made)
     yield _one_indicator_absent(made)
-    yield _nothing_exposed(made)
+    yield _rare(made)
+    yield _fresh(made)
     yield from _exporter(made)
     yield _busy(made)
 
@@ -76,10 +79,33 @@ def _one_indicator_absent(made: Policy) -> Scenario:
     return Scenario("one indicator is absent", series, (check,))
 
 
-def _nothing_exposed(made: Policy) -> Scenario:
-    """An exporter that exposes no indicator at all."""
-    up = {"series": selector("up", job=made.settings.platform.job), "values": gauge([(31, 1.0)])}
-    return Scenario("no indicator is exposed", (up,), (Check(30, (_platform("SliAbsent"),), ever=True),))
+def _rare(made: Policy) -> Scenario:
+    """Few requests, of which an indicator counts few: that none comes for a while says nothing."""
+    within = minutes(made.settings.platform.sli_absent)
+    rare = made.indicators[-1].name
+    every = max(1, ceil(2 * within / made.settings.platform.sli_expected))  # half of what absence needs
+    length = 12 * within
+    seldom, often = (ramp([(gap - 1, 0.0), (1, 1.0)] * (length // gap)) for gap in (6 * every, every))
+    one_each = [*judged(made, [Phase(length)], FIRST), *requests(made, [Phase(length)], FIRST)]
+    series = tuple(
+        {"series": one["series"], "values": seldom if f'metric="{rare}"' in one["series"] else often}
+        if one["series"].startswith(
+            (made.series("sli_requests"), made.series("sli_good_requests"), made.series("requests"))
+        )
+        else one
+        for one in one_each
+    )
+    return Scenario("an indicator that counts rarely", series, (Check(length, ever=True),))
+
+
+def _fresh(made: Policy) -> Scenario:
+    """A fresh installation: an exporter and reports of sources, and no request yet."""
+    report = selector(made.series("source_report_timestamp"), service=SERVICE, source="tariffs")
+    series = (
+        {"series": selector("up", job=made.settings.platform.job), "values": gauge([(181, 1.0)])},
+        {"series": report, "values": ramp([(180, 60.0)])},
+    )
+    return Scenario("a fresh installation", series, (Check(180, ever=True),))
 
 
 def _exporter(made: Policy) -> Iterator[Scenario]:
@@ -148,12 +174,16 @@ def growth_scenarios(made: Policy) -> Iterator[Scenario]:
     before, after = 60, window
     contradiction = next(one for one in made.indicators if one.instrument.id == "contradiction_rate")
     grown = (growth.contradiction_rate.floor + contradiction.budget) / 2
-    phases = [Phase(before, {contradiction.name: grown / 8}), Phase(after, {contradiction.name: grown})]
+    phases = [
+        Phase(before, {contradiction.name: grown / (4 * growth.contradiction_rate.factor)}),
+        Phase(after, {contradiction.name: grown}),
+    ]
     steady = [*judged(made, [Phase(before + after)], FIRST), *requests(made, phases, FIRST)]
     segment = {"service": SERVICE, "segment": FIRST, "stratum": "random", "reference": "proxy"}
     source = {"service": SERVICE, "source": "tariffs"}
     floors = (growth.rank_shift.floor, growth.candidate_age.floor)
-    means = [[(before, floor / 2), (after, floor * 4)] for floor in floors]
+    factors = (growth.rank_shift.factor, growth.candidate_age.factor)
+    means = [[(before, floor / 2), (after, floor * 2 * factor)] for floor, factor in zip(floors, factors, strict=True)]
     series = [
         *judged(made, phases, FIRST),
         *requests(made, phases, FIRST),
@@ -209,7 +239,7 @@ def _sources(name: str, made: Policy, days: int, *, stops: int, changed: bool, e
     moving = gauge((_DAY, min(day, stops) * 86_400.0) for day in range(days))
     usual = made.settings.sources.delay.floor.seconds
     late = usual * made.settings.sources.delay.factor * 2 if changed else usual
-    documents = 1000.0 * (1 - 2 * made.settings.sources.volume.fall) if changed else 1000.0
+    documents = 1000.0 * (1 - made.settings.sources.volume.fall) / 2 if changed else 1000.0
     series = (
         {"series": selector(made.series("source_newest_timestamp"), labels), "values": moving},
         {"series": selector(made.series("source_report_timestamp"), labels), "values": moving},

@@ -137,6 +137,12 @@ MUTANTS: Final = (
         "a service that rests",
     ),
     Mutant(
+        "absent without an expectation",
+        "alerts.yml",
+        _with(r"\)\) >= 10\b", ")) > 0"),
+        "an indicator that counts rarely",
+    ),
+    Mutant(
         "growth without a past",
         "alerts.yml",
         _with(r"> 2 \* ", "> 0 * "),

@@ -111,13 +111,22 @@ def test_own_targets_make_own_budgets(written: Written) -> None:
     by = "group by (service, segment, metric)"
     assert budget.split("\n") == [
         "(",
-        f'0.01 * {by} ({known}{{metric="qc", service="shop", segment="legal"}})',
+        f'0.01 * {by} ({known}{{service="shop", segment="legal", metric=~"qc"}})',
+        "or",
+        f'0.1 * {by} ({known}{{service="shop", segment="legal", metric=~"eo"}})',
+        "or",
+        f'0.05 * {by} ({known}{{service="shop", segment="legal", metric=~"ac|contradiction|cc"}})',
+        "or",
+        f'0.05 * {by} ({known}{{segment="canary", metric=~"qc|ac|contradiction|cc"}})',
+        "or",
+        f'0.1 * {by} ({known}{{segment="canary", metric=~"eo"}})',
         "or",
         f'0.05 * {by} ({known}{{metric=~"qc|ac|contradiction|cc"}})',
         "or",
         f'0.1 * {by} ({known}{{metric=~"eo"}})',
         ")",
-        f'unless on (service, segment) {known}{{segment="canary"}}',
+        f'unless on (service, segment) ({known}{{segment="canary"}}',
+        f'  unless on (service, segment) {known}{{service="shop", segment="legal"}})',
     ]
 
 

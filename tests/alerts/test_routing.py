@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from ragtrace.alerts import render
+from ragtrace.alerts.annotations import labeled_owner
 from ragtrace.alerts.routing import alertmanager
 from tests.alerts.conftest import Made, Written
 
@@ -53,6 +54,21 @@ def test_the_owner_of_a_segment_comes_first(made: Made) -> None:
     assert routes[0]["matchers"] == ['stage="retrieval"', 'segment="legal"', 'severity="page"']
     assert routes[0]["receiver"] == "legal-search-page"
     assert "legal-search-ticket" in {receiver["name"] for receiver in alertmanager(policy)["receivers"]}
+
+
+def test_the_first_override_that_fits_has_the_owner(made: Made) -> None:
+    """Though a later one that fits as well names another: in the routes as in the label."""
+    settings: dict[str, Any] = {
+        "segments": [{"service": "shop", "alert": True}, {"segment": "legal", "owners": {"ranking": "lawyers"}}]
+    }
+    policy = made(**settings)
+    found = [(route["matchers"], route["receiver"]) for route in alertmanager(policy)["route"]["routes"]]
+    assert found[0] == (['stage="ranking"', 'service="shop"', 'severity="page"'], "ranking-context-page")
+    assert found[2] == (['stage="ranking"', 'segment="legal"', 'severity="page"'], "lawyers-page")
+    assert labeled_owner(policy, "ranking") == (
+        '{{ if eq $labels.service "shop" }}ranking-context{{ else }}'
+        '{{ if eq $labels.segment "legal" }}lawyers{{ else }}ranking-context{{ end }}{{ end }}'
+    )
 
 
 def test_triage_gets_every_alert_beside_its_owner(made: Made) -> None:

@@ -52,7 +52,7 @@ def test_file_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
         read_settings(path)
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf")])
 def test_time_scale_is_positive(scale: float) -> None:
     """Nothing can be divided by zero."""
     with pytest.raises(ConfigurationError, match="time scale"):
@@ -82,6 +82,23 @@ ONE = {"short": "5m", "long": "1h", "minimum": 3}
         ({"targets": {"cc": 0.8}}, "5m30m: factor 9 at a target of cc of 0.8 needs a bad ratio of 180%"),
         ({"burn_rates": {"page": [ONE | {"factor": 0}]}}, "give a factor above 0"),
         ({"burn_rates": {"page": [ONE | {"factor": 6, "short": "2h"}]}}, "short window '2h of 1h' is not usable"),
+        ({"burn_rates": {"page": []}}, r"burn_rates.page \[\] is not usable; give at least one pair"),
+        ({"burn_rates": {"ticket": []}}, r"burn_rates.ticket \[\] is not usable; give at least one pair"),
+        (
+            {"burn_rates": {"page": [ONE | {"factor": 6}], "ticket": [ONE | {"factor": 1.5}]}},
+            "burn_rates.ticket's pair '5m of 1h' is not usable; give each pair .* only once",
+        ),
+        ({"burn_rates": {"page": [ONE | {"factor": 6}, ONE | {"factor": 3}]}}, "pair '5m of 1h' is not usable"),
+        ({"burn_rates": {"z": -5}}, "burn_rates.z -5.0 is not usable; give a number from 0 to 5"),
+        ({"burn_rates": {"z": float("nan")}}, "burn_rates.z nan is not usable"),
+        ({"burn_rates": {"page": [ONE | {"factor": 6, "minimum": -3}]}}, "page.minimum -3.0 .* 1 or more"),
+        ({"sources": {"volume": {"fall": 2}}}, "sources.volume.fall 2.0 is not usable; give a share above 0"),
+        ({"platform": {"late_share": -1}}, "platform.late_share -1.0 is not usable; give a share"),
+        ({"platform": {"sli_expected": 0}}, "platform.sli_expected 0.0 is not usable"),
+        ({"growth": {"rank_shift": {"factor": -1}}}, "growth.rank_shift.factor -1.0 is not usable"),
+        ({"owners": {"ranking": " "}}, "owners.ranking ' ' is not usable; give a text that is not empty"),
+        ({"segments": [{"segment": "a", "owners": {"ranking": "{{x}}"}}]}, r"segments\[0\].owners.ranking .*has no"),
+        ({"links": {"grafana": "http://{{x}}"}}, "links.grafana .* is not usable"),
     ],
 )
 def test_what_the_registry_does_not_know_or_could_not_fire_is_refused(

@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from ragtrace.alerts import check, render, run_tests, write
+from ragtrace.alerts.planning import wilson_bound
 from ragtrace.alerts.policy import known_registry, policy
 from ragtrace.alerts.promql import selector
 from ragtrace.alerts.replay import SERVICE, Phase, judged, requests
-from ragtrace.alerts.scenarios import wilson_bound
 from ragtrace.alerts.settings import read_settings
 from ragtrace.triage import read_payload
 from tests.alerts.mutants import MUTANTS, Mutant, failing
@@ -120,7 +120,154 @@ class Fired:
         """The value of an annotation, as it would be sent."""
         found = re.search(rf'\b{name}=("(?:[^"\\]|\\.)*")', self.said)
         assert found is not None, self.said
-        return str(json.loads(found[1]))
+        return unquoted(found[1])
+
+
+def unquoted(text: str) -> str:
+    """What Go's quoting stands for: JSON's, and a few escapes more."""
+    more = {r"\a": r"\u0007", r"\v": r"\u000b"}
+
+    def read(match: re.Match[str]) -> str:
+        escape = match[0]
+        if escape.startswith(r"\x"):
+            return rf"\u00{escape[2:]}"
+        if escape.startswith(r"\U"):
+            return chr(int(escape[2:], 16))
+        return more.get(escape, escape)
+
+    return str(json.loads(re.sub(r"\\(?:x..|U.{8}|.)", read, text)))
+
+
+def firing(folder: Path, alert: str, series: dict[str, str], at: str, interval: str = "1m", **settings: Any) -> str:
+    """What promtool says of an alert at a time, under the settings; empty when it does not fire."""
+    config = folder / "own.yaml"
+    config.write_text(yaml.safe_dump(settings or {"targets": {}}), encoding="utf-8")
+    asked = {"eval_time": at, "alertname": alert, "exp_alerts": []}
+    test = {
+        "interval": interval,
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "alert_rule_test": [asked],
+    }
+    files = render(config)
+    recording, alerts = (yaml.safe_load(files[name])["groups"] for name in ("recording.yml", "alerts.yml"))
+    rule = next(rule for group in alerts for rule in group["rules"] if rule["alert"] == alert)
+    groups = [*(recording if "ragtrace:" in rule["expr"] else []), {"name": "asked", "rules": [rule]}]
+    body = {
+        "rule_files": ["alerts.yml"],
+        "evaluation_interval": "1h" if interval == "5m" else interval,
+        "group_eval_order": [group["name"] for group in groups],
+        "tests": [test],
+    }
+    write(folder, {"alerts.yml": yaml.safe_dump({"groups": groups}), "tests.yml": yaml.safe_dump(body)})
+    command = ["promtool", "test", "rules", str(folder / "tests.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or "got:" in done.stdout + done.stderr, done.stdout + done.stderr
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+DELAY = selector("ragtrace_source_delay_seconds", service="shop", source="tariffs")
+ERRORS = selector("ragtrace_internal_errors_total", where="sink")
+
+
+@pytest.mark.parametrize(("at", "fires"), [("14d", False), ("14d4h", True), ("15d", True), ("18d", True)])
+def test_a_delay_that_lasts_is_told_as_long_as_it_lasts(tmp_path: Path, at: str, fires: bool) -> None:
+    """For days: the delay itself does not become the usual one within hours."""
+    series = {DELAY: "60x4032 7200x2016"}
+    assert bool(firing(tmp_path, "RagtraceSourceDelayTicket", series, at, "5m")) is fires
+
+
+def test_errors_of_a_counter_that_begins_above_0_are_found(tmp_path: Path) -> None:
+    """It has no increase."""
+    series = {ERRORS: "_x60 500+0x60"}
+    assert firing(tmp_path, "RagtraceInternalErrors", series, "75m")
+    assert not firing(tmp_path, "RagtraceInternalErrors", {ERRORS: "_x60 5+0x60"}, "75m")
+
+
+def growing(service: str, segment: str) -> dict[str, str]:
+    """Contradictions and rank shift that have grown, in one segment."""
+    labels = {"service": service, "segment": segment, "stratum": "random", "reference": "proxy"}
+    judged = labels | {"scope": "conditional", "metric": "contradiction"}
+    return {
+        selector("ragtrace_sli_requests_total", judged): "0+10x180",
+        selector("ragtrace_sli_good_requests_total", judged): "0+10x144 1449.4+9.4x35",
+        selector("ragtrace_rank_shift_sum", labels): "0+10x144 1540+100x35",
+        selector("ragtrace_rank_shift_count", labels): "0+10x180",
+    }
+
+
+CANARY = {"segment": "canary", "alert": False}
+SILENCES = [
+    ("canary", [], True),
+    ("canary", [CANARY], False),
+    ("other", [CANARY], True),
+    ("canary", [{"service": "shop", "segment": "canary", "alert": True}, CANARY], True),
+    ("canary", [{"service": "shop", "targets": {"qc": 0.97}}, CANARY], True),
+    ("canary", [{"service": "store", "alert": True}, CANARY], False),
+]
+
+
+@pytest.mark.parametrize("alert", ["RagtraceContradictionGrowthTicket", "RagtraceRankShiftTicket"])
+@pytest.mark.parametrize(("segment", "segments", "fires"), SILENCES)
+def test_growth_keeps_still_in_a_silent_segment(
+    tmp_path: Path, alert: str, segment: str, segments: list[dict[str, Any]], fires: bool
+) -> None:
+    """By the first override that fits the service and the segment."""
+    found = firing(tmp_path, alert, growing("shop", segment), "29h50m", "10m", segments=segments)
+    assert bool(found) is fires, found
+
+
+@pytest.mark.parametrize(("segment", "segments", "fires"), SILENCES)
+def test_pages_keep_still_in_a_silent_segment(
+    tmp_path: Path, segment: str, segments: list[dict[str, Any]], fires: bool
+) -> None:
+    """Likewise; and a segment whose name begins with a tilde is that segment alone."""
+    labels = {"service": "shop", "segment": segment, "stratum": "random", "reference": "proxy", "metric": "qc"}
+    series = {selector("ragtrace_sli_requests_total", labels, scope="conditional"): "0+10x60"}
+    segments = [*segments, {"segment": "~.*", "alert": False}]
+    assert bool(firing(tmp_path, "RagtraceQueryCoveragePage", series, "50m", segments=segments)) is fires
+
+
+LOOSE_UPSTREAM = {
+    "targets": {"qc": 0.8, "eo": 0.9, "cc": 0.7},
+    "burn_rates": {
+        "page": [{"short": "10m", "long": "2h", "factor": 2, "minimum": 5}],
+        "ticket": [{"short": "6h", "long": "1d", "factor": 1.2, "minimum": 20}],
+    },
+    "hold": {"page": {"retrieval": "1m", "ranking": "3m", "generation": "5m", "citation": "7m"}},
+}
+ALL_AFTER_RELEASES = {"releases": {"required": {"retrieval": "6h", "generation": "2h"}}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        (LOOSE_UPSTREAM, {"later stage burns first", "slow recall failure", "citation drop long after a release"}),
+        (ALL_AFTER_RELEASES, {"two faults in one segment", "two faults in two segments", "no request was ever good"}),
+    ],
+)
+def test_scenarios_fit_other_objectives(tmp_path: Path, settings: dict[str, Any], names: set[str]) -> None:
+    """An earlier stage that may be worse than a later one; pages of several stages only after a release."""
+    config = tmp_path / "own.yaml"
+    config.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    files = render(config)
+    body = yaml.safe_load(files["tests.yml"])
+    body["tests"] = [test for test in body["tests"] if test["name"] in names]
+    assert {test["name"] for test in body["tests"]} == names
+    slow = yaml.safe_load(files["slow-tests.yml"]) | {"tests": []}
+    write(tmp_path, files | {"tests.yml": yaml.safe_dump(body), "slow-tests.yml": yaml.safe_dump(slow)})
+    found = run_tests(tmp_path)
+    assert found.good, found.said
+
+
+def test_rules_that_stand_twice_are_a_failure(tmp_path: Path) -> None:
+    """promtool says so, and exits with 0 unless it is asked not to."""
+    files = render()
+    body = yaml.safe_load(files["recording.yml"])
+    body["groups"][0]["rules"].append(body["groups"][0]["rules"][0])
+    write(tmp_path, files | {"recording.yml": yaml.safe_dump(body)})
+    rules, _ = check(tmp_path)
+    assert not rules.good
+    assert "duplicate" in rules.said
 
 
 def test_a_page_says_what_is_known(tmp_path: Path) -> None:
@@ -137,9 +284,10 @@ def test_a_page_says_what_is_known(tmp_path: Path) -> None:
     )
 
 
-def test_the_triage_command_survives_a_shell(tmp_path: Path) -> None:
+@pytest.mark.parametrize("segment", [AWKWARD, "\x01\a\v\n\x7f \\a\\v\\\\ 'é'", "\U000e0001 \\v"])
+def test_the_triage_command_survives_a_shell(tmp_path: Path, segment: str) -> None:
     """Whatever stands in a label, triage reads the alert from the command's pipe."""
-    command = Fired(tmp_path, 0.8, 240, AWKWARD).annotation("triage")
+    command = Fired(tmp_path, 0.8, 240, segment).annotation("triage")
     piped, _, program = command.rpartition(" | ")
     assert program == "ragtrace triage alert -"
     done = subprocess.run(["sh", "-c", piped], capture_output=True, check=True)
@@ -149,7 +297,7 @@ def test_the_triage_command_survives_a_shell(tmp_path: Path) -> None:
         "severity": "page",
         "stage": "retrieval",
         "service": SERVICE,
-        "segment": AWKWARD,
+        "segment": segment,
     }
     assert alert.started_at == 240 * 60 * 10**9
 
