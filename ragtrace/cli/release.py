@@ -17,6 +17,7 @@ __all__ = ["app"]
 
 _COLUMNS = ("service", "component", "version", "in use since", "recorded", "first request")
 _LONGEST = 200  # characters of a name
+_EARLIEST = 1 - 2**63  # nanoseconds, 1677-09-21: a store keeps no earlier time
 
 app = typer.Typer(help="Say and see which version of a component came into use when.", no_args_is_help=True)
 
@@ -36,9 +37,12 @@ def record(
 ) -> None:
     """Say that a version of a component has come into use. Said again, the new time replaces the former one."""
     from ragtrace.cli.stores import existing
+    from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
 
     when = parse_time("--at", at)
+    if when < _EARLIEST:
+        raise ConfigurationError.of("--at", at, "a time from 1678 on")
     names = {"service": service, "component": component, "version": version}
     service, component, version = (_name(f"--{field}", given) for field, given in names.items())
     with Store.open(existing(store)) as opened:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ragtrace import config
 from ragtrace.errors import RecordError, StoreUnavailable
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from ragtrace.types import RequestRecord
 
 __all__ = ["existing", "find_record", "shown"]
+
+_MOST_FOUND: Final = 10  # requests that are looked for where the beginning of an id fits several
 
 
 def existing(store: str | None) -> str:
@@ -42,10 +44,11 @@ def find_record(store: Store, beginning: str) -> RequestRecord:
     """
     if record := store.get_record(beginning):
         return record
-    found = store.find_request_ids(beginning)
+    found = store.find_request_ids(beginning, _MOST_FOUND)
     if len(found) > 1:
         first = ", ".join(found[:3])
-        raise RecordError(f"{len(found)} requests begin with {beginning!r} ({first} ...); give more of the id")
+        many = f"{_MOST_FOUND} or more" if len(found) == _MOST_FOUND else len(found)
+        raise RecordError(f"{many} requests begin with {beginning!r} ({first} ...); give more of the id")
     if found and (record := store.get_record(found[0])):
         return record
     raise RecordError(f"no request {beginning!r} in store {store.url}; give an id that ragtrace demo or a log printed")

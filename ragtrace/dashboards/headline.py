@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import sqrt
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from ragtrace.dashboards.model import Panel
 from ragtrace.dashboards.panels import SLIS, named, objective_of
@@ -21,6 +21,8 @@ from ragtrace.registry.instruments import SLI_GOOD_REQUESTS, SLI_REQUESTS, STAGE
 __all__ = ["Count", "Finding", "findings", "least_bad_share", "releases"]
 
 _Z: Final = 1.645  # one-sided 95 %
+_Key: TypeAlias = tuple[str, str, str]  # service, indicator, reference
+_Counts: TypeAlias = Mapping[_Key, Mapping[str, "Count"]]
 _ANY_PANEL: Final = Panel(title="", kind="stat", description="")
 _FEWEST: Final = 10
 _COMPONENTS: Final = {stage.name: stage.components for stage in STAGES}
@@ -61,35 +63,50 @@ def releases(server: Prometheus, span: Span) -> list[Series]:
 
 
 def findings(server: Prometheus, span: Span, rollouts: Iterable[Series]) -> list[Finding]:
-    """A sentence for each stage that fails, first stage first; one that says so where none does."""
+    """A sentence for each stage of each service that fails, first stage first; one that says so where none does."""
     counts = _counts(server, span)
     if not counts:
         return [Finding("No request was scored in this time.", None)]
+    services = sorted({service for service, _, _ in counts})
     releases = sorted(rollouts, key=lambda one: one.last)
     failing = [
-        Finding(f"{text} {_since(server, span, one, reference, segments, releases)}", False)
+        Finding(f"{text} {_since(server, span, one, key, segments, releases)}", False)
         for one in SLIS
         for reference in ("oracle", "proxy", "none")
-        if (judged := counts.get((_name(one), reference))) and (segments := _failing(one, judged))
-        for text in [_sentence(one, judged, segments)]
+        for service in services
+        if (judged := counts.get(key := (service, _name(one), reference))) and (segments := _failing(one, judged))
+        for text in [_sentence(one, judged, segments, _shown(service) if len(services) > 1 else "")]
     ]
-    if not failing and max(_sum(judged, judged).requests for judged in counts.values()) < _FEWEST:
-        return [Finding(f"Fewer than {_FEWEST} requests were scored in this time: too few to judge.", None)]
-    return failing or [Finding("Every stage meets its objective, in every segment.", True)]
+    return failing or [_unbroken(counts, services)]
+
+
+def _unbroken(counts: _Counts, services: list[str]) -> Finding:
+    """What to say where nothing fails; a service with few requests is not called good."""
+    most = dict.fromkeys(services, 0.0)
+    for (service, _, _), judged in counts.items():
+        most[service] = max(most[service], _sum(judged, judged).requests)
+    few = [_shown(service) for service in services if most[service] < _FEWEST]
+    if len(few) == len(services):
+        return Finding(f"Fewer than {_FEWEST} requests were scored in this time: too few to judge.", None)
+    where = "in every segment" if len(services) == 1 else "in every segment of every service"
+    if not few:
+        return Finding(f"Every stage meets its objective, {where}.", True)
+    unknown = f"Too few requests were scored to judge {_listed(few)}"
+    return Finding(f"Every stage meets its objective, {where} that can be judged. {unknown}.", True)
 
 
 def _name(one: Instrument) -> str:
     return one.sli.name if one.sli else ""
 
 
-def _counts(server: Prometheus, span: Span) -> dict[tuple[str, str], dict[str, Count]]:
-    """Counts by indicator and reference, then by segment; only requests whose earlier stages were good."""
-    counts: dict[tuple[str, str], dict[str, Count]] = defaultdict(dict)
+def _counts(server: Prometheus, span: Span) -> _Counts:
+    """Counts by service, indicator and reference, then by segment; only requests whose earlier stages were good."""
+    counts: dict[_Key, dict[str, Count]] = defaultdict(dict)
     for instrument in (SLI_REQUESTS, SLI_GOOD_REQUESTS):
-        expr = increase(instrument, "metric", "reference", "segment", scope="conditional")
+        expr = increase(instrument, "service", "metric", "reference", "segment", scope="conditional")
         for one in server.query(span.filled(expr, _ANY_PANEL), span.end):
-            by_segment = counts[one.labels["metric"], one.labels["reference"]]
-            segment = one.labels["segment"]
+            service, metric, reference, segment = map(one.label, ("service", "metric", "reference", "segment"))
+            by_segment = counts[service, metric, reference]
             counted = Count(requests=one.last) if instrument is SLI_REQUESTS else Count(good=one.last)
             by_segment[segment] = by_segment.get(segment, Count()) + counted
     return {
@@ -114,29 +131,41 @@ def _sum(by_segment: Mapping[str, Count], segments: Iterable[str]) -> Count:
     return sum((by_segment.get(segment, Count()) for segment in segments), start=Count())
 
 
-def _sentence(one: Instrument, by_segment: Mapping[str, Count], segments: list[str]) -> str:
+def _sentence(one: Instrument, by_segment: Mapping[str, Count], segments: list[str], service: str) -> str:
+    """What fails where; the service is named where there are several."""
     total = _sum(by_segment, segments)
     everywhere = len(segments) == len(by_segment)
-    names = ", ".join(segments[:3]) + (" and more" if len(segments) > 3 else "")
+    names = _listed([_shown(each) for each in segments])
     where = "everywhere" if everywhere else f"in {len(segments)} of {len(by_segment)} segments ({names})"
+    whose = "" if everywhere else "their "
     return (
-        f"{(one.stage or '').capitalize()} is failing {where}: {named(one).lower()} meets its objective in "
-        f"{total.good / total.requests:.0%} of {'' if everywhere else 'their '}{total.requests:.0f} requests "
+        f"{(one.stage or '').capitalize()}{service and f' of {service}'} is failing {where}: {named(one).lower()} "
+        f"meets its objective in {total.good / total.requests:.0%} of {whose}{total.requests:.0f} requests "
         f"(target {objective_of(one).target:.0%})."
     )
 
 
+def _shown(label: str) -> str:
+    """A label's value within a sentence."""
+    return label or "the one without a name"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
+
+
 def _since(
-    server: Prometheus, span: Span, one: Instrument, reference: str, segments: list[str], releases: list[Series]
+    server: Prometheus, span: Span, one: Instrument, key: _Key, segments: list[str], releases: list[Series]
 ) -> str:
-    """The release of the stage's components after which its share fell most."""
+    """The release of the service's components of the stage after which its share fell most."""
     falls: list[tuple[float, str]] = []
     for release in releases:
         at = release.last / 1000
-        if release.labels.get("component") not in _COMPONENTS[one.stage or ""] or not span.start < at < span.end:
+        own = release.label("service") == key[0] and release.label("component") in _COMPONENTS[one.stage or ""]
+        if not own or not span.start < at < span.end:
             continue
         halves = (span._replace(end=at), span._replace(start=at))
-        before, after = (_sum(_counts(server, half).get((_name(one), reference), {}), segments) for half in halves)
+        before, after = (_sum(_counts(server, half).get(key, {}), segments) for half in halves)
         if min(before.requests, after.requests) >= _FEWEST:
             shares = before.good / before.requests, after.good / after.requests
             falls.append((shares[1] - shares[0], _fall(release, *shares)))
@@ -147,5 +176,5 @@ def _since(
 
 def _fall(release: Series, before: float, after: float) -> str:
     at = datetime.fromtimestamp(release.last / 1000, UTC)
-    name = f"{release.labels['component']} {release.labels['version']}"
+    name = f"{release.label('component')} {release.label('version')}"
     return f"It fell from {before:.0%} to {after:.0%} with {name}, {at:%d %b %H:%M} UTC."

@@ -98,5 +98,4 @@ def _about(server: Prometheus, span: Span) -> str:
 
 
 def _release(each: Series) -> dict[str, Any]:
-    labels = each.labels
-    return {"at": each.last / 1000, "name": f"{labels['component']} {labels['version']}"}
+    return {"at": each.last / 1000, "name": f"{each.label('component')} {each.label('version')}"}

@@ -29,6 +29,10 @@ class Series(NamedTuple):
         """The newest value."""
         return self.points[max(self.points)]
 
+    def label(self, name: str) -> str:
+        """A label's value. A server leaves out a label whose value is empty."""
+        return self.labels.get(name, "")
+
 
 class Exemplar(NamedTuple):
     """The trace behind one value."""

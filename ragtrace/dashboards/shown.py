@@ -82,7 +82,7 @@ def _table(server: Prometheus, panel: Panel, span: Span) -> Shown:
     rows: dict[tuple[str, ...], list[float | None]] = {}
     for place, target in enumerate(panel.targets):
         for one in _instant(server, panel, target, span):
-            key = tuple(one.labels.get(name, "") for name in panel.key)
+            key = tuple(map(one.label, panel.key))
             rows.setdefault(key, [None] * len(panel.targets))[place] = one.last
     if not rows:
         return {}

@@ -13,6 +13,7 @@ import msgspec
 from ragtrace.errors import ConfigurationError
 from ragtrace.export.budget import OTHER
 from ragtrace.store import Store
+from ragtrace.triage.advice import PLATFORM, about_ragtrace, about_source
 from ragtrace.triage.evidence import Window
 from ragtrace.triage.report import AlertFacts, Report
 from ragtrace.triage.walk import triage_segment
@@ -71,8 +72,9 @@ def read_payload(body: bytes) -> Payload:
     if payload.version != "4":
         raise ConfigurationError(f"version {payload.version!r} of Alertmanager's webhook is not known; 4 is")
     for alert in payload.alerts:
-        if alert.starts_at.tzinfo is None:
-            raise ConfigurationError(f"startsAt {alert.starts_at.isoformat()!r} has no zone; write it with Z")
+        for name, at in (("startsAt", alert.starts_at), ("endsAt", alert.ends_at)):
+            if at is not None and at.tzinfo is None:
+                raise ConfigurationError(f"{name} {at.isoformat()!r} has no zone; write it with Z")
         if not 0 <= alert.started_at <= time.time_ns() + _AHEAD:
             raise ConfigurationError(f"startsAt {alert.starts_at.isoformat()!r} lies in the future, or before 1970")
     return payload
@@ -81,20 +83,14 @@ def read_payload(body: bytes) -> Payload:
 def triage_alert(store: Store, alert: Alert, *, lookback: int | None = None, now: int | None = None) -> Report:
     """Walk the evidence behind an alert, and hold the stage that it names against what is found.
 
-    lookback: how long before its start is looked at, nanoseconds; by default three hours, for a ticket a day.
+    An alert about ragtrace itself or about a source of documents gets its state, and advice where to look: requests
+    tell nothing about it. lookback: how long before its start is looked at, nanoseconds; by default three hours, for a
+    ticket a day.
     """
     at = time.time_ns() if now is None else now
-    facts = _facts(alert)
-    service = alert.labels.get("service")
-    if not service:
-        return Report(
-            subject="alert",
-            service="",
-            segment=None,
-            made_at=written(at),
-            conclusion="this alert is about no service's requests; there is no evidence to walk: run ragtrace doctor",
-            alert=facts,
-        )
+    if (beside := _beside(store, alert, at)) is not None:
+        return beside
+    facts, service = _facts(alert), alert.labels["service"]
     since = alert.started_at - (lookback or _LOOKBACK.get(alert.labels.get("severity", ""), _LOOKBACK["page"]))
     until = max(since + _MINUTE, min(at, alert.ended_at or at))
     window, segment = Window.of(since, until), alert.labels.get("segment") or None
@@ -104,6 +100,24 @@ def triage_alert(store: Store, alert: Alert, *, lookback: int | None = None, now
     named = alert.labels.get("stage")
     agrees = named == report.stage if named and report.stage else None
     return replace(report, subject="alert", alert=replace(facts, agrees=agrees))
+
+
+def _beside(store: Store, alert: Alert, at: int) -> Report | None:
+    """The report on an alert that is not about requests; None for one that is."""
+    labels = alert.labels
+    service, source, stage = (plain(labels.get(name, "")) for name in ("service", "source", "stage"))
+    if stage == PLATFORM or not service:
+        told = about_ragtrace(store, labels.get("alertname", ""), service)
+    elif source and not labels.get("segment"):
+        told = about_source(store, labels["service"], labels["source"], at)
+    else:
+        return None
+    owner = plain(labels.get("owner", "")) or None
+    made = written(at)
+    return Report(
+        subject="alert", service=service, segment=None, made_at=made, conclusion=plain(told), owner=owner,
+        alert=_facts(alert),
+    )  # fmt: skip
 
 
 def _facts(alert: Alert) -> AlertFacts:

@@ -12,7 +12,7 @@ from ragtrace.triage.wording import clock, counted
 
 __all__ = ["code", "escaped", "markdown", "table"]
 
-_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|!~])")
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|!~]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
 
 
 def markdown(report: Report) -> str:
@@ -47,8 +47,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"**{escaped(report.conclusion)}**"
     yield ""
     yield from _facts(report)
-    yield ""
-    yield "## What was checked"
+    if report.checks:
+        yield from ("", "## What was checked")
     for number, check in enumerate(report.checks, 1):
         yield ""
         yield from _check(number, check, of_request=report.request is not None)
@@ -70,7 +70,10 @@ def _lines(report: Report) -> Iterator[str]:
 def _subject(report: Report) -> str:
     if report.request:
         return f"request {report.request.request_id}"
-    where = f"{report.service}, {report.segment or 'all segments'}" if report.service else "ragtrace itself"
+    if report.alert and not report.range:  # it is not about requests
+        where = report.service or "ragtrace itself"
+    else:
+        where = f"{report.service}, {report.segment or 'all segments'}"
     return f"{report.alert.name} ({where})" if report.alert else where
 
 

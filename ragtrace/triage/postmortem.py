@@ -24,6 +24,7 @@ from ragtrace.types import Stage
 
 __all__ = ["BLANK", "postmortem"]
 
+_SEGMENT_STATES: Final = {"no_data": "no data", "better": "broke; better, not proven"}
 BLANK: Final = "**[fill in: {}]**"
 
 
@@ -43,19 +44,23 @@ def postmortem(
     at = time.time_ns() if now is None else now
     report = triage_segment(store, service, segment, window, now=at, limit=None)
     evidence = load(store, service, segment, window, limit=None)
-    return "\n".join(_Draft(store, report, evidence, alert).lines()) + "\n"
+    return "\n".join(_Draft(store, report, evidence, alert, at).lines()) + "\n"
 
 
 class _Draft:
     """The parts of one postmortem, in their order."""
 
-    def __init__(self, store: Store, report: Report, evidence: Evidence, alert: Alert | None) -> None:
+    def __init__(self, store: Store, report: Report, evidence: Evidence, alert: Alert | None, now: int) -> None:
         self._store = store
         self._report = report
         self._evidence = evidence
         self._alert = alert
+        self._now = now
         self._stage = report.stage
         self._risen = stretch(evidence, report.stage) if report.stage else None
+        self._better_at = self._risen.ended_at if self._risen else None
+        proven = report.recovery is not None and report.recovery.state == "recovered"
+        self._ended_at = self._better_at if proven else None
 
     def lines(self) -> Iterator[str]:
         """The whole text."""
@@ -88,17 +93,22 @@ class _Draft:
         yield f"- authors: {_blank('authors')}"
         if self._risen and self._stage:
             yield f"- began: {escaped(began(self._risen.onset(self._stage)))}"
-            ended = self._risen.ended_at
-            yield f"- ended: {clock(written(ended)) if ended else 'not seen yet'}"
-            if ended:
-                yield f"- lasted: {span((ended - self._risen.latest) / 1e9)}"
+            yield f"- ended: {self._end()}"
+            if self._ended_at:
+                yield f"- lasted: {span((self._ended_at - self._risen.latest) / 1e9)}"
+
+    def _end(self) -> str:
+        """The end where the proof of recovery holds; a fall of the share by itself is none."""
+        if self._ended_at:
+            return clock(written(self._ended_at))
+        return f"not proven, better since {clock(written(self._better_at))}" if self._better_at else "not seen yet"
 
     def _chain(self) -> Iterator[str]:
         """Every stage by itself, so that what the first failure dragged along is seen."""
         if self._stage is None:
             yield f"No break is confirmed. {_blank('first failed stage, and how it is known')}"
             return
-        during, before = self._groups()[1], self._groups()[0]
+        before, during, _ = self._groups(self._ended_at)
         yield f"First failed stage: **{self._stage}** ({OWNERS[self._stage]}). Each stage by itself:"
         yield ""
         rows = []
@@ -114,18 +124,14 @@ class _Draft:
     def _is_after(self, stage: Stage) -> bool:
         return self._stage is not None and ORDER.index(stage) > ORDER.index(self._stage)
 
-    def _groups(self) -> tuple[Sequence[Judged], Sequence[Judged], Sequence[Judged]]:
-        """All requests before, during and after the break."""
-        requests, since = self._evidence.requests, self._evidence.window.since
-        if self._risen:
-            first, ended = self._risen.during[0].row.started_at, self._risen.ended_at
-            during = [
-                each for each in requests if first <= each.row.started_at and (not ended or each.row.started_at < ended)
-            ]
-            after = [each for each in requests if ended and each.row.started_at >= ended]
-            return [each for each in requests if each.row.started_at < first], during, after
-        before = [each for each in requests if each.row.started_at < since]
-        return before, [each for each in requests if each.row.started_at >= since], []
+    def _groups(self, ended: int | None) -> tuple[Sequence[Judged], Sequence[Judged], Sequence[Judged]]:
+        """All requests before, during and after the break. ended: None while it goes on."""
+        first = self._risen.during[0].row.started_at if self._risen else self._evidence.window.since
+        groups: tuple[list[Judged], list[Judged], list[Judged]] = ([], [], [])
+        for each in self._evidence.requests:
+            at = each.row.started_at
+            groups[0 if at < first else 2 if ended and at >= ended else 1].append(each)
+        return groups
 
     def _timeline(self) -> Iterator[str]:
         rows = sorted(self._events())
@@ -144,18 +150,19 @@ class _Draft:
                 yield release.at, f"release {release.component}={release.version}{_how(release)}"
         if self._risen:
             yield self._risen.latest, f"{self._stage} begins to break"
-            if self._risen.ended_at:
-                yield self._risen.ended_at, f"{self._stage} is better again"
+            if self._better_at:
+                proof = "" if self._ended_at else "; that it has recovered is not proven"
+                yield self._better_at, f"{self._stage} is better again{proof}"
         if self._alert:
             yield self._alert.started_at, f"alert {self._alert.labels.get('alertname', '')} fires"
-            if self._alert.ended_at:
+            if self._alert.ended_at and self._alert.ended_at <= self._now:
                 yield self._alert.ended_at, "alert is resolved"
 
     def _radius(self) -> Iterator[str]:
         if self._stage is None:
             yield _blank("who was affected")
             return
-        during = [each for each in self._groups()[1] if self._stage in each.bad]
+        during = [each for each in self._groups(self._ended_at)[1] if self._stage in each.bad]
         broken = [each for each in during if each.bad[self._stage]]
         yield f"{counted(tally(during, self._stage))} in the random sample of recorded requests, during the break."
         tenants = {each for each in self._store.tenants(each.row.request_id for each in broken).values() if each}
@@ -166,7 +173,7 @@ class _Draft:
         )
         yield ""
         rows = [
-            (line.segment, line.state.replace("_", " "), counted(line.now), counted(line.before))
+            (line.segment, _SEGMENT_STATES.get(line.state, line.state), counted(line.now), counted(line.before))
             for line in self._report.segments
         ]
         yield from table(("segment", "state", "in the time looked at", "before"), rows)
@@ -191,7 +198,7 @@ class _Draft:
             return
         yield escaped(found.finding[:1].upper() + found.finding[1:]) + "."
         yield ""
-        groups = [[each for each in group if self._stage in each.bad] for group in self._groups()]
+        groups = [[each for each in group if self._stage in each.bad] for group in self._groups(self._better_at)]
         rows = [("bad requests", "", *(counted(tally(group, self._stage)) for group in groups))]
         for metric in SHOWN[self._stage]:
             objective = objective_text(INSTRUMENTS[metric].objective) or "none"

@@ -32,7 +32,7 @@ __all__ = [
 SCHEMA: Final = "ragtrace.triage/1"
 
 CheckState: TypeAlias = Literal["broken", "recovered", "worse", "unclear", "good", "no_data", "not_checked"]
-SegmentState: TypeAlias = Literal["broken", "recovered", "unclear", "good", "no_data"]
+SegmentState: TypeAlias = Literal["broken", "better", "recovered", "unclear", "good", "no_data"]
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +130,8 @@ class Recovery(_Part, frozen=True, kw_only=True):
 
 
 class SegmentLine(_Part, frozen=True, kw_only=True):
-    """One segment at the broken stage."""
+    """One segment at the broken stage. better: it was broken, the service as a whole has recovered, and the
+    segment's own requests since then are too few to prove it."""
 
     segment: str
     state: SegmentState

@@ -21,22 +21,27 @@ def by_segment(evidence: Evidence, stage: Stage) -> tuple[tuple[SegmentLine, ...
     since = evidence.window.since
     bad = Counter(each.row.segment for each in told if each.bad[stage] and each.row.started_at >= since)
     segments = sorted({each.row.segment for each in told}, key=lambda name: (-bad[name], name))
-    lines = tuple(_line(evidence.of_segment(name), name, stage) for name in segments[:_SEGMENTS])
+    over = recovery(stretch(evidence, stage), stage).state == "recovered"
+    lines = tuple(_line(evidence.of_segment(name), name, stage, over=over) for name in segments[:_SEGMENTS])
     return lines, max(0, len(segments) - _SEGMENTS)
 
 
-def _line(evidence: Evidence, segment: str, stage: Stage) -> SegmentLine:
+def _line(evidence: Evidence, segment: str, stage: Stage, *, over: bool) -> SegmentLine:
     risen = stretch(evidence, stage)
     now, before = tally(evidence.now(stage), stage), tally(baseline(evidence, stage, risen), stage)
-    state, since = _state(risen, stage, now)
+    state, since = _state(risen, stage, now, over=over)
     return SegmentLine(segment=segment, state=state, now=now, before=before, recovered_since=since)
 
 
-def _state(risen: Stretch | None, stage: Stage, now: Tally) -> tuple[SegmentState, str | None]:
+def _state(risen: Stretch | None, stage: Stage, now: Tally, *, over: bool) -> tuple[SegmentState, str | None]:
+    """over: whether all segments together have recovered. A few good requests at the end of one segment say nothing by
+    themselves."""
     allowed = budget(stage)
     if now.known < ENOUGH:
         return "no_data", None
     if now.low <= allowed and (risen is None or tally(risen.during, stage).low <= allowed):
         return ("unclear" if now.share is not None and now.share > allowed else "good"), None
     found = recovery(risen, stage)
-    return ("recovered", found.since) if found.state == "recovered" else ("broken", None)
+    if found.state == "recovered":
+        return "recovered", found.since
+    return ("better" if over and found.state == "unclear" else "broken"), None

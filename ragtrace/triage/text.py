@@ -25,6 +25,7 @@ STATES: Final = {
     "no_data": "no data",
     "not_checked": "not checked",
     "recovered": "recovered",
+    "better": "better, not proven",
     "not_recovered": "not recovered",
 }
 _STYLES: Final = {"broken": "bold red", "not_recovered": "bold red", "good": "green", "recovered": "green",
@@ -148,7 +149,7 @@ def segments_summary(report: Report) -> str:
     """Whether the stage is broken everywhere or in some segments only."""
     known = [each for each in report.segments if each.state not in ("no_data", "unclear")]
     broken = [each.segment for each in known if each.state == "broken"]
-    recovered = [each.segment for each in known if each.state == "recovered"]
+    recovered, better = (sum(each.state == state for each in known) for state in ("recovered", "better"))
     unknown = len(report.segments) - len(known)
     parts = []
     if broken and len(broken) == len(known) > 1 and not report.more_segments:
@@ -156,7 +157,9 @@ def segments_summary(report: Report) -> str:
     elif broken:
         parts.append(f"broken in {len(broken)} of {len(report.segments) + report.more_segments} segments")
     if recovered:
-        parts.append(f"recovered in {len(recovered)}")
+        parts.append(f"recovered in {recovered}")
+    if better:
+        parts.append(f"better in {better}, which is not proven")
     if unknown:
         parts.append(f"not enough data in {unknown}")
     return f"Segments at {report.stage}: {', '.join(parts) or 'none is broken'}"

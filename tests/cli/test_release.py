@@ -77,6 +77,10 @@ def test_a_component_of_no_stage_is_taken_and_noted(
     [
         (("--version", " "), "--version ' ' is not usable; give a name of 1 to 200 characters"),
         (("--version", "v", "--at", "tomorrow"), "--at 'tomorrow' is not usable; give a time with its zone"),
+        (
+            ("--version", "v", "--at", "0001-01-01T00:00Z"),
+            "--at '0001-01-01T00:00Z' is not usable; give a time from 1678",
+        ),
         (("--version", "v", "--at", "2999-01-01T00:00Z"), "it lies in the future"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 
 from bench.traffic import SERVICE, Break, Traffic, store_traffic
 from ragtrace.store import Store
+from ragtrace.types import RequestRecord
 from tests.cli.conftest import environment
 from tests.triage.conftest import END, START
 from tests.triage.test_alerts import alert, payload
@@ -57,6 +58,16 @@ def test_a_request_is_walked(cli: Cli, url: str) -> None:
     assert report["request"]["request_id"] == row.request_id
     assert report["suspected_release"] == "packer=packer-bad"
     assert cli("triage", "request", "zz", "--store", url).returncode == 2
+
+
+def test_how_many_requests_fit_is_not_understated(cli: Cli, tmp_path: Path) -> None:
+    """Only so many are looked for; where there are fewer, their number is exact."""
+    found = f"sqlite:///{tmp_path}/ids.db"
+    with Store.open(found) as store:
+        for count, beginning in ((12, "aa"), (3, "bb")):
+            store.write([RequestRecord(request_id=f"{beginning}{number:02}", service="s") for number in range(count)])
+    assert "10 or more requests begin with 'aa'" in cli("triage", "request", "aa", "--store", found).stderr
+    assert "3 requests begin with 'bb'" in cli("triage", "request", "bb", "--store", found).stderr
 
 
 def test_alerts_come_from_a_file_or_from_standard_input(cli: Cli, url: str, tmp_path: Path) -> None:

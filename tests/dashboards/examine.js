@@ -28,6 +28,8 @@
       return nodes.some((one, place) => nodes.slice(place + 1).some((other) => !one.contains(other) && over(box(one), box(other))));
     }).map(title),
     clipped: [...document.querySelectorAll("h1, h2, h3, h4, .stat b, .stat span, .legend li")].filter((node) => node.scrollWidth > node.clientWidth + 1 && getComputedStyle(node).display !== "inline").map((node) => node.textContent),
+    keys: [...document.querySelectorAll("td.key")].map((node) => [node.title, box(node).width]),
+    hidden: [...document.querySelectorAll(".scroll")].filter((holder) => [...holder.querySelectorAll("td.number")].some((node) => box(node).right > box(holder).right + 1)).length,
     traces: [...document.querySelectorAll(".traces a")].map((node) => node.href),
     kinds: Object.fromEntries(["canvas", ".stat", "td", "pre", ".empty"].map((name) => [name, document.querySelectorAll(name).length])),
     background: getComputedStyle(document.body).backgroundColor,

@@ -31,13 +31,33 @@ class _Server(Prometheus):
         place = 1 if "good" in expr else 0
         assert re.search(r'scope="conditional"', expr)
         return [
-            Series({"metric": metric, "reference": "oracle", "segment": segment}, {at: counts[place]})
+            Series({"service": "app", "metric": metric, "reference": "oracle", "segment": segment}, {at: counts[place]})
             for (metric, segment), counts in judged.items()
         ]
 
 
-def _release(component: str, at: float) -> Series:
-    return Series({"component": component, "version": "v2"}, {SPAN.end: at * 1000})
+class _Services(Prometheus):
+    """Answers counts from a table by service, indicator and segment. An empty label is left out, as servers do."""
+
+    def __init__(self, judged: Mapping[tuple[str, str, str], tuple[float, float]]) -> None:
+        super().__init__("http://nowhere")
+        self._judged = judged
+
+    def query(self, expr: str, at: float) -> list[Series]:
+        assert "service" in expr.partition("by (")[2].partition(")")[0]
+        place = 1 if "good" in expr else 0
+        return [
+            Series(
+                {name: value for name, value in zip(("service", "metric", "segment"), key, strict=True) if value}
+                | {"reference": "oracle"},
+                {at: counts[place]},
+            )
+            for key, counts in self._judged.items()
+        ]
+
+
+def _release(component: str, at: float, service: str = "app") -> Series:
+    return Series({"service": service, "component": component, "version": "v2"}, {SPAN.end: at * 1000})
 
 
 def _texts(server: Prometheus, *releases: Series) -> list[str]:
@@ -85,6 +105,30 @@ def test_few_requests_prove_nothing() -> None:
     assert finding.good is None
     (finding,) = findings(_Server({**HEALTHY, ("qc", "a"): (3.0, 0.0)}), SPAN, [])
     assert finding.good is True
+
+
+def test_a_failing_service_does_not_hide_behind_a_busy_one() -> None:
+    """Both have a segment of the same name; the one that fails is named."""
+    server = _Services({("busy", "qc", "default"): (1000.0, 1000.0), ("small", "qc", "default"): (20.0, 0.0)})
+    (text,) = _texts(server)
+    assert text.startswith("Retrieval of small is failing everywhere: query coverage meets its objective in 0% of 20")
+    (finding,) = findings(_Services({("a", "qc", "x"): (100.0, 100.0), ("b", "qc", "x"): (3.0, 0.0)}), SPAN, [])
+    assert "Too few requests were scored to judge b." in finding.text
+    assert "every segment of every service that can be judged" in finding.text
+
+
+def test_a_release_of_another_service_is_not_blamed() -> None:
+    """It came at the time of the fall, and the failing service never ran it."""
+    server = _Server({**HEALTHY, ("eo", "b"): (200.0, 80.0)}, broke_at=4000)
+    (text,) = _texts(server, _release("reranker", 4000, service="other"))
+    assert "did not fall after a release" in text
+
+
+def test_labels_without_a_value_are_judged_too() -> None:
+    """Prometheus leaves empty labels out of its answers."""
+    judged = {("", "qc", ""): (100.0, 10.0), ("", "qc", "b"): (100.0, 100.0)}
+    (text,) = _texts(_Services(judged))
+    assert text.startswith("Retrieval is failing in 1 of 2 segments (the one without a name)")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import base64
 import hashlib
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from ragtrace.dashboards.preview import page
+from tests.dashboards.browser import examined
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(1)">{style}'
 DATA: dict[str, Any] = {
@@ -44,6 +46,24 @@ def test_nothing_is_loaded_and_only_its_own_scripts_run() -> None:
     assert set(re.findall(r"sha256-([\w+/=]+)", policy[1])) == digests
     assert len(digests) == 2
     assert re.findall(r"(?:src|href)=[\"']", written.split("<script>")[0]) == []
+
+
+def test_a_long_name_leaves_the_values_in_sight(tmp_path: Path) -> None:
+    """It is cut, and whole when pointed at."""
+    long = "a" * 400
+    panel = {
+        "title": "Segments", "description": "", "kind": "table", "width": 24, "unit": "none", "decimals": None,
+        "thresholds": [], "empty": None, "key": ["segment"],
+        "columns": [{"name": name, "unit": "none", "plain": True} for name in ("good", "bad")],
+        "rows": [{"key": [name], "values": [1.0, 2.0]} for name in ("short", long)],
+    }  # fmt: skip
+    dashboard = {
+        "uid": "x", "title": "x", "description": "", "sections": [{"title": "", "panels": [panel]}]
+    }  # fmt: skip
+    found = examined(page({**DATA, "dashboards": [dashboard]}), tmp_path, width=900)
+    assert found["drawn"] == "yes"
+    assert [title for title, _ in found["keys"]] == ["short", long]
+    assert found["hidden"] == 0
 
 
 def test_library_is_named_with_its_license() -> None:

@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.traffic import MINUTE, SERVICE, Break
+from ragtrace.alerts.platform import platform_alerts
+from ragtrace.alerts.policy import known_registry, policy
+from ragtrace.alerts.settings import read_settings
 from ragtrace.errors import ConfigurationError
-from ragtrace.triage import read_payload, triage_alert
+from ragtrace.triage import markdown, read_payload, triage_alert
+from ragtrace.types import SourceReport
 from tests.triage.conftest import END
 
 if TYPE_CHECKING:
     from tests.triage.conftest import Fill
+
+SHIPPED = policy(known_registry(), read_settings(None))
 
 
 def payload(*alerts: dict[str, Any]) -> bytes:
@@ -113,6 +119,51 @@ def test_an_alert_without_a_service_is_about_ragtrace(fill: Fill) -> None:
     assert report.checks == ()
 
 
+@pytest.mark.parametrize("name", sorted(one["alert"] for one in platform_alerts(SHIPPED)))
+def test_alerts_about_ragtrace_get_advice_though_they_name_a_service(fill: Fill, name: str) -> None:
+    """Requests of the service may be fine or broken: neither explains the alert."""
+    (one,) = read_payload(payload(alert(alertname=name, stage="platform", owner="platform"))).alerts
+    store = fill(Break("ranking", 0.6, 0.8))
+    report = triage_alert(store, one, now=END)
+    assert report.alert is not None
+    assert (report.alert.agrees, report.checks, report.stage) == (None, (), None)
+    assert (report.service, report.owner) == (SERVICE, "platform")
+    assert "run ragtrace doctor" in report.conclusion
+    assert "runbook" not in report.conclusion
+    assert f"{SERVICE} was analyzed last at" in report.conclusion
+    page = markdown(report)
+    assert "What was checked" not in page
+    assert "the evidence does not" not in page
+
+
+def test_an_alert_about_a_source_gets_its_state(fill: Fill) -> None:
+    """What its reports say, and nothing about requests."""
+    labels = {"stage": "retrieval", "severity": "ticket", "source": "wiki"}
+    (one,) = read_payload(payload(alert(alertname="RagtraceSourceDelayTicket", **labels))).alerts
+    store = fill(Break("ranking", 0.6, 0.8))
+    assert "no report on it is stored" in triage_alert(store, one, now=END).conclusion
+
+    def said(at: int, documents: int) -> SourceReport:
+        return SourceReport(
+            service=SERVICE, source="wiki", reported_at=at, documents=documents, newest_at=at, delay_seconds=7200.0
+        )
+
+    for hours, documents in ((5, 1000), (4, 1010), (3, 990), (2, 1000), (1, 12)):
+        at = END - hours * 60 * MINUTE
+        store.write([said(at, documents)])
+    report = triage_alert(store, one, now=END)
+    assert (report.checks, report.stage) == ((), None)
+    for told in (
+        "wiki of assistant",
+        "last report came 1 h ago",
+        "12 documents (usually 1,000), which is unusual",
+        "newest document is from 1 h ago",
+        "takes 2 h to become searchable",
+        "ragtrace source list",
+    ):
+        assert told in report.conclusion  # fmt: skip
+
+
 def test_a_key_names_alert_and_firing() -> None:
     """The same fingerprint that fires again later is another one; without a fingerprint the labels count."""
     (one,) = read_payload(payload(alert())).alerts
@@ -134,6 +185,7 @@ def test_a_key_names_alert_and_firing() -> None:
         (payload({"status": "firing", "labels": {}}), "startsAt"),
         (payload(alert() | {"startsAt": "yesterday"}), "startsAt"),
         (payload(alert() | {"startsAt": "2026-01-01T00:00:00"}), "zone"),
+        (payload(alert() | {"status": "resolved", "endsAt": "2026-01-01T00:00:00"}), "endsAt .* zone"),
         (payload(alert() | {"startsAt": "9999-01-01T00:00:00Z"}), "future"),
         (payload(alert() | {"startsAt": "0001-01-01T00:00:00+23:00"}), "1970"),
         (payload(alert() | {"labels": {"service": 5}}), "labels"),

@@ -49,6 +49,34 @@ def test_a_break_that_goes_on_is_not_called_recovered(fill: Fill) -> None:
     assert "ended: not seen yet" in found["Summary"]
 
 
+def test_an_end_that_is_not_proven_is_not_stated(fill: Fill) -> None:
+    """The share fell, and too few requests came since then: no end, no duration, a break as long as the time."""
+    page = postmortem(fill(Break("retrieval", 0.6, 0.55, 0.99)), SERVICE, None, WINDOW, now=END)
+    found = sections(page)
+    assert "Not enough data to tell" in found["Recovery proof"]
+    assert "ended: not proven, better since 11-14 22:1" in found["Summary"]
+    assert "lasted:" not in found["Summary"]
+    assert "that it has recovered is not proven" in found["Timeline"]
+    assert "of 268 bad" in found["Blast radius"].splitlines()[1]
+    assert "of 6 bad" in found["Recovery proof"]
+
+
+def test_a_segment_without_proof_of_its_own_is_not_called_broken(fill: Fill) -> None:
+    """The service has recovered for certain; a third of its requests is too few to say so of each segment."""
+    found = sections(postmortem(fill(Break("retrieval", 0.6, 0.55, 0.97)), SERVICE, None, WINDOW, now=END))
+    assert "lasted:" in found["Summary"]
+    assert found["Blast radius"].count("| broke; better, not proven |") == 3
+
+
+def test_an_alert_whose_end_no_clock_shows_is_drawn_without_it(fill: Fill) -> None:
+    """Its beginning is an event, its end is none yet."""
+    over = alert() | {"status": "resolved", "endsAt": "9999-12-31T23:59:59-23:00"}
+    (one,) = read_payload(payload(over)).alerts
+    timeline = sections(postmortem(fill(Break("ranking", 0.6, 0.7)), SERVICE, None, WINDOW, alert=one, now=END))
+    assert "fires" in timeline["Timeline"]
+    assert "resolved" not in timeline["Timeline"]
+
+
 def test_what_is_unknown_stays_a_blank(fill: Fill) -> None:
     """People fill severity, harm, root cause and who does what; no tenant was recorded."""
     found = sections(postmortem(fill(Break("ranking", 0.6, 0.7), tenants=0), SERVICE, None, WINDOW, now=END))

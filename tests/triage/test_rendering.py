@@ -84,8 +84,12 @@ def test_markdown_of_an_alert_and_of_a_request(fill: Fill) -> None:
 
 def test_what_the_host_wrote_cannot_become_markdown() -> None:
     """Links, images, HTML, tables and code are shown as they are."""
-    assert escaped("![x](http://a) <b>|`c`") == r"\!\[x\](http://a) \<b\>\|\`c\`"
+    assert escaped("![x](http://a) <b>|`c`") == r"\!\[x\](http\://a) \<b\>\|\`c\`"
     assert escaped("# a\n- b") == r"\# a - b"
+    assert escaped("see https://evil.example/?q or www.evil.example") == (
+        r"see https\://evil.example/?q or www\.evil.example"
+    )
+    assert escaped("11-21 10:04:30Z") == "11-21 10:04:30Z"
     assert code("a`b``c") == "```a`b``c```"
     assert code("`a") == "`` `a ``"
 

@@ -22,6 +22,7 @@ from ragtrace.registry.instruments import (
     CANDIDATE_RECALL,
     CHUNK_DRIFT,
     EVIDENCE_DEPTH,
+    EVIDENCE_PRESENCE,
     JOINT_QUERY_COVERAGE,
     QUERY_COVERAGE,
 )
@@ -74,7 +75,7 @@ RETRIEVAL: Final = Dashboard(
                 means("Coverage of the question", (QUERY_COVERAGE, JOINT_QUERY_COVERAGE)),
                 distribution(QUERY_COVERAGE),
                 _DEPTH,
-                means("Reference evidence among the candidates", (CANDIDATE_RECALL,)),
+                means("Evidence among the candidates, known and estimated", (CANDIDATE_RECALL, EVIDENCE_PRESENCE)),
             ),
         ),
         Section("What changed", (versions_in_use("retrieval"), _DRIFT)),

@@ -267,7 +267,7 @@
 
   function grid(panel, holder) {
     const head = make("tr", {}, ...panel.key.map((name) => make("th", { scope: "col" }, name)), ...panel.columns.map((column) => make("th", { scope: "col", className: "number" }, column.name)));
-    const rows = panel.rows.map(({ key, values }) => make("tr", {}, ...key.map((name) => make("td", {}, name)), ...values.map((value, place) => {
+    const rows = panel.rows.map(({ key, values }) => make("tr", {}, ...key.map((name) => make("td", { className: "key", title: name }, name)), ...values.map((value, place) => {
       const column = panel.columns[place];
       const shade = panel.thresholds.length && !column.plain ? tone(panel.thresholds, value) : null;
       return make("td", { className: `number ${shade ?? ""}` }, (MARKS[shade] ?? "") + format(value, column.unit, column.plain ? null : panel.decimals));
