@@ -28,6 +28,7 @@ from ragtrace.cli import (
     show,
     source,
     triage,
+    verifier,
 )
 from ragtrace.cli.installed import version
 from ragtrace.errors import RagtraceError
@@ -70,6 +71,7 @@ app.add_typer(release.app, name="release")
 app.add_typer(source.app, name="source")
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(dashboards.app, name="dashboards")
+app.add_typer(verifier.app, name="verifier")
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)
 

@@ -14,6 +14,7 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, 
 
 if TYPE_CHECKING:
     from ragtrace.analyze.explainer import Explainer
+    from ragtrace.analyze.verifying import AnswerVerifier
     from ragtrace.types import Analysis, RequestRecord
 
 __all__ = ["analyze"]
@@ -47,6 +48,15 @@ def analyze(
             metavar="MODEL",
             envvar="RAGTRACE_RETRIEVER",
             help="Explain why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL.",
+        ),
+    ] = None,
+    verifier: Annotated[
+        str | None,
+        typer.Option(
+            "--verifier",
+            metavar="MODEL",
+            envvar="RAGTRACE_VERIFIER",
+            help="Judge the claims of answers by a sequence classifier's folder or name (see `ragtrace verifier`).",
         ),
     ] = None,
     explain: Annotated[
@@ -156,6 +166,7 @@ def analyze(
         baseline=explain_baseline,
         daily_seconds=daily,
     )
+    judge = _verifier(verifier)
     with _events(events) as on_result, Store.open(url) as opened, _Ending() as ending, progress() as bar:
         waiting = opened.queue_depth()["pending"]
         waiting += opened.queue_depth(ATTRIBUTION)["pending"] if explainer is not None else 0
@@ -167,6 +178,7 @@ def analyze(
             low_score=load().low_score,
             depths=depths,
             explainer=explainer,
+            verifier=judge,
             on_progress=lambda so_far: bar.update(task, completed=so_far.done + so_far.failed),
             on_result=on_result,
             stop=lambda: ending.signal is not None,
@@ -193,6 +205,14 @@ def _explainer(generator: str | None, retriever: str | None, *, baseline: str, *
         baseline=as_baseline(baseline),
         **options,
     )
+
+
+def _verifier(model: str | None) -> AnswerVerifier | None:
+    if model is None:
+        return None
+    from ragtrace.engines.verifier import EntailmentVerifier
+
+    return EntailmentVerifier.load(model)
 
 
 @contextmanager

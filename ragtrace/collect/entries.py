@@ -34,9 +34,7 @@ _KINDS: Final[dict[type, str]] = {
     Fault: "fault",
     SourceReport: "source_report",
 }
-_PLAIN: Final[dict[str, type[Item]]] = {
-    _KINDS[kind]: kind for kind in (Feedback, Fault, SourceReport)
-}
+_PLAIN: Final[dict[str, type[Item]]] = {_KINDS[kind]: kind for kind in (Feedback, Fault, SourceReport)}
 
 
 class _Tagged(msgspec.Struct):

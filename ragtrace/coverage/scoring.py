@@ -22,7 +22,8 @@ def score_answer(
         answer: as the model wrote it, citations and Markdown included.
         chunks: the texts in the order of the prompt; the first is chunk "1", as the citation [1] names it.
         query: the question; its words are not held against a claim.
-        verifier: a model for layer 2, such as `ragtrace.engines.EntailmentVerifier`; without one, words alone decide.
+        verifier: a model for layer 2, such as `ragtrace.engines.verifier.EntailmentVerifier`; without one, words alone
+            decide.
 
     Returns:
         For each sentence `start`, `end` (`answer[start:end]` is its `text`), `factual`, `support` and `contradiction`

@@ -1,0 +1,233 @@
+"""`ragtrace verifier`: trains a model that judges claims by evidence, calibrates and evaluates one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragtrace.cli.terminal import JsonOption, console, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from ragtrace.engines.training.examples import Example
+    from ragtrace.engines.training.measuring import Estimate, Measured
+    from ragtrace.engines.verifier import EntailmentVerifier
+
+__all__ = ["app"]
+
+app = typer.Typer(help="A model that judges the claims of answers by their evidence.", no_args_is_help=True)
+
+_Data = Annotated[
+    Path, typer.Option("--data", metavar="DIR", help="Labelled claims: a folder for each data set (docs/verifier.md).")
+]
+_Sets = Annotated[
+    str | None, typer.Option("--sets", metavar="NAME,...", help="Only these data sets.  [default: all in the folder]")
+]
+_Claims = Annotated[
+    int | None, typer.Option("--claims", min=1, help="Evaluate on so many claims of each set.  [default: all]")
+]
+_Method = Annotated[str, typer.Option("--method", help="Of calibration: temperature or isotonic.")]
+_CalibrateOn = Annotated[
+    str, typer.Option("--calibrate-on", metavar="NAME,...", help="The data sets whose sources calibrate.")
+]
+_Precision = Annotated[str, typer.Option("--precision", help="float32, or bf16 where the device has it.")]
+_Threads = Annotated[int, typer.Option("--threads", min=1, help="Of torch on a CPU.")]
+_Model = Annotated[str, typer.Argument(metavar="MODEL", help="A sequence classifier's folder or Hugging Face name.")]
+_Labels = Annotated[
+    str | None,
+    typer.Option("--labels", metavar="NAME,...", help="What its outputs mean, in their order, where it does not say."),
+]
+
+
+@app.command()
+def train(
+    data: _Data,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For the model; a killed run resumes.")],
+    encoder: Annotated[
+        str | None,
+        typer.Option("--encoder", metavar="MODEL", help="A BERT encoder.  [default: that of the models extra]"),
+    ] = None,
+    sets: _Sets = None,
+    pairs: Annotated[int, typer.Option("--pairs", min=1, help="How many pairs are read in all: the budget.")] = 40_000,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Pairs of a step.")] = 32,
+    seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same weights.")] = 0,
+    precision: _Precision = "float32",
+    threads: _Threads = 2,
+    checkpoint_every: Annotated[int, typer.Option("--checkpoint-every", min=1, help="In steps.")] = 100,
+    method: _Method = "temperature",
+    calibrate_on: _CalibrateOn = "ragtruth-qa",
+    claims: _Claims = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fine-tune a sentence encoder on labelled claims, calibrate it, and report on sources that were held out."""
+    from ragtrace.engines.encoder import packaged_encoder
+    from ragtrace.engines.training.datasets import read_examples
+    from ragtrace.engines.training.fitting import some
+    from ragtrace.engines.training.training import Settings
+    from ragtrace.engines.training.training import train as run
+
+    settings = Settings(pairs=pairs, batch_size=batch_size, seed=seed, precision=_precision(precision), threads=threads)
+    examples = read_examples(data, _names(sets))
+    with progress() as bar:
+        task = bar.add_task("training", total=settings.steps)
+        run(
+            encoder or packaged_encoder(),
+            some(examples, "train"),
+            out,
+            settings,
+            checkpoint_every=checkpoint_every,
+            on_step=lambda step, loss: bar.update(task, completed=step, description=f"training, loss {loss:.3f}"),
+        )
+    verifier = _loaded(str(out), precision=precision, threads=threads)
+    _fit(verifier, examples, method, calibrate_on, out / "calibration.json")
+    _tell(verifier, examples, claims, as_json, out / "report.json")
+
+
+@app.command()
+def calibrate(
+    model: _Model,
+    data: _Data,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="[default: calibration.json in the model's folder]")
+    ] = None,
+    labels: _Labels = None,
+    method: _Method = "temperature",
+    calibrate_on: _CalibrateOn = "ragtruth-qa",
+    precision: _Precision = "float32",
+    threads: _Threads = 2,
+    as_json: JsonOption = False,
+) -> None:
+    """Fit the probabilities of any classifier on labelled claims, and write them down for `--calibration`."""
+    from ragtrace.engines.calibration import FILE
+    from ragtrace.engines.training.datasets import read_examples
+    from ragtrace.errors import ConfigurationError
+
+    if out is None and not Path(model).expanduser().is_dir():
+        raise ConfigurationError.of("model", model, "a local folder, or --out FILE for the calibration")
+    verifier = _loaded(model, labels=_names(labels), precision=precision, threads=threads, calibrated=False)
+    path = out or Path(model).expanduser() / FILE
+    _fit(verifier, read_examples(data, _names(calibrate_on)), method, calibrate_on, path)
+    fitted = verifier.calibration
+    if fitted is not None and as_json:
+        print_json({"id": fitted.id, "file": str(path), "ece": fitted.ece, "claims": fitted.claims})
+    elif fitted is not None:
+        console().print(f"calibration {fitted.id} on {fitted.claims} claims, error {_number(fitted.ece)}: {path}")
+
+
+@app.command()
+def evaluate(
+    model: _Model,
+    data: _Data,
+    sets: _Sets = None,
+    claims: _Claims = None,
+    labels: _Labels = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option("--calibration", metavar="FILE", help="[default: calibration.json of the model's folder]"),
+    ] = None,
+    precision: _Precision = "float32",
+    threads: _Threads = 2,
+    as_json: JsonOption = False,
+) -> None:
+    """How well a classifier tells supported from unsupported claims, on sources that were held out."""
+    from ragtrace.engines.training.datasets import read_examples
+
+    verifier = _loaded(model, labels=_names(labels), calibration=calibration, precision=precision, threads=threads)
+    _tell(verifier, read_examples(data, _names(sets)), claims, as_json)
+
+
+def _loaded(
+    model: str,
+    *,
+    labels: Sequence[str] | None = None,
+    calibration: Path | None = None,
+    precision: str = "float32",
+    threads: int = 1,
+    calibrated: bool = True,
+) -> EntailmentVerifier:
+    from ragtrace.engines.verifier import EntailmentVerifier
+
+    return EntailmentVerifier.load(
+        model,
+        labels=labels,
+        calibration=calibration,
+        calibrated=calibrated,
+        precision=_precision(precision),
+        threads=threads,
+    )
+
+
+def _fit(verifier: EntailmentVerifier, examples: Sequence[Example], method: str, sets: str, path: Path) -> None:
+    from ragtrace.engines.calibration import as_method
+    from ragtrace.engines.training.fitting import calibrate as fit
+
+    with progress() as bar:
+        task = bar.add_task("calibrating", total=None)
+        fitted = fit(
+            verifier,
+            examples,
+            method=as_method(method),
+            sets=_names(sets) or (),
+            on_progress=lambda count: bar.advance(task, count),
+        )
+    fitted.save(path)
+
+
+def _tell(
+    verifier: EntailmentVerifier,
+    examples: Sequence[Example],
+    claims: int | None,
+    as_json: bool,
+    path: Path | None = None,
+) -> None:
+    """Measure and print; `path`: keep the report there."""
+    import json
+
+    from ragtrace.engines.training.fitting import evaluate as measured
+    from ragtrace.engines.training.fitting import report, some
+
+    with progress() as bar:
+        task = bar.add_task("evaluating", total=len(some(examples, "held_out", claims)))
+        found = measured(verifier, examples, claims=claims, on_progress=lambda count: bar.advance(task, count))
+    whole = report(verifier, found)
+    if path is not None:
+        path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        print_json(whole)
+        return
+    print_table(
+        ["held out", "claims", "unsupported", "AUROC claims", "without maybe true", "AUROC answers", "bal. accuracy",
+         "at chosen", "ECE"],
+        [_row(each) for each in found],
+    )  # fmt: skip
+    fitted = verifier.calibration
+    said = "not calibrated" if fitted is None else f"calibration {fitted.id}, chosen threshold {fitted.threshold:.3f}"
+    console().print(f"{verifier.name}, weights {verifier.digest}, {said}; 95 % intervals by source")
+
+
+def _row(found: Measured) -> list[str]:
+    estimates = (found.claims_auroc, found.certain_auroc, found.answers_auroc, found.accuracy, found.chosen_accuracy)
+    counts = [found.dataset, str(found.claims), str(found.unsupported)]
+    return [*counts, *(_estimate(each) for each in estimates), _number(found.ece)]
+
+
+def _estimate(found: Estimate) -> str:
+    if found.value is None:
+        return "–"
+    return f"{found.value:.3f}" + (f" ({found.low:.2f}–{found.high:.2f})" if found.low is not None else "")
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _names(text: str | None) -> list[str] | None:
+    return [name.strip() for name in text.split(",") if name.strip()] if text else None
+
+
+def _precision(text: str) -> Any:
+    from ragtrace.engines.devices import as_precision
+
+    return as_precision(text)

@@ -1,0 +1,1 @@
+"""Trains, calibrates and evaluates a verifier on labelled claims; reading the data needs no torch."""

@@ -1,0 +1,202 @@
+"""How well a verifier tells supported from unsupported claims, with intervals by resampling whole sources."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ragtrace.coverage.thresholds import SUPPORTED
+from ragtrace.coverage.verifier import JudgedAnswer, Verifier, verify_answers
+from ragtrace.engines.calibration import expected_calibration_error
+from ragtrace.engines.training.examples import Example
+from ragtrace.types import Claim, PackedChunk
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Estimate", "Measured", "auroc", "balanced_accuracy", "best_threshold", "measure", "supports_of"]
+
+_DRAWS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its 95 % interval; None where it is undefined (all claims of one kind)."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was found on one data set.
+
+    Attributes:
+        claims_auroc, answers_auroc: the probability that a supported claim (an answer all of whose claims are
+            supported) gets more support than an unsupported one; of answers by the expected number of such claims.
+        certain_auroc: of claims, without those that are unsupported but true by general knowledge.
+        accuracy, chosen_accuracy: balanced accuracy at the objective's threshold, and at the one chosen on the
+            calibration's sources.
+        ece: expected calibration error at the share of supported claims that the calibration was fitted on.
+    """
+
+    dataset: str
+    claims: int
+    sources: int
+    unsupported: int
+    claims_auroc: Estimate
+    certain_auroc: Estimate
+    answers_auroc: Estimate
+    accuracy: Estimate
+    chosen_accuracy: Estimate
+    ece: float
+
+
+def supports_of(
+    verifier: Verifier,
+    examples: Sequence[Example],
+    *,
+    at_once: int = 256,
+    on_progress: Callable[[int], None] | None = None,
+) -> NDArray[np.float64]:
+    """The support that each example's claim gets as a claim of an answer does: by `verify_answers`."""
+    import numpy as np
+
+    found: list[float] = []
+    for start in range(0, len(examples), at_once):
+        chosen = examples[start : start + at_once]
+        judged = verify_answers([_as_answer(each) for each in chosen], verifier)
+        found += [answer.claims[0].support or 0.0 for answer in judged]
+        if on_progress is not None:
+            on_progress(len(chosen))
+    return np.array(found)
+
+
+def measure(
+    examples: Sequence[Example],
+    supports: NDArray[np.float64],
+    *,
+    threshold: float = SUPPORTED,
+    at_rate: Callable[[NDArray[np.float64]], NDArray[np.float64]] = lambda given: given,
+) -> list[Measured]:
+    """The figures of each data set, in the order in which they come.
+
+    threshold: the chosen one. at_rate: what makes of supports the probabilities whose error is measured.
+    """
+    import numpy as np
+
+    sets = dict.fromkeys(each.dataset for each in examples)
+    places = {name: [place for place, each in enumerate(examples) if each.dataset == name] for name in sets}
+    return [
+        _measured(
+            name, [examples[place] for place in places[name]], np.asarray(supports)[places[name]], threshold, at_rate
+        )
+        for name in sets
+    ]
+
+
+def auroc(scores: NDArray[np.float64], truth: NDArray[np.bool_]) -> float | None:
+    """P(score of a true one > score of a false one) + P(equal) / 2; None where all are alike."""
+    import numpy as np
+
+    true, false = np.sort(scores[truth]), np.sort(scores[~truth])
+    if not len(true) or not len(false):
+        return None
+    below = np.searchsorted(false, true, side="left")
+    upto = np.searchsorted(false, true, side="right")
+    return float((below + upto).sum() / (2 * len(true) * len(false)))
+
+
+def balanced_accuracy(scores: NDArray[np.float64], truth: NDArray[np.bool_], threshold: float) -> float | None:
+    """The mean of the shares of true ones at or above the threshold, and of false ones below it."""
+    if not truth.any() or truth.all():
+        return None
+    return float(((scores[truth] >= threshold).mean() + (scores[~truth] < threshold).mean()) / 2)
+
+
+def best_threshold(scores: NDArray[np.float64], truth: NDArray[np.bool_]) -> float:
+    """Where the balanced accuracy is best; the lowest of several. `SUPPORTED` where it is undefined."""
+    import numpy as np
+
+    candidates = np.unique(scores)
+    found = [balanced_accuracy(scores, truth, each) for each in candidates]
+    if not found or found[0] is None:
+        return SUPPORTED
+    return float(candidates[int(np.argmax(np.array(found, dtype=float)))])
+
+
+def _as_answer(example: Example) -> JudgedAnswer:
+    claim = Claim(start=0, end=len(example.claim), text=example.claim, support=example.lexical)
+    chunks = [
+        PackedChunk(chunk_id=str(place), position=place, text=text) for place, text in enumerate(example.evidence, 1)
+    ]
+    return JudgedAnswer((claim,), ({},), tuple(chunks))
+
+
+def _measured(
+    name: str,
+    examples: Sequence[Example],
+    supports: NDArray[np.float64],
+    threshold: float,
+    at_rate: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+) -> Measured:
+    import numpy as np
+
+    truth = np.array([each.supported for each in examples])
+    certain = np.array([each.certain for each in examples])
+    sources = [each.source for each in examples]
+    probabilities = at_rate(supports)
+    rows = _by_answer(examples, probabilities)
+    answers = [row[0] for row in rows]
+    worth, good = np.array([row[1] for row in rows]), np.array([row[2] for row in rows])
+    return Measured(
+        dataset=name,
+        claims=len(examples),
+        sources=len(set(sources)),
+        unsupported=int((~truth).sum()),
+        claims_auroc=_interval(sources, lambda chosen: auroc(supports[chosen], truth[chosen])),
+        certain_auroc=_interval(
+            sources, lambda chosen: auroc(supports[chosen][certain[chosen]], truth[chosen][certain[chosen]])
+        ),
+        answers_auroc=_interval(answers, lambda chosen: auroc(worth[chosen], good[chosen])) if rows else Estimate(None),
+        accuracy=_interval(sources, lambda chosen: balanced_accuracy(supports[chosen], truth[chosen], SUPPORTED)),
+        chosen_accuracy=_interval(
+            sources, lambda chosen: balanced_accuracy(supports[chosen], truth[chosen], threshold)
+        ),
+        ece=expected_calibration_error(probabilities, truth),
+    )
+
+
+def _by_answer(examples: Sequence[Example], supports: NDArray[np.float64]) -> list[tuple[str, float, bool]]:
+    """Source, minus how many claims are expected to be unsupported, and whether none is, of each answer."""
+    found: dict[str, tuple[str, float, bool]] = {}
+    for each, support in zip(examples, supports, strict=True):
+        if each.answer is not None:
+            _, worth, good = found.get(each.answer, (each.source, 0.0, True))
+            found[each.answer] = each.source, worth - (1 - float(support)), good and each.supported
+    return list(found.values())
+
+
+def _interval(sources: Sequence[str], figure: Callable[[NDArray[np.int64]], float | None]) -> Estimate:
+    """The figure, and its percentiles over samples of whole sources with replacement."""
+    import numpy as np
+
+    by_source: dict[str, list[int]] = defaultdict(list)
+    for place, source in enumerate(sources):
+        by_source[source].append(place)
+    groups = [np.array(places) for places in by_source.values()]
+    value = figure(np.arange(len(sources)))
+    draw = np.random.default_rng(0)
+    draws = [
+        figure(np.concatenate([groups[each] for each in draw.integers(len(groups), size=len(groups))]))
+        for _ in range(_DRAWS if value is not None else 0)
+    ]
+    kept = [each for each in draws if each is not None]
+    if value is None or not kept:
+        return Estimate(value)
+    low, high = np.percentile(kept, [2.5, 97.5])
+    return Estimate(value, float(low), float(high))

@@ -1,0 +1,233 @@
+"""Fine-tunes a sentence encoder into a verifier: it reads evidence and claim together and says entailment or not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ragtrace.engines.claim_pairs import MARKS, encode_pairs
+from ragtrace.engines.devices import Precision, best_device, passes, weights_digest
+from ragtrace.engines.loading import load_package, load_pretrained, torch_threads
+from ragtrace.engines.training.checkpoints import CHECKPOINT, load_checkpoint, save_checkpoint
+from ragtrace.engines.training.drawing import LabelledPair, PairDraw
+from ragtrace.engines.training.examples import Example
+from ragtrace.engines.verifier import SETTINGS
+from ragtrace.errors import ConfigurationError
+
+__all__ = ["LABELS", "Settings", "train"]
+
+LABELS: Final = ("entailment", "neutral", "contradiction")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a training run depends on besides its data and the encoder.
+
+    Attributes:
+        pairs: how many pairs are read in all; the budget.
+        made: the share of them whose claim is made from the evidence.
+        words: of evidence that a pair has.
+        precision: of the passes; bf16 is several times faster where the device has it (a GPU; avx512_bf16, AMX).
+        threads: of torch on the CPU; the weights depend on it in their last digits.
+    """
+
+    pairs: int = 40_000
+    batch_size: int = 32
+    learning_rate: float = 1e-4
+    head_learning_rate: float = 1e-3
+    warmup: float = 0.06
+    weight_decay: float = 0.01
+    made: float = 0.25
+    words: int = 100
+    max_tokens: int = 192
+    seed: int = 0
+    precision: Precision = "float32"
+    threads: int = 2
+
+    def __post_init__(self) -> None:
+        if self.pairs < 1 or self.batch_size < 1 or self.threads < 1:
+            raise ConfigurationError.of(
+                "pairs, batch size, threads", (self.pairs, self.batch_size, self.threads), "1 or more"
+            )
+        if not 0 <= self.made < 1:
+            raise ConfigurationError.of("share of made pairs", self.made, "a number from 0 to below 1")
+
+    @property
+    def steps(self) -> int:
+        """Batches in all."""
+        return -(-self.pairs // self.batch_size)
+
+
+def train(
+    encoder: str | Path,
+    examples: Sequence[Example],
+    folder: Path,
+    settings: Settings,
+    *,
+    checkpoint_every: int = 100,
+    on_step: Callable[[int, float], None] | None = None,
+) -> None:
+    """Train on `examples` and save model, tokenizer and settings in `folder`; `on_step(step, loss)` after each batch.
+
+    A run that was killed goes on from its last checkpoint in `folder`, and gives the weights that it would have given.
+
+    Raises: ConfigurationError where another run's checkpoint stands there; ModelError where the encoder cannot be
+    loaded; MissingExtraError without the models extra.
+    """
+    import torch
+
+    draw = PairDraw(examples, seed=settings.seed, made=settings.made, words=settings.words)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _seeded(settings.seed), torch_threads(settings.threads):
+        model, tokenizer = _begun(encoder, settings)
+        fingerprint = _fingerprint(model, examples, settings)
+        model.to(best_device()).train()
+        optimizer = _optimizer(model, settings)
+        first = _resumed(folder, fingerprint, model, optimizer)
+        for step in range(first, settings.steps):
+            loss = _loss(model, tokenizer, draw.batch(step, settings.batch_size, settings.pairs), settings)
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_([each for each in model.parameters() if each.requires_grad], 1.0)
+            _set_rates(optimizer, step, settings)
+            optimizer.step()
+            if on_step is not None:
+                on_step(step + 1, float(loss.detach()))
+            if (step + 1) % checkpoint_every == 0:
+                _keep(folder, fingerprint, step + 1, model, optimizer)
+    _save(folder, model.to("cpu"), tokenizer)
+    _describe(folder, examples, settings)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _begun(encoder: str | Path, settings: Settings) -> tuple[Any, Any]:
+    """The encoder with a new head and token types for shared words; its word vectors stay as they are."""
+    library = load_package("transformers")
+    names = dict(enumerate(LABELS))
+    found = load_pretrained(
+        encoder, lambda name, local: library.AutoModel.from_pretrained(name, local_files_only=local)
+    )
+    tokenizer = load_pretrained(
+        encoder, lambda name, local: library.AutoTokenizer.from_pretrained(name, local_files_only=local)
+    )
+    config = found.config
+    if config.model_type != "bert":
+        raise ConfigurationError.of("encoder", f"{encoder} ({config.model_type})", "one of the BERT architecture")
+    config.type_vocab_size, config.num_labels = MARKS, len(LABELS)
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0  # takes half of the time on a CPU
+    config.id2label, config.label2id = names, {label: place for place, label in names.items()}
+    model = library.AutoModelForSequenceClassification.from_config(config, attn_implementation="eager")  # faster here
+    weights = found.state_dict()
+    kinds = weights["embeddings.token_type_embeddings.weight"]
+    weights["embeddings.token_type_embeddings.weight"] = kinds[[0, -1, -1, 0]].clone()
+    model.bert.load_state_dict(weights, strict=True)
+    for table in (model.bert.embeddings.word_embeddings, model.bert.embeddings.position_embeddings):
+        table.weight.requires_grad_(False)
+    tokenizer.model_max_length = settings.max_tokens
+    return model, tokenizer
+
+
+def _loss(model: Any, tokenizer: Any, pairs: Sequence[LabelledPair], settings: Settings) -> Any:
+    """−ln of the probability of what the label allows: `unsupported` allows neutral and contradiction."""
+    import torch
+
+    texts = [(pair.claim, pair.evidence) for pair in pairs]
+    features = encode_pairs(tokenizer, texts, settings.max_tokens, marked=True)
+    padded = tokenizer.pad(features, return_tensors="pt").to(model.device)
+    allowed = torch.tensor([[_allows(pair.label, each) for each in LABELS] for pair in pairs], device=model.device)
+    with passes(model.device.type, settings.precision):
+        logits = model(**padded).logits
+    shares = torch.log_softmax(logits.float(), dim=1).masked_fill(~allowed, float("-inf"))
+    return -torch.logsumexp(shares, dim=1).mean()
+
+
+def _allows(label: str, output: str) -> bool:
+    return label == output or (label == "unsupported" and output != "entailment")
+
+
+def _optimizer(model: Any, settings: Settings) -> Any:
+    import torch
+
+    head = list(model.classifier.parameters())
+    own = {id(each) for each in head}
+    rest = [each for each in model.parameters() if each.requires_grad and id(each) not in own]
+    groups = [
+        {"params": rest, "highest": settings.learning_rate},
+        {"params": head, "highest": settings.head_learning_rate},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+
+
+def _set_rates(optimizer: Any, step: int, settings: Settings) -> None:
+    """A straight rise, then a straight fall to nothing: a function of the step alone."""
+    warm = max(1, round(settings.warmup * settings.steps))
+    share = min((step + 1) / warm, (settings.steps - step) / max(1, settings.steps - warm))
+    for group in optimizer.param_groups:
+        group["lr"] = group["highest"] * share
+
+
+def _keep(folder: Path, fingerprint: str, step: int, model: Any, optimizer: Any) -> None:
+    trained = {name for name, each in model.named_parameters() if each.requires_grad}
+    state = {
+        "fingerprint": fingerprint,
+        "step": step,
+        "model": {name: value for name, value in model.state_dict().items() if name in trained},
+        "optimizer": optimizer.state_dict(),
+    }
+    save_checkpoint(folder, state)
+
+
+def _resumed(folder: Path, fingerprint: str, model: Any, optimizer: Any) -> int:
+    """The step to go on with."""
+    state = load_checkpoint(folder, fingerprint)
+    if state is None:
+        return 0
+    model.load_state_dict(state["model"], strict=False)
+    optimizer.load_state_dict(state["optimizer"])
+    return int(state["step"])
+
+
+def _save(folder: Path, model: Any, tokenizer: Any) -> None:
+    """As `save_pretrained` does, but the same bytes for the same weights, and without a progress bar of its own."""
+    files = load_package("safetensors.torch", package="safetensors")
+    weights = {name: value.contiguous() for name, value in model.state_dict().items()}
+    files.save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _fingerprint(model: Any, examples: Sequence[Example], settings: Settings) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    digest.update(json.dumps(asdict(settings), sort_keys=True).encode())
+    digest.update(weights_digest(model).encode())
+    for each in examples:
+        digest.update(repr(each).encode())
+    return digest.hexdigest()
+
+
+def _describe(folder: Path, examples: Sequence[Example], settings: Settings) -> None:
+    """What `EntailmentVerifier.load` reads, and what the weights were made from."""
+    said = {
+        "max_tokens": settings.max_tokens,
+        "marks_shared_words": True,
+        "best_sentences": settings.words,
+        "training": asdict(settings),
+        "data": sorted({each.dataset for each in examples}),
+    }
+    (folder / SETTINGS).write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Random numbers by `seed`; those of the process go on afterwards as if nothing had been drawn."""
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield

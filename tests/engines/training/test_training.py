@@ -1,0 +1,126 @@
+"""Training: deterministic, resumable, and it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragtrace.engines.training.datasets import read_examples
+from ragtrace.engines.training.examples import Example
+from ragtrace.engines.training.training import Settings, train
+from ragtrace.engines.verifier import EntailmentVerifier
+from ragtrace.errors import ConfigurationError, ModelError
+from tests.engines.verifiers import save_encoder, write_ragtruth
+
+SETTINGS = Settings(pairs=40, batch_size=4, threads=1, learning_rate=5e-3, head_learning_rate=5e-3)
+
+LEARNING = replace(SETTINGS, pairs=3200, batch_size=16, made=0.0, learning_rate=3e-3, head_learning_rate=3e-3)
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> list[Example]:
+    """Claims of thirty sources."""
+    return read_examples(write_ragtruth(tmp_path / "data", range(30)))
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> Path:
+    """A tiny encoder."""
+    return save_encoder(tmp_path / "encoder")
+
+
+def weights(folder: Path) -> bytes:
+    """The trained weights as they are saved."""
+    return (folder / "model.safetensors").read_bytes()
+
+
+class Killed(BaseException):
+    """What no handler of ours expects."""
+
+
+def killed_at(step: int) -> Callable[[int, float], None]:
+    """What ends a run at a step, as a kill does."""
+
+    def on_step(number: int, _: float) -> None:
+        if number == step:
+            raise Killed
+
+    return on_step
+
+
+def test_the_same_seed_gives_the_same_weights(examples: list[Example], encoder: Path, tmp_path: Path) -> None:
+    """Byte for byte; another seed gives others. Random numbers of the process are left alone."""
+    import torch
+
+    torch.manual_seed(7)
+    expected = torch.rand(1)
+    torch.manual_seed(7)
+    for name in ("one", "two"):
+        train(encoder, examples, tmp_path / name, SETTINGS)
+    assert torch.rand(1) == expected
+    assert weights(tmp_path / "one") == weights(tmp_path / "two")
+    train(encoder, examples, tmp_path / "three", replace(SETTINGS, seed=1))
+    assert weights(tmp_path / "three") != weights(tmp_path / "one")
+
+
+@pytest.mark.parametrize("step", [1, 3, 4, 9])
+def test_killed_and_resumed(step: int, examples: list[Example], encoder: Path, tmp_path: Path) -> None:
+    """A run that was killed at any step ends with the weights of one that was not, and leaves no checkpoint."""
+    train(encoder, examples, tmp_path / "whole", SETTINGS)
+    with pytest.raises(Killed):
+        train(encoder, examples, tmp_path / "out", SETTINGS, checkpoint_every=3, on_step=killed_at(step))
+    assert not (tmp_path / "out" / "model.safetensors").exists()
+    steps: list[int] = []
+    train(encoder, examples, tmp_path / "out", SETTINGS, checkpoint_every=3, on_step=lambda at, _: steps.append(at))
+    assert steps[0] == (step - 1) // 3 * 3 + 1
+    assert weights(tmp_path / "out") == weights(tmp_path / "whole")
+    assert not (tmp_path / "out" / "checkpoint.pt").exists()
+
+
+def test_another_runs_checkpoint(examples: list[Example], encoder: Path, tmp_path: Path) -> None:
+    """Other settings or other data do not go on from it; a broken file is named."""
+    with pytest.raises(Killed):
+        train(encoder, examples, tmp_path / "out", SETTINGS, checkpoint_every=1, on_step=killed_at(5))
+    with pytest.raises(ConfigurationError, match="other data, settings or another encoder"):
+        train(encoder, examples, tmp_path / "out", replace(SETTINGS, seed=1))
+    with pytest.raises(ConfigurationError, match="other data, settings or another encoder"):
+        train(encoder, examples[:-1], tmp_path / "out", SETTINGS)
+    (tmp_path / "out" / "checkpoint.pt").write_bytes(b"not a checkpoint")
+    with pytest.raises(ModelError, match="remove it to begin again"):
+        train(encoder, examples, tmp_path / "out", SETTINGS)
+
+
+def test_it_learns(examples: list[Example], encoder: Path, tmp_path: Path) -> None:
+    """What it was trained on, it tells apart; loaded as any other model, with no calibration yet."""
+    import numpy as np
+
+    from ragtrace.engines.training.measuring import auroc, supports_of
+
+    train(encoder, examples, tmp_path / "out", LEARNING)
+    verifier = EntailmentVerifier.load(tmp_path / "out")
+    assert verifier.calibration is None
+    found = auroc(supports_of(verifier, examples), np.array([each.supported for each in examples]))
+    assert found is not None
+    assert found > 0.95
+
+
+def test_an_encoder_of_another_kind(examples: list[Example], tmp_path: Path) -> None:
+    """Only encoders of the BERT architecture have the token types that mark shared words."""
+    transformers = pytest.importorskip("transformers", reason="pip install 'ragtrace[models]'")
+    save_encoder(tmp_path / "roberta")
+    config = transformers.RobertaConfig(
+        vocab_size=40, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1
+    )
+    transformers.RobertaModel(config).save_pretrained(tmp_path / "roberta")
+    with pytest.raises(ConfigurationError, match="one of the BERT architecture"):
+        train(tmp_path / "roberta", examples, tmp_path / "out", SETTINGS)
+
+
+@pytest.mark.parametrize("change", [{"pairs": 0}, {"batch_size": 0}, {"threads": 0}, {"made": 1.0}])
+def test_settings(change: dict[str, float]) -> None:
+    """Numbers that cannot be used are refused."""
+    with pytest.raises(ConfigurationError, match="is not usable"):
+        replace(SETTINGS, **change)  # type: ignore[arg-type]
