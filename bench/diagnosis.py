@@ -17,7 +17,6 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from math import sqrt
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +34,7 @@ from ragtrace.demo.retrieval import DenseIndex, Retriever
 from ragtrace.engines.encoder import Encoder, packaged_encoder
 from ragtrace.store import Store
 from ragtrace.types import Analysis, Gold, Reference, RequestRecord
+from ragtrace.wilson import wilson
 
 SERVICE: Final = "diagnosis-bench"
 QUESTIONS: Final = 80
@@ -152,14 +152,6 @@ def show_errors(found: Sequence[Diagnosed], count: int) -> None:
                 print(f"  - {line}")
 
 
-def wilson(hits: int, of: int, z: float = 1.96) -> tuple[float, float]:
-    """The 95 % interval of a share. Source: Wilson (1927), "Probable inference"."""
-    share, spread = hits / of, z * z / of
-    middle = (share + spread / 2) / (1 + spread)
-    half = z * sqrt(share * (1 - share) / of + spread / (4 * of)) / (1 + spread)
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
 def _recorded(planned: Iterable[Request], url: str) -> Iterator[tuple[str, Request]]:
     ragtrace.configure(service=SERVICE, store=url, enabled=True, sample_rate=1.0, capture_content="full")
     try:
@@ -218,7 +210,7 @@ def _blamed(results: Sequence[Result], reference: Reference) -> list[bool]:
 def _share(hits: Sequence[bool]) -> str:
     if not hits:
         return "none"
-    low, high = wilson(sum(hits), len(hits))
+    low, high = wilson(sum(hits), len(hits), 1.96)
     return f"{sum(hits) / len(hits):6.1%} [{low:.1%}, {high:.1%}] of {len(hits)}"
 
 

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil, sqrt
+from math import ceil
 from typing import Final
 
 from ragtrace.alerts.durations import Duration
 from ragtrace.alerts.policy import Indicator, Policy
 from ragtrace.alerts.replay import Phase
 from ragtrace.alerts.settings import BurnRate
+from ragtrace.wilson import wilson
 
-__all__ = ["Plan", "minutes", "wilson_bound"]
+__all__ = ["Plan", "minutes"]
 
 _HEALTHY: Final = 0.2  # of the budget
 _LEAD: Final = 20  # healthy minutes before a fault
 _TRAFFIC: Final = Phase(0).traffic
-
-
-def wilson_bound(bad: float, total: float, z: float) -> float:
-    """The lower bound of a share of `bad` among `total`, as the recording rules compute it."""
-    p, n = bad / total, total
-    center = p + z**2 / (2 * n)
-    return max(0.0, (center - z * sqrt(p * (1 - p) / n + z**2 / (4 * n**2))) / (1 + z**2 / n))
 
 
 def minutes(duration: Duration) -> int:
@@ -85,7 +79,7 @@ class Plan:
         z, needed = self.made.settings.burn_rates.z, pair.factor * to.budget
         for lasted in range(1, minutes(pair.long) + 1):
             long, short = (self._counted(minutes(window), lasted, to, bad) for window in (pair.long, pair.short))
-            if wilson_bound(*long, z) > needed and short[0] / short[1] > needed and short[1] >= pair.minimum:
+            if wilson(*long, z)[0] > needed and short[0] / short[1] > needed and short[1] >= pair.minimum:
                 return lasted
         return None
 

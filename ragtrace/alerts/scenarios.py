@@ -7,10 +7,11 @@ from math import ceil
 from typing import Final
 
 from ragtrace.alerts.burning import signal
-from ragtrace.alerts.planning import Plan, minutes, wilson_bound
+from ragtrace.alerts.planning import Plan, minutes
 from ragtrace.alerts.policy import Indicator, Policy
 from ragtrace.alerts.promql import selector
 from ragtrace.alerts.replay import SERVICE, Alert, Check, Phase, Scenario, Series, gauge, judged, requests
+from ragtrace.wilson import wilson
 
 __all__ = ["indicator_scenarios"]
 
@@ -229,7 +230,7 @@ def _few_bad(plan: Plan, to: Indicator) -> Scenario:
     rates = plan.made.settings.burn_rates
     total = 2 * ceil(min(rate.minimum for rate in rates.page))
     needed = min(rate.factor for rate in rates.page) * to.budget
-    bad = max(one for one in range(total) if wilson_bound(one, total, rates.z) < needed)
+    bad = max(one for one in range(total) if wilson(one, total, rates.z)[0] < needed)
     burst = Phase(3, {to.name: bad / total}, total / 3)
     quiet = Phase(plan.page, {}, 0.0)
     phases = [quiet, burst, quiet]

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import sqrt
 from typing import Final, NamedTuple, TypeAlias
 
 from ragtrace.dashboards.model import Panel
@@ -17,10 +16,10 @@ from ragtrace.dashboards.span import Span
 from ragtrace.dashboards.variables import RELEASES
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import SLI_GOOD_REQUESTS, SLI_REQUESTS, STAGES
+from ragtrace.wilson import wilson
 
 __all__ = ["Count", "Finding", "findings", "least_bad_share", "releases"]
 
-_Z: Final = 1.645  # one-sided 95 %
 _Key: TypeAlias = tuple[str, str, str]  # service, indicator, reference
 _Counts: TypeAlias = Mapping[_Key, Mapping[str, "Count"]]
 _ANY_PANEL: Final = Panel(title="", kind="stat", description="")
@@ -47,13 +46,9 @@ class Finding(NamedTuple):
 
 
 def least_bad_share(count: Count) -> float:
-    """Lower bound of the share of bad requests: a few bad ones among few say little. Source: Wilson (1927)."""
-    n = count.requests
-    if n <= 0:
-        return 0.0
-    bad = min(1.0, max(0.0, 1 - count.good / n))
-    spread = _Z * sqrt(bad * (1 - bad) / n + _Z**2 / (4 * n**2))
-    return max(0.0, (bad + _Z**2 / (2 * n) - spread) / (1 + _Z**2 / n))
+    """Lower bound of the share of bad requests: a few bad ones among few say little."""
+    bad = min(count.requests, max(0.0, count.requests - count.good))
+    return wilson(bad, count.requests)[0]
 
 
 def releases(server: Prometheus, span: Span) -> list[Series]:

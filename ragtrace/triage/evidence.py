@@ -13,9 +13,9 @@ from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import Objective
 from ragtrace.store import Sampled, Store
 from ragtrace.triage.report import Range, Tally, Value
-from ragtrace.triage.statistics import wilson
 from ragtrace.triage.wording import written
 from ragtrace.types import Reference, Stage
+from ragtrace.wilson import wilson
 
 __all__ = [
     "LIMIT",

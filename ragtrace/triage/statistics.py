@@ -1,31 +1,17 @@
-"""What counts tell for certain: bounds of a share, and since when a share has been higher than it was."""
+"""Since when a share has been higher than it was, as far as counts tell for certain."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import log, sqrt
+from math import log
 from typing import Final
 
-__all__ = ["Episode", "find_episode", "wilson"]
+__all__ = ["Episode", "find_episode"]
 
-Z: Final = 1.645  # one-sided 95 %, as in the alert rules
 _BLOCKS: Final = 80  # places at which a search looks before it looks closely
 _NEAR: Final = 2.0  # log-likelihood within which another place of the change is as good
-
-
-def wilson(bad: int, known: int) -> tuple[float, float]:
-    """Lower and upper bound of the share that `bad` of `known` stands for, each with 95 % on its side; (0, 1) of none.
-
-    Source: Wilson (1927); Google SRE workbook, chapter 5, for why a sampled ratio needs it.
-    """
-    if not known:
-        return 0.0, 1.0
-    share, square = bad / known, Z * Z / known
-    middle = (share + square / 2) / (1 + square)
-    reach = Z * sqrt(share * (1 - share) / known + square / (4 * known)) / (1 + square)
-    return (max(0.0, middle - reach) if bad else 0.0), (min(1.0, middle + reach) if bad < known else 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ import pytest
 
 from bench import diagnosis
 from bench.datasets import Case, DataSet, Statement, half_of, read
-from bench.diagnosis import Diagnosed, Result, diagnosed, report, wilson
+from bench.diagnosis import Diagnosed, Result, diagnosed, report
 from bench.faults.model import passage
 from bench.faults.requests import Plan, components_for, requests_of
 from ragtrace.coverage.text import content_words
 from ragtrace.demo.retrieval import DenseIndex, Retriever
+from ragtrace.wilson import wilson
 
 TOWNS = "Aldford Brindle Corvale Dunmere Eastwick Farrow Glenhaven Harrowby Ilmster Jarrow Kelso Lyndale".split()
 CRAFTS = "glass rope paper bells clocks boats cheese wool salt tiles pottery candles".split()
@@ -166,9 +167,9 @@ def test_the_report_counts_right_and_blamed(capsys: pytest.CaptureFixture[str]) 
 
 def test_wilson_interval() -> None:
     """Against the value of the formula by hand for 8 of 10, and sane at the edges."""
-    assert wilson(8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)
-    assert wilson(0, 5)[0] == 0.0
-    assert wilson(5, 5)[1] == 1.0
+    assert wilson(8, 10, 1.96) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert wilson(0, 5, 1.96)[0] == 0.0
+    assert wilson(5, 5, 1.96)[1] == 1.0
 
 
 def test_halves_are_of_whole_sources() -> None:

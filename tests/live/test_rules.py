@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from ragtrace.alerts import check, render, run_tests, write
-from ragtrace.alerts.planning import wilson_bound
 from ragtrace.alerts.policy import known_registry, policy
 from ragtrace.alerts.promql import selector
 from ragtrace.alerts.replay import SERVICE, Phase, judged, requests
 from ragtrace.alerts.settings import read_settings
 from ragtrace.triage import read_payload
+from ragtrace.wilson import wilson
 from tests.alerts.mutants import MUTANTS, Mutant, failing
 
 AWKWARD = 'it\'s "quoted" $HOME `x` \\ é'
@@ -315,7 +315,7 @@ def test_the_recorded_bound_is_wilsons(tmp_path: Path, bad: int, total: int) -> 
     labels = {"service": "s", "segment": "x", "metric": "qc", "reference": "proxy"}
     counted = {**labels, "scope": "conditional", "stratum": "random"}
     good = total - bad
-    expected = wilson_bound(bad, total, 1.645)
+    expected = wilson(bad, total, 1.645)[0]
     wanted = {"expr": 'round(ragtrace:sli_bad:wilson1h{metric="qc"} * 1e4)', "eval_time": "61m"}
     sample = {"labels": selector("", labels), "value": round(expected * 1e4)}
     test = {

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.triage.statistics import find_episode, wilson
+from ragtrace.triage.statistics import find_episode
+from ragtrace.wilson import wilson
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,25 @@
+"""Bounds of a share that was counted on a sample, for alerts, dashboards and triage alike."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Final
+
+__all__ = ["ONE_SIDED_95", "wilson"]
+
+ONE_SIDED_95: Final = 1.645
+
+
+def wilson(part: float, whole: float, z: float = ONE_SIDED_95) -> tuple[float, float]:
+    """Lower and upper bound of the share that `part` of `whole` stands for, in [0, 1]; (0, 1) of none.
+
+    z: standard deviations; 1.645 leaves 5 % on each side, 1.96 leaves 2.5 %.
+    Source: Wilson (1927), "Probable inference"; Google SRE workbook, chapter 5, for why a sampled ratio needs it.
+    """
+    if whole <= 0:
+        return 0.0, 1.0
+    share, square = part / whole, z * z / whole
+    middle = (share + square / 2) / (1 + square)
+    reach = z * sqrt(share * (1 - share) / whole + square / (4 * whole)) / (1 + square)
+    low = max(0.0, middle - reach) if part > 0 else 0.0
+    return low, (min(1.0, middle + reach) if part < whole else 1.0)
