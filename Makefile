@@ -83,6 +83,6 @@ $(VENV)/.demo: $(TORCH_STAMP) pyproject.toml
 	@touch "$@"
 
 $(VENV)/.test: $(TORCH_STAMP) pyproject.toml
-	@echo "installing ragtrace[otel,models,http,remote-write,server,dev] into $(VENV) (a minute or two, once)"
-	@$(PIP) -e ".[otel,models,http,remote-write,server,dev]"
+	@echo "installing ragtrace[otel,models,http,remote-write,server,gate,dev] into $(VENV) (a minute or two, once)"
+	@$(PIP) -e ".[otel,models,http,remote-write,server,gate,dev]"
 	@touch $(VENV)/.demo "$@"

@@ -1,0 +1,264 @@
+"""The words of the release gate: two populations, the rules that they are held against, and the report.
+
+The arithmetic reads `Comparison` and `Policy` and returns `Cell`s; it sees no store and no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace.types import Stage
+
+__all__ = [
+    "EXIT_CODES",
+    "Action",
+    "Break",
+    "Cell",
+    "Comparison",
+    "Decision",
+    "Direction",
+    "Family",
+    "GateReport",
+    "Kind",
+    "Outcome",
+    "Policy",
+    "Population",
+    "Rule",
+    "SideSummary",
+    "VersionChange",
+]
+
+Kind: TypeAlias = Literal["boolean", "score", "quantity"]
+"""Of a request's value: 0 or 1; within [0, 1]; any number >= 0 (seconds, tokens)."""
+
+Direction: TypeAlias = Literal["higher", "lower"]
+"""Which values are better."""
+
+Outcome: TypeAlias = Literal["pass", "fail", "inconclusive", "not_enough_data"]
+Action: TypeAlias = Literal["block", "warn"]
+Family: TypeAlias = Literal["overall", "segments", "floors"]
+Decision: TypeAlias = Literal["pass", "block", "undecided"]
+
+EXIT_CODES: Final[Mapping[Decision, int]] = {"pass": 0, "block": 1, "undecided": 3}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """The requests of one side: every column has one entry for each request, in the same order.
+
+    questions: what pairs requests of two sides; "" where it is not known. clusters: what may have made requests alike
+    (session, else document, else the request itself). weights: the inverse of the probability of being kept, > 0.
+    scores: metric id -> float64 values, NaN where undefined. stages: the first broken stage, "" where none is known.
+    verdicts, causes: of the diagnosis. versions: component -> version -> number of requests.
+    excluded: reason -> number of requests that were selected and cannot be judged.
+    """
+
+    name: str
+    request_ids: Sequence[str]
+    questions: Sequence[str]
+    segments: Sequence[str]
+    clusters: Sequence[str]
+    weights: NDArray[np.float64]
+    scores: Mapping[str, NDArray[np.float64]]
+    stages: Sequence[str]
+    verdicts: Sequence[str]
+    causes: Sequence[str]
+    versions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    analyzer_versions: Mapping[str, int] = field(default_factory=dict)
+    excluded: Mapping[str, int] = field(default_factory=dict)
+    since: int | None = None  # nanoseconds since the epoch, of the first and the last request
+    until: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.request_ids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Two populations side by side.
+
+    pairs: (n, 2) rows of baseline and candidate that asked the same question, each row at most once; None where the
+    sides are compared as independent samples. unmatched: rows of baseline and of candidate without a partner.
+    """
+
+    baseline: Population
+    candidate: Population
+    pairs: NDArray[np.int64] | None
+    unmatched: tuple[int, int] = (0, 0)
+
+    @property
+    def paired(self) -> bool:
+        """Whether the same questions stand on both sides."""
+        return self.pairs is not None
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of what is read and written as text: an unknown key is an error."""
+
+
+class Rule(_Strict, frozen=True, kw_only=True):
+    """What one metric must hold. `metric` is an id of the metric registry, or of `ragtrace.gate.metrics`.
+
+    margin: the largest worsening that is tolerated, > 0, in the metric's unit; with `relative`, as a share of the
+    baseline's mean. segment_margins: other margins by segment. floor: what the candidate's own mean must reach (must
+    not exceed, where lower is better), whatever the baseline was. minimum: fewest defined values (pairs, or requests of
+    each side) that a verdict is drawn from. guardrail: a significant worsening fails even within the margin.
+    """
+
+    metric: str
+    kind: Kind
+    direction: Direction
+    margin: float
+    stage: Stage | None = None
+    relative: bool = False
+    segment_margins: dict[str, float] = {}
+    floor: float | None = None
+    minimum: int = 30
+    action: Action = "block"
+    segment_action: Action = "block"
+    guardrail: bool = False
+
+    def margin_of(self, segment: str | None) -> float:
+        """The margin in a segment; None: over all."""
+        return self.segment_margins.get(segment, self.margin) if segment is not None else self.margin
+
+
+class Policy(_Strict, frozen=True, kw_only=True):
+    """What a candidate is held against.
+
+    alpha: the familywise share of false blocks, in (0, 0.5). power: what a detectable effect is announced for.
+    required_segments: segments that must have enough data. on_missing: what a required segment without enough data
+    does. on_inconclusive: what an inconclusive cell over all requests does (`block` ends with "undecided").
+    """
+
+    rules: tuple[Rule, ...]
+    alpha: float = 0.05
+    power: float = 0.8
+    required_segments: tuple[str, ...] = ()
+    on_missing: Action = "block"
+    on_inconclusive: Action = "block"
+    on_inconclusive_segment: Action = "warn"
+    reference: Literal["auto", "oracle", "proxy"] = "auto"
+    pairing: Literal["auto", "paired", "unpaired"] = "auto"
+    resamples: int = 2000
+    seed: int = 0
+
+
+class Cell(_Strict, frozen=True, kw_only=True):
+    """One metric in one segment (None: over all), judged.
+
+    n: defined pairs, or defined requests of (baseline, candidate). baseline, candidate: weighted means; difference:
+    candidate - baseline with its interval [low, high] of confidence 1 - 2 alpha (per cell, not adjusted); all in the
+    metric's unit. margin: in the metric's unit (a relative one is resolved). p_harm: of "not worse"; p_adjusted: the
+    same after Holm over the family; p_inferior: of "worse by the margin or more". detectable: the smallest worsening
+    that this cell finds with the policy's power; needed: how many pairs (or requests per side) would find one of the
+    margin. method: the interval's and the test's names. None stands for: not defined here.
+    """
+
+    metric: str
+    stage: Stage | None
+    segment: str | None
+    family: Family
+    kind: Kind
+    direction: Direction
+    outcome: Outcome
+    action: Action
+    reason: str
+    n: tuple[int, int]
+    baseline: float | None = None
+    candidate: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    margin: float
+    p_harm: float | None = None
+    p_adjusted: float | None = None
+    p_inferior: float | None = None
+    detectable: float | None = None
+    needed: int | None = None
+    method: str = ""
+    required: bool = False
+
+    @property
+    def blocks(self) -> bool:
+        """Whether this cell alone blocks the release."""
+        return self.outcome == "fail" and self.action == "block"
+
+
+class VersionChange(_Strict, frozen=True, kw_only=True):
+    """A component whose versions differ between the sides: the commonest of each, and whether a side mixes several."""
+
+    component: str
+    baseline: str | None
+    candidate: str | None
+    mixed: bool = False
+
+
+class Break(_Strict, frozen=True, kw_only=True):
+    """Why a stage got worse in a segment (None: over all): its signature, who flipped, and what changed.
+
+    failure: the verdict that names the stage (recall_failure ...). flipped: pairs that were good at the stage and broke
+    there first; recovered: the other way round; None where the sides are not paired. causes: cause -> number of
+    requests of the candidate. requests: (baseline, candidate) request ids of the clearest examples, baseline "" where
+    not paired. suspects: changed components that belong to the stage.
+    """
+
+    stage: Stage
+    segment: str | None
+    failure: str
+    owner: str
+    broken: tuple[float | None, float | None]
+    flipped: int | None
+    recovered: int | None
+    causes: dict[str, int]
+    requests: tuple[tuple[str, str], ...]
+    suspects: tuple[VersionChange, ...]
+    metrics: tuple[str, ...]
+
+
+class SideSummary(_Strict, frozen=True, kw_only=True):
+    """One side in figures."""
+
+    name: str
+    requests: int
+    unmatched: int
+    excluded: dict[str, int]
+    versions: dict[str, dict[str, int]]
+    analyzer_versions: dict[str, int]
+    since: int | None = None
+    until: int | None = None
+
+
+class GateReport(_Strict, frozen=True, kw_only=True):
+    """What the gate decided, and why. `created_at` is in nanoseconds since the epoch.
+
+    first_broken: the earliest stage with a blocking cell. warnings: sentences about the comparison itself (unmatched
+    rows, a policy that cannot detect its own margin, mixed versions).
+    """
+
+    decision: Decision
+    baseline: SideSummary
+    candidate: SideSummary
+    paired: bool
+    pairs: int | None
+    alpha: float
+    cells: tuple[Cell, ...]
+    breaks: tuple[Break, ...]
+    warnings: tuple[str, ...]
+    policy: Policy
+    service: str | None = None
+    first_broken: Stage | None = None
+    run_id: str = ""
+    created_at: int = 0
+    schema_version: int = 1
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed, 1 blocked, 3 could not decide."""
+        return EXIT_CODES[self.decision]
