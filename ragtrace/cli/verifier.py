@@ -30,7 +30,12 @@ _Claims = Annotated[
 ]
 _Method = Annotated[str, typer.Option("--method", help="Of calibration: temperature or isotonic.")]
 _CalibrateOn = Annotated[
-    str, typer.Option("--calibrate-on", metavar="NAME,...", help="The data sets whose sources calibrate.")
+    str | None,
+    typer.Option(
+        "--calibrate-on",
+        metavar="NAME,...",
+        help="The data sets whose sources calibrate, the main one first.  [default: ragtruth-qa,ragtruth-summary]",
+    ),
 ]
 _Precision = Annotated[str, typer.Option("--precision", help="float32, or bf16 where the device has it.")]
 _Threads = Annotated[int, typer.Option("--threads", min=1, help="Of torch on a CPU.")]
@@ -57,7 +62,7 @@ def train(
     threads: _Threads = 2,
     checkpoint_every: Annotated[int, typer.Option("--checkpoint-every", min=1, help="In steps.")] = 100,
     method: _Method = "temperature",
-    calibrate_on: _CalibrateOn = "ragtruth-qa",
+    calibrate_on: _CalibrateOn = None,
     claims: _Claims = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -94,7 +99,7 @@ def calibrate(
     ] = None,
     labels: _Labels = None,
     method: _Method = "temperature",
-    calibrate_on: _CalibrateOn = "ragtruth-qa",
+    calibrate_on: _CalibrateOn = None,
     precision: _Precision = "float32",
     threads: _Threads = 2,
     as_json: JsonOption = False,
@@ -159,8 +164,9 @@ def _loaded(
     )
 
 
-def _fit(verifier: EntailmentVerifier, examples: Sequence[Example], method: str, sets: str, path: Path) -> None:
+def _fit(verifier: EntailmentVerifier, examples: Sequence[Example], method: str, sets: str | None, path: Path) -> None:
     from ragtrace.engines.calibration import as_method
+    from ragtrace.engines.training.fitting import CALIBRATE_ON
     from ragtrace.engines.training.fitting import calibrate as fit
 
     with progress() as bar:
@@ -169,7 +175,7 @@ def _fit(verifier: EntailmentVerifier, examples: Sequence[Example], method: str,
             verifier,
             examples,
             method=as_method(method),
-            sets=_names(sets) or (),
+            sets=_names(sets) or CALIBRATE_ON,
             on_progress=lambda count: bar.advance(task, count),
         )
     fitted.save(path)
@@ -198,8 +204,8 @@ def _tell(
         print_json(whole)
         return
     print_table(
-        ["held out", "claims", "unsupported", "AUROC claims", "without maybe true", "AUROC answers", "bal. accuracy",
-         "at chosen", "ECE"],
+        ["held out", "judged by", "claims", "unsupported", "AUROC claims", "without maybe true", "AUROC answers",
+         "bal. accuracy", "at chosen", "ECE"],
         [_row(each) for each in found],
     )  # fmt: skip
     fitted = verifier.calibration
@@ -209,7 +215,7 @@ def _tell(
 
 def _row(found: Measured) -> list[str]:
     estimates = (found.claims_auroc, found.certain_auroc, found.answers_auroc, found.accuracy, found.chosen_accuracy)
-    counts = [found.dataset, str(found.claims), str(found.unsupported)]
+    counts = [found.dataset, found.judge, str(found.claims), str(found.unsupported)]
     return [*counts, *(_estimate(each) for each in estimates), _number(found.ece)]
 
 

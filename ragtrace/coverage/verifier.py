@@ -18,13 +18,25 @@ from ragtrace.coverage.gathering import containment, gather
 from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.types import Candidate, Claim, PackedChunk, replace
 
-__all__ = ["ENTAILMENT", "JudgedAnswer", "Pair", "Verdict", "Verifier", "verify_answers"]
+__all__ = [
+    "ENTAILMENT",
+    "LEAST_BY_WORDS",
+    "JudgedAnswer",
+    "Pair",
+    "Verdict",
+    "Verifier",
+    "supports_of_claims",
+    "verify_answers",
+]
 
 ENTAILMENT: Final = "entailment"
 """The layer of a claim that a model has judged."""
 CHUNKS: Final = 3  # packed chunks that a claim is put beside, those that it cites not counted
 UNSELECTED: Final = 2
-_FINITE: Final = 1e-4
+LEAST_BY_WORDS: Final = 1e-3
+"""What words alone say counts as lying between this and its complement: they are never that sure."""
+_LEAST_BY_MODEL: Final = 1e-6
+_DIGITS: Final = 4  # of what is stored
 LEAST: Final = 0.3  # share of a claim's terms that an unselected candidate must hold to be worth a look
 
 Pair: TypeAlias = tuple[str, str]
@@ -36,7 +48,8 @@ Verdict: TypeAlias = tuple[float, float]
 class Verifier(Protocol):
     """What judges claims by evidence; `name` says which model did.
 
-    One that has a `lexical_weight` gets so much of the log odds that words alone give to a claim added to its own.
+    One that has a `lexical_weight` gets so much of the log odds that words alone give to a claim added to its own. Its
+    `layer` is stored with the claims, `ENTAILMENT` where it has none.
     """
 
     @property
@@ -65,6 +78,7 @@ class _Asked:
     chunk_ids: list[str | None]
     pairs: list[Pair]
     weight: float = 0.0
+    layer: str = ENTAILMENT
     verdicts: Sequence[Verdict] = ()
 
     @property
@@ -78,8 +92,8 @@ class _Asked:
         largest = max((support for support, _ in self.verdicts), default=0.0)
         if not self.weight or self.claim.support is None:
             return largest
-        odds = _log_odds(largest) + self.weight * _log_odds(self.claim.support)
-        return round(1 / (1 + math.exp(-odds)), 4)
+        odds = _log_odds(largest, _LEAST_BY_MODEL) + self.weight * _log_odds(self.claim.support, LEAST_BY_WORDS)
+        return 1 / (1 + math.exp(-odds))
 
 
 def verify_answers(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[JudgedAnswer]:
@@ -89,9 +103,7 @@ def verify_answers(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[
     cites, unless another cited chunk supports it; else by any chunk, as long as none supports it. What words alone
     found against it (another number, a negation) counts there as well.
     """
-    weight = float(getattr(verifier, "lexical_weight", 0.0))
-    asked = [[_beside_packed(claim, answer, weight) for claim in answer.claims] for answer in answers]
-    _ask([each for answer in asked for each in answer if each], verifier)
+    asked = _asked(answers, verifier)
     others = [
         [_beside_others(each, answer) if each and each.support < SUPPORTED else None for each in row]
         for row, answer in zip(asked, answers, strict=True)
@@ -100,8 +112,21 @@ def verify_answers(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[
     return [_merged(*each) for each in zip(answers, asked, others, strict=True)]
 
 
-def _log_odds(probability: float) -> float:
-    inside = min(max(probability, _FINITE), 1 - _FINITE)
+def supports_of_claims(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[list[float | None]]:
+    """The support of each claim by the packed chunks as `verify_answers` finds it, unrounded; None if not factual."""
+    asked = _asked(answers, verifier)
+    return [[each.support if each else None for each in row] for row in asked]
+
+
+def _asked(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[list[_Asked | None]]:
+    how = float(getattr(verifier, "lexical_weight", 0.0)), getattr(verifier, "layer", ENTAILMENT)
+    asked = [[_beside_packed(claim, answer, *how) for claim in answer.claims] for answer in answers]
+    _ask([each for answer in asked for each in answer if each], verifier)
+    return asked
+
+
+def _log_odds(probability: float, least: float) -> float:
+    inside = min(max(probability, least), 1 - least)
     return math.log(inside / (1 - inside))
 
 
@@ -113,7 +138,7 @@ def _ask(asked: Sequence[_Asked], verifier: Verifier) -> None:
         each.verdicts = list(islice(verdicts, len(each.pairs)))
 
 
-def _beside_packed(claim: Claim, answer: JudgedAnswer, weight: float) -> _Asked | None:
+def _beside_packed(claim: Claim, answer: JudgedAnswer, weight: float, layer: str) -> _Asked | None:
     if not claim.factual:
         return None
     text = without_citations(claim.text).strip()
@@ -121,7 +146,7 @@ def _beside_packed(claim: Claim, answer: JudgedAnswer, weight: float) -> _Asked 
     cited = {citation.chunk_id for citation in claim.citations}
     nearest = sorted(chunks, key=lambda key: -containment(text, chunks[key]))[:CHUNKS]
     chosen = [key for key in chunks if key in nearest or key in cited]
-    asked = _Asked(claim, list(chosen), [(text, chunks[key]) for key in chosen], weight)
+    asked = _Asked(claim, list(chosen), [(text, chunks[key]) for key in chosen], weight, layer)
     if len(chunks) > 1:
         asked.chunk_ids.append(None)
         asked.pairs.append((text, gather(text, list(chunks.values()))))
@@ -141,7 +166,8 @@ def _merged(answer: JudgedAnswer, asked: Sequence[_Asked | None], others: Sequen
     claims, supports = [], []
     for claim, known, each, other in zip(answer.claims, answer.supports, asked, others, strict=True):
         claims.append(_judged(claim, each, other) if each else claim)
-        supports.append({key: support for key, (support, _) in each.by_chunk.items()} if each else known)
+        said = {key: round(support, _DIGITS) for key, (support, _) in each.by_chunk.items()} if each else known
+        supports.append(said)
     return JudgedAnswer(tuple(claims), tuple(supports), answer.packed, answer.candidates)
 
 
@@ -154,12 +180,12 @@ def _judged(claim: Claim, asked: _Asked, others: _Asked | None) -> Claim:
     elsewhere = unselected[other][0] if other else None
     return replace(
         claim,
-        support=asked.support,
-        contradiction=contradiction,
+        support=round(asked.support, _DIGITS),
+        contradiction=round(contradiction, _DIGITS),
         best_chunk=against or best,
-        layer=ENTAILMENT,
+        layer=asked.layer,
         unselected_chunk=other if elsewhere is not None and elsewhere >= SUPPORTED else None,
-        unselected_support=elsewhere,
+        unselected_support=None if elsewhere is None else round(elsewhere, _DIGITS),
         reason=reason,
     )
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, get_args
 
+from ragtrace.coverage.verifier import LEAST_BY_WORDS
 from ragtrace.engines.loading import load_package
 from ragtrace.errors import ConfigurationError, ModelError
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["FILE", "Calibration", "Method", "as_method", "expected_calibration_error", "logits"]
+__all__ = ["FILE", "Calibration", "Method", "as_method", "expected_calibration_error", "logits", "word_logits"]
 
 FILE: Final = "calibration.json"
 Method: TypeAlias = Literal["temperature", "isotonic"]
@@ -36,9 +37,9 @@ class Calibration:
         method: `temperature`: sigmoid(logit / temperature + offset). The offset makes up for a share of supported
             claims that differs from that of the training. `isotonic`: a rising line through (x, y).
         lexical_weight: how much of the log odds that words alone give is added to those of the model.
-        rate: the share of supported claims among those that it was fitted on.
+        rate: the share of supported claims among those of the first kind that it was fitted on.
         model: the digest of the weights that it belongs to.
-        data, claims, sources: on what it was fitted.
+        data, claims, sources: on what it was fitted, the first kind first.
         threshold: the probability with the best balanced accuracy on these claims.
         ece: the expected calibration error at `rate`, on sources left out of the fit, one fifth after the other.
     """
@@ -71,23 +72,29 @@ class Calibration:
         method: Method,
         model: str,
         lexical: ArrayLike | None = None,
+        kinds: ArrayLike | None = None,
     ) -> Self:
         """Fit on the support that a model gave to claims, and whether they are supported.
 
         lexical: what words alone say of each claim; `temperature` finds out how much that adds, `isotonic` ignores it.
+        kinds: which kind each claim is of, by number. All help to find the two slopes of `temperature`, each kind has
+        an offset of its own; that of kind 0 and its rate are kept. `isotonic` looks at kind 0 only.
 
-        Raises: ConfigurationError where all claims are supported, or none is.
+        Raises: ConfigurationError where all claims of kind 0 are supported, or none is.
         """
         import numpy as np
 
         given, truth = np.asarray(support, dtype=float), np.asarray(supported, dtype=float)
-        if len(set(truth.tolist())) < 2:
+        kind = np.zeros(len(truth), dtype=int) if kinds is None else np.asarray(kinds, dtype=int)
+        first = kind == 0
+        if len(set(truth[first].tolist())) < 2:
             raise ConfigurationError("nothing to calibrate by: give both supported and unsupported claims")
-        rate = round(float(truth.mean()), 6)
+        rate = round(float(truth[first].mean()), 6)
         if method == "isotonic":
-            x, y = _isotonic(given, truth)
-            return cls(method, model, x=x, y=y, rate=rate, claims=len(truth))
-        slope, offset, weight = _weights(logits(given), None if lexical is None else logits(lexical), truth)
+            x, y = _isotonic(given[first], truth[first])
+            return cls(method, model, x=x, y=y, rate=rate, claims=int(first.sum()))
+        words = None if lexical is None else word_logits(lexical)
+        slope, offset, weight = _weights(logits(given), words, truth, kind)
         return cls(
             method,
             model,
@@ -98,7 +105,7 @@ class Calibration:
             claims=len(truth),
         )
 
-    def apply(self, support: ArrayLike, lexical: ArrayLike | None = None) -> NDArray[np.float64]:
+    def apply(self, support: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of support were supported and unsupported claims alike many, in the order given."""
         import numpy as np
 
@@ -107,9 +114,15 @@ class Calibration:
             said = logits(np.interp(given, self.x, self.y))
         else:
             said = logits(given) / self.temperature + self.offset
-        if lexical is not None:
-            said = said + self.lexical_weight * logits(lexical)
         return _shares(said - logits(self.rate))
+
+    def with_words(self, applied: ArrayLike, lexical: ArrayLike) -> NDArray[np.float64]:
+        """What `apply` gave, with what words alone say of the same claims; NaN where they say nothing."""
+        import numpy as np
+
+        words = np.asarray(lexical, dtype=float)
+        added = np.where(np.isnan(words), 0.0, self.lexical_weight * word_logits(words))
+        return _shares(logits(applied) + added)
 
     def at_rate(self, support: ArrayLike) -> NDArray[np.float64]:
         """What `apply` gave, as probabilities where `rate` of the claims are supported."""
@@ -155,6 +168,13 @@ def logits(probabilities: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
+def word_logits(lexical: ArrayLike) -> NDArray[np.float64]:
+    """The log odds that words alone give, as `coverage.verifier` adds them."""
+    import numpy as np
+
+    return logits(np.clip(np.asarray(lexical, dtype=float), LEAST_BY_WORDS, 1 - LEAST_BY_WORDS))
+
+
 def expected_calibration_error(probabilities: ArrayLike, truth: ArrayLike) -> float:
     """Σ_b (n_b / n) · |accuracy_b − mean probability_b| over ten bins of equal width; 0 for no claims."""
     import numpy as np
@@ -173,7 +193,10 @@ def _shares(given: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _weights(
-    given: NDArray[np.float64], lexical: NDArray[np.float64] | None, truth: NDArray[np.float64]
+    given: NDArray[np.float64],
+    lexical: NDArray[np.float64] | None,
+    truth: NDArray[np.float64],
+    kind: NDArray[np.int64],
 ) -> tuple[float, float, float]:
     """Slope of the model, offset, and slope of the words, of least log loss; no slope is negative.
 
@@ -181,12 +204,13 @@ def _weights(
     """
     import numpy as np
 
-    ones = np.ones_like(given)
+    columns = [given, np.ones_like(given)]
+    others = [(kind == each).astype(float) for each in sorted(set(kind.tolist()) - {0})]
     if lexical is not None:
-        slope, offset, weight = _newton(np.stack([given, ones, lexical], axis=1), truth)
+        slope, offset, weight, *_ = _newton(np.stack([*columns, lexical, *others], axis=1), truth)
         if slope > _LEAST and weight > 0:
             return float(slope), float(offset), float(weight)
-    slope, offset = _newton(np.stack([given, ones], axis=1), truth)
+    slope, offset, *_ = _newton(np.stack([*columns, *others], axis=1), truth)
     return max(float(slope), _LEAST), float(offset), 0.0
 
 

@@ -9,13 +9,18 @@ from typing import Any, Final
 
 from ragtrace.coverage.text import sentences, stem
 
-__all__ = ["MARKS", "encode_pairs", "overlap_marks", "windows"]
+__all__ = ["MARKS", "encode_pairs", "overlap_marks", "readable", "windows"]
 
 MARKS: Final = 4
 """Token types of a verifier that sees shared words: evidence, claim, a claim's word that the evidence lacks, evidence's
 word that the claim has."""
 _EVIDENCE, _CLAIM, _MISSING, _SHARED = range(MARKS)
 _CLAIM_SHARE: Final = 2  # a claim has at most one half of the tokens
+
+
+def readable(text: str) -> str:
+    """`text` with "?" in place of lone surrogates, which tokenizers refuse; of the same length."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def windows(tokenizer: Any, claim: str, evidence: str, max_tokens: int) -> list[str]:

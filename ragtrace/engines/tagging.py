@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.pipelines import load_pipeline
 from ragtrace.errors import ModelError
 
 __all__ = ["Tagger"]
@@ -23,16 +23,7 @@ class Tagger:
 
         Raises: MissingExtraError without spaCy, ModelError when there is no such pipeline.
         """
-        spacy = load_package("spacy", extra="pos")
-        try:
-            loaded = spacy.load(pipeline)
-        except (OSError, ImportError, ValueError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise ModelError(
-                f"spaCy pipeline {pipeline!r} cannot be loaded: {reason}; python -m spacy download {pipeline}, "
-                "or give the name or folder of another one"
-            ) from error
-        return cls(pipeline, loaded)
+        return cls(pipeline, load_pipeline(pipeline))
 
     def tagged(self, text: str) -> list[tuple[int, int, str]]:
         """(start, end, tag) of each token; tags are Universal POS tags.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.coverage.gathering import gather
 from ragtrace.engines.calibration import FILE, Calibration
-from ragtrace.engines.claim_pairs import encode_pairs, windows
+from ragtrace.engines.claim_pairs import encode_pairs, readable, windows
 from ragtrace.engines.devices import Precision, best_device, passes, weights_digest
 from ragtrace.engines.labels import Outputs, read_outputs
 from ragtrace.engines.loading import device_of, load_package, load_pretrained, resolve, torch_threads
@@ -28,7 +28,6 @@ SETTINGS: Final = "verifier.json"
 """What a trained verifier's folder says of its own reading: `max_tokens`, `marks_shared_words`, `best_sentences`."""
 BATCH: Final = 16
 _LONGEST: Final = 512
-_DIGITS: Final = 4
 
 
 class EntailmentVerifier:
@@ -154,9 +153,7 @@ class EntailmentVerifier:
         if self.calibration is not None:
             support = self.calibration.apply(support)
         against = np.minimum(contradiction, 1.0 - support)
-        return [
-            (round(float(one), _DIGITS), round(float(two), _DIGITS)) for one, two in zip(support, against, strict=True)
-        ]
+        return list(zip(support.tolist(), against.tolist(), strict=True))
 
     def probabilities(
         self, pairs: Sequence[Pair], *, on_progress: Callable[[int], None] | None = None
@@ -169,7 +166,8 @@ class EntailmentVerifier:
 
         owners: list[int] = []
         read: list[Pair] = []
-        for number, (claim, evidence) in enumerate(pairs):
+        for number, pair in enumerate(pairs):
+            claim, evidence = map(readable, pair)
             for window in self._windows(claim, evidence):
                 owners.append(number)
                 read.append((claim, window))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ragtrace.coverage import JudgedAnswer, judge_claims, verify_answers
-from ragtrace.coverage.verifier import ENTAILMENT, Pair, Verdict
+from ragtrace.coverage.verifier import ENTAILMENT, Pair, Verdict, supports_of_claims
 from ragtrace.types import Candidate, PackedChunk
 
 CHUNKS = (
@@ -94,6 +94,15 @@ def test_words_are_added_with_their_weight() -> None:
     verifier.lexical_weight = 1.0
     found = verify_answers([answer], verifier)[0].claims[0].support
     assert found == pytest.approx(by_words, abs=1e-3)
+
+
+def test_supports_alone() -> None:
+    """Those of the packed chunks, unrounded, without a second call; none for what states nothing."""
+    verifier = Scripted(lambda claim, evidence: (0.123456, 0.0))
+    spare = Candidate(chunk_id="c", rank=1, text="The policy ends in June.")
+    found = supports_of_claims([answered("The policy ends in June. Is that so?", (spare,))], verifier)
+    assert found == [[0.123456, None]]
+    assert len(verifier.calls) == 1
 
 
 def test_what_states_nothing_is_not_asked() -> None:

@@ -73,6 +73,33 @@ def test_words_add_what_they_know() -> None:
     assert Calibration.fit(said, truth, method="temperature", model="m", lexical=1 - words).lexical_weight == 0.0
 
 
+def test_another_kind_helps_with_the_slopes_alone() -> None:
+    """Claims of two kinds with the same slopes: offset and rate are those of the first kind, as if fitted by itself."""
+    pytest.importorskip("scipy", reason="pip install 'ragtrace[models]'")
+    draw = np.random.default_rng(0)
+    one, two = draw.normal(size=(2, 8000))
+    kinds = np.repeat([0, 1], 4000)
+    truth = draw.random(8000) < 1 / (1 + np.exp(-(one + 2 * two + np.where(kinds, -3, 1))))
+    said, words = 1 / (1 + np.exp(-one)), 1 / (1 + np.exp(-two))
+    both = Calibration.fit(said, truth, method="temperature", model="m", lexical=words, kinds=kinds)
+    assert both.offset == pytest.approx(1, abs=0.15)
+    assert both.lexical_weight == pytest.approx(2, rel=0.1)
+    assert both.rate == pytest.approx(truth[:4000].mean(), abs=1e-6)
+    assert both.claims == 8000
+    alone = Calibration.fit(said[:4000], truth[:4000], method="isotonic", model="m")
+    assert Calibration.fit(said, truth, method="isotonic", model="m", kinds=kinds) == alone
+    with pytest.raises(ConfigurationError, match="both supported and unsupported"):
+        Calibration.fit(said, truth | (kinds == 0), method="temperature", model="m", kinds=kinds)
+
+
+def test_claims_of_which_words_say_nothing() -> None:
+    """They keep what the model says; the others get what words say added, however sure words are."""
+    fitted = Calibration("temperature", "m", lexical_weight=0.5)
+    found = fitted.with_words([0.4, 0.4, 0.4, 0.4], [np.nan, 0.5, 0.0, 1.0])
+    assert found[:2] == pytest.approx([0.4, 0.4])
+    assert 0 < found[2] < 0.4 < found[3] < 1
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=2, max_size=40), st.sampled_from(METHODS))
 def test_probabilities_stay_probabilities(claims: list[tuple[float, bool]], method: Method) -> None:
     """Whatever it was fitted on, what it says lies in [0, 1]; claims of one kind are refused."""

@@ -37,7 +37,7 @@ def test_tokens_have_offsets_and_tags(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_spacy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line that says what to install."""
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(MissingExtraError, match=r"spacy is not installed; pip install 'ragtrace\[pos\]'"):
+    with pytest.raises(MissingExtraError, match=r"spacy is not installed; pip install 'ragtrace\[spacy\]'"):
         Tagger.load("en_core_web_sm")
 
 
@@ -67,7 +67,7 @@ def test_a_pipeline_without_tags_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_real_pipeline_tags() -> None:
     """Where spaCy and its small English pipeline are installed."""
-    pytest.importorskip("spacy", reason="pip install 'ragtrace[pos]'")
+    pytest.importorskip("spacy", reason="pip install 'ragtrace[spacy]'")
     pytest.importorskip("en_core_web_sm", reason="python -m spacy download en_core_web_sm")
 
     assert Tagger.load("en_core_web_sm").tagged("Dogs bark.")[0] == (0, 4, "NOUN")

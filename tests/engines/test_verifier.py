@@ -123,9 +123,18 @@ def test_an_encoder_is_no_classifier(tmp_path: Path) -> None:
 
 
 def test_odd_texts(tmp_path: Path) -> None:
-    """Empty, long, right-to-left and combining texts get a verdict in [0, 1]."""
+    """Empty, long, right-to-left, combining and broken texts get a verdict in [0, 1]."""
     verifier = EntailmentVerifier.load(save_classifier(tmp_path, "contradiction", "neutral", "entailment"))
-    texts = ["", " ", "x" * 5000, "مرحبا بالعالم", "é" * 300, "| a | b |\n|---|---|", "limit " * 3000]
+    texts = [
+        "",
+        " ",
+        "x" * 5000,
+        "مرحبا بالعالم",
+        "é" * 300,
+        "half a \ud800 sign",
+        "| a | b |\n|---|---|",
+        "limit " * 3000,
+    ]
     for support, against in verifier.verify([(one, two) for one in texts for two in texts]):
         assert 0 <= support <= 1
         assert 0 <= against <= 1

@@ -87,7 +87,13 @@ def _answer(
                 answer=f"{source}/{number}",
                 lexical=claim.support,
                 certain=not marks or not all(mark["implicit_true"] for mark in marks),
+                wrong=tuple(_inside(mark, claim.start, claim.end) for mark in marks),
             )
+
+
+def _inside(mark: Any, start: int, end: int) -> tuple[int, int]:
+    """Where the mark stands in the claim."""
+    return max(mark["start"], start) - start, min(mark["end"], end) - start
 
 
 def _marked(marks: Sequence[Any]) -> Label:

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ragtrace.coverage.citations import without_citations
 from ragtrace.coverage.gathering import gather
-from ragtrace.coverage.text import sentences
-from ragtrace.engines.training.examples import Example, Label
-from ragtrace.engines.training.perturbing import contradicted, names_of
+from ragtrace.engines.training.examples import ENTAILED, Example, Label
+from ragtrace.engines.training.making import LabelledClaim, Spans, made
 from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 __all__ = ["LabelledPair", "PairDraw"]
 
-_WEIGHTS: Final = {"ragtruth-qa": 3.0, "ragtruth-summary": 2.0, "ragtruth-data2txt": 1.0}
-"""How often a set is drawn from, beside 1: answers of language models to passages are what is verified later."""
+_WEIGHTS: Final = {"ragtruth-qa": 2.0, "ragtruth-summary": 1.5, "ragtruth-data2txt": 2.0, "begin": 1.5, "wice": 0.5}
+"""How often a set is drawn from, beside 1: by its number of claims, and by how like those verified later they are."""
+_LEAST: Final = 0.6  # of the words of evidence: no two readings of a claim are alike
 _GROUP: Final = 8  # batches whose pairs are sorted together
 _ORDER: Final = 1  # tells the order of batches from the pairs
-_SHORTEST, _LONGEST = 6, 45  # words of a sentence that is made a claim
 
 
 class LabelledPair(NamedTuple):
-    """What the model reads, and what it should say."""
+    """What the model reads, what it should say, and which parts of the claim have no support (None: not known)."""
 
     claim: str
     evidence: str
     label: Label
+    wrong: Spans | None
 
 
 class PairDraw:
     """Draws pairs from `examples`: sets by weight, supported and unsupported alike often in each.
 
     Args:
-        made: the share of pairs whose claim is a sentence of the evidence: as it stands, without that sentence in the
-            evidence, contradicted, or of another source.
-        words: about how long the evidence is; its sentences that are nearest to the claim are taken.
+        made: the share of pairs that are made from others (`making`).
+        words: about how long the evidence is at most; its sentences that are nearest to the claim are taken.
     """
 
     def __init__(self, examples: Sequence[Example], *, seed: int, made: float, words: int) -> None:
@@ -51,7 +51,7 @@ class PairDraw:
         self._datasets = sorted(self._pools)
         weights = [_WEIGHTS.get(each, 1.0) for each in self._datasets]
         self._shares = [weight / sum(weights) for weight in weights]
-        self._seed, self._made, self._words = seed, made, words
+        self._seed, self._made_share, self._words = seed, made, words
         self._group: tuple[int, list[LabelledPair]] = (-1, [])
 
     def batch(self, step: int, size: int, total: int) -> list[LabelledPair]:
@@ -75,42 +75,18 @@ class PairDraw:
         import numpy as np
 
         draw = np.random.default_rng((self._seed, number))
-        if draw.random() < self._made:
-            made = self._make(draw)
-            if made is not None:
-                return made
+        found = self._made(draw) if draw.random() < self._made_share else None
+        claim, evidence, label, wrong = found or self._labelled(draw)
+        limit = int(draw.integers(int(_LEAST * self._words), self._words, endpoint=True))
+        return LabelledPair(claim, gather(claim, evidence, limit=limit), label, wrong)
+
+    def _labelled(self, draw: Generator) -> LabelledClaim:
         pool = self._pools[self._datasets[int(draw.choice(len(self._datasets), p=self._shares))]]
         side = pool[bool(draw.integers(2))] or pool[True] or pool[False]
         chosen = side[int(draw.integers(len(side)))]
-        return LabelledPair(chosen.claim, self._evidence(chosen.claim, chosen.evidence), chosen.label)
+        wrong = () if chosen.label == ENTAILED else chosen.wrong
+        return LabelledClaim(without_citations(chosen.claim).rstrip(), chosen.evidence, chosen.label, wrong)
 
-    def _make(self, draw: Generator) -> LabelledPair | None:
-        example = self._examples[int(draw.integers(len(self._examples)))]
-        claims = [each for text in example.evidence for each in _sentences(text)]
-        if not claims:
-            return None
-        claim = claims[int(draw.integers(len(claims)))]
-        way = int(draw.integers(4))
-        if way == 0:
-            return LabelledPair(claim, self._evidence(claim, example.evidence), "entailment")
-        if way == 1:
-            names = names_of(" ".join(example.evidence))
-            changed = contradicted(claim, names, draw)
-            return LabelledPair(changed, self._evidence(claim, example.evidence), "contradiction") if changed else None
-        if way == 2:
-            without = [text.replace(claim, " ") for text in example.evidence]
-            return (
-                LabelledPair(claim, self._evidence(claim, without), "neutral") if any(map(str.strip, without)) else None
-            )
-        other = self._examples[int(draw.integers(len(self._examples)))]
-        if other.source == example.source:
-            return None
-        return LabelledPair(claim, self._evidence(claim, other.evidence), "neutral")
-
-    def _evidence(self, claim: str, texts: Sequence[str]) -> str:
-        return gather(claim, texts, limit=self._words)
-
-
-def _sentences(text: str) -> list[str]:
-    """Those that can stand as a claim."""
-    return [each.text for each in sentences(text) if _SHORTEST <= len(each.text.split()) <= _LONGEST]
+    def _made(self, draw: Generator) -> LabelledClaim | None:
+        one, other = (self._examples[int(draw.integers(len(self._examples)))] for _ in range(2))
+        return made(one, other, draw)

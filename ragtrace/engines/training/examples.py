@@ -24,6 +24,7 @@ class Example:
         answer: the answer that it is a part of, where the data have answers.
         lexical: the support by words alone, where the claim is part of an answer.
         certain: False where people marked it as unsupported but true by general knowledge.
+        wrong: start and end of what people marked in the claim; None where they did not mark.
     """
 
     dataset: str
@@ -34,6 +35,7 @@ class Example:
     answer: str | None = None
     lexical: float | None = None
     certain: bool = True
+    wrong: tuple[tuple[int, int], ...] | None = None
 
     @property
     def supported(self) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from ragtrace.coverage.thresholds import SUPPORTED
-from ragtrace.coverage.verifier import JudgedAnswer, Verifier, verify_answers
+from ragtrace.coverage.verifier import JudgedAnswer, Verifier, supports_of_claims
 from ragtrace.engines.calibration import expected_calibration_error
 from ragtrace.engines.training.examples import Example
 from ragtrace.types import Claim, PackedChunk
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Estimate", "Measured", "auroc", "balanced_accuracy", "best_threshold", "measure", "supports_of"]
+__all__ = ["Estimate", "Judge", "Measured", "auroc", "balanced_accuracy", "best_threshold", "measure", "supports_of"]
 
+Judge: TypeAlias = Literal["both", "model", "words"]
 _DRAWS: Final = 1000
 
 
@@ -36,6 +37,7 @@ class Measured:
     """What was found on one data set.
 
     Attributes:
+        judge: `model`, `words` (alone), or `both` as they are stored together.
         claims_auroc, answers_auroc: the probability that a supported claim (an answer all of whose claims are
             supported) gets more support than an unsupported one; of answers by the expected number of such claims.
         certain_auroc: of claims, without those that are unsupported but true by general knowledge.
@@ -45,6 +47,7 @@ class Measured:
     """
 
     dataset: str
+    judge: Judge
     claims: int
     sources: int
     unsupported: int
@@ -63,14 +66,13 @@ def supports_of(
     at_once: int = 256,
     on_progress: Callable[[int], None] | None = None,
 ) -> NDArray[np.float64]:
-    """The support that each example's claim gets as a claim of an answer does: by `verify_answers`."""
+    """The support that each example's claim gets by `verifier` as a claim of an answer does, without words."""
     import numpy as np
 
     found: list[float] = []
     for start in range(0, len(examples), at_once):
         chosen = examples[start : start + at_once]
-        judged = verify_answers([_as_answer(each) for each in chosen], verifier)
-        found += [answer.claims[0].support or 0.0 for answer in judged]
+        found += [row[0] or 0.0 for row in supports_of_claims([_as_answer(each) for each in chosen], verifier)]
         if on_progress is not None:
             on_progress(len(chosen))
     return np.array(found)
@@ -80,12 +82,14 @@ def measure(
     examples: Sequence[Example],
     supports: NDArray[np.float64],
     *,
+    judge: Judge = "model",
     threshold: float = SUPPORTED,
     at_rate: Callable[[NDArray[np.float64]], NDArray[np.float64]] = lambda given: given,
 ) -> list[Measured]:
     """The figures of each data set, in the order in which they come.
 
-    threshold: the chosen one. at_rate: what makes of supports the probabilities whose error is measured.
+    judge: who gave the supports. threshold: the chosen one. at_rate: what makes of supports the probabilities whose
+    error is measured.
     """
     import numpy as np
 
@@ -93,7 +97,12 @@ def measure(
     places = {name: [place for place, each in enumerate(examples) if each.dataset == name] for name in sets}
     return [
         _measured(
-            name, [examples[place] for place in places[name]], np.asarray(supports)[places[name]], threshold, at_rate
+            name,
+            judge,
+            [examples[place] for place in places[name]],
+            np.asarray(supports)[places[name]],
+            threshold,
+            at_rate,
         )
         for name in sets
     ]
@@ -130,7 +139,7 @@ def best_threshold(scores: NDArray[np.float64], truth: NDArray[np.bool_]) -> flo
 
 
 def _as_answer(example: Example) -> JudgedAnswer:
-    claim = Claim(start=0, end=len(example.claim), text=example.claim, support=example.lexical)
+    claim = Claim(start=0, end=len(example.claim), text=example.claim)
     chunks = [
         PackedChunk(chunk_id=str(place), position=place, text=text) for place, text in enumerate(example.evidence, 1)
     ]
@@ -139,6 +148,7 @@ def _as_answer(example: Example) -> JudgedAnswer:
 
 def _measured(
     name: str,
+    judge: Judge,
     examples: Sequence[Example],
     supports: NDArray[np.float64],
     threshold: float,
@@ -155,6 +165,7 @@ def _measured(
     worth, good = np.array([row[1] for row in rows]), np.array([row[2] for row in rows])
     return Measured(
         dataset=name,
+        judge=judge,
         claims=len(examples),
         sources=len(set(sources)),
         unsupported=int((~truth).sum()),

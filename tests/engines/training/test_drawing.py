@@ -11,7 +11,7 @@ import pytest
 from ragtrace.engines.training.datasets import read_examples
 from ragtrace.engines.training.drawing import PairDraw
 from ragtrace.engines.training.examples import Example
-from ragtrace.engines.training.perturbing import contradicted, names_of
+from ragtrace.engines.training.perturbing import contradicted, names_of, numbers_of
 from ragtrace.errors import ConfigurationError
 from tests.engines.verifiers import write_ragtruth
 
@@ -53,23 +53,45 @@ def test_one_kind_only(examples: list[Example]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "names"),
+    ("sentence", "names", "numbers"),
     [
-        ("The limit of 30 days applies", []),
-        ("They met in Paris", ["Rome", "Paris"]),
-        ("The policy does not end", []),
-        ("The policy ends on Monday in May", ["Rome"]),
+        ("The limit of 30 days applies", [], []),
+        ("The limit of 30 days applies", [], ["30", "45"]),
+        ("They met in Paris", ["Rome", "Paris"], []),
+        ("The policy does not end", [], []),
+        ("The policy ends before Monday", [], []),
+        ("The policy ends on Monday in May", ["Rome"], []),
     ],
 )
-def test_contradicted(sentence: str, names: list[str]) -> None:
-    """A number, a name or the sense is turned; the rest stays."""
-    changed = contradicted(sentence, names, np.random.default_rng(0))
+@pytest.mark.parametrize("seed", range(4))
+def test_contradicted(sentence: str, names: list[str], numbers: list[str], seed: int) -> None:
+    """A number, a name, a word or the sense is turned, in the place that is named; the rest stays."""
+    changed = contradicted(sentence, names, numbers, np.random.default_rng(seed))
     assert changed is not None
-    assert changed != sentence
-    assert len(set(sentence.split()) ^ set(changed.split())) <= 2
+    assert changed.text != sentence
+    behind = len(changed.text) - changed.end
+    assert changed.text[: changed.start] == sentence[: changed.start]
+    assert changed.text[changed.end :] == sentence[len(sentence) - behind :]
+    assert len(set(sentence.split()) ^ set(changed.text.split())) <= 2
 
 
 def test_nothing_to_contradict() -> None:
-    """A sentence without number, name and verb of the list is left alone."""
-    assert contradicted("the policy ends", ["Rome"], np.random.default_rng(0)) is None
+    """A sentence without number, name, opposite and verb of the list is left alone."""
+    assert contradicted("the policy ends", ["Rome"], ["30"], np.random.default_rng(0)) is None
     assert names_of("He met Anna Smith and later Bob.") == ["Anna Smith", "Bob"]
+    assert numbers_of("30 days or 1,000.5 euros, 30 days") == ["30", "1,000.5"]
+
+
+def test_marked_parts_stay_with_their_claim(tmp_path: Path) -> None:
+    """A labelled claim knows what people marked; a supported one that nothing is wrong; others do not know."""
+    claim = "The limit is 70 days [1]."
+    known = Example("any", "one", claim, ("The limit is 30 days.",), "contradiction", wrong=((13, 15),))
+    good = Example("any", "two", "The limit is 30 days.", ("The limit is 30 days.",), "entailment")
+    unknown = Example("other", "three", "It ends.", ("It goes on.",), "unsupported")
+    draw = PairDraw([known, good, unknown], seed=0, made=0.0, words=50)
+    found = {(pair.claim, pair.wrong) for pair in map(draw.pair, range(60))}
+    assert found == {
+        ("The limit is 70 days    .", ((13, 15),)),
+        ("The limit is 30 days.", ()),
+        ("It ends.", None),
+    }

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ragtrace.coverage import SUPPORTED
+from ragtrace.coverage import SUPPORTED, JudgedAnswer, verify_answers
+from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.training.examples import Example, Label
 from ragtrace.engines.training.fitting import calibrate, evaluate, report, some
-from ragtrace.engines.training.measuring import auroc, balanced_accuracy, best_threshold, measure
+from ragtrace.engines.training.measuring import auroc, balanced_accuracy, best_threshold, measure, supports_of
 from ragtrace.engines.verifier import EntailmentVerifier
 from ragtrace.errors import ConfigurationError
+from ragtrace.types import Claim, PackedChunk
 from tests.engines.verifiers import save_classifier
 
 TRUTH = np.array([True, True, False, False])
@@ -91,6 +94,48 @@ def test_calibrate_and_evaluate(tmp_path: Path) -> None:
     assert said["calibration"]["id"] == fitted.id
     assert said["held_out"][0]["claims"] == len(some(examples, "held_out"))
     assert said["held_out"][0]["ece"] < 0.1
+
+
+def test_model_words_and_both_are_told_apart(tmp_path: Path) -> None:
+    """Where words judge too, each has its own figures; the two together are what `verify_answers` stores."""
+    examples = [
+        replace(example(source, bool(number % 3), answer=f"{source}/0"), lexical=0.2 + 0.2 * (number % 4))
+        for source in range(60)
+        for number in range(6)
+    ]
+    others = [replace(each, dataset="wice", lexical=None, answer=None) for each in examples]
+    verifier = EntailmentVerifier.load(save_classifier(tmp_path, "contradiction", "neutral", "entailment"))
+    assert [each.judge for each in evaluate(verifier, examples)] == ["model"]
+    verifier.calibration = Calibration("temperature", verifier.digest, lexical_weight=0.5, rate=0.7)
+    found = evaluate(verifier, [*examples, *others])
+    assert [(each.dataset, each.judge) for each in found] == [
+        ("ragtruth-qa", "both"),
+        ("ragtruth-qa", "model"),
+        ("ragtruth-qa", "words"),
+        ("wice", "model"),
+    ]
+    one = examples[0]
+    claim = Claim(start=0, end=len(one.claim), text=one.claim, support=one.lexical)
+    chunk = PackedChunk(chunk_id="a", position=1, text=one.evidence[0])
+    (stored,) = verify_answers([JudgedAnswer((claim,), ({},), (chunk,))], verifier)
+    both = verifier.calibration.with_words(supports_of(verifier, [one]), [one.lexical or 0.0])
+    assert stored.claims[0].support == pytest.approx(both[0], abs=1e-4)
+    assert both[0] != pytest.approx(supports_of(verifier, [one])[0], abs=1e-2)
+
+
+def test_a_second_set_weighs_words_alone(tmp_path: Path) -> None:
+    """Rate, threshold and error are of the first set, whatever the share of supported claims in the second."""
+    first = [replace(example(source, bool(number % 3)), lexical=0.6) for source in range(60) for number in range(6)]
+    second = [
+        replace(example(source, number > 4), dataset="ragtruth-summary", lexical=0.6)
+        for source in range(60)
+        for number in range(6)
+    ]
+    verifier = EntailmentVerifier.load(save_classifier(tmp_path, "contradiction", "neutral", "entailment"))
+    fitted = calibrate(verifier, [*second, *first])
+    assert fitted.data == ("ragtruth-qa", "ragtruth-summary")
+    assert fitted.rate == pytest.approx(2 / 3, abs=1e-6)
+    assert fitted.claims == len(some([*first, *second], "calibrate"))
 
 
 def test_nothing_to_fit_or_measure(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ragtrace.engines.claim_pairs import encode_pairs
 from ragtrace.engines.training.datasets import read_examples
+from ragtrace.engines.training.drawing import LabelledPair
 from ragtrace.engines.training.examples import Example
-from ragtrace.engines.training.training import Settings, train
+from ragtrace.engines.training.training import Settings, pieces_of, train
 from ragtrace.engines.verifier import EntailmentVerifier
 from ragtrace.errors import ConfigurationError, ModelError
 from tests.engines.verifiers import save_encoder, write_ragtruth
@@ -80,6 +82,16 @@ def test_killed_and_resumed(step: int, examples: list[Example], encoder: Path, t
     assert not (tmp_path / "out" / "checkpoint.pt").exists()
 
 
+def test_another_budget(examples: list[Example], encoder: Path, tmp_path: Path) -> None:
+    """A run goes on with fewer or more pairs, at the learning rates of that budget."""
+    steps: list[int] = []
+    with pytest.raises(Killed):
+        train(encoder, examples, tmp_path / "out", SETTINGS, checkpoint_every=1, on_step=killed_at(6))
+    less = replace(SETTINGS, pairs=32)
+    train(encoder, examples, tmp_path / "out", less, on_step=lambda at, _: steps.append(at))
+    assert steps == [6, 7, 8]
+
+
 def test_another_runs_checkpoint(examples: list[Example], encoder: Path, tmp_path: Path) -> None:
     """Other settings or other data do not go on from it; a broken file is named."""
     with pytest.raises(Killed):
@@ -124,3 +136,39 @@ def test_settings(change: dict[str, float]) -> None:
     """Numbers that cannot be used are refused."""
     with pytest.raises(ConfigurationError, match="is not usable"):
         replace(SETTINGS, **change)  # type: ignore[arg-type]
+
+
+def test_word_pieces_of_the_claim(encoder: Path) -> None:
+    """Those that overlap a part without support are wrong; pairs about which nothing is known are left out."""
+    transformers = pytest.importorskip("transformers", reason="pip install 'ragtrace[models]'")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
+    pairs = [
+        LabelledPair("the limit is 40", "the limit is 30 .", "contradiction", ((13, 15),)),
+        LabelledPair("the policy ends", "the policy ends in may .", "unsupported", None),
+        LabelledPair("the policy", "the policy ends .", "entailment", ()),
+    ]
+    features = encode_pairs(tokenizer, [(pair.claim, pair.evidence) for pair in pairs], 64, marked=True)
+    rows, places, wrong = pieces_of(tokenizer, pairs, [len(each["input_ids"]) for each in features])
+    said = [
+        (row, tokenizer.convert_ids_to_tokens(features[row]["input_ids"][place]))
+        for row, place in zip(rows, places, strict=True)
+    ]
+    assert said == [(0, "the"), (0, "limit"), (0, "is"), (0, "40"), (2, "the"), (2, "policy")]
+    assert wrong == [False, False, False, True, False, False]
+
+
+def test_parts_without_support_are_learned(examples: list[Example], encoder: Path, tmp_path: Path) -> None:
+    """The loss over word pieces changes the weights, and leaves nothing of its own behind."""
+    for name, spans in (("with", 1.0), ("without", 0.0)):
+        train(encoder, examples, tmp_path / name, replace(SETTINGS, spans=spans))
+    assert weights(tmp_path / "with") != weights(tmp_path / "without")
+    assert len(weights(tmp_path / "with")) == len(weights(tmp_path / "without"))
+
+
+def test_what_words_say_changes_nothing(examples: list[Example], encoder: Path, tmp_path: Path) -> None:
+    """A run goes on also when layer 1 judges otherwise by now: nothing is learned from it."""
+    with pytest.raises(Killed):
+        train(encoder, examples, tmp_path / "out", SETTINGS, checkpoint_every=1, on_step=killed_at(5))
+    train(encoder, [replace(each, lexical=0.1) for each in examples], tmp_path / "out", SETTINGS)
+    train(encoder, examples, tmp_path / "whole", SETTINGS)
+    assert weights(tmp_path / "out") == weights(tmp_path / "whole")

@@ -1,0 +1,26 @@
+"""Loads spaCy pipelines by name or folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ragtrace.engines.loading import load_package
+from ragtrace.errors import ModelError
+
+__all__ = ["load_pipeline"]
+
+
+def load_pipeline(name: str) -> Any:
+    """An installed spaCy pipeline, such as `en_core_web_sm`, or one in a folder.
+
+    Raises: MissingExtraError without spaCy, ModelError when there is no such pipeline.
+    """
+    spacy = load_package("spacy", extra="spacy")
+    try:
+        return spacy.load(name)
+    except (OSError, ImportError, ValueError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelError(
+            f"spaCy pipeline {name!r} cannot be loaded: {reason}; python -m spacy download {name}, "
+            "or give the name or folder of another one"
+        ) from error
