@@ -1,7 +1,8 @@
 """Evidence selection: which sentences of a text support a claim (WiCE) or answer a question (CLAP-NQ).
 
-The proxy reference, given each sentence as a candidate, beside the first k of BM25 and of MiniLM's cosine; k is the one
-that is best on the development half of the sources.
+Each sentence is a candidate. The score of the proxy reference, with and without MiniLM's cosine as the retriever's
+score, beside BM25 and the cosine alone. Each way has the cut-off (the first k, or from a share of the best score on)
+that is best on the development half of the sources. The proxy reference itself, meant for chunks, is shown as it is.
 
 Usage: python bench/selection.py; RAGTRACE_BENCH_DATA names the folder of the data sets.
 """
@@ -12,22 +13,27 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
 from bench.datasets import DATA
 from ragtrace.coverage import extract_facets, proxy_reference
+from ragtrace.coverage.proxy import proxy_scores
 from ragtrace.engines.training.examples import is_held_out
 from ragtrace.errors import RagtraceError
-from ragtrace.types import Candidate
+from ragtrace.types import Candidate, replace
 
-MOST: Final = 5  # the largest k that is tried
+MOST: Final = 5  # the largest k that is tried, and the most sentences from a share of the best score on
+SHARES: Final = tuple(step / 10 for step in range(1, 10))
 DRAWS: Final = 1000
-Ranker = Callable[["Task"], list[int]]
+Scorer = Callable[["Task"], NDArray[np.float64]]
+Cut = Callable[[NDArray[np.float64]], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,54 +75,99 @@ def print_selection(folder: Path) -> None:
         held_out = [task for task in tasks if is_held_out(task.source)]
         development = [task for task in tasks if not is_held_out(task.source)]
         print(f"{name}: F1 of the sentences chosen, {len(held_out)} held-out texts")
-        _print("proxy reference", [_f1(_proxy(task), task) for task in held_out])
-        for title, make in (("BM25", _bm25), ("MiniLM", _minilm)):
+        _print("proxy reference", [_f1(_reference(task), task) for task in held_out])
+        for title, make in (
+            ("proxy score", _proxy),
+            ("proxy score and MiniLM", _both),
+            ("BM25", _bm25),
+            ("MiniLM", _minilm),
+        ):
             try:
-                ranker = make()
+                scorer = make()
             except (ImportError, RagtraceError) as error:
                 print(f"  {title}: skipped, {error}")
                 continue
-            k = max(range(1, MOST + 1), key=lambda k: _mean([_f1(ranker(task)[:k], task) for task in development]))
-            _print(f"{title}, first {k}", [_f1(ranker(task)[:k], task) for task in held_out])
+            name, cut = max(_cuts(), key=lambda each: _mean([_f1(each[1](scorer(task)), task) for task in development]))
+            _print(f"{title}, {name}", [_f1(cut(scorer(task)), task) for task in held_out])
 
 
-def _proxy(task: Task) -> list[int]:
-    candidates = [
-        Candidate(chunk_id=str(place), rank=place + 1, text=text) for place, text in enumerate(task.sentences)
-    ]
-    return [int(chosen) for chosen in proxy_reference(task.query, extract_facets(task.query), candidates)]
+def _cuts() -> Iterator[tuple[str, Cut]]:
+    for k in range(1, MOST + 1):
+        yield f"first {k}", partial(_first, k=k)
+    for share in SHARES:
+        yield f"from {share} of the best", partial(_from, share=share)
 
 
-def _bm25() -> Ranker:
+def _first(scores: NDArray[np.float64], k: int) -> list[int]:
+    return [int(place) for place in np.argsort(-scores, kind="stable")[:k]]
+
+
+def _from(scores: NDArray[np.float64], share: float) -> list[int]:
+    return [place for place in _first(scores, MOST) if scores[place] >= share * scores.max()]
+
+
+def _reference(task: Task) -> list[int]:
+    return [int(chosen) for chosen in proxy_reference(task.query, extract_facets(task.query), _candidates(task))]
+
+
+def _proxy() -> Scorer:
+    """Without facets: a claim's dates and names are what is looked for, not what is asked of a chunk."""
+    return _remembering(lambda task: _best_part(task, _candidates(task)))
+
+
+def _both() -> Scorer:
+    cosine = _minilm()
+
+    def score(task: Task) -> NDArray[np.float64]:
+        found = cosine(task)
+        rank = {int(place): at for at, place in enumerate(np.argsort(-found, kind="stable"), start=1)}
+        return _best_part(task, [
+            replace(each, score=float(found[place]), rank=rank[place]) for place, each in enumerate(_candidates(task))
+        ])  # fmt: skip
+
+    return _remembering(score)
+
+
+def _best_part(task: Task, candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+    parts = list(proxy_scores(task.query, (), candidates))
+    return np.max(parts, axis=0) if parts else np.zeros(len(candidates))
+
+
+def _candidates(task: Task) -> list[Candidate]:
+    return [Candidate(chunk_id=str(at), rank=at + 1, text=text) for at, text in enumerate(task.sentences)]
+
+
+def _bm25() -> Scorer:
     import bm25s  # type: ignore[import-untyped]
 
-    def rank(task: Task) -> list[int]:
+    def score(task: Task) -> NDArray[np.float64]:
         index = bm25s.BM25()
         index.index(bm25s.tokenize(list(task.sentences), show_progress=False), show_progress=False)
         words = bm25s.tokenize([task.query], show_progress=False, return_ids=False)[0]
-        return [int(place) for place in np.argsort(-index.get_scores(words), kind="stable")]
+        return np.asarray(index.get_scores(words), dtype=np.float64)
 
-    return _remembering(rank)
+    return _remembering(score)
 
 
-def _minilm() -> Ranker:
+@lru_cache(maxsize=1)
+def _minilm() -> Scorer:
     from ragtrace.engines.encoder import Encoder, packaged_encoder
 
     encoder = Encoder.load(packaged_encoder())
 
-    def rank(task: Task) -> list[int]:
+    def score(task: Task) -> NDArray[np.float64]:
         vectors = encoder.encode([task.query, *task.sentences], batch_size=64, threads=None)
-        return [int(place) for place in np.argsort(-(vectors[1:] @ vectors[0]), kind="stable")]
+        return np.asarray(vectors[1:] @ vectors[0], dtype=np.float64)
 
-    return _remembering(rank)
+    return _remembering(score)
 
 
-def _remembering(rank: Ranker) -> Ranker:
-    known: dict[str, list[int]] = {}
+def _remembering(score: Scorer) -> Scorer:
+    known: dict[str, NDArray[np.float64]] = {}
 
-    def remembered(task: Task) -> list[int]:
+    def remembered(task: Task) -> NDArray[np.float64]:
         if task.source not in known:
-            known[task.source] = rank(task)
+            known[task.source] = score(task)
         return known[task.source]
 
     return remembered

@@ -69,7 +69,8 @@ class GeneratorAttribution(_Part, frozen=True, kw_only=True):
     """Shapley values of the packed documents (or, with `players` = `words`, of the query's words) for the answer.
 
     `values[i][j]`: what player i contributes to the log-probability (or, `unit` = `similarity`, to the likeness) of
-    answer token j. `shares[i]` is its mean over tokens, `share_errors[i]` the standard error of that, None where the
+    answer token j; `drops[i][j]` is what that token loses when document i alone is left out, empty where this was not
+    scored. `shares[i]` is its mean over tokens, `share_errors[i]` the standard error of that, None where the
     estimator gives none. `empty`, `full`: mean value without any player and with all.
     """
 
@@ -78,6 +79,7 @@ class GeneratorAttribution(_Part, frozen=True, kw_only=True):
     query_spans: tuple[Offsets, ...] = ()  # of words
     answer_spans: tuple[Offsets, ...] = ()
     values: tuple[tuple[float, ...], ...] = ()
+    drops: tuple[tuple[float, ...], ...] = ()  # of documents
     shares: tuple[float, ...] = ()
     share_errors: tuple[float | None, ...] = ()
     share_covariance: tuple[tuple[float, ...], ...] = ()  # empty where the estimator gives none

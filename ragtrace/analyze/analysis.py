@@ -14,6 +14,7 @@ from ragtrace.analyze.diagnosis import Release, diagnose
 from ragtrace.types import (
     Analysis,
     Candidate,
+    Claim,
     Diagnosis,
     Facet,
     Gold,
@@ -28,9 +29,7 @@ from ragtrace.types import (
 
 __all__ = ["analyze_record", "judged_answer"]
 
-SURELY_THERE: Final = (
-    0.8  # evidence presence from which a name that no candidate holds is taken to be written otherwise
-)
+THERE: Final = 0.25  # evidence presence from which a name that no candidate holds is taken to be written otherwise
 MET: Final = 0.9  # match from which a facet is met
 _UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
 
@@ -42,6 +41,7 @@ def analyze_record(
     *,
     judged: coverage.JudgedAnswer | None = None,
     verified_by: VerifiedBy | None = None,
+    entities: coverage.ReadEntities | None = None,
     computed_at: int = 0,
 ) -> Analysis:
     """Score and diagnose one record; the same record gives the same analysis everywhere.
@@ -49,21 +49,23 @@ def analyze_record(
     gold: the question's oracle evidence; without it (or with none in it) the reference is the proxy, where the
     candidates' texts allow one. releases: those of the record's service. judged: the outcome of
     `judged_answer`, changed by the verifier that `verified_by` names; without it words alone judge the claims.
-    computed_at: nanoseconds, stored as given.
+    entities: a model that reads the names of a question for which there are no facets. computed_at: nanoseconds, stored
+    as given.
     """
-    facets = _facets(record, gold)
+    facets = _facets(record, gold, entities)
     candidates = record.candidates
     matrix = coverage.facet_matrix(facets, candidates)
     reference, wanted = _reference(record, gold, facets, candidates, matrix)
-    lost = coverage.lost_evidence(record, wanted)
-    retrieved = record.is_retrieved
-    facets_reason = "not_recorded" if not retrieved else "no_facets" if not facets else "no_candidate_text"
     judged = judged or judged_answer(record)
     claims = judged.claims if judged else ()
+    lost = coverage.lost_evidence(record, wanted, claims)
+    retrieved = record.is_retrieved
+    facets_reason = "not_recorded" if not retrieved else "no_facets" if not facets else "no_candidate_text"
     evidence = _evidence_scores(record, reference, wanted, lost, retrieved)
     known = {score.metric: score.value for score in evidence}
-    presence = _presence_score(record, reference, facets, known["evidence_recall"])
-    rows = _trusted(facets, matrix, known["candidate_recall"] if reference == "oracle" else presence.value, reference)
+    presence = _presence_score(record, reference, facets, known["evidence_recall"], claims)
+    is_known = reference == "oracle" and known["candidate_recall"] == 1.0
+    rows = _trusted(facets, matrix, presence.value, [is_known and item.chunk_id in wanted for item in candidates])
     kept, table = [facets[row] for row in rows], matrix[rows]
     scores = (
         _score("query_coverage", coverage.query_coverage(kept, candidates, matrix=table) if retrieved else None,
@@ -91,12 +93,12 @@ def analyze_record(
     return replace(analysis, diagnosis=_diagnosis(record, analysis, releases))
 
 
-def _facets(record: RequestRecord, gold: Gold | None) -> tuple[Facet, ...]:
+def _facets(record: RequestRecord, gold: Gold | None, entities: coverage.ReadEntities | None) -> tuple[Facet, ...]:
     """The host's facets, else the gold set's, else those read from the original query, by the clock of the request."""
     today = _day(record.started_at)
     if given := record.query.facets or (gold.facets if gold else ()):
         return coverage.resolve_times(given, today)
-    return coverage.extract_facets(record.query.original, today=today)
+    return coverage.extract_facets(record.query.original, today=today, entities=entities)
 
 
 def _day(started_at: int) -> date | None:
@@ -121,35 +123,46 @@ def _reference(
 
 
 def _trusted(
-    facets: Sequence[Facet], matrix: NDArray[np.float64], presence: float | None, reference: Reference
+    facets: Sequence[Facet], matrix: NDArray[np.float64], presence: float | None, known: Sequence[bool]
 ) -> list[int]:
-    """The rows of the facets that count: all but names that were read from the question and that no candidate holds
-    although the evidence is there (by the oracle, or very probably). It has other words for them."""
-    is_there = (presence or 0.0) >= (1.0 if reference == "oracle" else SURELY_THERE)
-    met = np.nan_to_num(matrix, nan=0.0).max(axis=1, initial=0.0)
-    return [
-        row
-        for row, facet in enumerate(facets)
-        if not (is_there and facet.source == "query" and facet.kind == "entity" and met[row] < MET)
-    ]
-
-
-def _presence(record: RequestRecord, recall: float | None) -> float | None:
-    answer = record.generation.answer if record.generation else None
-    declined = recall == 1.0 and coverage.is_abstention(answer or "")
-    return coverage.evidence_presence(record.query.original, record.candidates, declined=declined)
+    """The rows of the facets that count: all but those that were read from the question and that the evidence, which is
+    there, has other words for. `known`: which candidates are the oracle's evidence, if all of it is there; none of them
+    meets such a facet. Else no candidate meets such a name, although the evidence is probably there.
+    """
+    table = np.nan_to_num(matrix, nan=0.0)
+    if any(known):
+        doubtful = table[:, list(known)].max(axis=1, initial=0.0) < MET
+    else:
+        is_name = np.array([facet.kind == "entity" for facet in facets], dtype=bool)
+        doubtful = is_name & (table.max(axis=1, initial=0.0) < MET) & ((presence or 0.0) >= THERE)
+    return [row for row, facet in enumerate(facets) if facet.source != "query" or not doubtful[row]]
 
 
 def _presence_score(
-    record: RequestRecord, reference: Reference, facets: Sequence[Facet], recall: float | None
+    record: RequestRecord,
+    reference: Reference,
+    facets: Sequence[Facet],
+    recall: float | None,
+    claims: Sequence[Claim],
 ) -> Score:
     """Estimated only where nothing better is known: no oracle evidence, and no facets but those that were read."""
     if not record.is_retrieved:
         return _score("evidence_presence", None, "not_recorded")
     if reference == "oracle" or any(facet.source != "query" for facet in facets):
         return _score("evidence_presence", None, "oracle" if reference == "oracle" else "facets_given")
-    readable = any(candidate.text for candidate in record.candidates)
-    return _score("evidence_presence", _presence(record, recall), "few_candidates" if readable else "no_candidate_text")
+    candidates = record.candidates
+    answer = record.generation.answer if record.generation and recall == 1.0 else None
+    presence = coverage.evidence_presence(
+        record.query.original,
+        candidates,
+        claims=claims if answer else (),  # an answer that was not given the best candidates tells nothing of them
+        declined=coverage.is_abstention(answer or ""),
+    )
+    if presence is not None:
+        return _score("evidence_presence", presence, "")
+    if not any(candidate.text for candidate in candidates):
+        return _score("evidence_presence", None, "no_candidate_text")
+    return _score("evidence_presence", None, "alike_candidates" if coverage.are_alike(candidates) else "few_candidates")
 
 
 def _evidence_scores(

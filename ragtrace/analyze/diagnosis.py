@@ -17,6 +17,7 @@ from ragtrace.registry.model import StageInfo
 from ragtrace.types import Claim, Diagnosis, FacetMatch, LostChunk, Reference, Stage
 
 __all__ = [
+    "CAUSE_COMPONENTS",
     "Health",
     "Release",
     "diagnose",
@@ -31,7 +32,7 @@ Health: TypeAlias = Literal["good", "bad", "unknown"]
 Scores: TypeAlias = Mapping[str, float | None]
 
 _STAGES: Final = {stage.name: stage for stage in STAGES}
-_PREFERRED: Final = {
+CAUSE_COMPONENTS: Final = {  # those that a cause points at go before the stage's others
     "lost_in_rewrite": ("rewriter",),
     "absent_from_index": ("index", "embedding", "chunker", "retriever"),
     "lost_in_rerank": ("reranker",),
@@ -143,7 +144,7 @@ def suspected_rollout(
         version = versions.get(component)
         found = seen.get((component, version or ""))
         if version and found and is_rollout(found, releases):
-            rolled_out.append((component in _PREFERRED.get(cause, ()), found.at, f"{component}={version}"))
+            rolled_out.append((component in CAUSE_COMPONENTS.get(cause, ()), found.at, f"{component}={version}"))
     return max(rolled_out)[2] if rolled_out else None
 
 

@@ -13,6 +13,7 @@ from ragtrace.analyze.attribution import DOCUMENTS, PARTS, explain_record
 from ragtrace.analyze.counting import attribution_deltas
 from ragtrace.analyze.depths import Depths
 from ragtrace.analyze.explaining.engines import ClosedEngine, Engine, GeneratorEngine, RetrieverEngine
+from ragtrace.analyze.explaining.resting import resting_on
 from ragtrace.analyze.explaining.scoring import scores_of
 from ragtrace.analyze.leases import holding
 from ragtrace.engines.tokens import Baseline
@@ -29,7 +30,7 @@ from ragtrace.types import Analysis, RequestRecord, encode_record, replace
 
 __all__ = ["ATTRIBUTION_VERSION", "DAILY_SECONDS", "SETTLE", "Explained", "Explainer"]
 
-ATTRIBUTION_VERSION: Final = "attribution-3"  # raise it whenever a change could give a stored request another result
+ATTRIBUTION_VERSION: Final = "attribution-4"  # raise it whenever a change could give a stored request another result
 DAILY_SECONDS: Final = 3600.0
 SETTLE: Final = 0.9
 
@@ -147,12 +148,14 @@ class Explainer:
         return replace(found, fingerprint=fingerprint)
 
     def _committed(self, store: Store, job: Job, record: RequestRecord, found: Explanation) -> Explained:
+        judged = store.get_analysis(record.request_id)
         analysis = Analysis(
             request_id=record.request_id,
             analyzer_version=ATTRIBUTION_VERSION,
             kind=ATTRIBUTION,
             record_revision=record.record_revision,
             scores=scores_of(found),
+            claims=resting_on(judged.claims if judged is not None else (), found.generator),
             explanation=found,
             computed_at=time.time_ns(),
         )

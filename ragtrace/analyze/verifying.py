@@ -1,16 +1,17 @@
-"""Layer 2 for the requests of a batch: their claims are judged by a model, all in the same calls."""
+"""Models for the requests of a batch: their claims are judged in shared calls, and the names of questions are read."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from ragtrace.analyze.analysis import judged_answer
-from ragtrace.coverage import JudgedAnswer, Verifier, verify_answers
+from ragtrace.coverage import JudgedAnswer, ReadEntities, Verifier, verify_answers
 from ragtrace.types import RequestRecord, VerifiedBy
 
-__all__ = ["AnswerVerifier", "Calibrated", "judge_batch", "verified_by"]
+__all__ = ["AnswerVerifier", "Calibrated", "Models", "judge_batch", "verified_by"]
 
 _log = logging.getLogger("ragtrace.analyze")
 
@@ -39,22 +40,33 @@ class AnswerVerifier(Verifier, Protocol):
         """None where its probabilities are the model's own."""
 
 
-def verified_by(verifier: AnswerVerifier) -> VerifiedBy:
-    """What is stored of it with each analysis."""
-    calibration = verifier.calibration
+@dataclass(frozen=True, slots=True)
+class Models:
+    """What a worker asks besides words: models that judge claims, each on top of those before it, and one for names."""
+
+    layers: tuple[AnswerVerifier, ...] = ()
+    entities: ReadEntities | None = None
+
+
+def verified_by(*layers: AnswerVerifier) -> VerifiedBy | None:
+    """What is stored of them with each analysis; None without any. The calibration is the last one's."""
+    if not layers:
+        return None
+    calibration = layers[-1].calibration
     return VerifiedBy(
-        name=verifier.name,
-        weights=verifier.digest,
+        name=" + ".join(each.name for each in layers),
+        weights=" + ".join(each.digest for each in layers),
         calibration=calibration.id if calibration else None,
         calibration_error=calibration.ece if calibration else None,
     )
 
 
-def judge_batch(records: Mapping[str, RequestRecord], verifier: Verifier) -> dict[str, JudgedAnswer | Exception]:
+def judge_batch(records: Mapping[str, RequestRecord], *layers: Verifier) -> dict[str, JudgedAnswer | Exception]:
     """The verified answer of each request by its id; the exception of a request that cannot be verified.
 
-    A request without an answer that can be judged is left out. An error of the whole batch is looked for request by
-    request, so that one of them does not fail the others.
+    Each layer judges the claims on top of what words and earlier layers said. A request without an answer that can be
+    judged is left out. An error of the whole batch is looked for request by request, so that one of them does not fail
+    the others.
     """
     judged: dict[str, JudgedAnswer | Exception] = {}
     answers: dict[str, JudgedAnswer] = {}
@@ -65,13 +77,19 @@ def judge_batch(records: Mapping[str, RequestRecord], verifier: Verifier) -> dic
         except Exception as error:  # one request must not stop the others
             judged[key] = error
     try:
-        found = verify_answers(list(answers.values()), verifier)
+        found = _through(list(answers.values()), layers)
         return judged | dict(zip(answers, found, strict=True))
     except Exception as error:
         _log.warning("a batch of %d requests cannot be verified together (%s)", len(answers), error)
     for key, answer in answers.items():
         try:
-            judged[key] = verify_answers([answer], verifier)[0]
+            judged[key] = _through([answer], layers)[0]
         except Exception as error:  # one request must not stop the others
             judged[key] = error
     return judged
+
+
+def _through(answers: list[JudgedAnswer], layers: Sequence[Verifier]) -> list[JudgedAnswer]:
+    for layer in layers:
+        answers = verify_answers(answers, layer)
+    return answers

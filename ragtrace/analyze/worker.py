@@ -22,11 +22,11 @@ from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Explainer
 from ragtrace.analyze.identity import seen_chunks
 from ragtrace.analyze.leases import holding
 from ragtrace.analyze.policies import flags_of
-from ragtrace.analyze.verifying import AnswerVerifier, judge_batch, verified_by
-from ragtrace.coverage import JudgedAnswer
+from ragtrace.analyze.verifying import AnswerVerifier, Models, judge_batch, verified_by
+from ragtrace.coverage import JudgedAnswer, ReadEntities
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Job, Release, Store
-from ragtrace.types import Analysis, Gold, RequestRecord, VerifiedBy
+from ragtrace.types import Analysis, Gold, RequestRecord
 from ragtrace.types import replace as with_changes
 
 __all__ = ["WorkSummary", "run"]
@@ -59,6 +59,8 @@ def run(
     depths: Depths | None = None,
     explainer: Explainer | None = None,
     verifier: AnswerVerifier | None = None,
+    embeddings: AnswerVerifier | None = None,
+    entities: ReadEntities | None = None,
     on_progress: Callable[[WorkSummary], None] | None = None,
     on_result: OnResult | None = None,
     stop: Callable[[], bool] | None = None,
@@ -67,8 +69,9 @@ def run(
 
     store: an open store or its URL. batch: jobs leased and committed together. low_score: as in `flags_of`. depths:
     which requests get a job for an explanation as well; None: none. explainer: does such jobs, one by one, while no
-    other job waits. verifier: a model that judges the claims of answers; None: words alone do. on_progress is called
-    after each batch, on_result with each analysis that is committed.
+    other job waits. verifier: a model that judges the claims of answers; embeddings: one that does so before it;
+    without them words alone do. entities: a model that reads names in questions. on_progress is called after each
+    batch, on_result with each analysis that is committed.
 
     Raises: StoreError when the store cannot be used; a request that cannot be analyzed fails its own job only.
     """
@@ -76,15 +79,17 @@ def run(
         with Store.open(store) as opened:
             return run(opened, owner=owner, follow=follow, batch=batch, lease_seconds=lease_seconds, limit=limit,
                        poll_seconds=poll_seconds, low_score=low_score, depths=depths, explainer=explainer,
-                       verifier=verifier, on_progress=on_progress, on_result=on_result, stop=stop)  # fmt: skip
+                       verifier=verifier, embeddings=embeddings, entities=entities, on_progress=on_progress,
+                       on_result=on_result, stop=stop)  # fmt: skip
     name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    models = Models(tuple(each for each in (embeddings, verifier) if each is not None), entities)
     summary = WorkSummary()
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
         jobs = store.claim(name, limit=room, lease_seconds=lease_seconds) if room > 0 else []
         results: Iterable[_Result] | None = None
         if jobs:
-            results = _work(store, jobs, lease_seconds, low_score, depths, verifier, summary)
+            results = _work(store, jobs, lease_seconds, low_score, depths, models, summary)
         elif explainer is not None and room > 0:
             results = _explain(store, explainer, name, lease_seconds, summary)
         if results is not None:
@@ -118,7 +123,7 @@ def _work(
     lease_seconds: float,
     low_score: float | None,
     depths: Depths | None,
-    verifier: AnswerVerifier | None,
+    models: Models,
     summary: WorkSummary,
 ) -> Iterator[_Result]:
     """Analyze these jobs; gives what was committed, with its records."""
@@ -126,10 +131,9 @@ def _work(
     golds = store.find_golds({(record.service, record.query.original) for record in records.values()})
     releases = {service: store.releases(service) for service in {record.service for record in records.values()}}
     judged: dict[str, JudgedAnswer | Exception] = {}
-    if verifier is not None:
+    if models.layers:
         with holding(store, jobs, lease_seconds):
-            judged = judge_batch(records, verifier)
-    by = verified_by(verifier) if verifier is not None else None
+            judged = judge_batch(records, *models.layers)
     finished: list[Finished] = []
     renew_at = time.monotonic() + lease_seconds / 2
     held = {job.id for job in jobs}
@@ -140,7 +144,7 @@ def _work(
         if job.id not in held:
             summary.lost += 1
             continue
-        outcome = _analyze(store, job, records.get(job.request_id), golds, releases, judged.get(job.request_id), by)
+        outcome = _analyze(store, job, records.get(job.request_id), golds, releases, judged.get(job.request_id), models)
         if outcome:
             flagged = _add_flags(store, records[job.request_id], outcome.analysis, low_score)
             finished.append(replace(outcome, follow_up=None if depths is None else _follow_up(flagged, depths)))
@@ -199,7 +203,7 @@ def _analyze(
     golds: dict[tuple[str, str], Gold],
     releases: dict[str, list[Release]],
     judged: JudgedAnswer | Exception | None,
-    by: VerifiedBy | None,
+    models: Models,
 ) -> Finished | None:
     if record is None:
         store.fail(job, "the request is no longer in the store")
@@ -210,7 +214,13 @@ def _analyze(
             raise judged
         gold = golds.get((record.service, record.query.original))
         analysis = analyze_record(
-            record, gold, releases[record.service], judged=judged, verified_by=by, computed_at=now
+            record,
+            gold,
+            releases[record.service],
+            judged=judged,
+            verified_by=verified_by(*models.layers),
+            entities=models.entities,
+            computed_at=now,
         )
         deltas = analysis_deltas(record, analysis, now=now)
         return Finished(job, analysis, deltas, seconds=time.perf_counter() - started)

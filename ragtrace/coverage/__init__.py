@@ -27,8 +27,15 @@ from ragtrace.coverage.evidence import (
     rank_shift,
     truncated_tokens,
 )
-from ragtrace.coverage.facets import contradictions, extract_facets, facet_in_text, facet_matrix, resolve_times
-from ragtrace.coverage.presence import evidence_presence
+from ragtrace.coverage.facets import (
+    ReadEntities,
+    contradictions,
+    extract_facets,
+    facet_in_text,
+    facet_matrix,
+    resolve_times,
+)
+from ragtrace.coverage.presence import are_alike, evidence_presence
 from ragtrace.coverage.proxy import proxy_reference
 from ragtrace.coverage.query import joint_query_coverage, match_facets, query_coverage
 from ragtrace.coverage.scoring import score_answer, undetermined
@@ -41,8 +48,10 @@ __all__ = [
     "METRICS",
     "SUPPORTED",
     "JudgedAnswer",
+    "ReadEntities",
     "Verifier",
     "answer_coverage",
+    "are_alike",
     "candidate_recall",
     "citation_coverage",
     "citation_precision",
@@ -78,7 +87,7 @@ __all__ = [
     "verify_answers",
 ]
 
-ANALYZER_VERSION: Final = "coverage-3"  # raise it whenever a change could give a stored request another score
+ANALYZER_VERSION: Final = "coverage-4"  # raise it whenever a change could give a stored request another score
 
 METRICS: Final = (
     query_coverage,

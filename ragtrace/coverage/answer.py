@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ragtrace.coverage.claims import split_claims
-from ragtrace.coverage.support import Evidence, Lexical, Statement, Support
+from ragtrace.coverage.claims import claim_weight, split_claims
+from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, opposition
+from ragtrace.coverage.text import content_words
 from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
 
@@ -41,19 +42,23 @@ def judge_claims(
 ) -> tuple[tuple[Claim, ...], tuple[dict[str, float], ...]]:
     """The claims of `answer` with their support by the packed chunks, and for each claim {chunk id: support}.
 
-    packed: in prompt order, with texts; candidates: the whole pool, from which word weights and the support by
-    unselected chunks come; query: its words are not held against a claim. A claim's support is that by all packed
-    chunks together, at least the largest by one of them. A chunk that the claim cites and that contradicts it counts as
-    a contradiction even where another chunk supports the claim: an answer that cites a chunk says what that chunk says.
-    A citation that the host reported without a place belongs to every claim that its chunk supports.
+    packed: in prompt order, with texts; candidates: the whole pool, from which word weights and the support by what the
+    prompt does not hold come: candidates that were not packed, and the full texts of those that were cut; query: its
+    words are not held against a claim. A claim's support is that by all packed chunks together, at least the largest by
+    one of them. A chunk that the claim cites and that contradicts it counts as a contradiction even where another chunk
+    supports the claim: an answer that cites a chunk says what that chunk says. Each claim weighs by what it says beyond
+    the question. A citation that the host reported without a place belongs to every claim that its chunk supports.
     """
     selected = [Evidence.read(chunk.chunk_id, chunk.text) for chunk in packed if chunk.text]
     chosen = {chunk.chunk_id for chunk in packed}
+    whole = chosen - {chunk.chunk_id for chunk in packed if chunk.truncated}
     others = [
-        Evidence.read(item.chunk_id, item.text) for item in candidates if item.text and item.chunk_id not in chosen
+        Evidence.read(item.chunk_id, item.text) for item in candidates if item.text and item.chunk_id not in whole
     ]
     evidence = Lexical(selected, others, query or "")
-    claims = split_claims(answer, packed, citations, candidates)
+    asked = frozenset(content_words(query or ""))
+    found_claims = split_claims(answer, packed, citations, candidates)
+    claims = [replace(each, weight=claim_weight(each.text, asked)) for each in found_claims]
     loose = [_resolved(mark, chosen) for mark in citations if mark.start is None]
     statements = [Statement.read(claim) for claim in claims if claim.factual]
     found = iter(zip(statements, evidence.judge(statements), strict=True))
@@ -72,17 +77,19 @@ def _judged(
     by_chunk = {each.chunk_id: each.support for each in supports}
     fitting = tuple(mark for mark in loose if by_chunk.get(mark.chunk_id or "", 0.0) >= SUPPORTED)
     claim = replace(claim, citations=(*claim.citations, *fitting))
-    best = max(supports, key=lambda each: (each.support, each.contradiction), default=Support("", 0.0))
+    best = max(supports, key=lambda each: each.support, default=Support("", 0.0))
     cited = {citation.chunk_id for citation in claim.citations}
-    against = _against(together, [each for each in supports if each.chunk_id in cited], supports)
+    against, contradiction, reason = _against([each for each in supports if each.chunk_id in cited], supports)
+    if together < SUPPORTED and reason is None and (missing := evidence.lacks(statement)):
+        reason = f"{missing} stands nowhere in the prompt"
     elsewhere = evidence.elsewhere(statement) if together < SUPPORTED else None
     deciding = against or best
     judged = replace(
         claim,
         support=together,
-        contradiction=against.contradiction if against else 0.0,
+        contradiction=contradiction,
         best_chunk=deciding.chunk_id if deciding.support or against else None,
-        reason=deciding.reason,
+        reason=reason,
         unselected_chunk=elsewhere.chunk_id if elsewhere and elsewhere.support >= SUPPORTED else None,
         unselected_support=elsewhere.support if elsewhere else None,
     )
@@ -94,15 +101,14 @@ def _resolved(mark: Citation, packed: Collection[str]) -> Citation:
     return mark if mark.chunk_id in packed else replace(mark, chunk_id=None)
 
 
-def _against(together: float, cited: Sequence[Support], supports: Sequence[Support]) -> Support | None:
-    """The chunk that contradicts the claim: one that it cites, else any while none supports the claim."""
-    if cited and max(support.support for support in cited) >= SUPPORTED:
-        return None
-    heard = cited if any(support.contradiction >= SUPPORTED for support in cited) else supports
-    if heard is supports and together >= SUPPORTED:
-        return None
-    worst = max(heard, key=lambda support: support.contradiction, default=None)
-    return worst if worst and worst.contradiction >= SUPPORTED else None
+def _against(cited: Sequence[Support], supports: Sequence[Support]) -> tuple[Support | None, float, str | None]:
+    """The chunk that contradicts the claim: one that it cites, else any where no cited chunk supports the claim."""
+    groups = [cited] if any(support.support >= SUPPORTED for support in cited) else [cited, supports]
+    for heard in groups:
+        contradiction, reason = opposition([support.finding for support in heard])
+        if reason:
+            return max(heard, key=lambda support: support.contradiction), contradiction, reason
+    return None, 0.0, None
 
 
 def _rate(weighted: Sequence[tuple[float, float | None]]) -> float | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Sequence, Set
+from typing import Final, Literal, TypeAlias
 
 from ragtrace.coverage.answering import answering_sentences
+from ragtrace.coverage.claims import is_abstention
 from ragtrace.coverage.text import words
-from ragtrace.types import LostChunk, PackedChunk, Packing, RankMove, RequestRecord
+from ragtrace.types import Claim, LostChunk, PackedChunk, Packing, RankMove, RequestRecord
 
 __all__ = [
     "candidate_recall",
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 Where: TypeAlias = Literal["retrieval", "rerank", "packing", "truncation"]
+HALF: Final = 0.5  # of a chunk: with less of it in the prompt, what it was needed for was more likely cut than not
 
 
 def evidence_overlap(packed: Iterable[str], reference: Iterable[str]) -> float | None:
@@ -96,23 +98,28 @@ def truncated_tokens(packed: Sequence[PackedChunk]) -> float | None:
     return float(sum(cut)) if cut else None
 
 
-def lost_evidence(record: RequestRecord, reference: Iterable[str]) -> tuple[LostChunk, ...]:
+def lost_evidence(
+    record: RequestRecord, reference: Iterable[str], claims: Sequence[Claim] = ()
+) -> tuple[LostChunk, ...]:
     """Where each reference chunk that is not whole in the prompt was lost, in the order of `reference`.
 
     `retrieval`: not among the candidates; `rerank`: dropped by the reranker, not given to it, or sunk by it from within
     the packed depth (their number, or the deepest rank packed) to below it; `packing`: left out of the prompt
-    otherwise, with the recorded reason (one that was inferred is called probable); `truncation`: in the prompt, but
-    without a sentence that answers the question as well as the chunk can (texts not captured: cut by more than half).
+    otherwise, with the recorded reason (one that was inferred is called probable); `truncation`: in the prompt, but cut
+    by more than half, or without a sentence that answers the question as well as the chunk can, or the answer declines,
+    or one of its `claims` is supported by nothing but what was cut away.
     """
-    path = _Path(record)
+    path = _Path(record, {claim.unselected_chunk for claim in claims})
     return tuple(loss for chunk_id in dict.fromkeys(reference) if (loss := path.loss(chunk_id)))
 
 
 class _Path:
     """One record's chunks by id, on their way from the candidates into the prompt."""
 
-    def __init__(self, record: RequestRecord) -> None:
+    def __init__(self, record: RequestRecord, missed: Set[str | None] = frozenset()) -> None:
         packing = record.packing or Packing()
+        self._missed = missed
+        self._declined = is_abstention((record.generation.answer if record.generation else None) or "")
         self._is_packed = record.packing is not None
         self._is_retrieved = record.is_retrieved
         self._query = record.query.original
@@ -163,18 +170,24 @@ class _Path:
             return None, ""
         candidate = self._candidates.get(parts[0].chunk_id)
         full = candidate.text if candidate else None
-        answers = [_spoken(sentence) for sentence in answering_sentences(self._query, full or "")]
-        if answers and all(part.text for part in parts):
+        lost = self._declined or parts[0].chunk_id in self._missed or _kept(parts, full) < HALF
+        if not lost and full and all(part.text for part in parts):
             given = [_spoken(part.text or "") for part in parts]
-            lost = not any(answer in text for answer in answers for text in given)
-        else:
-            lost = 2 * sum(part.tokens or 0 for part in parts) < (parts[0].tokens_full or 0)
+            answers = [_spoken(sentence) for sentence in answering_sentences(self._query, full)]
+            lost = bool(answers) and not any(answer in text for answer in answers for text in given)
         return ("truncation" if lost else None), "; ".join(_given(part, full) for part in parts)
 
 
 def _spoken(text: str) -> str:
     """The words of a text, however its lines are broken, quoted or marked."""
     return f" {' '.join(words(text))} "
+
+
+def _kept(parts: Sequence[PackedChunk], full: str | None) -> float:
+    """The share of a chunk that its parts hold: by tokens, else by characters; all of it where neither is known."""
+    if parts[0].tokens_full:
+        return sum(part.tokens or 0 for part in parts) / parts[0].tokens_full
+    return sum(len(part.text or "") for part in parts) / len(full) if full and parts[0].text else 1.0
 
 
 def _given(part: PackedChunk, full: str | None) -> str:

@@ -1,24 +1,26 @@
 """Evidence presence: how likely the candidates hold what the question needs, where no oracle can tell.
 
 Facets alone seldom tell: most questions name none that an absent chunk would leave unmet. What shows a lost chunk is
-that no candidate speaks of the question as it would, that no retriever score stands out from the rest, and that the
-generator declined although it was given the best candidates.
+that no candidate speaks of the question as it would, that no retriever score stands out from the rest, that the
+generator declined although it was given the best candidates, or that its answer rests on nothing that was retrieved.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Final, NamedTuple
 
 from ragtrace.coverage.standing import standout
 from ragtrace.coverage.support import Evidence, Vocabulary
 from ragtrace.coverage.text import content_words
-from ragtrace.types import Candidate
+from ragtrace.types import Candidate, Claim
 
-__all__ = ["evidence_presence", "spoken_share"]
+__all__ = ["are_alike", "evidence_presence", "spoken_share", "told_share"]
 
 FEWEST: Final = 10  # candidates: among fewer, what is rare or stands out cannot be told
+ALIKE: Final = 0.5  # shared terms over all terms of two chunks from which they repeat each other
+REPEATS: Final = 2  # so many candidates that repeat the best one: editions, which words do not tell apart
 
 
 class _Odds(NamedTuple):
@@ -27,40 +29,99 @@ class _Odds(NamedTuple):
     base: float
     spoken: float
     standout: float
+    first: float
+    told: float
     declined: float
 
 
-# Fitted by logistic regression on the development half of bench/diagnosis.py.
-SCORED: Final = _Odds(base=-5.35, spoken=3.81, standout=2.06, declined=-2.64)
-UNSCORED: Final = _Odds(base=-1.42, spoken=4.81, standout=0.0, declined=-2.58)
+# Fitted by logistic regression on the development half of bench/diagnosis.py, both outcomes weighed alike.
+SCORED: Final = _Odds(base=-11.40, spoken=1.53, standout=1.75, first=2.50, told=6.44, declined=-4.63)
+UNSCORED: Final = _Odds(base=-7.18, spoken=1.00, standout=0.0, first=4.04, told=5.61, declined=-4.33)
 
 
-def evidence_presence(query: str, candidates: Sequence[Candidate], *, declined: bool = False) -> float | None:
+def evidence_presence(
+    query: str, candidates: Sequence[Candidate], *, claims: Sequence[Claim] = (), declined: bool = False
+) -> float | None:
     """The estimated probability that the candidates hold the evidence, in (0, 1); 0 where there are no candidates.
 
-    1 / (1 + exp(-(b + w_1 · spoken + w_2 · log(1 + standout) + w_3 · declined))), see `spoken_share` and `standout`;
-    with weights of their own where the scores tell nothing. None where the candidates are few or have no text, or the
-    question has no words. declined: the answer abstains although the best candidates stood in its prompt.
+    1 / (1 + exp(-(b + w_1 · spoken + w_2 · log(1 + standout) + w_3 · first + w_4 · told + w_5 · declined))), see
+    `spoken_share`, `standout` and `told_share`; `first` is the share of the question's words that the best candidate
+    holds. Where the scores tell nothing it has weights of its own. Absent and present evidence are taken to be alike
+    frequent. None where the candidates are few or have no text, or the question has no words. Where they are alike (see
+    `are_alike`) scores tell nothing, and only absence can be told: None from 0.5 on. claims: those of the answer;
+    declined: it abstains although the best candidates stood in its prompt.
     """
     if not candidates:
         return 0.0
-    spoken = spoken_share(query, candidates) if len(candidates) >= FEWEST else None
-    if spoken is None:
+    pool = _read(sorted(candidates, key=lambda candidate: candidate.rank))
+    words = content_words(query)
+    if len(pool) < FEWEST or not words or not any(chunk.windows for chunk in pool):
         return None
-    far = standout(candidates)
+    vocabulary = Vocabulary(pool)
+    asked = _weighted(words, vocabulary)
+    is_alike = _repeated(pool) >= REPEATS
+    far = None if is_alike else standout(candidates)
     odds = UNSCORED if far is None else SCORED
-    logit = odds.base + odds.spoken * spoken + odds.standout * math.log1p(far or 0.0) + odds.declined * declined
-    return 1 / (1 + math.exp(-logit))
+    logit = odds.base + odds.spoken * _spoken(asked, pool) + odds.standout * math.log1p(far or 0.0)
+    logit += odds.first * _share(asked, pool[0].words | pool[0].heading)
+    logit += odds.told * _told(claims, pool, vocabulary) + odds.declined * declined
+    return None if is_alike and logit >= 0 else 1 / (1 + math.exp(-logit))
+
+
+def are_alike(candidates: Sequence[Candidate]) -> bool:
+    """Whether others nearly repeat the best candidate, as editions of one text do: they share at least half of all
+    their terms. Words and scores then do not tell whether the right one of them is there; facets do."""
+    return _repeated(_read(sorted(candidates, key=lambda each: each.rank))) >= REPEATS
 
 
 def spoken_share(query: str, candidates: Sequence[Candidate]) -> float | None:
     """The rarity-weighted share of the question's words that one window of a candidate holds, with its heading: the
     best one's, in [0, 1]. None without text of any candidate, or without words in the question."""
-    pool = [Evidence.read(candidate.chunk_id, candidate.text or "") for candidate in candidates]
-    vocabulary = Vocabulary(pool)
-    weights = {word: vocabulary.weight(word) for word in content_words(query)}
-    total = sum(weights.values())
-    windows = [window.words | evidence.heading for evidence in pool for window in evidence.windows]
-    if not windows or not total:
-        return None
-    return max(sum(weight for word, weight in weights.items() if word in window) for window in windows) / total
+    pool = _read(candidates)
+    asked = _weighted(content_words(query), Vocabulary(pool))
+    return _spoken(asked, pool) if asked and any(chunk.windows for chunk in pool) else None
+
+
+def told_share(claims: Sequence[Claim], candidates: Sequence[Candidate]) -> float:
+    """The rarity-weighted share of a factual claim's words that one candidate holds: that of the claim and candidate
+    for which it is largest, in [0, 1]. 1 without factual claims, which tell nothing.
+
+    A generator that alters what it was given leaves most words; one that was given nothing has words of its own.
+    """
+    pool = _read(candidates)
+    return _told(claims, pool, Vocabulary(pool))
+
+
+def _repeated(pool: Sequence[Evidence]) -> int:
+    """How many chunks nearly repeat the first."""
+    terms = [chunk.reading.vocabulary for chunk in pool]
+    return sum(len(terms[0] & other) >= ALIKE * len(terms[0] | other) > 0 for other in terms[1:])
+
+
+def _spoken(asked: dict[str, float], pool: Sequence[Evidence]) -> float:
+    best = 0.0
+    for chunk in pool:
+        if _share(asked, chunk.words | chunk.heading) <= best:
+            continue  # no window of it holds more than all of it
+        named = asked.keys() & chunk.heading
+        best = max(best, *(_share(asked, named | (asked.keys() & window.words)) for window in chunk.windows))
+    return best
+
+
+def _told(claims: Sequence[Claim], pool: Sequence[Evidence], vocabulary: Vocabulary) -> float:
+    told = [_weighted(content_words(claim.text), vocabulary) for claim in claims if claim.factual]
+    return max((_share(words, chunk.words) for words in told if words for chunk in pool), default=1.0)
+
+
+def _read(candidates: Iterable[Candidate]) -> list[Evidence]:
+    return [Evidence.read(candidate.chunk_id, candidate.text or "") for candidate in candidates]
+
+
+def _weighted(words: Iterable[str], vocabulary: Vocabulary) -> dict[str, float]:
+    return {word: vocabulary.weight(word) for word in words}
+
+
+def _share(weights: dict[str, float], among: Set[str]) -> float:
+    """The weight of the words that are `among` others over that of all."""
+    shared = math.fsum(weights[word] for word in weights.keys() & among)  # the same in every order
+    return shared / math.fsum(weights.values()) if weights else 0.0

@@ -8,23 +8,25 @@ scores count beside the words: they judge nothing that the retriever did, only w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.coverage.facets import contradictions, facet_combinations, facet_matrix
+from ragtrace.coverage.presence import are_alike
 from ragtrace.coverage.questions import Asked, asked_for, holds_asked, sub_questions
 from ragtrace.coverage.standing import standings
 from ragtrace.coverage.support import Evidence, Vocabulary
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Facet
 
-__all__ = ["proxy_reference"]
+__all__ = ["proxy_reference", "proxy_scores"]
 
-MARGIN: Final = 0.99  # a candidate belongs to the reference from this share of the best score on
-MOST: Final = 3  # chunks for one part of a question; more of equal score tell no needed chunk from another
+MARGIN: Final = 0.9  # a candidate belongs to the reference from this share of the best score on
+TIED: Final = 0.99  # the same where candidates repeat each other, or more than `MOST` lie within the margin
+MOST: Final = 3  # chunks for one part of a question
 FACETS_FIRST: Final = 4  # power of the facet match: another year's chunk must say very much more to be preferred
 MISSING: Final = 0.8  # match with a facet read from the question, of a chunk that says nothing of it
 CONTEXT: Final = 0.3  # weight of the question's other words beside those of the part
@@ -42,28 +44,42 @@ def proxy_reference(
     """Chunk ids of the candidates that best match the query and its facets; empty when none has text or matches.
 
     Each part of the question ("what is the limit, and when must …") takes its best candidates for each combination of
-    facets (two years to compare give two). Score of a candidate: (rarity-weighted share of the part's words in its
-    best window and heading, discounted for the window's length and for lacking the kind of value asked for, relative
+    facets (two years to compare give two). Score of a candidate: (rarity-weighted share of the part's words in its best
+    window and heading, discounted for the window's length and for lacking the kind of value asked for, relative
     to the best + how far the retriever's score stands out of the rest, see `standings`) x (weighted facet match)^4.
     Words are rare or common among the candidates that meet the facets best. Of facets that
     were read from the question, names choose nothing (they are among its words), and others spare most of the score of
-    a candidate that says nothing of them: extraction can be wrong.
+    a candidate that says nothing of them: extraction can be wrong. Candidates that score nearly as well as the best
+    belong to the reference too, unless they are `are_alike`: other editions of a text are no evidence beside it.
     """
+    chosen: dict[str, None] = {}
+    margin = TIED if candidates and are_alike(candidates) else MARGIN
+    for score in proxy_scores(query, facets, candidates, matrix=matrix):
+        chosen.update(dict.fromkeys(candidates[index].chunk_id for index in _best(score, margin)))
+    return tuple(chosen)
+
+
+def proxy_scores(
+    query: str,
+    facets: Sequence[Facet],
+    candidates: Sequence[Candidate],
+    *,
+    matrix: NDArray[np.float64] | None = None,
+) -> Iterator[NDArray[np.float64]]:
+    """The score of each candidate, `(n,)`, for each combination of facets and each part of the question; see
+    `proxy_reference`. None at all where no candidate has text."""
     pool = [Evidence.read(candidate.chunk_id, candidate.text or "") for candidate in candidates]
     if not any(evidence.windows for evidence in pool):
-        return ()
+        return
     facets, table = _required(facets, candidates, facet_matrix(facets, candidates) if matrix is None else matrix)
     standing = standings(candidates)
-    chosen: dict[str, None] = {}
     for rows in facet_combinations(facets, table):
         match = _facet_match(facets, table, rows)
         eligible = [evidence for evidence, value in zip(pool, match, strict=True) if value >= match.max()]
         vocabulary = Vocabulary(eligible)
         for part in sub_questions(query):
             relevance = _relevance(_weights(part, query, vocabulary), asked_for(part), pool)
-            score = (relevance / (relevance.max() or 1.0) + standing) * (relevance.max() > 0) * match**FACETS_FIRST
-            chosen.update(dict.fromkeys(pool[index].chunk_id for index in _best(score)))
-    return tuple(chosen)
+            yield (relevance / (relevance.max() or 1.0) + standing) * (relevance.max() > 0) * match**FACETS_FIRST
 
 
 def _required(
@@ -108,9 +124,10 @@ def _facet_match(facets: Sequence[Facet], table: NDArray[np.float64], rows: tupl
     return match
 
 
-def _best(score: NDArray[np.float64]) -> list[int]:
+def _best(score: NDArray[np.float64], margin: float) -> list[int]:
     top = float(score.max()) if score.size else 0.0
     if top <= 0.0:
         return []
     order = np.argsort(-score, kind="stable")
-    return [int(index) for index in order[:MOST] if score[index] >= MARGIN * top]
+    margin = margin if (score >= margin * top).sum() <= MOST else TIED
+    return [int(index) for index in order[:MOST] if score[index] >= margin * top]

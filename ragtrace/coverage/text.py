@@ -7,6 +7,7 @@ carry character offsets into the text they were read from. No model, no torch.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,15 +19,16 @@ import snowballstemmer
 __all__ = [
     "NEGATIONS",
     "Sentence",
+    "content_stems",
     "content_words",
     "is_code",
     "is_content",
     "is_english",
     "located_terms",
-    "negation_count",
     "sentences",
     "stem",
     "terms",
+    "without_accents",
     "words",
 ]
 
@@ -46,11 +48,14 @@ _FOREIGN: Final = (
     sind le la les est une des et dans pour pas que qui sur avec sont du au aux ce cette ne par plus
     el los las es una y del que por con para como está son al lo su sus
     il di che è un della per non con sono gli nel alla dei
-    de het een van en niet met voor op zijn dat wordt bij ook om""".split()
+    de het een van en niet met voor op zijn dat wordt bij ook om
+    och att är inte på det ett som og ikke til nie jest się że oraz dla není nebo és nem hogy egy
+    este nu și bir için değil yang tidak dengan untuk adalah dari là và không của mga ng""".split()
     )
     - _STOPWORDS
 )
-_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+(?:[.,]\d+)*")
+_LETTERS: Final = r"(?:[^\W\d_]++[\u0300-\u036f]*+)++"  # with their marks, be they one character or several
+_WORD: Final = re.compile(rf"{_LETTERS}(?:['’]{_LETTERS})?|\d+(?:[.,]\d+)*")
 _CONTRACTED: Final = re.compile(r"n['’]t$")
 _BULLET: Final = re.compile(r"[ \t]*(?:>[ \t]*)*(?:(?:[-*•+]|\d{1,3}[.)]|\([a-z0-9]{1,3}\))[ \t]+|(?<=>)[ \t]*)")
 _HEADING: Final = re.compile(r"[ \t]*(?:#{1,6}[ \t]+|\||\[\^[^\]\s]{1,40}\]:|-{3,}\s*$|\*{3,}\s*$)")
@@ -58,6 +63,10 @@ _FENCE: Final = re.compile(r"[ \t]*(?:```|~~~)")
 _CITATION_TAIL: Final = re.compile(
     r"(?:\s*(?:\[[^\]\n]{1,256}\](?:\([^)\s]{1,2000}\))?|\([^)\n]{1,40}\)|【[^】\n]{1,200}】))+[\s.]*"
 )
+_SOME: Final = 10  # words in small letters of which English has a function word among them
+_FEW: Final = 6
+_MARKED: Final = 0.2
+_NOTHING: Final = frozenset(("",))
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")  # the segmenter takes Unicode characters only
 _STEMMER: Final = snowballstemmer.stemmer("english")
 
@@ -71,15 +80,22 @@ class Sentence:
     text: str
 
 
+def without_accents(text: str) -> str:
+    """`text` with its letters without marks: "Makedonía" as "Makedonia"."""
+    if text.isascii():
+        return text
+    return "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
+
+
 @lru_cache(maxsize=65536)
 def stem(word: str) -> str:
-    """The Snowball stem of a word, case folded, without a possessive."""
-    folded = word.casefold().replace("’", "'").removesuffix("'s")
+    """The Snowball stem of a word, case folded, without accents and possessive."""
+    folded = without_accents(word.casefold()).replace("’", "'").removesuffix("'s")
     stemmed: str = _STEMMER.stemWord(folded)
     return stemmed
 
 
-_NEGATING: Final = frozenset(stem(word) for word in NEGATIONS)
+_NEGATING: Final = frozenset(stem(word) for word in NEGATIONS) - {"hard"}  # a hard shell is not hardly a shell
 
 
 def words(text: str) -> list[str]:
@@ -97,6 +113,11 @@ def terms(text: str) -> list[str]:
     return [term for term in map(_term, words(text)) if term]
 
 
+def content_stems(text: str) -> frozenset[str]:
+    """The distinct words of `text` that carry meaning, as stems."""
+    return frozenset(map(_content_stem, set(_WORD.findall(text)))) - _NOTHING
+
+
 def located_terms(text: str) -> list[tuple[str, int]]:
     """The terms of `text`, each with the offset at which it begins."""
     return [(term, match.start()) for match in _WORD.finditer(text) if (term := _term(match.group()))]
@@ -108,9 +129,11 @@ def is_content(term: str) -> bool:
     return not term[0].isdigit() and term not in _NEGATING and _CONTRACTED.search(term) is None
 
 
-def negation_count(text: str) -> int:
-    """How many words of `text` negate: not, never, n't, without, except, unless and their like."""
-    return sum(map(_negates, words(text)))
+@lru_cache(maxsize=65536)
+def _content_stem(word: str) -> str:
+    """The stem of a word that carries meaning, else nothing."""
+    term = _term(word)
+    return term if term and is_content(term) else ""
 
 
 @lru_cache(maxsize=65536)
@@ -122,14 +145,9 @@ def _term(word: str) -> str:
     return folded if folded[0].isdigit() else stem(folded)
 
 
-@lru_cache(maxsize=65536)
-def _negates(word: str) -> bool:
-    folded = word.casefold()
-    return folded in NEGATIONS or _CONTRACTED.search(folded) is not None
-
-
 def is_english(text: str) -> bool:
-    """Whether the lexical rules fit `text`: mostly Latin letters, and no more function words of other languages.
+    """Whether the lexical rules fit `text`: mostly Latin letters, no more function words of other languages, and some
+    of English where there are ten words in small letters; words with letters that English lacks are fewer, or few.
 
     A text without words fits.
     """
@@ -137,9 +155,18 @@ def is_english(text: str) -> bool:
         letters = [letter for letter in text if letter.isalpha()]
         if sum(letter > "\u024f" for letter in letters) > 0.3 * len(letters):
             return False
-    folded = [word.casefold() for word in words(text)]
+    found = words(text)
+    folded = [word.casefold() for word in found]
     foreign = sum(word in _FOREIGN for word in folded)
-    return foreign == 0 or foreign <= sum(word in _STOPWORDS or word in NEGATIONS for word in folded)
+    own = sum(word in _STOPWORDS or word in NEGATIONS for word in folded)
+    if foreign > own:
+        return False
+    if own < 3 and sum(len(word) > 1 and word.islower() for word in found) >= _SOME:
+        return own > 0
+    if text.isascii() or len(found) < _FEW:
+        return True
+    marked = sum(word.islower() and not word.isascii() for word in found)
+    return marked <= max(own, _MARKED * len(found))
 
 
 def sentences(text: str, language: str = "en") -> list[Sentence]:

@@ -292,11 +292,11 @@ EVIDENCE_PRESENCE: Final = Instrument(
     owner="retrieval-indexing",
     attributes=("service", "segment", "stratum"),
     symbol="EP0",
-    formula="logistic(b + w1 * spoken + w2 * log(1 + standout) + w3 * declined)",
+    formula="logistic(b + w1 * spoken + w2 * log(1 + standout) + w3 * first + w4 * told + w5 * declined)",
     source="ragtrace's own, fitted on the development half of bench/diagnosis.py; questions without facets have no QC",
     stage="retrieval",
-    buckets=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
-    objective=Objective(threshold=0.4, direction=">="),
+    buckets=(0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
+    objective=Objective(threshold=0.25, direction=">="),
     computed_by="ragtrace.coverage:evidence_presence",
 )
 

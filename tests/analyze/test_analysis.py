@@ -7,6 +7,8 @@ import pytest
 from ragtrace.analyze import analyze_record
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.types import (
+    Candidate,
+    Citation,
     ErrorInfo,
     Facet,
     GenerateRun,
@@ -133,3 +135,62 @@ def test_what_could_not_be_understood_blames_nobody() -> None:
 def test_an_answer_in_another_language_is_undefined() -> None:
     """Rather than judged by English rules."""
     assert reasons(request(answer="Die Frist gilt nicht für Mieter."))["answer_coverage"] == "language"
+
+
+def pooled(answer: str, *texts: str, packed: int = 1) -> RequestRecord:
+    """A question about glass makers, these candidates and ten strangers, the first `packed` in the prompt."""
+    strangers = [f"The {place} has its own {guild} guild." for place, guild in zip(
+        "harbor church market school museum station theater library bridge mill".split(),
+        "rope paper bell clock boat cheese wool salt tile candle".split(), strict=True)]  # fmt: skip
+    candidates = tuple(
+        Candidate(chunk_id=f"c{rank}", rank=rank, text=text) for rank, text in enumerate([*texts, *strangers], start=1)
+    )
+    prompt = tuple(PackedChunk(chunk_id=f"c{at}", position=at, text=text) for at, text in enumerate(texts[:packed], 1))
+    cited = Citation(marker="[1]", chunk_id="c1")
+    return replace(
+        request(),
+        query=Query(original="how many apprentices did the glass makers employ"),
+        stages=(
+            RetrieveRun(candidates=candidates),
+            PackRun(packing=Packing(chunks=prompt)),
+            GenerateRun(generation=Generation(answer=answer, citations=(cited,))),
+        ),
+    )
+
+
+def test_an_answer_of_its_own_words_counts_against_the_presence_of_evidence() -> None:
+    """Only where it was given the best candidates: else it tells nothing of them."""
+    best = "The glass makers employed 40 apprentices."
+    presence = {
+        answer: analyze_record(pooled(answer, best)).score("evidence_presence")
+        for answer in (best, "Venetian merchants shipped vessels overseas.")
+    }
+    told, strange = presence.values()
+    assert told is not None
+    assert strange is not None
+    assert strange < told
+    unpacked = [
+        analyze_record(pooled(answer, "It was closed.", best)).score("evidence_presence") for answer in presence
+    ]
+    assert unpacked[0] == unpacked[1]
+
+
+def test_candidates_that_repeat_each_other_give_no_presence() -> None:
+    """Three editions of one clause: undefined with that reason, and no verdict about retrieval from words."""
+    editions = [f"The glass makers employed {count} apprentices." for count in (40, 43, 46)]
+    record = pooled(editions[0], *editions, packed=3)
+    assert reasons(record)["evidence_presence"] == "alike_candidates"
+    assert analyze_record(record).diagnosis.verdict == "undetermined"
+    assert "evidence_presence" in analyze_record(record).diagnosis.missing
+
+
+def test_what_was_read_from_the_question_yields_to_known_evidence() -> None:
+    """A year that the gold chunk does not state is no failure of retrieval; one that the host requires is."""
+    record = pooled("The glass makers employed 40 apprentices.", "The glass makers employed 40 apprentices.")
+    asked = "how many apprentices did the glass makers employ in 2019"
+    gold = Gold(service="s", question=asked, chunk_ids=("c1",))
+    read = replace(record, query=Query(original=asked))
+    required = replace(record, query=Query(original=asked, facets=(Facet(kind="time", value="2019"),)))
+    assert analyze_record(read, gold).diagnosis.stage is None
+    assert analyze_record(required, gold).diagnosis.stage == "retrieval"
+    assert analyze_record(read).score("query_coverage") == 0.0

@@ -135,12 +135,12 @@ def test_of_two_faults_the_earlier_stage_is_the_truth(found: list[Diagnosed]) ->
 
 
 def test_the_oracle_names_the_broken_stage(found: list[Diagnosed]) -> None:
-    """Lost evidence always, altered answers mostly (not yet names of neighboring passages), a healthy one never."""
+    """Lost evidence always, altered answers nearly always, a healthy one never."""
     single = [each.result for each in found if len(each.result.faults) == 1]
     double = [each.result for each in found if len(each.result.faults) == 2]
     healthy = [each.result for each in found if not each.result.faults]
     assert all(each.oracle == each.truth for each in single if each.truth != "generation")
-    assert sum(each.oracle == each.truth for each in single) >= 0.85 * len(single)
+    assert sum(each.oracle == each.truth for each in single) >= 0.95 * len(single)
     assert sum(each.oracle == each.truth for each in double) >= 0.90 * len(double)
     assert all(each.oracle in ("healthy", "undetermined") for each in healthy)
 

@@ -15,6 +15,8 @@ from ragtrace.coverage import (
     is_abstention,
     split_claims,
 )
+from ragtrace.coverage.claims import claim_weight
+from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk
 
 PACKED = [PackedChunk(chunk_id=f"chunk-{place}", position=place) for place in range(1, 6)]
@@ -191,3 +193,19 @@ def test_tables_lists_and_code_are_split_into_what_they_state() -> None:
         ("That is all there is to pay (Dr. Who, U.S. Navy, e.g. No. 5).", True),
         ("**Labor** costs 2.5 times more.", True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "weight"),
+    [
+        ("Yes, it is.", "", 1 / 8),
+        ("Yes, it is [1][2].", "", 1 / 8),
+        ("Water damage is covered.", "is water damage covered", 1 / 8),
+        ("Water damage is covered.", "", 3 / 8),
+        ("The limit is €5,000 [1].", "what is the limit", 1.0),
+        ("Roofs, fences, gates, sheds, walls, doors, windows, floors and gutters are paid for.", "", 1.0),
+    ],
+)
+def test_a_claim_weighs_by_what_it_says_beyond_the_question(text: str, asked: str, weight: float) -> None:
+    """An eighth for each word of its own, at least one and at most eight; what has a number or a date weighs 1."""
+    assert claim_weight(text, content_words(asked)) == weight

@@ -19,8 +19,11 @@ from ragtrace.coverage import (
 )
 from ragtrace.types import (
     Candidate,
+    Claim,
     DroppedChunk,
     ErrorInfo,
+    GenerateRun,
+    Generation,
     PackedChunk,
     Packing,
     PackRun,
@@ -183,17 +186,30 @@ def test_a_packer_that_passes_others_over_packs_deeper() -> None:
 @pytest.mark.parametrize(
     ("text", "tokens", "where"),
     [
-        (LONG[:25], 5, None),
-        (LONG[25:60], 5, "truncation"),
+        (LONG[:25], 20, None),
+        (LONG[25:60], 20, "truncation"),
+        (LONG[:25], 5, "truncation"),
         (None, 20, None),
         (None, 5, "truncation"),
     ],
 )
-def test_truncation_loses_a_chunk_only_with_its_answer(text: str | None, tokens: int, where: str | None) -> None:
-    """A cut chunk is lost when the sentence that answers is gone; without texts, when less than half is left."""
+def test_truncation_loses_a_chunk_with_its_answer_or_by_half(text: str | None, tokens: int, where: str | None) -> None:
+    """A cut chunk is lost when the sentence that answers is gone, or when less than half is left."""
     cut = PackedChunk(chunk_id="a", position=1, tokens=tokens, tokens_full=30, truncated=True, text=text)
     lost = lost_evidence(path(a=cut), ["a"])
     assert [loss.where for loss in lost] == ([where] if where else [])
+
+
+def test_an_answer_that_misses_what_was_cut_away_shows_the_loss() -> None:
+    """It declines, or states what only the cut part of the chunk supports; what another chunk supports is no sign."""
+    cut = PackedChunk(chunk_id="a", position=1, tokens=20, tokens_full=30, truncated=True, text=LONG[:25])
+    record = path(a=cut)
+    generated = GenerateRun(generation=Generation(answer="I could not find this in the documents."))
+    declining = replace(record, stages=(*record.stages, generated))
+    assert [loss.where for loss in lost_evidence(declining, ["a"])] == ["truncation"]
+    of_cut, of_other = (Claim(text="x", start=0, end=1, unselected_chunk=name) for name in ("a", "b"))
+    assert [loss.where for loss in lost_evidence(record, ["a"], [of_cut])] == ["truncation"]
+    assert lost_evidence(record, ["a"], [of_other]) == ()
 
 
 def test_rank_shift_is_the_mean_distance_of_the_reference() -> None:

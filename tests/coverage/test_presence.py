@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from ragtrace.coverage import evidence_presence
-from ragtrace.coverage.presence import spoken_share
-from ragtrace.types import Candidate
+from ragtrace.coverage import are_alike, evidence_presence
+from ragtrace.coverage.presence import spoken_share, told_share
+from ragtrace.types import Candidate, Claim
 
 QUESTION = "How many apprentices did the glass makers of Aldford employ?"
 ANSWER = "The glass makers of Aldford employed 40 apprentices in 1611."
@@ -25,16 +25,21 @@ def pool(texts: Sequence[str | None], scores: Sequence[float | None] = ()) -> li
     ]
 
 
-def estimate(candidates: Sequence[Candidate], *, declined: bool = False) -> float:
+def claim(text: str, *, factual: bool = True) -> Claim:
+    """One sentence of an answer."""
+    return Claim(text=text, start=0, end=len(text), factual=factual)
+
+
+def estimate(candidates: Sequence[Candidate], *, declined: bool = False, claims: Sequence[Claim] = ()) -> float:
     """The presence, where there is an estimate."""
-    found = evidence_presence(QUESTION, candidates, declined=declined)
+    found = evidence_presence(QUESTION, candidates, declined=declined, claims=claims)
     assert found is not None
     return found
 
 
 def test_a_candidate_that_speaks_of_the_question_raises_it() -> None:
     """Above a half with it, below without."""
-    assert estimate(pool([ANSWER, *OTHERS])) > 0.5 > estimate(pool([*OTHERS, "It was closed."]))
+    assert estimate(pool([ANSWER, *OTHERS])) > 0.5 > estimate(pool(["It was closed.", *OTHERS]))
 
 
 def test_a_score_that_stands_out_raises_it() -> None:
@@ -47,6 +52,34 @@ def test_an_answer_that_declines_lowers_it() -> None:
     """Although it was given the best candidates."""
     candidates = pool([ANSWER, *OTHERS])
     assert estimate(candidates, declined=True) < estimate(candidates)
+
+
+def test_an_answer_that_rests_on_no_candidate_lowers_it() -> None:
+    """It has words of its own, where one that alters the evidence keeps most; a greeting tells nothing."""
+    candidates = pool([ANSWER, *OTHERS])
+    altered = estimate(candidates, claims=[claim("The glass makers of Aldford employed 90 apprentices in 1611.")])
+    strange = estimate(candidates, claims=[claim("Blown vessels left its furnaces for Venetian merchants.")])
+    assert strange < altered <= estimate(candidates)
+    assert estimate(candidates, claims=[claim("Gladly, dear customer!", factual=False)]) == estimate(candidates)
+
+
+def test_told_share_is_that_of_the_best_told_claim() -> None:
+    """Whole where one candidate holds all words of one claim, 1 without claims, 0 where nothing is shared."""
+    candidates = pool([ANSWER, *OTHERS])
+    known, strange = claim("Aldford employed apprentices."), claim("Venetian merchants.")
+    assert told_share([strange, known], candidates) == pytest.approx(1.0)
+    assert told_share([strange], candidates) == 0.0
+    assert told_share([], candidates) == 1.0
+
+
+def test_of_editions_of_one_text_only_absence_can_be_told() -> None:
+    """Three wordings of one clause, best first, are told apart by no word; one copy of the best is no such corpus."""
+    editions = [f"The glass makers of Aldford employed {count} apprentices." for count in (40, 43, 46)]
+    assert are_alike(pool([*editions, *OTHERS]))
+    assert evidence_presence(QUESTION, pool([*editions, *OTHERS])) is None
+    assert estimate(pool(OTHERS)) < 0.5
+    assert not are_alike(pool([*editions[:2], *OTHERS]))
+    assert not are_alike(pool([None, None, None, None]))
 
 
 def test_spoken_share_is_of_one_window() -> None:

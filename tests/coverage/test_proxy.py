@@ -75,3 +75,25 @@ def test_another_year_counts_against_a_chunk_and_no_year_hardly() -> None:
     assert proxy_reference(question, facets, chunks) == ("none",)
     stated = Candidate(chunk_id="stated", rank=3, text="Theft of bicycles is covered in 2023.")
     assert proxy_reference(question, facets, [*chunks, stated]) == ("stated",)
+
+
+def test_candidates_that_score_nearly_as_well_belong_to_it() -> None:
+    """Two chunks that speak of the question about equally; the third shares one word."""
+    chunks = [
+        Candidate(chunk_id="one", rank=1, text="Theft of bicycles is covered at home."),
+        Candidate(chunk_id="two", rank=2, text="Theft of bicycles is covered up to €900 per year."),
+        Candidate(chunk_id="far", rank=3, text="Bicycles have two wheels."),
+    ]
+    assert proxy_reference("is theft of bicycles covered", (), chunks) == ("one", "two")
+
+
+def test_of_editions_of_one_text_only_the_best_belongs_to_it() -> None:
+    """Where candidates repeat each other, the one that is nearly as good is another edition."""
+
+    text = "Theft of bicycles from locked cellars is covered {}"
+    endings = ("by Northgate.", "by Northgate in part.", "by no one.")
+    chunks = [
+        Candidate(chunk_id=f"c{rank}", rank=rank, text=text.format(end)) for rank, end in enumerate(endings, start=1)
+    ]
+    question = "is theft of bicycles covered for 90 days by Northgate"
+    assert proxy_reference(question, (), chunks) == ("c1",)

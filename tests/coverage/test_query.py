@@ -77,6 +77,11 @@ def test_coverage_is_bounded_and_blind_to_order(texts: list[str], rng: random.Ra
     assert 0.0 <= joint <= coverage <= 1.0
     rng.shuffle(candidates)
     assert query_coverage(FACETS, candidates) == coverage
+    depth = rng.randint(0, len(candidates))
+    inside, outside = candidates[:depth], candidates[depth:]
+    at_depth = query_coverage(FACETS, candidates, k=depth)
+    rng.shuffle(inside)
+    assert query_coverage(FACETS, [*inside, *outside], k=depth) == at_depth
 
 
 def test_a_comparison_asks_each_side_of_its_own_chunk() -> None:
@@ -86,6 +91,17 @@ def test_a_comparison_asks_each_side_of_its_own_chunk() -> None:
     assert joint_query_coverage(facets, both) == 1.0
     assert joint_query_coverage(facets, both[:1]) == 2 / 3
     assert joint_query_coverage(facets, [chunk(1, "Home Plus, 2023 and 2024")]) == 1.0
+
+
+def test_two_editions_of_two_years_are_two_sides_and_not_four() -> None:
+    """No chunk need have edition 3.2 and 2024; the year that goes with an edition is the one that its chunk has."""
+    facets = extract_facets("What changed from edition 3.2 of 2022 to edition 4.1 of 2024?")
+    assert [facet.value for facet in facets] == ["edition 3.2", "2022", "edition 4.1", "2024"]
+    both = [chunk(1, "Edition 3.2, 2022: 30 days"), chunk(2, "Edition 4.1, 2024: 60 days")]
+    assert joint_query_coverage(facets, both) == 1.0
+    assert joint_query_coverage((facets[0], facets[3], facets[2], facets[1]), both) == 1.0
+    crossed = [chunk(1, "Edition 3.2, 2024: 30 days"), chunk(2, "Edition 4.1, 2023: 60 days")]
+    assert joint_query_coverage(facets, crossed) == 0.5
 
 
 def test_names_of_several_questions_need_not_stand_together() -> None:

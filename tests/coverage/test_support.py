@@ -34,7 +34,7 @@ def test_what_repeats_the_evidence_is_not_new() -> None:
         "Report it in 14 days (Document 1).",
     ):
         found = measure(statement(text), ground(SAID), Around())
-        assert (found.unseen, found.clustered, found.quantity, found.held) == (0.0, 0.0, 0.0, 1.0), text
+        assert (found.unseen, found.clustered, found.unstated, found.held) == (0.0, 0.0, 0.0, 1.0), text
         assert probability(found) > 0.9
 
 
@@ -51,6 +51,37 @@ def test_what_the_evidence_does_not_say_is_unsupported(text: str) -> None:
     """Other words, another amount, another day."""
     (claim,) = judge_claims(text, [PackedChunk(chunk_id="c", position=1, text=SAID)])[0]
     assert (claim.support or 0.0) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("Storm damage to the roof is covered by Peabody.", False),
+        ("Storm damage is covered by Northgate Mutual.", True),
+        ("Storm damage is covered by Northg\u00e0te.", True),
+        ("Storm damage is covered by Home Equity Line of Credit (HELOC).", True),
+        ("Storm damage is covered by Cork Mutual, as asked.", True),
+        ("Cover of Damage by Hurricanes: storm damage is covered.", True),
+        ("Storm damage is covered, see Document 2.", True),
+        ("Storm damage is covered 27 times.", False),
+        ("Step 27: storm damage is covered.", True),
+        ("Storm damage is covered by two Northgate policies.", True),
+    ],
+)
+def test_a_name_or_number_that_the_evidence_lacks_is_unstated(text: str, known: bool) -> None:
+    """But for what the question names, what only spells out an abbreviation or counts in words, labels and frames."""
+    evidence = Ground([Reading("Storm damage is covered by NorthgateMutual; see HELOC policies.")], frozenset(["cork"]))
+    assert (measure(statement(text), evidence, Around()).unstated == 0.0) is known
+
+
+def test_an_unstated_name_caps_the_support_of_a_copied_sentence() -> None:
+    """One strange name in a long sentence that is otherwise the evidence's own."""
+    said = "The festival of Dionysus took place twice a year in the theater below the rock, with tragic playwrights."
+    packed = [PackedChunk(chunk_id="c", position=1, text=said)]
+    (kept,) = judge_claims(said, packed)[0]
+    (swapped,) = judge_claims(said.replace("Dionysus", "Peabody"), packed)[0]
+    assert (kept.support or 0.0) > 0.9
+    assert ((swapped.support or 0.0), swapped.reason) == (0.4, "Peabody stands nowhere in the prompt")
 
 
 def test_new_claims_around_a_claim_count_against_it() -> None:

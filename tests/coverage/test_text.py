@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.coverage.text import content_words, is_english, negation_count, sentences, stem
+from ragtrace.coverage.text import (
+    content_stems,
+    content_words,
+    is_english,
+    located_terms,
+    sentences,
+    stem,
+    without_accents,
+)
 
 ANSWER = (
     "Dr. Smith paid 3.5 million EUR in Jan. 2024 [1]. It isn't covered. [2, 3]\n\n"
@@ -36,18 +44,22 @@ def test_offsets_always_slice_to_the_sentence(text: str) -> None:
     assert all(one.end <= two.start for one, two in pairwise(found))
 
 
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [("It is covered.", 0), ("It isn’t covered, nor is that.", 2), ("No cover without notice", 2), ("", 0)],
-)
-def test_negations_are_counted(text: str, count: int) -> None:
-    """Negating words and contractions count once each."""
-    assert negation_count(text) == count
+def test_negations_are_no_content_and_a_hard_shell_is() -> None:
+    """Negating words in any form; "hard" is not "hardly", though their stems are one."""
+    assert content_words("It isn't covered, nor never is that, without a hard shell") == ["cover", "hard", "shell"]
+    assert content_stems("Hail isn't covered, hail 30 times") == {"hail", "cover", "time"}
 
 
 def test_content_words_are_stems_without_stop_words_and_numbers() -> None:
     """Inflected forms meet in one stem; numbers are values, not words."""
     assert content_words("The insurers' 30 policies were insured") == [stem("insurers"), stem("policy"), stem("insure")]
+
+
+def test_accents_are_read_alike_in_one_character_or_two() -> None:
+    """NFC and NFD, and no accent at all; offsets are those of the text."""
+    assert without_accents("Makedonía, Makedoni\u0301a") == "Makedonia, Makedonia"
+    assert content_words("The re\u0301sume\u0301s") == content_words("the résumés") == content_words("resumes")
+    assert located_terms("a cafe\u0301 bill") == [("cafe", 2), ("bill", 8)]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +71,16 @@ def test_content_words_are_stems_without_stop_words_and_numbers() -> None:
         ("Die Frist gilt nicht für Mieter.", False),
         ("La garantie est exclue pour les vols.", False),
         ("期限は30日です", False),
+        ("Giới hạn là ba mươi ngày và không hơn.", False),
+        ("Limita este de treizeci de zile și nu mai mult.", False),
+        ("Limit wynosi trzydzieści dni i nie więcej.", False),
+        ("Batasnya adalah tiga puluh hari dan tidak lebih dari itu.", False),
+        ("Kikomo ni siku thelathini na si zaidi ya hapo kwa mujibu wa sheria.", False),
+        ("Raja on kolmekymmentä päivää eikä sitä enempää makseta.", False),
+        ("A határ harminc nap, és nem több.", False),
+        ("Lech Wałęsa met Jarosław Kaczyński in Gdańsk.", True),
+        ("The café's naïve résumé policy is about to die in war.", True),
+        ("Ford EcoBoost 400 Hamlin, Denny Larson, Kyle Truex Jr., Martin", True),
     ],
 )
 def test_other_languages_are_told_apart(text: str, english: bool) -> None:

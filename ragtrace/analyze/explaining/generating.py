@@ -45,7 +45,7 @@ def explain_documents(
     game = PromptGame(engine, prompts.answer, full, len(documents), prompt_of, on_progress, known)
     order = [documents.index(each) for each in ranking]
     found = game.solved(budget=budget, seed=seed, stopping=stopping, ranking=order)
-    return _stored("documents", found, game, seed, chunk_ids=documents)
+    return replace(_stored("documents", found, game, seed, chunk_ids=documents), drops=_drops(found))
 
 
 def leave_out_documents(prompts: SubsetPrompts, engine: ClosedEngine) -> GeneratorAttribution:
@@ -78,6 +78,14 @@ def explain_words(
     found = game.solved(budget=budget, seed=seed, stopping=stopping)
     spans = tuple((word.start, word.end) for word in prompts.words)
     return _stored("words", found, game, seed, query_spans=spans)
+
+
+def _drops(found: ShapleyValues) -> tuple[tuple[float, ...], ...]:
+    """What each token of the answer loses without each document; empty for a document whose subset was not scored."""
+    kept, values = np.asarray(found.log.coalitions, dtype=bool), found.log.values
+    whole = values[kept.all(axis=1)]
+    rows = (values[~kept[:, player] & (kept.sum(axis=1) == kept.shape[1] - 1)] for player in range(kept.shape[1]))
+    return tuple(tuple((whole[0] - row[0]).tolist()) if len(whole) and len(row) else () for row in rows)
 
 
 def _check(players: str, number: int) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ragtrace.coverage.facets.combinations import facet_combinations
-from ragtrace.coverage.facets.extraction import extract_facets, resolve_times
+from ragtrace.coverage.facets.extraction import ReadEntities, extract_facets, resolve_times
 from ragtrace.coverage.facets.matching import MET, Judgment, contradictions, facet_in_text, facet_matrix, judge_facet
 
 __all__ = [
     "MET",
     "Judgment",
+    "ReadEntities",
     "contradictions",
     "extract_facets",
     "facet_combinations",

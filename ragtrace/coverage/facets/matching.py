@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ragtrace.coverage.facets.amounts import AmountWanted, amount_match, amount_wanted
 from ragtrace.coverage.facets.naming import Name
-from ragtrace.coverage.facets.places import Place, is_ambiguous, place_match, place_of
+from ragtrace.coverage.facets.places import Place, is_ambiguous, place_match, places_of
 from ragtrace.coverage.facets.reading import Given
 from ragtrace.coverage.values import DateRange, Value, date_ranges, overlap
 from ragtrace.coverage.values.versions import Constraint, constraint_of, version_match
@@ -102,7 +102,7 @@ class _Wanted:
         if facet.kind == "time":
             self.dates = [dates for form in forms for dates in date_ranges(form)]
         elif facet.kind == "jurisdiction":
-            self.places = [place for form in forms if (place := place_of(form))]
+            self.places = [place for form in forms for place in places_of(form)]
             self.is_plain = not any(map(is_ambiguous, forms)) and all(len(form) > 3 for form in forms)
         elif facet.kind == "version":
             self.versions = [constraint for form in forms if (constraint := constraint_of(form))]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from functools import cached_property, lru_cache
 from typing import Final
 
 from ragtrace.coverage.facets.entities import CODE
-from ragtrace.coverage.text import stem, words
+from ragtrace.coverage.text import stem, without_accents, words
 
 __all__ = ["Name", "Naming", "phrase"]
 
@@ -16,19 +15,13 @@ _ACRONYM: Final = re.compile(r"([A-Z][A-Z&]{1,7})s?")
 _JOINED: Final = 6  # letters from which a name is found across hyphens and spaces
 _LEGAL: Final = frozenset("inc corp corpor ltd limit llc gmbh plc ag sa co compani".split())  # stems
 _SMALL: Final = frozenset("of the and for to in on de la le les du des und".split())
+_EDITION: Final = re.compile(r":(?:19|20)\d\d$")
 _FAMILY: Final = re.compile(r"\d+")
 _CODE_LETTERS: Final = re.compile(
     r"(?<!\w)(?:[^\W\d_]{1,20}[\s./-]?\d{1,20}[\d./-]{0,20}\w{0,2}|\d{1,4}-[A-Za-z]{1,2})"
 )
 APART: Final = 0.5  # match of a name whose words all stand in the text, but not together
 _WINDOW: Final = 12  # words within which they count
-
-
-def fold(text: str) -> str:
-    """`text` without accents and other combining characters, compatibility forms unified."""
-    if text.isascii():
-        return text
-    return "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
 
 
 @lru_cache(maxsize=16384)
@@ -38,7 +31,7 @@ def phrase(text: str) -> str:
 
 
 def _phrase(text: str) -> str:
-    return " ".join(stem(word) for word in words(fold(text)))
+    return " ".join(stem(word) for word in words(without_accents(text)))
 
 
 class Naming:
@@ -60,12 +53,12 @@ class Naming:
     @cached_property
     def joined(self) -> str:
         """The letters and digits of the text alone: Alpha-Beta is alphabeta."""
-        return "".join(filter(str.isalnum, fold(self._text).casefold()))
+        return "".join(filter(str.isalnum, without_accents(self._text).casefold()))
 
     @cached_property
     def initials(self) -> str:
         """The initials of the text's words in order, small words left out, lower case kept apart by being lower."""
-        return "".join(word[0] for word in words(fold(self._text)) if word.casefold() not in _SMALL)
+        return "".join(word[0] for word in words(without_accents(self._text)) if word.casefold() not in _SMALL)
 
     @cached_property
     def codes(self) -> frozenset[str]:
@@ -98,17 +91,19 @@ class Name:
             plain.pop()
         self._words = plain
         self._plain = f" {' '.join(plain)} "
-        content = [word for word in words(fold(written)) if word.casefold() not in _SMALL]
+        content = [word for word in words(without_accents(written)) if word.casefold() not in _SMALL]
         capital = len(content) >= 3 and all(word[0].isupper() for word in content)
         self._short = "".join(word[0] for word in content) if capital else ""
         acronym = _ACRONYM.fullmatch(written)
         self._acronym = acronym.group(1) if acronym and len(acronym.group(1)) > 2 else ""
-        letters = "".join(filter(str.isalnum, fold(written).casefold()))
+        letters = "".join(filter(str.isalnum, without_accents(written).casefold()))
         self._joined = letters if len(letters) >= _JOINED and len(plain) < 3 else ""
         self.code = squeezed(written) if any(map(str.isdigit, written)) else ""
+        self._undated = squeezed(_EDITION.sub("", written)) if _EDITION.search(written) else ""
 
     def match(self, naming: Naming) -> float:
-        """1 for the name, its code or its initials; half where all its words stand close together; else 0."""
+        """1 for the name, its code or its initials; half for a standard without its year (ISO 27001 for ISO 27001:2022)
+        and where all words stand close together; else 0."""
         if not self.phrase:
             return 0.0
         if self._plain in naming.padded or (self.code and self.code in naming.codes):
@@ -119,6 +114,8 @@ class Name:
             return 1.0
         if self._joined and self._joined in naming.joined:
             return 1.0
+        if self._undated and self._undated in naming.codes:
+            return APART
         return APART if len(self._words) > 1 and self._close(naming.positions) else 0.0
 
     def denied(self, naming: Naming) -> bool:
@@ -137,7 +134,7 @@ class Name:
 
 def squeezed(code: str) -> str:
     """A code without spaces and separators, in lower case."""
-    return re.sub(r"[\s./#§-]", "", code).casefold()
+    return re.sub(r"[\s./#§:-]", "", code).casefold()
 
 
 def family(code: str) -> str:

@@ -11,10 +11,20 @@ from ragtrace.coverage.facets.gazetteer import EU, Place, codes, demonyms, forei
 from ragtrace.coverage.facets.language import is_english_question
 from ragtrace.coverage.text import content_words
 
-__all__ = ["Place", "is_adjective", "is_ambiguous", "place_match", "place_of", "places_in"]
+__all__ = ["Place", "is_adjective", "is_ambiguous", "place_match", "place_of", "places_in", "places_of"]
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*")
-_EAST_ASIAN: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_UNSPACED: Final = re.compile(
+    r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+)  # Thai, Japanese, Chinese, Korean
+_PREFIXED: Final = re.compile(
+    r"[\u05d1\u05d4\u05d5\u05dc\u05de\u05e9\u0628\u0644\u0648](?=[\u05d0-\u05ea\u0621-\u064a]{3})"
+)
+"""A Hebrew or Arabic preposition that is written as a part of the word behind it."""
+_POSTAL: Final = re.compile(r",? ([A-Z]{2})(?![\w.])")
+_NAMESAKES: Final[dict[str, Place]] = {"georgia": ("US", "US-GA"), "washington": ("US", "US-DC")}
+"""Places that have the name of another one, which is meant as often."""
+_CITIES_TOO: Final = frozenset(("US-NY", "US-WA", "CA-QC", "AU-VIC"))  # "London, New York" is a list
 _PEOPLE: Final = frozenset(
     """jordan georgia israel chad paris london houston austin sydney florence madison charlotte jackson lincoln
     washington virginia carolina dakota victoria francisco santiago diego jose antonio lorraine france england holland
@@ -26,7 +36,9 @@ _WORDS: Final = frozenset(
     """turkey china chad jordan jersey guinea georgia guernsey mali niger chile polish english reading mobile nice bath
     split orange hope best most same man male sale march victoria union central northern southern eastern western
     independence surprise buffalo phoenix enterprise normal ali may bar of van dutch french german swiss danish lens
-    essen tours angers brest bergen bari como cork derby split bend provo salt bury rugby hull""".split()
+    essen tours angers brest bergen bari como cork derby split bend provo salt bury rugby hull oral reunion metro lander
+    shaping springs saga mango woodlands para acre simmering aurora paradise delta centennial lima boulder uri jura zug
+    swede swedes turks danes gold pole poles mobile liberal converse commerce racine plain""".split()
 )
 """Words of other meanings in lower case."""
 _NEVER: Final = frozenset("of man most same best normal central union mobile reading march may university".split())
@@ -36,9 +48,37 @@ _IN: Final = re.compile(r"\b(?:in|from|across|within|throughout|outside|for)\s+(
 
 @lru_cache(maxsize=4096)
 def place_of(name: str) -> Place | None:
-    """The place of a name, alias, demonym or code; None for an unknown one."""
+    """The place of a name, alias, demonym or code, also "Paris, Texas"; None for an unknown one."""
     folded = _folded(name)
-    return names().get(folded) or codes().get(name.strip().upper()) or foreign_names().get(folded)
+    place = names().get(folded) or codes().get(name.strip().upper()) or foreign_names().get(folded)
+    city, comma, region = name.rpartition(",")
+    if place or not comma:
+        return place
+    regions = (_region(region.strip()), _NAMESAKES.get(_folded(region)))
+    return next(filter(None, (_city_of(_folded(city), each) for each in regions)), None)
+
+
+def places_of(name: str) -> tuple[Place, ...]:
+    """All places that a name may mean: Georgia is a country and a state."""
+    place, namesake = place_of(name), _NAMESAKES.get(_folded(name))
+    return tuple(each for each in (place, namesake) if each)
+
+
+def _region(written: str) -> Place | None:
+    """A country or division by its name, or a state of the US by its postal code ("Austin, TX")."""
+    place = codes().get(f"US-{written}") if len(written) == 2 and written.isupper() else place_of(written)
+    return place if place and len(place) < 3 else None
+
+
+def _city_of(city: str, region: Place | None) -> Place | None:
+    """The city in a region: the known one where it lies there, else a smaller one of that name in a division."""
+    known = names().get(city)
+    if known is None or len(known) < 3 or region is None:
+        return None
+    if all(one in (other, "") for one, other in zip(known, region, strict=False)):
+        return known
+    written_behind = region[0] in ("US", "CA", "AU") and region[-1] not in _CITIES_TOO
+    return (*region, city.title()) if len(region) == 2 and written_behind else None
 
 
 def place_match(wanted: Place, given: Place) -> float:
@@ -74,17 +114,39 @@ def places_in(text: str) -> tuple[tuple[int, int, Place], ...]:
     A word in lower case is no place, unless the whole text is; a place beside another name is a part of that name where
     people bear it too ("Jordan Smith").
     """
-    found = list(_named(text, names()))
+    found = _with_regions(text, list(_named(text, names())))
     if not is_english_question(text):
         found += [each for each in _named(text, foreign_names()) if not _taken(each, found)]
-        if _EAST_ASIAN.search(text):
+        if _UNSPACED.search(text):
             found += _unspaced(text)
     return tuple(sorted(found))
 
 
+def _with_regions(text: str, found: list[tuple[int, int, Place]]) -> list[tuple[int, int, Place]]:
+    """`found`, a city and the region behind it as one ("Paris, Texas"), and both meanings of a name that has two."""
+    joined: list[tuple[int, int, Place]] = []
+    for start, end, place in found:
+        before = joined[-1] if joined else None
+        if before and text[before[1] : start] == ", ":
+            regions = (place, _NAMESAKES.get(_folded(text[start:end])))
+            city = next(filter(None, (_city_of(_folded(text[before[0] : before[1]]), each) for each in regions)), None)
+            if city and len(place) < 3:
+                joined[-1] = (before[0], end, city)
+                continue
+        postal = _POSTAL.match(text, end)
+        city = _city_of(_folded(text[start:end]), _region(postal.group(1))) if postal else None
+        if city and postal:
+            joined.append((start, postal.end(), city))
+            continue
+        joined.append((start, end, place))
+        if namesake := _NAMESAKES.get(_folded(text[start:end])):
+            joined.append((start, end, namesake))
+    return joined
+
+
 def _named(text: str, known: Mapping[str, Place]) -> Iterator[tuple[int, int, Place]]:
-    words = list(_WORD.finditer(text))
     index = _index(known is names())
+    words = [_bare(word, index) for word in _WORD.finditer(text)]
     lower = not any(map(str.isupper, text))
     position = 0
     while position < len(words):
@@ -94,9 +156,17 @@ def _named(text: str, known: Mapping[str, Place]) -> Iterator[tuple[int, int, Pl
         length = next((n for n in fitting if _is_place(text, words[position : position + n], known, lower)), 0)
         if length:
             start, end = words[position].start(), words[position + length - 1].end()
+            end += text[end : end + 1] == "." and "." in text[start:end]  # the U.S.
             if not _within_a_name(text, words, position, length):
                 yield start, end, known[_folded(text[start:end])]
         position += length or 1
+
+
+def _bare(word: re.Match[str], index: Mapping[str, tuple[int, ...]]) -> re.Match[str]:
+    """A word without its preposition, where only so it may be a name."""
+    if word.group().isascii() or not _PREFIXED.match(word.group()) or _folded(word.group()) in index:
+        return word
+    return _WORD.match(word.string, word.start() + 1, word.end()) or word
 
 
 @lru_cache(maxsize=2)
@@ -172,4 +242,4 @@ def _unspaced(text: str) -> list[tuple[int, int, Place]]:
 
 @lru_cache(maxsize=1)
 def _unspaced_names() -> tuple[str, ...]:
-    return tuple(sorted((name for name in foreign_names() if _EAST_ASIAN.match(name)), key=len, reverse=True))
+    return tuple(sorted((name for name in foreign_names() if _UNSPACED.match(name)), key=len, reverse=True))

@@ -16,7 +16,7 @@ from typing import Any, Final
 from packaging.version import Version
 
 from ragtrace.coverage.facets.naming import Naming, phrase
-from ragtrace.coverage.facets.places import Place, place_of, places_in
+from ragtrace.coverage.facets.places import Place, places_in, places_of
 from ragtrace.coverage.values import DateRange, Value, date_ranges, values
 from ragtrace.coverage.values.versions import versions_of, versions_stated
 
@@ -120,7 +120,7 @@ class Given:
     @cached_property
     def stated_places(self) -> frozenset[Place]:
         """The places that the metadata state."""
-        return frozenset(place for value in self._stated(PLACE) if (place := place_of(value)))
+        return frozenset(place for value in self._stated(PLACE) for place in places_of(value))
 
     @cached_property
     def stated_versions(self) -> frozenset[Version]:

@@ -15,28 +15,41 @@ from typing import Final
 
 from ragtrace.coverage.facets.language import is_english_question
 from ragtrace.coverage.values import DateRange
-from ragtrace.coverage.values.months import LANGUAGES, locale_data
+from ragtrace.coverage.values.months import LANGUAGES, MONTHS, locale_data
 
 __all__ = ["RelativeTime", "relative_times"]
 
 _UNIT: Final = r"(?P<unit>day|week|month|quarter|year|decade)s?"
+_NAMES: Final = r"day|week|month|quarter|year|decade"
+_WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS: Final = {word: number for number, word in enumerate(
     "a one two three four five six seven eight nine ten eleven twelve".split())}  # fmt: skip
 _COUNT: Final = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)}|couple\s+of|few)"
 _RELATIVE: Final = re.compile(
     rf"""\b(?:
       (?P<day>(?:the\s+)?day\s+before\s+yesterday|yesterday|today|tomorrow)
-    | (?P<ytd>year[\s-]to[\s-]date|ytd|so\s+far\s+this\s+year)
-    | (?P<span>(?:(?:in|over|during|for|within)\s+)?(?:the\s+)?(?P<way>last|past|previous|next|coming)
-        \s+{_COUNT}\s+{_UNIT})
-    | (?P<period>(?P<which>this|last|previous|next|current|past)\s+(?:fiscal\s+|calendar\s+|financial\s+)?
-        (?P<one>day|week|month|quarter|year|decade))
+    | (?P<todate>(?P<since>year|quarter|month)[\s-]to[\s-]date|[yqm]td|so\s+far\s+this\s+(?P<far>year|quarter|month))
+    | (?P<span>(?:(?:in|over|during|for|within)\s+)?(?:the\s+)?
+        (?P<way>last|past|previous|prior|preceding|trailing|next|coming)
+        \s+{_COUNT}\s+(?:fiscal\s+|calendar\s+|financial\s+|full\s+)?{_UNIT})
+    | (?P<rolling>(?:in|over|during|for|within)\s+the\s+(?:last|past|previous)\s+(?P<whole>{_NAMES}))
+    | (?P<period>(?P<which>this|last|previous|prior|preceding|next|coming|current|past)
+        \s+(?:fiscal\s+|calendar\s+|financial\s+)?(?P<one>{_NAMES}))
+    | (?P<month>(?P<near>this|last|past|next|coming)\s+(?P<name>{"|".join(MONTHS)}|{"|".join(_WEEKDAYS)})\b
+        (?!\.?\s+\d))
     | (?P<ago>(?P<number>\d{{1,3}}|{"|".join(_NUMBERS)})
-        \s+(?P<of>day|week|month|quarter|year|decade)s?\s+(?:ago|earlier))
+        \s+(?P<of>{_NAMES})s?\s+(?:ago|earlier))
     )\b(?!-)""",
     re.IGNORECASE | re.VERBOSE,
 )
+_TO_DATE: Final = {"y": "year", "q": "quarter", "m": "month"}
 _DAYS: Final = {"yesterday": 1, "today": 0, "tomorrow": -1}
+_LEAD: Final = re.compile(
+    r"""\b(?P<bound>since|before|prior\s+to|until|till|by|up\s+to|no\s+later\s+than|after)\s+(?:the\s+)?
+        (?:(?:start|beginning|end)\s+of\s+)?$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_REACH: Final = 32
 _KEY: Final = re.compile(r"(?:in )?(\d+) (day|week|month|year)(?: ago)?")
 
 
@@ -57,7 +70,23 @@ def relative_times(text: str, today: date) -> list[RelativeTime]:
 
 def _english(text: str, today: date) -> Iterator[tuple[int, int, DateRange | None]]:
     for match in _RELATIVE.finditer(text):
-        yield match.start(), match.end(), _guarded(match, today)
+        dates = _guarded(match, today)
+        lead = _LEAD.search(text[max(0, match.start() - _REACH) : match.start()])
+        if dates and lead:
+            yield match.start() - len(lead.group()), match.end(), _bounded(lead.group("bound").casefold(), dates)
+        else:
+            yield match.start(), match.end(), dates
+
+
+def _bounded(bound: str, dates: DateRange) -> DateRange:
+    """What "since last year" or "before last month" delimits."""
+    if bound == "since":
+        return DateRange(dates.first, date.max)
+    if bound == "after":
+        return DateRange(dates.last + timedelta(days=1), date.max)
+    if bound.startswith(("before", "prior")):
+        return DateRange(date.min, dates.first - timedelta(days=1))
+    return DateRange(date.min, dates.last)
 
 
 def _guarded(match: re.Match[str], today: date) -> DateRange | None:
@@ -71,14 +100,34 @@ def _dates(match: re.Match[str], today: date) -> DateRange:
     if day := match.group("day"):
         shift = timedelta(days=_DAYS.get(day.casefold(), 2))
         return DateRange(today - shift, today - shift)
-    if match.group("ytd"):
-        return DateRange(date(today.year, 1, 1), today)
+    if to_date := match.group("todate"):
+        since = match.group("since") or match.group("far") or _TO_DATE[to_date[0].casefold()]
+        return DateRange(_period(since.casefold(), 0, today).first, today)
+    if match.group("rolling"):
+        return DateRange(_shifted(today, match.group("whole").casefold(), -1), today)
+    if match.group("month"):
+        return _named(match.group("name").casefold(), match.group("near").casefold(), today)
     if match.group("span"):
         return _span(match.group("way").casefold(), _count(match.group("count")), match.group("unit").casefold(), today)
     if match.group("ago"):
         return _period(match.group("of").casefold(), -_count(match.group("number")), today)
-    shift_by = {"last": -1, "previous": -1, "past": -1, "next": 1}.get(match.group("which").casefold(), 0)
-    return _period(match.group("one").casefold(), shift_by, today)
+    return _period(match.group("one").casefold(), _shift(match.group("which")), today)
+
+
+def _shift(which: str) -> int:
+    return {"this": 0, "current": 0, "next": 1, "coming": 1}.get(which.casefold(), -1)
+
+
+def _named(name: str, near: str, today: date) -> DateRange:
+    """The month or weekday of that name: this year's or week's, or the nearest one before or behind the current one."""
+    if name in _WEEKDAYS:
+        ahead = _WEEKDAYS.index(name) - today.weekday()
+        days = ahead if near == "this" else (ahead - 1) % 7 + 1 if _shift(near) > 0 else -((-ahead - 1) % 7 + 1)
+        day = today + timedelta(days=days)
+        return DateRange(day, day)
+    ahead = MONTHS[name] - today.month
+    months = ahead if near == "this" else (ahead - 1) % 12 + 1 if _shift(near) > 0 else -((-ahead - 1) % 12 + 1)
+    return _period("month", months, today)
 
 
 def _span(way: str, count: int, unit: str, today: date) -> DateRange:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ragtrace.coverage.support.contradiction import opposition
 from ragtrace.coverage.support.lexical import Lexical, Support
 from ragtrace.coverage.support.reading import Evidence, Vocabulary
 from ragtrace.coverage.support.statement import Statement
 
-__all__ = ["Evidence", "Lexical", "Statement", "Support", "Vocabulary"]
+__all__ = ["Evidence", "Lexical", "Statement", "Support", "Vocabulary", "opposition"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from ragtrace.coverage.support.contradiction import Finding, compare, containment, rarities
+from ragtrace.coverage.support.contradiction import Finding, Rarities, compare, containment, opposition, rarities_of
 from ragtrace.coverage.support.novelty import Around, Ground, Measures, around, measure, probability
 from ragtrace.coverage.support.reading import Evidence, Reading, Vocabulary, Window
 from ragtrace.coverage.support.statement import Statement
@@ -15,18 +15,22 @@ from ragtrace.coverage.text import terms
 __all__ = ["Lexical", "Support"]
 
 LEAST: Final = 0.3  # share of a claim's words, by rarity, that a chunk must hold to be worth a closer look
-UNKNOWN_VALUE: Final = 0.4  # the most support of a claim with a date or quantity that the evidence does not state
+UNSTATED: Final = 0.4  # the most support of a claim with a value or a name that the evidence does not state
 LOOKED_AT: Final = 3  # unselected candidates that one claim is compared with
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """How far one chunk supports or contradicts a claim, each in [0, 1], with the value or word that decided."""
+    """How far one chunk supports a claim, in [0, 1], and what it says of the claim's values and negations."""
 
     chunk_id: str
     support: float
-    contradiction: float = 0.0
-    reason: str | None = None
+    finding: Finding = field(default_factory=Finding)
+
+    @property
+    def contradiction(self) -> float:
+        """How far the chunk, heard alone, contradicts the claim."""
+        return opposition([self.finding])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +61,23 @@ class Lexical:
         """
         return [self._judge(*each) for each in zip(statements, around(statements, self._ground), strict=True)]
 
+    def lacks(self, statement: Statement) -> str | None:
+        """The first value or name of a claim that no selected chunk states."""
+        return self._ground.lacks(statement)
+
     def elsewhere(self, statement: Statement) -> Support | None:
         """The best support of a claim by a candidate that was not selected; None where none holds much of it."""
-        weights = rarities(statement, self._vocabulary)
-        held = [(containment(statement, chunk.words, weights), chunk) for chunk in self._others]
+        rarities = rarities_of(statement, self._vocabulary)
+        held = [(containment(statement, chunk.words, rarities), chunk) for chunk in self._others]
         near = sorted((each for each in held if each[0] >= LEAST), key=lambda each: -each[0])[:LOOKED_AT]
-        found = [self._by_chunk(statement, _compared(statement, chunk, weights), Around()) for _, chunk in near]
+        compared = (_compared(statement, [each], rarities) for each in near)
+        found = [self._by_chunk(statement, one, Around()) for (one,) in compared]
         return max(found, key=lambda support: support.support, default=None)
 
     def _judge(self, statement: Statement, beside: Around) -> tuple[float, list[Support]]:
-        weights = rarities(statement, self._vocabulary)
-        compared = [_compared(statement, chunk, weights) for chunk in self._selected]
+        rarities = rarities_of(statement, self._vocabulary)
+        held = [(containment(statement, chunk.words, rarities), chunk) for chunk in self._selected]
+        compared = _compared(statement, held, rarities)
         each = [self._by_chunk(statement, one, beside) for one in compared]
         if any(one.finding.sentences for one in compared):
             ground = Ground([part for one in compared for part in _lent(one)], self._question)
@@ -81,12 +91,14 @@ class Lexical:
         if compared.held < LEAST:
             return Support(chunk.chunk_id, 0.0)
         support = _support(measure(statement, Ground(_lent(compared), self._question), beside))
-        return Support(chunk.chunk_id, support, finding.contradiction, finding.reason)
+        return Support(chunk.chunk_id, support, finding)
 
 
-def _compared(statement: Statement, chunk: Evidence, weights: dict[str, float]) -> _Compared:
-    held = containment(statement, chunk.words, weights)
-    return _Compared(chunk, held, compare(statement, chunk.reading, weights) if held >= LEAST else Finding())
+def _compared(statement: Statement, held: Sequence[tuple[float, Evidence]], rarities: Rarities) -> list[_Compared]:
+    """Chunks that hold enough of a claim, compared with it."""
+    close = [chunk.reading for share, chunk in held if share >= LEAST]
+    found = iter(compare(statement, close, rarities))
+    return [_Compared(chunk, share, next(found) if share >= LEAST else Finding()) for share, chunk in held]
 
 
 def _lent(compared: _Compared) -> Sequence[Reading | Window]:
@@ -99,4 +111,4 @@ def _lent(compared: _Compared) -> Sequence[Reading | Window]:
 
 def _support(measures: Measures) -> float:
     found = probability(measures)
-    return min(found, UNKNOWN_VALUE) if measures.quantity else found
+    return min(found, UNSTATED) if measures.unstated else found

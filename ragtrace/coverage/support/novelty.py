@@ -7,7 +7,7 @@ A logistic regression over five measures, none of which can grow when evidence i
 - the share of its neighboring words that are no neighbors anywhere in the evidence,
 - how dense those new pairs are around some word, the claims before and after counted with it: an answer that leaves
   its evidence seldom comes back after one sentence,
-- whether it states a date or a quantity that the evidence does not state.
+- whether it states a date, a quantity, a number in digits, or a name that the evidence does not state.
 
 Weights: fitted by `bench/support.py --fit` on the development half of RAGTruth QA (MIT; Niu et al., "RAGTruth: A
 Hallucination Corpus for Developing Trustworthy Retrieval-Augmented Language Models", ACL 2024). There 90 % of the
@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragtrace.coverage.support.reading import STEM, Reading, Window
-from ragtrace.coverage.support.statement import Statement
-from ragtrace.coverage.values import Value, same_value
+from ragtrace.coverage.support.statement import Name, Statement
+from ragtrace.coverage.values import Value, says
 
 __all__ = ["Around", "Ground", "Measures", "around", "measure", "probability"]
 
-WEIGHTS: Final = (2.8, 0.32, 0.47, 3.16, 1.52)
-BIAS: Final = -4.68
+WEIGHTS: Final = (2.53, 0.41, 0.58, 3.11, 1.68)
+BIAS: Final = -4.69
 SUPPORTED_RATE: Final = 0.898  # share of supported claims among those of the fit
 SIMILAR: Final = 0.3  # newness of a word that begins like one of the evidence
 SMOOTHING: Final = 1.5  # words added to a claim's length: one new word of two says little
@@ -50,7 +50,19 @@ class Ground:
 
     def holds(self, value: Value) -> bool:
         """Whether some part says the value."""
-        return any(same_value(value, other) for part in self._parts for other in part.values)
+        return any(says(value, other) for part in self._parts for other in part.values)
+
+    def names(self, name: Name) -> bool:
+        """Whether some part, or the question, has the name, be it within a longer word."""
+        known = name.stem in self.vocabulary or name.stem in self.question
+        return known or any(name.letters in part.folded for part in self._parts)
+
+    def lacks(self, statement: Statement) -> str | None:
+        """The first value, else the first name of a claim that no part states; None where all are stated."""
+        for value in statement.values:
+            if _is_exact(value) and not self.holds(value):
+                return value.raw
+        return next((name.written for name in statement.names if not self.names(name)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +73,13 @@ class Measures:
     clustered: float
     pairs: float
     nearby: float
-    quantity: float
+    unstated: float
     held: float
 
     @property
     def vector(self) -> tuple[float, float, float, float, float]:
         """In the order of `WEIGHTS`."""
-        return self.unseen, self.clustered, self.pairs, self.nearby, self.quantity
+        return self.unseen, self.clustered, self.pairs, self.nearby, self.unstated
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +101,14 @@ def measure(statement: Statement, ground: Ground, beside: Around) -> Measures:
         clustered=_clustered(new),
         pairs=sum(pairs) / length,
         nearby=_densest(pairs, beside) / 20,
-        quantity=float(
-            any(not known and value.kind != "number" for known, value in zip(held, statement.values, strict=True))
-        ),
+        unstated=float(ground.lacks(statement) is not None),
         held=sum(1 for value in new if value < 1.0) / len(new) if new else float(all(held)),
     )
+
+
+def _is_exact(value: Value) -> bool:
+    """Whether evidence that bears a value out must state it: "two kinds" may be counted, "27 kinds" hardly."""
+    return value.kind != "number" or value.raw[:1].isdigit()
 
 
 def around(statements: Sequence[Statement], ground: Ground) -> list[Around]:

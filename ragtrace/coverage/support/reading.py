@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 from typing import Final
 
-from ragtrace.coverage.text import is_content, negation_count, sentences, stem, terms
-from ragtrace.coverage.values import Value, values
+from ragtrace.coverage.support.placement import Placed, negated_words, negates, plain
+from ragtrace.coverage.text import content_stems, is_content, sentences, stem, terms, without_accents
+from ragtrace.coverage.values import NUMBER_WORDS, Value, values
 from ragtrace.types import content_hash
 
-__all__ = ["Evidence", "Reading", "Vocabulary", "Window", "counted"]
+__all__ = ["Evidence", "Reading", "Vocabulary", "Window"]
 
 REMEMBERED: Final = 16_000_000  # characters of chunks whose reading is kept
 HEADING: Final = 200  # characters of a chunk's first line that may name what it is about
-_NEXT_WORD: Final = re.compile(r"[\s\-]*([^\W\d_]+)")
+_NUMBER_WORDS: Final = frozenset(map(stem, NUMBER_WORDS))
 STEM: Final = 4  # letters that two words share when they are forms of one word ("technical", "technician")
 
 
@@ -52,6 +52,16 @@ class _Read:
         """The beginnings of its words."""
         return frozenset(word[:STEM] for word in self.vocabulary if len(word) >= STEM)
 
+    @cached_property
+    def folded(self) -> str:
+        """The text in small letters, without accents."""
+        return without_accents(self._text.casefold())
+
+    @cached_property
+    def negates(self) -> bool:
+        """Whether one of its words negates."""
+        return any(map(negates, self.vocabulary))
+
 
 class Window(_Read):
     """One sentence of a chunk, or two that follow each other."""
@@ -59,7 +69,6 @@ class Window(_Read):
     def __init__(self, text: str, parts: Sequence[Window] = ()) -> None:
         super().__init__(text)
         self._parts = parts
-        self.single = not parts
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -67,21 +76,21 @@ class Window(_Read):
         return frozenset().union(*(part.words for part in self._parts)) if self._parts else _content(self.terms)
 
     @cached_property
-    def negations(self) -> int:
-        """How many of its words negate."""
-        return sum(part.negations for part in self._parts) if self._parts else negation_count(self._text)
-
-    @cached_property
     def values(self) -> tuple[Value, ...]:
         """What it says in figures."""
-        return tuple(value for part in self._parts for value in part.values) if self._parts else values(self._text)
+        if self._parts:
+            return tuple(value for part in self._parts for value in part.values)
+        return values(self._text) if any(map(_may_be_value, self.vocabulary)) else ()
 
     @cached_property
-    def counts(self) -> tuple[str, ...]:
-        """For each value, what it counts ("claims" in "3 claims")."""
-        if self._parts:
-            return tuple(count for part in self._parts for count in part.counts)
-        return tuple(counted(self._text, value) for value in self.values)
+    def negated(self) -> frozenset[str]:
+        """The words that a negation stands before."""
+        return negated_words(terms(plain(self._text))) if self.negates else frozenset()
+
+    @cached_property
+    def placed(self) -> Placed:
+        """Its values and negated words with the words around them."""
+        return Placed.read(self._text)
 
 
 class Reading(_Read):
@@ -96,7 +105,7 @@ class Reading(_Read):
     def words(self) -> frozenset[str]:
         """Words that carry meaning, no numbers."""
         # Sentences are split only where they are needed: of most candidates nothing but the words is.
-        return _content(self.terms if "sentences" in self.__dict__ else terms(self._text))
+        return _content(self.terms) if "sentences" in self.__dict__ else content_stems(self._text)
 
     @cached_property
     def sentences(self) -> tuple[Window, ...]:
@@ -110,14 +119,14 @@ class Reading(_Read):
         return (*singles, *(Window("", two) for two in pairwise(singles)))
 
     @cached_property
+    def negated(self) -> frozenset[str]:
+        """The words that a negation stands before somewhere."""
+        return frozenset().union(*(sentence.negated for sentence in self.sentences)) if self.negates else frozenset()
+
+    @cached_property
     def heading(self) -> frozenset[str]:
         """The words of the first line, which names what the text is about."""
         return _content(terms(self._first_line))
-
-    @cached_property
-    def heading_values(self) -> tuple[Value, ...]:
-        """The values of the first line."""
-        return values(self._first_line)
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
@@ -187,19 +196,22 @@ class Vocabulary:
     """Inverse document frequencies over a pool of chunks: log(1 + n / df); an unseen word counts as df = 1/2."""
 
     def __init__(self, pool: Iterable[Evidence]) -> None:
-        chunks = [chunk.words for chunk in pool]
-        self._n = len(chunks)
-        self._df = Counter(chain.from_iterable(chunks))
+        self._chunks = [chunk.words for chunk in pool]
+        self._weights: dict[str, float] = {}
 
     def weight(self, word: str) -> float:
         """The rarity of a word's stem, > 0."""
-        return math.log1p((self._n + 1) / (self._df.get(word, 0) + 0.5))
+        found = self._weights.get(word)
+        if found is None:
+            frequency = sum(word in words for words in self._chunks)
+            found = self._weights[word] = math.log1p((len(self._chunks) + 1) / (frequency + 0.5))
+        return found
 
 
-def counted(text: str, value: Value) -> str:
-    """The stem of the word behind a value: what it counts."""
-    match = _NEXT_WORD.match(text, value.end)
-    return stem(match.group(1)) if match else ""
+@lru_cache(maxsize=65536)
+def _may_be_value(term: str) -> bool:
+    """Whether a value may begin with a term: a number, in digits or in words."""
+    return term[0].isdigit() or term in _NUMBER_WORDS
 
 
 def _content(sequence: Iterable[str]) -> frozenset[str]:

@@ -2,50 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from ragtrace.coverage.citations import without_citations
 from ragtrace.coverage.claims.frames import FRAME_WORDS, mentions_blanked
-from ragtrace.coverage.support.reading import counted
-from ragtrace.coverage.text import is_content, located_terms, negation_count
-from ragtrace.coverage.values import Value, values
+from ragtrace.coverage.support.placement import Placed
+from ragtrace.coverage.text import is_content, located_terms, without_accents
+from ragtrace.coverage.values import Value
 from ragtrace.types import Claim
 
-__all__ = ["Statement"]
+__all__ = ["Name", "Statement"]
+
+_NAME: Final = re.compile(r"(?<=[a-z,;)\"“] )[A-Z][\w-]*[a-z][\w-]*")
+_LABEL: Final = re.compile(r"[^:]{1,60}:\s")
+_NUMBERED: Final = re.compile(r"\b((?:step|option)\s)(\d{1,2})\b", re.IGNORECASE)
+_ABBREVIATED: Final = re.compile(r"(?<![\w'’-])((?:[\w'’-]+ ){2,7})\(([A-Z]{2,7})s?\)")
+LONG: Final = 4  # letters from which a capitalized word is taken to be a name
+
+
+class Name(NamedTuple):
+    """A name: its stem, as many of the word's letters, small and without accents, and how it is written."""
+
+    stem: str
+    letters: str
+    written: str
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A claim without its citations and without the words that only frame it.
+    """A claim without its citations.
 
-    `terms`: words and numbers in order; `places`: of each, the index of the value that it is part of, or -1; `words`:
-    those that are part of no value; `counts`: for each value, what it counts ("claims" in "3 claims").
+    `placed`: its terms and values in order. Without the words that only frame it: `terms`, its words and numbers in
+    order; `places`, of each the index of the value that it is part of, or -1; `words`, those that are part of no value;
+    `names`, those that begin with a capital in the middle of a sentence.
     """
 
+    placed: Placed
     terms: tuple[str, ...]
     places: tuple[int, ...]
     words: frozenset[str]
-    values: tuple[Value, ...]
-    counts: tuple[str, ...]
-    negations: int
+    names: tuple[Name, ...]
 
     @classmethod
     def read(cls, claim: Claim) -> Statement:
         """Offsets stay those of the claim's text."""
         known = [mark for mark in claim.citations if mark.chunk_id]
-        text = mentions_blanked(without_citations(claim.text, known, claim.start))
-        found = values(text)
-        located = [(term, _place(start, found)) for term, start in located_terms(text) if term not in FRAME_WORDS]
+        text = _unnumbered(mentions_blanked(without_citations(claim.text, known, claim.start)))
+        placed = Placed.read(text)
+        kept = [both for both in zip(placed.terms, placed.places, strict=True) if both[0] not in FRAME_WORDS]
+        words = frozenset(term for term, place in kept if place < 0 and is_content(term))
         return cls(
-            terms=tuple(term for term, _ in located),
-            places=tuple(place for _, place in located),
-            words=frozenset(term for term, place in located if place < 0 and is_content(term)),
-            values=found,
-            counts=tuple(counted(text, value) for value in found),
-            negations=negation_count(text),
+            placed=placed,
+            terms=tuple(term for term, _ in kept),
+            places=tuple(place for _, place in kept),
+            words=words,
+            names=tuple(_names(text, words)),
         )
 
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """What it says in figures."""
+        return self.placed.values
 
-def _place(start: int, found: Sequence[Value]) -> int:
-    return next((place for place, value in enumerate(found) if value.start <= start < value.end), -1)
+
+def _unnumbered(text: str) -> str:
+    """`text` without the numbers by which an answer counts its own steps, every other character in its place."""
+    return _NUMBERED.sub(lambda match: match.group(1) + " " * len(match.group(2)), text)
+
+
+def _names(text: str, words: frozenset[str]) -> list[Name]:
+    label = _LABEL.match(text)  # what stands before a colon may be written like a title
+    known = frozenset(_spelled_out(text))
+    found: list[Name] = []
+    for match in _NAME.finditer(text, label.end() if label else 0):
+        folded = match.group().casefold()
+        if match.start() not in known:
+            found += [Name(term, without_accents(folded[start : start + len(term)]), match.group())
+                      for term, start in located_terms(folded) if len(term) >= LONG and term in words]  # fmt: skip
+    return found
+
+
+def _spelled_out(text: str) -> Iterator[int]:
+    """Where the words begin that only spell out an abbreviation: "Home Equity Line of Credit (HELOC)"."""
+    for match in _ABBREVIATED.finditer(text):
+        letters = match.group(2).casefold()
+        spelled = list(re.finditer(r"\S+", match.group(1)))[-len(letters) :]
+        if "".join(word.group()[0] for word in spelled).casefold() == letters:
+            yield from (match.start() + word.start() for word in spelled)

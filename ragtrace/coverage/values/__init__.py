@@ -5,12 +5,14 @@ A value knows its kind, so that "30 days" is compared with "90 days" and not wit
 
 from __future__ import annotations
 
-from ragtrace.coverage.values.comparison import same_kind, same_value
+from ragtrace.coverage.values.comparison import same_kind, same_value, says
 from ragtrace.coverage.values.dates import DateRange, best_overlap, date_ranges, overlap
 from ragtrace.coverage.values.model import Value
+from ragtrace.coverage.values.quantities import NUMBER_WORDS
 from ragtrace.coverage.values.reading import parse_quantity, values
 
 __all__ = [
+    "NUMBER_WORDS",
     "DateRange",
     "Value",
     "best_overlap",
@@ -19,5 +21,6 @@ __all__ = [
     "parse_quantity",
     "same_kind",
     "same_value",
+    "says",
     "values",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
@@ -29,6 +30,12 @@ _ONWARD: Final = re.compile(
 _DOWNWARD: Final = re.compile(r"^\s*(?:or|and)\s+(?:earlier|before|older|prior)", re.IGNORECASE)
 _TO: Final = re.compile(r"\s*(?:-|–|—|to|through|until|till?)\s*", re.IGNORECASE)
 _AND: Final = re.compile(r"\s+and\s+", re.IGNORECASE)
+_ENDED: Final = re.compile(
+    r"""\b(?:(?P<months>three|six|nine|twelve|3|6|9|12)[\s-]months?|(?P<quarter>quarter)|(?P<year>year))
+        (?:\s+period)?\s+(?:ended|ending)\s+(?:on\s+)?$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_MONTHS: Final = {"three": 3, "six": 6, "nine": 9, "twelve": 12}
 _BETWEEN: Final = re.compile(r"\bbetween\s+$", re.IGNORECASE)
 
 
@@ -64,6 +71,10 @@ def _delimited(text: str, value: Value) -> Value:
     lead, rest = text[max(0, value.start - _REACH) : value.start], text[value.end : value.end + _REACH]
     if dates is None:
         return value
+    if period := _ENDED.search(lead):
+        whole = DateRange(_beginning(dates.last, period), dates.last)
+        return replace(value, start=value.start - len(lead) + period.start(), dates=whole, other_dates=None,
+                       raw=lead[period.start() :] + value.raw)  # fmt: skip
     for pattern, bounds in ((_BEFORE, _ended(dates.first, 1)), (_UNTIL, _ended(dates.last, 0)),
                             (_AFTER, _begun(dates.last, 1)), (_SINCE, _begun(dates.first, 0))):  # fmt: skip
         if (match := pattern.search(lead)) and bounds:
@@ -73,6 +84,16 @@ def _delimited(text: str, value: Value) -> Value:
         if (match := pattern.match(rest)) and bounds:
             return replace(value, end=value.end + match.end(), bounds=bounds, raw=value.raw + match.group())
     return value
+
+
+def _beginning(last: date, period: re.Match[str]) -> date:
+    """The first day of the months that end on `last`: after June 30, April 1 begins the quarter."""
+    written = (period.group("months") or "").casefold()
+    months = 3 if period.group("quarter") else 12 if period.group("year") else _MONTHS.get(written) or int(written)
+    after = last + timedelta(days=1)
+    at = after.year * 12 + after.month - 1 - months
+    year, month = at // 12, at % 12 + 1
+    return date(year, month, min(after.day, monthrange(year, month)[1]))
 
 
 def _ended(last: date, less: int) -> DateRange | None:

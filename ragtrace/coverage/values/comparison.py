@@ -5,14 +5,17 @@ from __future__ import annotations
 from datetime import date
 from typing import Final
 
-from ragtrace.coverage.values.dates import best_overlap, overlap
+from ragtrace.coverage.values.dates import overlap
 from ragtrace.coverage.values.model import DateRange, Value
 from ragtrace.coverage.values.units import CODES, base
 
-__all__ = ["same_kind", "same_value"]
+__all__ = ["same_kind", "same_value", "says"]
 
 _CALENDAR: Final = frozenset(("month", "year"))  # a month is 28 to 31 days
 _SAME: Final = 0.5  # share of the shorter interval from which two dates are the same
+_SAME_SPAN: Final = 0.9  # share of the longer of two spans of years
+_YEAR: Final = 366
+_DEGREES: Final = frozenset(("degree", "°c", "°f", "celsius", "fahrenheit"))
 
 
 def same_value(one: Value, other: Value) -> bool:
@@ -26,9 +29,18 @@ def same_value(one: Value, other: Value) -> bool:
         return False
     if one.kind == "version" or other.kind == "version":
         return one.raw == other.raw
-    if one.unit == other.unit or not one.unit or not other.unit:
+    if one.unit == other.unit or not one.unit or not other.unit or _degrees(one, other):
         return _close(one.number, other.number, 1e-9)
     return _converts(one, other)
+
+
+def says(value: Value, given: Value) -> bool:
+    """Whether evidence that states `given` states `value`: as `same_value`, but a date is the date that is named, not
+    every one within a bound. That it holds since 1990 does not say 2011."""
+    if value.dates and given.dates:
+        opposed = value.bounds and given.bounds and (value.bounds.first == date.min) != (given.bounds.first == date.min)
+        return not opposed and _alike_any(value, given)
+    return same_value(value, given)
 
 
 def same_kind(one: Value, other: Value) -> bool:
@@ -37,18 +49,36 @@ def same_kind(one: Value, other: Value) -> bool:
         return bool(one.dates and other.dates)
     if one.kind != other.kind:
         return False
-    return one.unit == other.unit or (bool(one.unit and other.unit) and base(one.unit)[0] == base(other.unit)[0])
+    if one.unit == other.unit or _degrees(one, other):
+        return True
+    return bool(one.unit and other.unit) and base(one.unit)[0] == base(other.unit)[0]
+
+
+def _degrees(one: Value, other: Value) -> bool:
+    """Whether one says degrees without a scale and the other says of which."""
+    return {one.unit, other.unit} <= _DEGREES and "degree" in (one.unit, other.unit)
 
 
 def _same_dates(one: Value, other: Value) -> bool:
     if one.bounds and other.bounds:
         if (one.bounds.first == date.min) != (other.bounds.first == date.min):
             return False
-        return best_overlap(one.readings, other.readings) >= _SAME
+        return _alike_any(one, other)
     bounds, value = (one.bounds, other) if one.bounds else (other.bounds, one)
     if bounds:
         return any(_within(reading, bounds) for reading in value.readings)
-    return best_overlap(one.readings, other.readings) >= _SAME
+    return _alike_any(one, other)
+
+
+def _alike_any(one: Value, other: Value) -> bool:
+    return any(_alike(own, given) for own in one.readings for given in other.readings)
+
+
+def _alike(one: DateRange, other: DateRange) -> bool:
+    """Whether two dates name the same time; two spans of years ("from 1994 to 2009") do so nearly to the day."""
+    if min(one.days, other.days) > _YEAR:
+        return overlap(one, other) * min(one.days, other.days) >= _SAME_SPAN * max(one.days, other.days)
+    return overlap(one, other) >= _SAME
 
 
 def _within(dates: DateRange, bounds: DateRange) -> bool:

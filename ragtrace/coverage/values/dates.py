@@ -35,25 +35,27 @@ def _pattern(foreign: bool) -> re.Pattern[str]:
     return re.compile(
         rf"""(?:(?<![\w.,$€£])|(?<=[\u3040-\u9fff\uac00-\ud7af]))(?<!(?<!pre)(?<!ost)-)(?:
           (?P<interval>(?P<i1>\d{{4}}-\d\d-\d\d)/(?P<i2>\d{{4}}-\d\d-\d\d))
-        | (?P<iso>(?P<y1>\d{{4}})-(?P<m1>\d{{2}})(?:-(?P<d1>\d{{2}})(?:T[\d:.]+(?:Z|[+-][\d:]+)?)?)?)
+        | (?P<iso>(?P<y1>\d{{4}})-(?P<m1>0[1-9]|1[0-2])(?:-(?P<d1>\d{{2}})(?:T[\d:.]+(?:Z|[+-][\d:]+)?)?)?)
         | (?P<a9>\d{{1,2}})(?P<s9>[/.])(?P<b9>\d{{1,2}})(?P=s9)(?P<y9>{_YEAR})
         | (?P<dA>\d{{1,2}}){_DASH}(?P<dB>{day})\s+(?P<mD>{month})\.?,?\s+(?P<yD>\d{{4}})
         | (?P<d2>{day})\s+{of}(?P<m2>{month})\.?,?\s+{of}(?P<y2>\d{{4}})
         | (?P<mE>{month})\.?\s+(?P<dE>\d{{1,2}}){_DASH}(?P<dF>\d{{1,2}}),?\s+(?P<yE>{_YEAR})
-        | (?P<m3>{month})\.?\s+(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<y3>\d{{4}})
+        | (?P<m3>{month})\.?\s+(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?\s?,?\s+(?:of\s+)?(?P<y3>\d{{4}})
         | (?P<mA>{month})\.?{_DASH}(?P<mB>{month})\.?,?\s+{of}(?P<yA>\d{{4}})
         | (?P<m4>{month})\.?,?\s+{of}(?P<y4>\d{{4}})
         | (?:q(?P<q5>[1-4])|(?P<o5>first|second|third|fourth|[1-4](?:st|nd|rd|th))\s+quarter)
-          [\s,]*(?:of\s+)?(?:{fiscal}\s*)?(?P<y5>\d{{4}}|(?<=fy)\d\d)
+          [\s,]*(?:of\s+)?(?:{fiscal}\s*|[’'])?(?P<y5>\d{{4}}|(?<=fy|.[’'])\d\d)
+        | (?P<qB>[1-4])q\s?(?:{fiscal}\s*|[’'])?(?P<yB>{_YEAR}|(?<!\s)\d\d)
+        | (?P<hC>[12])h\s?[’']?(?P<yC>{_YEAR}|(?<!\s)\d\d)
         | (?P<y10>{_YEAR})[\s-]?q(?P<q10>[1-4])
         | (?:h(?P<h6>[12])|(?P<p6>first|second)\s+half)\s*(?:of\s+)?(?P<y11>{_YEAR})
         | {fiscal}\s*(?P<f7>{_YEAR}|(?<=fy)\d\d|(?<=[’'])\d\d)(?:[/–-](?P<g7>{_YEAR}|\d\d))?
-        | (?P<y12>{_YEAR})/(?P<z12>\d\d)
+        | (?P<y12>{_YEAR})[/–-](?P<z12>\d\d)(?![/–-]\d)
         | (?P<decade>(?:19|20)\d0)s
         | (?P<y6>{_YEAR})\s*(?:-|–|—|\bto\b|\bthrough\b|\buntil\b)\s*(?P<y7>{_YEAR})(?!-?\d)
-        | (?P<yJ>{_YEAR})年(?:(?P<mJ>\d{{1,2}})月(?:(?P<dJ>\d{{1,2}})日)?)?
-        | (?P<y8>{_YEAR})(?!\s?-\s?\d{{3}})
-        )(?:(?<=年|月|日)|(?![\w]|[.,]\d))""",
+        | (?P<yJ>{_YEAR})\s?[年년](?:\s?(?P<mJ>\d{{1,2}})[月월](?:\s?(?P<dJ>\d{{1,2}})[日일])?)?
+        | (?P<y8>{_YEAR})(?!\s?-\s?\d{{3}}|-\d\d-\d)
+        )(?:(?<=[年月日년월일])|(?![\w]|[.,]\d))""",
         re.IGNORECASE | re.VERBOSE,
     )
 
@@ -156,6 +158,8 @@ _SHAPES: Final[tuple[tuple[str, Callable[[dict[str, str], dict[str, int]], DateR
                                            _months(int(g["yA"]), m[g["mB"]]).last))),
     ("y4", lambda g, m: _months(int(g["y4"]), m[g["m4"]])),
     ("y5", lambda g, m: _quarter(g)),
+    ("qB", lambda g, m: _months(_full_year(g["yB"]), 3 * int(g["qB"]) - 2, 3)),
+    ("hC", lambda g, m: _months(_full_year(g["yC"]), 6 * int(g["hC"]) - 5, 6)),
     ("y10", lambda g, m: _months(int(g["y10"]), 3 * int(g["q10"]) - 2, 3)),
     ("y11", lambda g, m: _half(g)),
     ("f7", lambda g, m: _fiscal(g)),

@@ -13,9 +13,9 @@ from ragtrace.coverage.text import is_english
 from ragtrace.coverage.values.model import Value
 from ragtrace.coverage.values.units import CODES, CURRENCIES, unit_of
 
-__all__ = ["quantities_of"]
+__all__ = ["NUMBER_WORDS", "quantities_of"]
 
-_WORDS: Final = {
+NUMBER_WORDS: Final = {
     word: number
     for number, word in enumerate(
         """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
@@ -25,13 +25,15 @@ _WORDS: Final = {
 _SCALES: Final = {"hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "m": 1e6, "mn": 1e6, "billion": 1e9,
                   "bn": 1e9, "trillion": 1e12}  # fmt: skip
 _SIGNS: Final = "".join(CURRENCIES)
-_UNIT: Final = r"%|°[cf]\b|m²|km²|k?mg?/[hdl]l?\b|mmol/l\b|[a-zà-ÿµμ]+"
+_UNIT: Final = r"%|°[cf]\b|m²|km²|k?mg?/[hdl]l?\b|m?l/(?:min|h)\b|mmol/l\b|[a-zà-ÿµμ]+"
+_GOES_ON: Final = rf"(?!(?:to|or|and|{'|'.join(NUMBER_WORDS)})\b)"  # "eight to ten minutes": the minutes are ten's
 _NUMBER: Final = re.compile(
     rf"""(?<![\w.,])(?P<pre>[{_SIGNS}]|\b(?:{"|".join(sorted(CODES))})\s)?\s?
     (?P<sign>[-−])?(?:(?P<digits>\d{{1,3}}(?:[, \u00a0\u202f’]\d{{3}})+(?:\.\d+)?(?!\d)
       |\d{{1,3}}(?:\.\d{{3}})+(?:,\d+)?(?!\d)|\d{{1,40}}(?:[.,]\d{{1,40}})?)
-      |(?P<word>\b(?:{"|".join(_WORDS)})\b))
-    (?P<tail>(?:[-\s]?(?:per\s?cent\b|[{_SIGNS}]|{_UNIT}))?(?:\s[a-zà-ÿµ]+)?(?:\s[a-zà-ÿ]+)?)""",
+      |(?P<word>\b(?:{"|".join(NUMBER_WORDS)})\b))
+    (?P<tail>(?:[-\s]?{_GOES_ON}(?:per\s?cent\b|[{_SIGNS}]|{_UNIT}))?(?:\s{_GOES_ON}[a-zà-ÿµ]+)?
+      (?:\s{_GOES_ON}[a-zà-ÿ]+)?)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _TAIL_TOKEN: Final = re.compile(rf"[{_SIGNS}]|{_UNIT}", re.IGNORECASE)
@@ -52,7 +54,7 @@ def _value(match: re.Match[str]) -> Value:
     currency = CURRENCIES.get(prefix, prefix.upper())
     scale, unit, length = _tail(match.group("tail") or "", bool(currency))
     money = bool(currency) or unit in CODES
-    number = _amount(digits, money, match.string) if digits else float(_WORDS[(word or "").casefold()])
+    number = _amount(digits, money, match.string) if digits else float(NUMBER_WORDS[(word or "").casefold()])
     number = -number if match.group("sign") else number
     return Value(
         "quantity" if currency or unit else "number",
@@ -83,6 +85,8 @@ def _tail(tail: str, money: bool) -> tuple[float, str, int]:
         if position == 0 and name in _SCALES and (money or name not in ("m", "mn")):  # 5 m is a length, $5m is not
             scale, end = _SCALES[name], token.end()
             continue
-        if not (money and position == 0 and name == "m") and (unit := unit_of(token.group())):
+        if money:
+            break  # "$300 next month"
+        if unit := unit_of(token.group()):
             return scale, unit, token.end()
     return scale, "", end

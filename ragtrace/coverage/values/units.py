@@ -15,7 +15,9 @@ CODES: Final = frozenset(
 _CURRENCY_WORDS: Final = {"euro": "EUR", "euros": "EUR", "dollar": "USD", "dollars": "USD", "pound": "GBP",
                           "pounds": "GBP", "franc": "CHF", "francs": "CHF", "yen": "JPY", "rupee": "INR",
                           "rupees": "INR"}  # fmt: skip
-_COUNTED: Final = frozenset("points employees users seats tokens bits pages people persons items".split())
+_COUNTED: Final = frozenset(
+    "points employees users seats tokens bits pages people persons items ppm ppb rpm db".split()
+)
 _PINT: Final = {
     "second": "second", "sec": "second", "minute": "minute", "min": "minute", "hour": "hour", "hr": "hour",
     "day": "day", "week": "week", "month": "month", "year": "year", "ms": "millisecond", "decade": "decade",
@@ -34,7 +36,9 @@ _PINT: Final = {
     "kelvin": "kelvin", "acre": "acre", "hectare": "hectare", "sqm": "meter ** 2", "m²": "meter ** 2",
     "km²": "kilometer ** 2", "bar": "bar", "psi": "psi", "kpa": "kilopascal", "mmhg": "mmHg", "calorie": "calorie",
     "kcal": "kilocalorie", "kj": "kilojoule", "joule": "joule", "mg/dl": "milligram / deciliter", "degree": "degree",
-    "mg/l": "milligram / liter", "mmol/l": "millimole / liter",
+    "mg/l": "milligram / liter", "mmol/l": "millimole / liter", "ml/min": "milliliter / minute",
+    "l/min": "liter / minute", "ml/h": "milliliter / hour", "l/h": "liter / hour", "mpa": "megapascal",
+    "gpa": "gigapascal", "mah": "milliampere_hour", "ah": "ampere_hour",
 }  # fmt: skip
 
 

@@ -35,6 +35,7 @@ _LEADS: Final = {
     "after": ">", "newer than": ">", "above": ">", "later than": ">", "up to": "<=", "through": "<=", "until": "<=",
     "at least": ">=", "at most": "<=",
 }  # fmt: skip
+_OF: Final = ("from", "under")  # "under edition 2.0": in that edition
 _DOWN: Final = ("earlier", "older", "below", "lower")
 
 
@@ -109,6 +110,8 @@ def _is_version(match: re.Match[str]) -> bool:
 
 def _constraint(match: re.Match[str]) -> Constraint | None:
     start, end = match.span()
+    if _is_plain(match):
+        start = match.start("named")
     end -= len(match.group()) - len(match.group().rstrip(" ,"))
     try:
         if match.group("spec"):
@@ -131,7 +134,13 @@ def _operator(match: re.Match[str]) -> str:
     rest, lead = match.group("rest"), match.group("lead")
     if rest:
         return "<=" if rest.casefold().endswith(_DOWN) else ">="
-    return _LEADS[" ".join(lead.casefold().split())] if lead else ""
+    return _LEADS[" ".join(lead.casefold().split())] if lead and not _is_plain(match) else ""
+
+
+def _is_plain(match: re.Match[str]) -> bool:
+    """Whether the word before an edition's number bounds nothing: under edition 2.0, from version 3.2."""
+    lead, named, span = match.group("lead", "named", "span")
+    return bool(lead and named and not span and not match.group("rest") and lead.strip().casefold() in _OF)
 
 
 def _specifiers(written: str) -> str:

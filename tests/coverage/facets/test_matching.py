@@ -68,6 +68,31 @@ def test_without_metadata_the_text_decides(kind: FacetKind, value: str, expected
     assert match(kind, value, None, TEXT) == expected
 
 
+@pytest.mark.parametrize(
+    ("kind", "value", "text", "expected"),
+    [
+        ("time", "Q3 2023", "in the three months ended September 30, 2023", 1.0),
+        ("time", "2024", "it holds since 2015", 0.5),
+        ("jurisdiction", "Texas", "our office in Austin, TX", 1.0),
+        ("jurisdiction", "Georgia", "Atlanta, Georgia", 1.0),
+        ("jurisdiction", "Georgia", "Tbilisi, Georgia", 1.0),
+        ("jurisdiction", "Munich", "the law of Bavaria", 0.5),
+        ("version", "from 13.4 to 15", "PostgreSQL 14.2", 1.0),
+        ("version", "12+", "version 13", 1.0),
+        ("quantity", "between 3 and 5 kg", "it weighs 4000 g", 1.0),
+        ("quantity", "between 3 and 5 kg", "it weighs 6 kg", 0.0),
+        ("entity", "ISO 27001:2022", "certified by ISO 27001:2022", 1.0),
+        ("entity", "ISO 27001:2022", "certified by ISO 27001", 0.5),
+        ("entity", "ISO 27001:2022", "certified by ISO/IEC 27001:2022", 0.5),
+        ("entity", "ISO 27001:2022", "certified by ISO 9001", 0.0),
+        ("entity", "résumé", "the re\u0301sume\u0301s", 1.0),
+    ],
+)
+def test_texts_of_real_life(kind: FacetKind, value: str, text: str, expected: float) -> None:
+    """Periods that end on a day, cities with their state, ranges, standards with their year."""
+    assert match(kind, value, None, text) == expected
+
+
 def test_time_matches_are_graded_by_overlap() -> None:
     """An edition in force for half of the year asked for meets half of it."""
     half = {"effective_from": "2024-07-01", "effective_to": "2025-06-30"}

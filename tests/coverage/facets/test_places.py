@@ -23,6 +23,20 @@ from ragtrace.coverage.facets.places import place_match, place_of, places_in
         ("vat in germany", [("DE",)]),
         ("Die Steuer in Österreich und nicht in Spanien", [("AT",), ("ES",)]),
         ("Налог в Германия", [("DE",)]),
+        ("Paris, Texas, or Boston, MA", [("US", "US-TX", "Paris"), ("US", "US-MA", "Boston")]),
+        ("offices in Paris, Germany and Spain", [("FR", "", "Paris"), ("DE",), ("ES",)]),
+        ("Georgia in 1990", [("GE",), ("US", "US-GA")]),
+        ("Atlanta, Georgia", [("US", "US-GA", "Atlanta")]),
+        ("Washington DC and Washington, D.C.", [("US", "US-DC"), ("US", "US-DC")]),
+        ("Lower Saxony, not Saxony", [("DE", "DE-NI"), ("DE", "DE-SN")]),
+        ("the Democratic Republic of the Congo", [("CD",)]),
+        ("Canadians and Venezuelan Danes", [("CA",), ("VE",), ("DK",)]),
+        ("Krakow, Zurich and Cote d'Ivoire", [("PL", "", "Kraków"), ("CH", "CH-ZH"), ("CI",)]),
+        ("London, New York and Buffalo, New York", [("GB", "", "London"), ("US", "US-NY"), ("US", "US-NY", "Buffalo")]),
+        ("how big is an acre", []),
+        ("המע״מ בישראל", [("IL",)]),
+        ("الضريبة بمصر", [("EG",)]),
+        ("ภาษีในประเทศไทย", [("TH",)]),
     ],
 )
 def test_places_of_a_text(text: str, expected: list[tuple[str, ...]]) -> None:
@@ -43,6 +57,9 @@ def test_places_of_a_text(text: str, expected: list[tuple[str, ...]]) -> None:
         ("Ireland", "EU", 0.5),
         ("UK", "EU", 0.0),
         ("France", "Germany", 0.0),
+        ("Texas", "Paris, Texas", 1.0),
+        ("Paris, Texas", "Paris", 0.0),
+        ("Atlanta, Georgia", "US", 0.5),
     ],
 )
 def test_places_are_graded_by_what_holds_what(wanted: str, given: str, match: float) -> None:

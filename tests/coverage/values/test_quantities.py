@@ -21,6 +21,8 @@ from ragtrace.coverage.values import parse_quantity, same_value
         ("5 m", 5.0, "m"),
         ("90 km/h", 90.0, "km/h"),
         ("120 mg/dl", 120.0, "mg/dl"),
+        ("30 mL/min", 30.0, "ml/min"),
+        ("15 ppb", 15.0, "ppb"),
     ],
 )
 def test_marks_are_read_as_they_are_meant(text: str, number: float, unit: str) -> None:
@@ -28,6 +30,14 @@ def test_marks_are_read_as_they_are_meant(text: str, number: float, unit: str) -
     quantity = parse_quantity(text)
     assert quantity is not None
     assert (quantity.number, quantity.unit) == (number, unit)
+
+
+@pytest.mark.parametrize("text", ["$300 next month", "$5 million a year", "EUR 20 per day"])
+def test_an_amount_of_money_ends_before_another_unit(text: str) -> None:
+    """ "Next month" is a time of its own."""
+    found = parse_quantity(text)
+    assert found is not None
+    assert text[found.start : found.end] in ("$300", "$5 million", "EUR 20")
 
 
 @pytest.mark.parametrize(
@@ -41,6 +51,8 @@ def test_marks_are_read_as_they_are_meant(text: str, number: float, unit: str) -
         ("5 users", "5 employees", False),
         ("1 year", "12 months", True),
         ("one mile", "1.609 km", True),
+        ("1 GPa", "1000 MPa", True),
+        ("1 L/h", "1000 mL/h", True),
     ],
 )
 def test_units_convert(one: str, other: str, same: bool) -> None:

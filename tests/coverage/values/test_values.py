@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.coverage.values import DateRange, date_ranges, overlap, parse_quantity, same_kind, same_value, values
+from ragtrace.coverage.values import (
+    DateRange,
+    date_ranges,
+    overlap,
+    parse_quantity,
+    same_kind,
+    same_value,
+    says,
+    values,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +76,8 @@ def test_quantities_have_number_and_unit(text: str, number: float, unit: str) ->
         ("€30", "$30", False),
         ("30 %", "30 days", False),
         ("five", "5", True),
+        ("375 degrees", "375 °F", True),
+        ("30 °C", "30 °F", False),
     ],
 )
 def test_quantities_compare_after_conversion(one: str, other: str, same: bool) -> None:
@@ -83,6 +94,31 @@ def test_a_value_stands_in_the_place_of_its_own_kind_only() -> None:
     assert same_kind(days[0], weeks[0])
     assert not same_kind(days[0], percent[0])
     assert not same_kind(values("2024")[0], days[0])
+
+
+@pytest.mark.parametrize(
+    ("claimed", "given", "said"),
+    [
+        ("2011", "since 1990", False),
+        ("before 2023", "2021", False),
+        ("before 2023", "before 2023", True),
+        ("before 2023", "since 2023", False),
+        ("2023", "14 May 2023", True),
+        ("from 1994 to 2009", "from 2005 to 2009", False),
+        ("between 2005 and 2009", "2005-2009", True),
+        ("the 1990s", "1994", True),
+        ("July 21 of 1861", "July 21 , 1861", True),
+        ("two weeks", "14 days", True),
+    ],
+)
+def test_evidence_states_a_date_only_where_it_names_it(claimed: str, given: str, said: bool) -> None:
+    """A bound holds every later date and states none of them; spans of years must agree at both ends."""
+    assert says(values(claimed)[0], values(given)[0]) is said
+
+
+def test_a_number_does_not_take_the_unit_of_the_next() -> None:
+    """Eight to ten minutes are not eight minutes."""
+    assert [(value.number, value.unit) for value in values("eight to ten minutes")] == [(8.0, ""), (10.0, "minute")]
 
 
 def test_versions_are_no_decimal_numbers() -> None:

@@ -45,6 +45,24 @@ def test_a_question_asks_for_versions_in_words() -> None:
     assert [question[found.start : found.end] for found in constraints_in(question)] == ["v3 or later", ">=2.1,<3"]
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What held under edition 2.0 of 2019?", ["edition 2.0"]),
+        ("from edition 3.2 of 2022 to edition 4.1 of 2024", ["edition 3.2", "edition 4.1"]),
+        ("from version 3 onwards", ["from version 3 onwards"]),
+        ("from version 3 to 4", ["from version 3 to 4"]),
+        ("before edition 3.2", ["before edition 3.2"]),
+        ("under v3", ["under v3"]),
+    ],
+)
+def test_an_edition_is_named_under_which_something_held(question: str, expected: list[str]) -> None:
+    """ "Under edition 2.0" and "from edition 3.2" name that edition, and are no bounds."""
+    found = constraints_in(question)
+    assert [question[each.start : each.end] for each in found] == expected
+    assert [each.exact is None for each in found] == [each[0] != "e" for each in expected]
+
+
 def test_a_bare_decimal_is_no_clear_version() -> None:
     """ "3.5" may be a version, "version 3" is one."""
     every, clear = versions_stated("version 3 takes 3.5 hours, 4 pages")

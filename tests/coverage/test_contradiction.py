@@ -1,0 +1,153 @@
+"""Claims that copy their evidence but for a value or a negation, and claims that only look like it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragtrace.coverage import judge_claims
+from ragtrace.coverage.support.placement import Placed, close_company, company
+from ragtrace.types import Candidate, Claim, PackedChunk
+
+GATA = "Therefore, GATA-3 is required for the maintenance of a normal number of stem cells and for their entry."
+SURGERY = "No association was detected between bariatric surgery and fractures, cancer, or stroke."
+DRAWER = "The receiver, despite not being tested on sheep, was found to be active in goats and deer of the valley."
+COPY = "The software kits currently do not support the copy method."
+WORKERS = "In 2008, the organized sector employed 27.5 million workers, of which 17.3 million worked for the state."
+TURKEYS = "From 2005 to 2009, the pardoned turkeys were sent to a resort in California where they served as marshals."
+BLOOD = "Thresholds of 135/85 at home were compared with clinic measurements over 140/90 in 53 children."
+
+
+def judge(text: str, *chunks: str) -> Claim:
+    """A claim judged by some chunks."""
+    packed = [PackedChunk(chunk_id=str(at), position=at, text=chunk) for at, chunk in enumerate(chunks, start=1)]
+    return judge_claims(text, packed)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("said", "altered"),
+    [
+        (GATA, GATA.replace("is required", "is not required")),
+        (SURGERY, SURGERY.replace("was detected", "was not detected")),
+        (DRAWER, DRAWER.replace("was found", "was not found")),
+        (COPY, COPY.replace("do not", "do")),
+        (WORKERS, WORKERS.replace("27.5", "28.5")),
+        (TURKEYS, TURKEYS.replace("2005", "1994")),
+        (BLOOD, BLOOD.replace("135", "405")),
+        (BLOOD, BLOOD.replace("53 children", "159 children")),
+    ],
+)
+def test_one_altered_value_or_negation_is_found_in_a_long_sentence(said: str, altered: str) -> None:
+    """Whatever else the sentence says, negations of its own included; the sentence itself is fine."""
+    same, other = judge(said, said), judge(altered, said)
+    assert (same.support or 0.0) > 0.9
+    assert same.contradiction == 0.0
+    assert (other.contradiction or 0.0) >= 0.5 or (other.support or 0.0) < 0.5
+    assert other.reason is not None or (other.support or 0.0) <= 0.4
+
+
+def test_a_heading_turns_nothing_below_it() -> None:
+    """"Exceptions" above a sentence is no second negation of it."""
+    heading = "Household policy, edition 3.2: Theft: exceptions\n"
+    told = "We do not pay for the theft of jewelry that was left in a parked vehicle for more than 12 hours."
+
+    assert judge(told.replace("do not pay", "pay"), heading + told).contradiction == pytest.approx(1.0, abs=0.3)
+    assert judge(told, heading + told).contradiction == 0.0
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("The software kits do not currently support the copy method.", COPY),
+        (
+            "The roof is covered not only against hail but against storms.",
+            "The roof is covered against hail and storms.",
+        ),
+        ("No, the roof is covered against hail.", "The roof of the house is covered against hail."),
+        ("The coat is smooth with white marks.", "The coat is smooth, with or without white marks."),
+        ("It should not exceed 28 % of gross monthly income.", "It is no more than 28 % of gross monthly income."),
+        ("The kit fails to support the copy method.", "The kit does not support the copy method."),
+        ("Cook it for 10 minutes, turning it once.", "Cook it for 5 to 10 minutes, turning it once."),
+        ("The wall has an area of 15 square miles.", "The wall has an area of 15 square miles (39 km) in all."),
+        (
+            "The marriage act, enacted on 21 September 1996, was a federal law.",
+            "The marriage act of 2013 was a federal law.",
+        ),
+        ("The law was passed on September 21, 1996.", "The law was passed on September 21, 1996. It fell in 2013."),
+    ],
+)
+def test_what_the_evidence_says_in_another_order_is_no_contradiction(claim: str, evidence: str) -> None:
+    """Moved negations, ones that negate nothing, other words that turn a meaning, and values beside the right one."""
+    assert judge(claim, evidence).contradiction == 0.0
+
+
+def test_a_chunk_that_says_so_outweighs_one_that_says_something_else() -> None:
+    """Uncited: two recipes, two temperatures. Cited: each is held to its own word."""
+    chunks = ("Preheat the oven to 450 °F and wait.", "Preheat the oven to 375 degrees and wait.")
+    assert judge("Preheat the oven to 375 °F and wait.", *chunks).contradiction == 0.0
+    assert judge("Preheat the oven to 375 °F and wait [2].", *chunks).contradiction == 0.0
+    assert judge("Preheat the oven to 375 °F and wait [1].", *chunks).reason == "375 °F, the evidence says 450 °F"
+
+
+def test_a_claim_that_joins_two_sentences_is_compared_with_each() -> None:
+    """The negated sentence is a small part of the claim, but the claim holds nearly all of it."""
+    first = "Dilip Joshi is an Indian film, stage and television actor from Gondal."
+    second = "He acts mostly in comedy and plays the role of a shopkeeper in a series that has run for fifteen years."
+    joined = (
+        f"{first[:-1]}, acts mostly in comedy and plays the role of a shopkeeper in a series that has run for years."
+    )
+    assert judge(joined, f"{first} {second}").contradiction == 0.0
+    assert (judge(joined.replace("is an", "is not an"), f"{first} {second}").contradiction or 0.0) >= 0.5
+
+
+def test_what_was_cut_from_a_packed_chunk_is_named_as_unselected() -> None:
+    """The prompt does not hold it, the chunk does: it was lost in packing."""
+    full = "The roof is insured. Bicycles are covered up to €900 in the whole of Europe."
+    cut = PackedChunk(chunk_id="c", position=1, text="The roof is insured.", truncated=True)
+    pool = [Candidate(chunk_id="c", rank=1, text=full)]
+    claim = judge_claims("Bicycles are covered up to €900 in the whole of Europe.", [cut], pool)[0][0]
+    assert (claim.support or 0.0) < 0.5
+    assert claim.unselected_chunk == "c"
+    whole = PackedChunk(chunk_id="c", position=1, text="The roof is insured.")
+    assert judge_claims(claim.text, [whole], pool)[0][0].unselected_chunk is None
+
+
+def test_company_counts_the_words_around() -> None:
+    """Of the claim's, or of both for a close one; one word in common is no company."""
+    one = Placed.read("Hail damage to the roof is paid up to 500 euros for each storm").value_spots[0]
+    other = Placed.read("Hail damage to the roof is paid up to 700 euros at any time of the whole year").value_spots[0]
+    far = Placed.read("Each bicycle costs 500 euros").value_spots[0]
+    assert one is not None
+    assert other is not None
+    assert far is not None
+    assert company(one, one) == close_company(one, one) == 1.0
+    assert 0.0 < close_company(one, other) <= company(one, other) < 1.0
+    assert close_company(one, far) == 0.0
+
+
+WORDS = st.sampled_from("storm hail roof paid not never 7 9 2024 2025 days Cork only without . No, excluded".split())
+TEXTS = st.lists(WORDS, min_size=1, max_size=14).map(" ".join)
+
+
+@settings(max_examples=150)
+@given(TEXTS, st.lists(TEXTS, max_size=3), TEXTS)
+def test_another_chunk_never_lowers_support(answer: str, evidence: list[str], more: str) -> None:
+    """Not even one that negates what the others say; contradiction stays in [0, 1]."""
+
+    def judged(texts: list[str]) -> list[Claim]:
+        packed = [PackedChunk(chunk_id=str(at), position=at, text=text) for at, text in enumerate(texts, start=1)]
+        pool = [Candidate(chunk_id=str(at), rank=at, text=text) for at, text in enumerate([*evidence, more], start=1)]
+        return [claim for claim in judge_claims(answer, packed, pool)[0] if claim.factual]
+
+    for before, after in zip(judged(evidence), judged([*evidence, more]), strict=True):
+        assert 0.0 <= (before.support or 0.0) <= (after.support or 0.0) + 1e-9 <= 1.0 + 1e-9
+        assert 0.0 <= (after.contradiction or 0.0) <= 1.0
+
+
+@pytest.mark.parametrize("part", ["not 7 ", "the roof is not paid 30 days ", "| 1 | 2 ", "No, "])
+def test_long_texts_of_one_pattern_are_judged(part: str) -> None:
+    """A hundred thousand characters of values and negations against as many."""
+    long = part * (100_000 // len(part))
+    claim = judge(long, long[: len(long) // 2])
+    assert 0.0 <= (claim.support or 0.0) <= 1.0
