@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addpre
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test chaos fuzz alert-mutants check generate bench frameworks capture test-models clean help
+.PHONY: demo test chaos fuzz gate-demo alert-mutants check generate bench frameworks capture test-models clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -31,6 +31,9 @@ chaos: $(VENV)/.test ## kill, fork, flood and break host processes for CHAOS_SEC
 
 fuzz: $(VENV)/.test ## search for new counterexamples to the property tests, with new random examples each time
 	$(BIN)/python -m pytest --hypothesis-profile=searching -m "hypothesis" $(PYTEST_ARGS)
+
+gate-demo: $(VENV)/.test ## replay all of the demo's scenarios, and see that the gate blocks each bad one at its stage
+	RAGTRACE_WHOLE_DEMO=1 $(BIN)/python -m pytest tests/gate/test_demo.py $(PYTEST_ARGS)
 
 alert-mutants: $(VENV)/.test ## take one thing out of the alerting rules at a time, and see that a scenario fails
 	@.ci/debian-packages

@@ -30,6 +30,7 @@ from ragtrace.record import (
     feedback,
     flag,
     generate,
+    held_settings,
     inject,
     install,
     pack,
@@ -104,31 +105,32 @@ def configure(
 
     Raises: ConfigurationError for a value that cannot be used.
     """
-    config = load(
-        service=service,
-        store=store,
-        sample_rate=sample_rate,
-        sample_floor=sample_floor,
-        screen=screen,
-        low_score=low_score,
-        recent_bytes=recent_bytes,
-        recent_seconds=recent_seconds,
-        request_ttl=request_ttl,
-        capture_content=capture_content,
-        redact=redact,
-        redact_patterns=redact_patterns,
-        redactor=redactor,
-        span_vocabularies=span_vocabularies,
-        span_content=span_content,
-        baggage=baggage,
-        versions=versions,
-        spool=spool,
-        queue_bytes=queue_bytes,
-        spool_bytes=spool_bytes,
-        follow_threads=follow_threads,
-        raise_errors=raise_errors,
-        enabled=enabled,
-    )
+    given = {
+        "service": service,
+        "store": store,
+        "sample_rate": sample_rate,
+        "sample_floor": sample_floor,
+        "screen": screen,
+        "low_score": low_score,
+        "recent_bytes": recent_bytes,
+        "recent_seconds": recent_seconds,
+        "request_ttl": request_ttl,
+        "capture_content": capture_content,
+        "redact": redact,
+        "redact_patterns": redact_patterns,
+        "redactor": redactor,
+        "span_vocabularies": span_vocabularies,
+        "span_content": span_content,
+        "baggage": baggage,
+        "versions": versions,
+        "spool": spool,
+        "queue_bytes": queue_bytes,
+        "spool_bytes": spool_bytes,
+        "follow_threads": follow_threads,
+        "raise_errors": raise_errors,
+        "enabled": enabled,
+    }
+    config = load(**{**given, **held_settings()})
     shutdown()
     if not config.enabled:
         return

@@ -4,6 +4,7 @@ RagtraceError
 ├── ConfigurationError      a setting or an argument that cannot be used
 ├── MissingExtraError       a package of an extra is not installed
 ├── RecordError             a record that cannot be written or read
+├── InputError              requests that cannot be compared
 ├── RegistryError           metrics/ holds something that does not fit together
 ├── AttributionError        players, inputs or values to which nothing can be attributed
 ├── ModelError              a model that cannot be loaded, or does not do what is asked
@@ -28,6 +29,7 @@ __all__ = [
     "AttributionError",
     "ConfigurationError",
     "CorruptStore",
+    "InputError",
     "MissingExtraError",
     "ModelError",
     "PrometheusError",
@@ -66,6 +68,10 @@ class MissingExtraError(RagtraceError):
 
 class RecordError(RagtraceError):
     """A record that cannot be written or read."""
+
+
+class InputError(RagtraceError):
+    """Requests that cannot be compared: none, the same ones twice, scores of two makes."""
 
 
 class RegistryError(RagtraceError):

@@ -23,8 +23,10 @@ from ragtrace.cli import (
     drift,
     explain,
     export,
+    gate,
     postmortem,
     release,
+    replay,
     show,
     source,
     triage,
@@ -66,6 +68,8 @@ app.command("explain")(explain.explain)
 app.command("drift")(drift.drift)
 app.add_typer(triage.app, name="triage")
 app.command("postmortem")(postmortem.postmortem)
+app.command("replay")(replay.replay)
+app.add_typer(gate.app, name="gate")
 app.add_typer(align.app, name="align")
 app.add_typer(release.app, name="release")
 app.add_typer(source.app, name="source")

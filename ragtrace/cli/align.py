@@ -77,7 +77,9 @@ def report(
     ] = None,
     pos: Annotated[
         str | None,
-        typer.Option("--pos", metavar="PIPELINE", help="Also parts of speech, by this spaCy pipeline (ragtrace[pos])."),
+        typer.Option(
+            "--pos", metavar="PIPELINE", help="Parts of speech, too, by this spaCy pipeline (ragtrace[spacy])."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of shuffled orders and of intervals.")] = 0,
     json_file: Annotated[

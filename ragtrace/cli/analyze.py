@@ -15,6 +15,7 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, 
 if TYPE_CHECKING:
     from ragtrace.analyze.explainer import Explainer
     from ragtrace.analyze.verifying import AnswerVerifier
+    from ragtrace.coverage import ReadEntities
     from ragtrace.types import Analysis, RequestRecord
 
 __all__ = ["analyze"]
@@ -23,6 +24,9 @@ __all__ = ["analyze"]
 def analyze(
     store: StoreOption = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for new jobs until Ctrl-C or SIGTERM.")] = False,
+    redo: Annotated[
+        bool, typer.Option("--redo", help="Analyze again what another version of ragtrace's analyzer has scored.")
+    ] = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many jobs.")] = None,
     events: Annotated[
         bool,
@@ -57,6 +61,25 @@ def analyze(
             metavar="MODEL",
             envvar="RAGTRACE_VERIFIER",
             help="Judge the claims of answers by a sequence classifier's folder or name (see `ragtrace verifier`).",
+        ),
+    ] = None,
+    embeddings: Annotated[
+        str | None,
+        typer.Option(
+            "--embeddings",
+            metavar="MODEL",
+            envvar="RAGTRACE_EMBEDDINGS",
+            help="Judge the claims of answers by a sentence encoder's folder or name as well, before any verifier.",
+        ),
+    ] = None,
+    entities: Annotated[
+        str | None,
+        typer.Option(
+            "--entities",
+            metavar="PIPELINE",
+            envvar="RAGTRACE_ENTITIES",
+            help="Read the names in questions by this spaCy pipeline, where the application names no facets "
+            "(ragtrace[spacy]).",
         ),
     ] = None,
     explain: Annotated[
@@ -166,8 +189,10 @@ def analyze(
         baseline=explain_baseline,
         daily_seconds=daily,
     )
-    judge = _verifier(verifier)
+    judge, nearness, names = _verifier(verifier), _embeddings(embeddings), _entities(entities)
     with _events(events) as on_result, Store.open(url) as opened, _Ending() as ending, progress() as bar:
+        if redo:
+            opened.redo()
         waiting = opened.queue_depth()["pending"]
         waiting += opened.queue_depth(ATTRIBUTION)["pending"] if explainer is not None else 0
         task = bar.add_task("analyzing", total=None if follow else min(waiting, limit or waiting))
@@ -179,6 +204,8 @@ def analyze(
             depths=depths,
             explainer=explainer,
             verifier=judge,
+            embeddings=nearness,
+            entities=names,
             on_progress=lambda so_far: bar.update(task, completed=so_far.done + so_far.failed),
             on_result=on_result,
             stop=lambda: ending.signal is not None,
@@ -213,6 +240,22 @@ def _verifier(model: str | None) -> AnswerVerifier | None:
     from ragtrace.engines.verifier import EntailmentVerifier
 
     return EntailmentVerifier.load(model)
+
+
+def _embeddings(model: str | None) -> AnswerVerifier | None:
+    if model is None:
+        return None
+    from ragtrace.engines.claim_embeddings import EmbeddingVerifier
+
+    return EmbeddingVerifier.load(model)
+
+
+def _entities(pipeline: str | None) -> ReadEntities | None:
+    if pipeline is None:
+        return None
+    from ragtrace.engines.entities import EntityReader
+
+    return EntityReader.load(pipeline)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,12 +32,21 @@ def demo(
             help="A Hugging Face causal language model, by name or folder, in place of the extractive answerer.",
         ),
     ] = None,
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            "--questions", metavar="FILE", help="Write the demo's questions for `ragtrace replay` (.jsonl), and end."
+        ),
+    ] = None,
     keep_serving: Annotated[bool, typer.Option("--serve", help="Serve /metrics when the run is over.")] = False,
     host: HostOption = "127.0.0.1",
     port: PortOption = DEFAULT_PORT,
     as_json: JsonOption = False,
 ) -> None:
     """Run a real RAG pipeline with known faults and see whether ragtrace names the stage that broke."""
+    if questions is not None:
+        _write(questions)
+        return
     from ragtrace import config
     from ragtrace.demo.report import report
     from ragtrace.demo.runner import run
@@ -49,3 +59,14 @@ def demo(
         console().print(report(result))
     if keep_serving:
         serve(url, host, port)
+
+
+def _write(file: Path) -> None:
+    from ragtrace.demo.pipelines import write_questions
+    from ragtrace.errors import ConfigurationError
+
+    try:
+        number = write_questions(file)
+    except OSError as error:
+        raise ConfigurationError(f"{str(file)!r} cannot be written: {error.strerror or error}") from None
+    console().print(f"{number} questions are in {file}")

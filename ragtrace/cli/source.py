@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table
-from ragtrace.cli.times import TIMES, parse_time, shown_span, shown_time, written_time
+from ragtrace.times import TIMES, parse_time, shown_span, shown_time, written_time
 
 if TYPE_CHECKING:
     from ragtrace.store import SourceState

@@ -13,7 +13,7 @@ import typer
 
 from ragtrace.cli.export import HostOption
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json
-from ragtrace.cli.times import TIMES
+from ragtrace.times import TIMES
 
 if TYPE_CHECKING:
     from ragtrace.triage import Alert, Report, Window
@@ -154,8 +154,8 @@ def window_of(since: str, until: str) -> Window:
     """The window between two times of the command line. Raises: ConfigurationError."""
     import time
 
-    from ragtrace.cli.times import parse_time
     from ragtrace.errors import ConfigurationError
+    from ragtrace.times import parse_time
     from ragtrace.triage import Window
 
     now = time.time_ns()

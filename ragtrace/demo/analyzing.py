@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ragtrace.analyze import worker
+from ragtrace.analyze.finishing import finish
 from ragtrace.store import Store
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["finish_analysis", "worker_process"]
 
 _STOP_SECONDS: Final = 30.0
-_LEASE_SECONDS: Final = 60.0
 
 
 @contextmanager
@@ -42,16 +40,5 @@ def worker_process(store_url: str) -> Iterator[None]:
 
 def finish_analysis(store: Store, bar: Progress) -> None:
     """Help the other worker until no job of the queue is pending or leased, dead workers' leases included."""
-    depth = store.queue_depth()
-    waiting = depth.get("pending", 0) + depth.get("leased", 0)
-    task = bar.add_task(f"analyzing {waiting} requests", total=waiting)
-    until = time.monotonic() + _LEASE_SECONDS + _STOP_SECONDS
-    while waiting and time.monotonic() < until:
-        worker.run(store, limit=16)
-        depth = store.queue_depth()
-        left = depth.get("pending", 0) + depth.get("leased", 0)
-        bar.update(task, completed=waiting - left)
-        if not left:
-            break
-        if not depth.get("pending", 0):
-            time.sleep(0.05)
+    task = bar.add_task("analyzing", total=None)
+    finish(store, lambda done, of: bar.update(task, description=f"analyzing {of} requests", completed=done, total=of))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ragtrace.demo.corpus import Chunk
 from ragtrace.engines.loading import load_package
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from ragtrace.engines.encoder import Encoder
 
-__all__ = ["DenseIndex", "Hit", "Retriever"]
+__all__ = ["DenseIndex", "Embed", "Hit", "Retriever"]
+
+Embed: TypeAlias = "Callable[[Sequence[str], Encoder, Callable[[int], None] | None], NDArray[np.float32]]"
 
 TIME_WEIGHT: Final = 0.2
 _YEAR: Final = re.compile(r"\b20\d\d\b")
@@ -60,9 +62,13 @@ class DenseIndex:
         encoder: Encoder,
         version: str,
         on_progress: Callable[[int], None] | None = None,
+        embed: Embed | None = None,
     ) -> DenseIndex:
-        """Embed and index `chunks`. `on_progress` gets the number of chunks just embedded."""
+        """Embed (by `embed`, else by the encoder) and index `chunks`. `on_progress` gets the number of chunks just
+        embedded."""
         texts = [chunk.text for chunk in chunks]
+        if embed is not None:
+            return cls(chunks, embed(texts, encoder, on_progress), version)
         return cls(chunks, encoder.encode(texts, on_progress=on_progress, threads=None), version)
 
     def search(self, query: str, vector: NDArray[np.float32], top_k: int) -> list[Hit]:

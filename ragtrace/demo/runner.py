@@ -19,7 +19,7 @@ from ragtrace.demo.packing import BudgetPacker
 from ragtrace.demo.pipeline import Components, Outcome, PolicyAssistant
 from ragtrace.demo.reranking import CrossEncoderReranker, FusionReranker, Reranker
 from ragtrace.demo.results import Case, DemoResult, ScenarioResult, summarize
-from ragtrace.demo.retrieval import DenseIndex, Retriever
+from ragtrace.demo.retrieval import DenseIndex, Embed, Retriever
 from ragtrace.demo.rewriting import VerbatimRewriter
 from ragtrace.demo.truth import judge
 from ragtrace.engines.causal_lm import CausalLM
@@ -32,7 +32,7 @@ from ragtrace.types import Analysis
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["SERVICE", "build_components", "run"]
+__all__ = ["SERVICE", "build_components", "run", "tracer_provider"]
 
 SERVICE: Final = "policy-assistant"
 INDEX_VERSION: Final = "wordings-2025.01"
@@ -89,8 +89,9 @@ def build_components(
     generator: str | None = None,
     reranker: str | None = None,
     progress: Progress | None = None,
+    embed: Embed | None = None,
 ) -> Components:
-    """The healthy pipeline: models loaded, `chunks` embedded and indexed."""
+    """The healthy pipeline: models loaded, `chunks` embedded (by `embed`, else by the encoder) and indexed."""
     # Read when torch is first loaded: by default its idle threads spin for milliseconds, which made the embedding many
     # times slower where another process wanted the processors.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -101,7 +102,7 @@ def build_components(
         scorer = CrossEncoder.load(reranker) if reranker else None
         bar.remove_task(loading)
         embedding = bar.add_task(f"embedding {len(chunks):,} chunks", total=len(chunks))
-        index = DenseIndex.build(chunks, encoder, INDEX_VERSION, lambda done: bar.advance(embedding, done))
+        index = DenseIndex.build(chunks, encoder, INDEX_VERSION, lambda done: bar.advance(embedding, done), embed)
     retriever = Retriever(encoder, index)
     ranking: Reranker = CrossEncoderReranker(scorer) if scorer else FusionReranker(retriever)
     return Components(VerbatimRewriter(), retriever, ranking, BudgetPacker(encoder), answerer)
@@ -120,7 +121,7 @@ def _record(
         enabled=True,
         sample_rate=1.0,
         capture_content="full",
-        tracer_provider=_tracer_provider(),
+        tracer_provider=tracer_provider(),
     )
     outcomes: dict[str, list[Outcome]] = {}
     try:
@@ -177,7 +178,7 @@ class _Run:
         return Case(record, judge(question, before, after), analysis, self._proxies[after.request_id])
 
 
-def _tracer_provider() -> Any:
+def tracer_provider() -> Any:
     """A tracer provider of the SDK where it is installed, so that requests have trace ids; None otherwise."""
     try:
         from opentelemetry.sdk.trace import TracerProvider

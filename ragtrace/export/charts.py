@@ -9,7 +9,7 @@ from typing import Final
 
 from ragtrace.export.markup import Html, join, tag
 
-__all__ = ["DotRow", "Level", "Point", "Series", "dot_chart", "line_chart", "page"]
+__all__ = ["DotRow", "Level", "Point", "Series", "dot_chart", "line_chart", "page", "ticks"]
 
 COLORS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")  # Okabe and Ito
 _DASHES: Final = ("", "7 3", "2 3", "9 3 2 3", "5 2", "1 2")
@@ -105,8 +105,8 @@ def line_chart(
         return _TOP + height - height * (value - low) / (high - low)
 
     floor = _TOP + height
-    parts = [_line(left, y(at), _WIDTH - right, y(at), "#e3e7eb") for at in _ticks(low, high)]
-    parts += [_text(left - 8, y(at) + 4, f"{at:g}", anchor="end") for at in _ticks(low, high)]
+    parts = [_line(left, y(at), _WIDTH - right, y(at), "#e3e7eb") for at in ticks(low, high)]
+    parts += [_text(left - 8, y(at) + 4, f"{at:g}", anchor="end") for at in ticks(low, high)]
     parts.append(_line(left, _TOP, left, floor, _GRAY))
     parts.append(_line(left, floor, _WIDTH - right, floor, _GRAY))
     for at, label in x_ticks:
@@ -152,8 +152,8 @@ def dot_chart(
 
     row_height = lane * len(names) + gap
     floor = _TOP + row_height * len(rows)
-    parts = [_line(x(at), _TOP, x(at), floor, "#e3e7eb") for at in _ticks(0, top)]
-    parts += [_text(x(at), floor + 18, f"{at:g}", anchor="middle") for at in _ticks(0, top)]
+    parts = [_line(x(at), _TOP, x(at), floor, "#e3e7eb") for at in ticks(0, top)]
+    parts += [_text(x(at), floor + 18, f"{at:g}", anchor="middle") for at in ticks(0, top)]
     parts.append(_line(left, floor, width - right, floor, _GRAY))
     parts.append(_text((left + width - right) / 2, floor + 40, x_label, anchor="middle"))
     for place, row in enumerate(rows):
@@ -201,7 +201,8 @@ def _ceiling(value: float) -> float:
     return math.ceil(value / step - 1e-9) * step or 1.0
 
 
-def _ticks(low: float, high: float) -> list[float]:
+def ticks(low: float, high: float) -> list[float]:
+    """Round values in a range, four to nine of them."""
     step = _step(low, high)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(number * step, 10) for number in range(first, last + 1)]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from importlib import resources
 from typing import Any, Final
 
 from ragtrace.explanations import Explanation
+from ragtrace.export.document import asset, standalone
 from ragtrace.export.explanation_findings import flags, headline, method
 from ragtrace.export.explanation_shades import answer_text, shaded_text, stylesheet
 from ragtrace.export.explanation_shading import LEAST_SHARE, LEVELS
@@ -46,32 +44,15 @@ def page(record: RequestRecord, explanation: Explanation) -> str:
         _retrieved(shown),
         _computed(shown),
     )
-    script = Html(_asset("explanation.js"))
-    head = join(
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
-        tag("title", f"Explanation of {record.request_id}"),
-        tag("style", Html(_asset("explanation.css") + stylesheet())),
-    )
     values = tag("script", Html(_embedded(data)), type="application/json", id="values")
-    html = tag("html", tag("head", head), tag("body", body, values, tag("script", script)), lang="en")
-    return f"<!DOCTYPE html>\n{html}\n"
+    style = asset("ragtrace.export", "explanation.css") + stylesheet()
+    script = asset("ragtrace.export", "explanation.js")
+    return standalone(f"Explanation of {record.request_id}", style, body, values, script=script)
 
 
 def _embedded(data: dict[str, Any]) -> str:
     """JSON for a script element, in which nothing is escaped: no "<" may stand in it."""
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _asset(name: str) -> str:
-    return resources.files("ragtrace.export").joinpath("page", name).read_text("utf-8")
-
-
-def _policy(script: str) -> str:
-    """Nothing is loaded, and no script runs but the page's own."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
 
 
 def _header(shown: View) -> Html:

@@ -109,6 +109,8 @@ class Rule(_Strict, frozen=True, kw_only=True):
     baseline's mean. segment_margins: other margins by segment. floor: what the candidate's own mean must reach (must
     not exceed, where lower is better), whatever the baseline was. minimum: fewest defined values (pairs, or requests of
     each side) that a verdict is drawn from. guardrail: a significant worsening fails even within the margin.
+    guardrail_after: components; a change of any of them makes the rule a guardrail. optional: left out where neither
+    side defines the metric.
     """
 
     metric: str
@@ -123,6 +125,8 @@ class Rule(_Strict, frozen=True, kw_only=True):
     action: Action = "block"
     segment_action: Action = "block"
     guardrail: bool = False
+    guardrail_after: tuple[str, ...] = ()
+    optional: bool = False
 
     def margin_of(self, segment: str | None) -> float:
         """The margin in a segment; None: over all."""
@@ -206,7 +210,8 @@ class Break(_Strict, frozen=True, kw_only=True):
     failure: the verdict that names the stage (recall_failure ...). flipped: pairs that were good at the stage and broke
     there first; recovered: the other way round; None where the sides are not paired. causes: cause -> number of
     requests of the candidate. requests: (baseline, candidate) request ids of the clearest examples, baseline "" where
-    not paired. suspects: changed components that belong to the stage.
+    not paired. suspects: changed components that belong to the stage. follows: an earlier stage that broke there, where
+    requests hardly ever break first at this one: its metrics fell because of what that stage lost.
     """
 
     stage: Stage
@@ -220,6 +225,7 @@ class Break(_Strict, frozen=True, kw_only=True):
     requests: tuple[tuple[str, str], ...]
     suspects: tuple[VersionChange, ...]
     metrics: tuple[str, ...]
+    follows: Stage | None = None
 
 
 class SideSummary(_Strict, frozen=True, kw_only=True):
@@ -238,11 +244,14 @@ class SideSummary(_Strict, frozen=True, kw_only=True):
 class GateReport(_Strict, frozen=True, kw_only=True):
     """What the gate decided, and why. `created_at` is in nanoseconds since the epoch.
 
+    headline, next_steps: the verdict in a sentence and what to do now, for people who read it through other programs.
     first_broken: the earliest stage with a blocking cell. warnings: sentences about the comparison itself (unmatched
     rows, a policy that cannot detect its own margin, mixed versions).
     """
 
     decision: Decision
+    headline: str = ""
+    next_steps: tuple[str, ...] = ()
     baseline: SideSummary
     candidate: SideSummary
     paired: bool

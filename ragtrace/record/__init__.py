@@ -4,6 +4,7 @@ from ragtrace.record import threads
 from ragtrace.record.carriers import extract, inject
 from ragtrace.record.content import ContentPolicy, scrub
 from ragtrace.record.current import Request, current_request
+from ragtrace.record.held import held, held_settings
 from ragtrace.record.judgements import feedback, flag
 from ragtrace.record.recorder import Draft, Recorder, Sink, active, close_overdue, install
 from ragtrace.record.sampling import new_request_id
@@ -23,6 +24,8 @@ __all__ = [
     "feedback",
     "flag",
     "generate",
+    "held",
+    "held_settings",
     "inject",
     "install",
     "new_request_id",

@@ -22,6 +22,7 @@ from ragtrace.types import (
     GenerateRun,
     Generation,
     Item,
+    Metadata,
     PackedChunk,
     PackRun,
     Query,
@@ -40,6 +41,7 @@ __all__ = ["ContentPolicy", "packed_of", "scrub"]
 
 _PLACEHOLDER: Final = re.compile(r"(\{chunk:[^{}]*\})")
 _HIDDEN: Final = ("off", "hash")
+_OWN: Final = "ragtrace.replay."  # begins the names of attributes that a replay sets
 
 
 class ContentPolicy:
@@ -114,8 +116,13 @@ class ContentPolicy:
             error=None if record.error is None else self.error(record.error),
             stages=tuple([self.finish_run(run, packed) for run in record.stages]),
             feedback=tuple([self._feedback(each) for each in record.feedback]),
-            attributes=self.value("attributes", record.attributes) or {},
+            attributes=self._attributes(record.attributes),
         )
+
+    def _attributes(self, attributes: Metadata) -> Metadata:
+        """What is kept of the host's attributes; those of a replay are ids."""
+        own = {name: value for name, value in attributes.items() if name.startswith(_OWN)}
+        return {**(self.value("attributes", attributes) or {}), **own}
 
     def cut_out(self, runs: Sequence[StageRun]) -> list[PackedChunk]:
         """The chunks that leave the prompt: the packed ones; where no text of a chunk is kept, all candidates too."""

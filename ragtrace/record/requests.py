@@ -47,6 +47,7 @@ class RequestRecording(Recording):
     head_sampled = True
     head_probability = 1.0
     is_decided = False
+    is_durable = False  # on disk when the host's call returns, flagged or not
     weight = 0  # bytes of what was set
     is_expired = False
     _raised: tuple[int, str] | None = None
@@ -191,7 +192,7 @@ class RequestRecording(Recording):
         self.latest = None
         try:
             self.decide()
-            self.recorder.sink.submit(draft, durable=bool(self.flags))
+            self.recorder.sink.submit(draft, durable=self.is_durable or bool(self.flags))
         except BaseException:
             draft.discard()
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragtrace.store.compared import GateRun, Measured, Replayed, Traits, Wanted
 from ragtrace.store.rows import (
     ATTRIBUTION,
     COVERAGE,
@@ -36,16 +37,21 @@ __all__ = [
     "Exemplar",
     "Finished",
     "FollowUp",
+    "GateRun",
     "Job",
     "JobState",
     "Labels",
+    "Measured",
     "Release",
+    "Replayed",
     "RequestRow",
     "Sampled",
     "SchemaState",
     "SourceState",
     "Store",
     "Total",
+    "Traits",
+    "Wanted",
     "check",
     "histogram_deltas",
     "migrate",

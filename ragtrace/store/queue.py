@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from ragtrace.store.content import chunks
 from ragtrace.store.database import insert
-from ragtrace.store.rows import Backlog, Job, JobState
-from ragtrace.store.tables import job
+from ragtrace.store.rows import COVERAGE, Backlog, Job, JobState
+from ragtrace.store.tables import diagnosis, job, request
 
 __all__ = [
     "ATTEMPTS",
@@ -34,10 +34,13 @@ __all__ = [
     "finish",
     "heartbeat",
     "owned",
+    "redo",
 ]
 
 ATTEMPTS: Final = 5
 FLAGGED: Final = 10  # priority of a flagged request's job; others have 0
+
+_REPEATED: Final = -10
 
 _FIELDS: Final = tuple(job.c[name] for name in Job.__slots__)
 _PENDING: Final = job.c.state == sa.literal_column("'pending'")  # as the partial indexes have it, literally
@@ -62,6 +65,28 @@ def enqueue(connection: sa.Connection, jobs: Sequence[dict[str, Any]], now: floa
     ]
     if rows:
         connection.execute(insert(connection, job).on_conflict_do_nothing(), rows)
+
+
+def redo(connection: sa.Connection, analyzer_version: str, now: float) -> int:
+    """Enqueue the requests whose newest coverage analysis is by another analyzer, behind those that wait for their
+    first one. Returns how many."""
+    chosen = {
+        "request_id": diagnosis.c.request_id,
+        "kind": diagnosis.c.kind,
+        "analyzer_version": sa.literal(analyzer_version),
+        "record_revision": diagnosis.c.record_revision,
+        "service": request.c.service,
+        "flagged": request.c.flags != "[]",
+        "priority": sa.literal(_REPEATED),
+        "state": sa.literal("pending"),
+        "attempts": sa.literal(0),
+        "available_at": sa.literal(0.0),
+        "created_at": sa.literal(now),
+    }
+    others = sa.and_(diagnosis.c.kind == COVERAGE, diagnosis.c.analyzer_version != analyzer_version)
+    outdated = sa.select(*chosen.values()).join_from(diagnosis, request, request.c.request_id == diagnosis.c.request_id)
+    statement = insert(connection, job).from_select(list(chosen), outdated.where(others))
+    return len(connection.scalars(statement.on_conflict_do_nothing().returning(job.c.id)).all())
 
 
 def claim(

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.registry.instruments import REQUESTS
-from ragtrace.store import addenda, arrivals, attempts, outcomes, queue, releases, sources, totals
+from ragtrace.store import addenda, arrivals, attempts, outcomes, queue, releases, sources, totals, traits
 from ragtrace.store.content import Slots, Texts, chunks, fetch, join, strip
 from ragtrace.store.database import insert
 from ragtrace.store.once import uncounted
@@ -67,6 +67,7 @@ class Batch:
         given, new = self._insert(connection)
         records = self._unite(connection, given, new)
         queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
+        traits.put(connection, records)
         releases.register(connection, records)
         arrivals.add_feedback(connection, self._feedback)
         repeated = [attempts.repeated(given[each]) for each in sorted(new - self._rows.keys())]

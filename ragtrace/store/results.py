@@ -21,7 +21,7 @@ from ragtrace.store.tables import analysis, diagnosis, request, score, success
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import Analysis
 
-__all__ = ["bodies", "finish", "get", "last_success"]
+__all__ = ["bodies", "finish", "get", "last_success", "verifiers"]
 
 
 def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) -> int:
@@ -192,6 +192,12 @@ def last_success(connection: sa.Connection) -> dict[str, float]:
 def get(connection: sa.Connection, request_id: str, kind: str) -> Analysis | None:
     """The newest analysis of one request."""
     return next((found for _, found in bodies(connection, [clean(request_id)], kind)), None)
+
+
+def verifiers(connection: sa.Connection, request_ids: Sequence[str]) -> set[str]:
+    """The models that judged the claims of these requests' answers; "" stands for words alone."""
+    found = (analysis for _, analysis in bodies(connection, list(map(clean, request_ids)), COVERAGE) if analysis.claims)
+    return {analysis.verified_by.name if analysis.verified_by else "" for analysis in found}
 
 
 def bodies(connection: sa.Connection, request_ids: Sequence[str], kind: str) -> Iterator[tuple[str, Analysis]]:

@@ -11,10 +11,12 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.store import (
     arrivals,
     exposed,
     leases,
+    populations,
     queue,
     records,
     requests,
@@ -23,8 +25,19 @@ from ragtrace.store import (
     spending,
     tables,
     totals,
+    traits,
 )
-from ragtrace.store.rows import COVERAGE, Backlog, Finished, Job, JobState, RequestRow, Sampled, Total
+from ragtrace.store.compared import Measured, Replayed, Wanted
+from ragtrace.store.rows import (
+    COVERAGE,
+    Backlog,
+    Finished,
+    Job,
+    JobState,
+    RequestRow,
+    Sampled,
+    Total,
+)
 from ragtrace.store.surroundings import Surroundings
 from ragtrace.store.text import clean
 from ragtrace.types import Analysis, Fault, Item, RequestRecord
@@ -141,6 +154,11 @@ class Store(Surroundings):
         with self._database.write() as connection:
             queue.fail(connection, job, clean(error), retry_in, _seconds(now), for_good=for_good)
 
+    def redo(self, now: float | None = None) -> int:
+        """Enqueue the requests that were analyzed by another version of the analyzer. Returns how many."""
+        with self._database.write() as connection:
+            return queue.redo(connection, ANALYZER_VERSION, _seconds(now))
+
     def queue_depth(self, kind: str = COVERAGE) -> dict[JobState, int]:
         """How many jobs of a kind are pending, leased, done and dead."""
         with self._database.read() as connection:
@@ -206,6 +224,31 @@ class Store(Surroundings):
         """Those of the requests that have an analysis, with these scores, oldest first."""
         with self._database.read() as connection:
             return samples.of_ids(connection, request_ids, metrics)
+
+    def services(self) -> list[str]:
+        """The services that have requests, by name."""
+        with self._database.read() as connection:
+            return populations.services(connection)
+
+    def measured(self, wanted: Wanted, metrics: Sequence[str]) -> Iterator[Measured]:
+        """The requests of one side of a comparison with these scores, oldest first, of one state of the store."""
+        with self._database.read() as connection:
+            yield from populations.measured(connection, wanted, metrics)
+
+    def verifiers(self, request_ids: Sequence[str]) -> set[str]:
+        """The models that judged the claims of these requests' answers; "" stands for words alone."""
+        with self._database.read() as connection:
+            return results.verifiers(connection, request_ids)
+
+    def replays(self) -> list[str]:
+        """The names of the replays that have requests."""
+        with self._database.read() as connection:
+            return traits.replays(connection)
+
+    def replayed(self, run: str) -> list[Replayed]:
+        """The requests of a replay by question, the earlier attempts first."""
+        with self._database.read() as connection:
+            return traits.replayed(connection, run)
 
     def tenants(self, request_ids: Iterable[str]) -> dict[str, str | None]:
         """The tenant of each of these requests that is stored; its texts are not read."""

@@ -1,10 +1,11 @@
-"""What a store knows beside requests: releases, sources of documents, gold sets, and the identity of chunks."""
+"""What a store knows beside requests: releases and the gate's runs, sources, gold sets, and the identity of chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ragtrace.store import drift, golds, releases, sources
+from ragtrace.store import drift, gates, golds, releases, sources
+from ragtrace.store.compared import GateRun
 from ragtrace.store.opened import Opened
 from ragtrace.store.rows import ChunkSeen, Drift, Release, SourceState
 from ragtrace.types import Gold
@@ -32,6 +33,30 @@ class Surroundings(Opened):
         """Take back what `record_release` said; what requests carried stays. False when nobody said it."""
         with self._database.write() as connection:
             return releases.forget(connection, service, component, version)
+
+    # runs of the release gate
+
+    def add_gate_run(self, run: GateRun, report: bytes) -> None:
+        """Keep a run of the release gate with its report."""
+        with self._database.write() as connection:
+            gates.add(connection, run, report)
+
+    def gate_runs(self, service: str | None = None, *, limit: int = 50) -> list[GateRun]:
+        """The gate's newest runs, newest first."""
+        with self._database.read() as connection:
+            return gates.find(connection, service, limit)
+
+    def gate_runs_of(
+        self, service: str, component: str, version: str | None = None, *, limit: int = 50
+    ) -> list[GateRun]:
+        """The newest runs whose candidate carried this version of a component (None: any version), newest first."""
+        with self._database.read() as connection:
+            return gates.of_release(connection, service, component, version, limit)
+
+    def gate_report(self, run_id: str) -> bytes | None:
+        """The report of the one run whose id begins so, as JSON; None where there is none, or more than one."""
+        with self._database.read() as connection:
+            return gates.body(connection, run_id)
 
     # sources of documents
 

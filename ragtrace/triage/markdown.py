@@ -93,6 +93,8 @@ def _facts(report: Report) -> Iterator[str]:
         yield f"- suspected release: **{escaped(report.suspected_release)}**"
     if report.release_note:
         yield f"- {escaped(report.release_note)}"
+    if report.gate_note:
+        yield f"- {escaped(report.gate_note)}"
     if report.onset:
         yield f"- began: {escaped(began(report.onset))}"
     if report.range:

@@ -188,6 +188,8 @@ class _Draft:
         yield f"Suspected release: **{escaped(suspect)}**." if suspect else "No release is named."
         if self._report.release_note:
             yield escaped(self._report.release_note[:1].upper() + self._report.release_note[1:]) + "."
+        if self._report.gate_note:
+            yield escaped(self._report.gate_note[:1].upper() + self._report.gate_note[1:]) + "."
         yield ""
         yield _blank("root cause, confirmed by whom and how")
 

@@ -179,7 +179,8 @@ class AlertFacts(_Part, frozen=True, kw_only=True):
 
 
 class Report(_Part, frozen=True, kw_only=True):
-    """A whole triage. conclusion: one or two sentences that stand by themselves."""
+    """A whole triage. conclusion: one or two sentences that stand by themselves. gate_note: what the release gate had
+    said of the suspected release."""
 
     schema: str = SCHEMA
     subject: Literal["request", "segment", "alert"]
@@ -191,6 +192,7 @@ class Report(_Part, frozen=True, kw_only=True):
     owner: str | None = None
     suspected_release: str | None = None
     release_note: str = ""
+    gate_note: str = ""
     range: Range | None = None
     request: RequestFacts | None = None
     alert: AlertFacts | None = None

@@ -10,6 +10,7 @@ from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.store import Release, Store
 from ragtrace.triage.checks import TITLES, Stretch, baseline, not_checked, stretch
 from ragtrace.triage.evidence import ORDER, OWNERS, SHOWN, Evidence, Judged, Window, budget, load, tally
+from ragtrace.triage.gates import gate_note
 from ragtrace.triage.releases import suspects
 from ragtrace.triage.report import Check, CheckState, Report, RequestFacts, Suspect, Value
 from ragtrace.triage.telling import telling
@@ -146,6 +147,7 @@ def _explained(
     return replace(
         report,
         release_note=_note(facts.suspected_release, found, risen),
+        gate_note=gate_note(store, report.service, facts.suspected_release),
         onset=risen.onset(stage) if risen else None,
         suspects=found,
         telling=telling(

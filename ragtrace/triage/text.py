@@ -73,6 +73,8 @@ def _facts(report: Report) -> Iterator[tuple[str, RenderableType]]:
         yield "suspect", Text(report.suspected_release, style="bold yellow")
     if report.release_note:
         yield "release" if not report.suspected_release else "", Text(report.release_note)
+    if report.gate_note:
+        yield "gate", Text(report.gate_note)
     if report.onset:
         yield "began", Text(began(report.onset))
     if report.range:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ragtrace.store import Store
 from ragtrace.triage.checks import ENOUGH, Stretch, check, not_checked, recovery, stretch
 from ragtrace.triage.evidence import LIMIT, ORDER, OWNERS, Evidence, Window, load, tally
+from ragtrace.triage.gates import gate_note
 from ragtrace.triage.releases import suspected, suspects
 from ragtrace.triage.report import Check, Report
 from ragtrace.triage.segments import by_segment
@@ -80,6 +81,7 @@ def _explained(store: Store, evidence: Evidence, report: Report, stage: Stage, l
         owner=OWNERS[stage],
         suspected_release=release,
         release_note=note,
+        gate_note=gate_note(store, service, release),
         onset=risen.onset(stage) if risen else None,
         suspects=found,
         recovery=recovery(risen, stage),

@@ -106,4 +106,4 @@ def test_missing_spacy_is_one_line(cli: Cli, url: str, tmp_path: Path) -> None:
     done = cli("align", "report", "--store", url, "--pos", "en_core_web_sm")
 
     assert done.returncode == 2
-    assert done.stderr == "ragtrace: spacy is not installed; pip install 'ragtrace[pos]'\n"
+    assert done.stderr == "ragtrace: spacy is not installed; pip install 'ragtrace[spacy]'\n"

@@ -59,3 +59,16 @@ def test_missing_model_folder_is_refused(cli: Cli) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("ragtrace: no model folder at ")
     assert done.stderr.count("\n") == 1
+
+
+def test_the_questions_are_written_for_a_replay(cli: Cli, tmp_path: Path) -> None:
+    """Each with its id; nothing else is done. A place that takes no file is one line."""
+    done = cli("demo", "--questions", "questions.jsonl")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "questions.jsonl").read_text().splitlines()]
+    assert f"{len(rows)} questions are in questions.jsonl" in done.stdout
+    assert len({row["id"] for row in rows}) == len(rows) >= 120
+    assert [path.name for path in tmp_path.iterdir()] == ["questions.jsonl"]
+    done = cli("demo", "--questions", "missing/questions.jsonl")
+    assert done.returncode == 2
+    assert done.stderr == "ragtrace: 'missing/questions.jsonl' cannot be written: No such file or directory\n"

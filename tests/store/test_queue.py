@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
+from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.store import Backlog, Finished, Job, Store, queue
 from ragtrace.store.queue import ATTEMPTS
+from ragtrace.store.tables import job as job_table
 from ragtrace.types import RequestRecord
 
 MakeRecord = Callable[..., RequestRecord]
@@ -170,3 +174,27 @@ def test_drawn_says_whose_job_no_flag_bought(store: Store, make_record: MakeReco
 
     assert store.drawn(["r1", "r2", "unknown"], "coverage") == {"r1"}
     assert store.drawn(["r1"], "attribution") == set()
+
+
+def test_what_another_analyzer_scored_is_analyzed_again(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished
+) -> None:
+    """Once, and behind the requests that wait for their first analysis; a current analysis is left alone."""
+    store.write([make_record("old"), make_record("flagged", flags=("slow",)), make_record("new")])
+    for job in store.claim("w"):
+        finished = make_finished(job)
+        if job.request_id != "new":
+            outdated = msgspec.structs.replace(finished.analysis, analyzer_version="coverage-0")
+            finished = replace(finished, analysis=outdated)
+        store.finish([finished])
+    with store._database.write() as connection:  # as the jobs of that analyzer were called
+        connection.execute(
+            sa.update(job_table).where(job_table.c.request_id != "new").values(analyzer_version="coverage-0")
+        )
+    assert (store.redo(), store.redo()) == (2, 0)
+    store.write([make_record("waits")])
+    again = store.claim("w")
+    assert (_ids(again)[0], sorted(_ids(again)[1:])) == ("waits", ["flagged", "old"])
+    assert {job.analyzer_version for job in again} == {ANALYZER_VERSION}
+    store.finish([make_finished(job) for job in again])
+    assert store.redo() == 0

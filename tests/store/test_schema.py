@@ -17,14 +17,24 @@ from alembic.script import ScriptDirectory
 
 from ragtrace import resources
 from ragtrace.errors import SchemaMismatch
-from ragtrace.store import Finished, Release, SchemaState, SourceState, Store, check, migrate
+from ragtrace.store import Finished, GateRun, Release, SchemaState, SourceState, Store, Wanted, check, migrate
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database
 from ragtrace.store.schema import VERSION_TABLE
 from ragtrace.store.tables import metadata
-from ragtrace.types import Addendum, Feedback, RequestRecord, SourceReport
+from ragtrace.store.traits import traits_of
+from ragtrace.types import (
+    Addendum,
+    Feedback,
+    GenerateRun,
+    Generation,
+    Query,
+    RequestRecord,
+    SourceReport,
+    TokenUsage,
+)
 
-HEAD = "0005"
+HEAD = "0006"
 
 NEXT = '''
 """One table more."""
@@ -32,7 +42,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0005"
+down_revision = "0006"
 
 
 def upgrade():
@@ -105,7 +115,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0005, this ragtrace needs 9999; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0006, this ragtrace needs 9999; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "9999")
     assert migrate(url) == "9999"
@@ -113,7 +123,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
         assert store.get_record("r1") is not None
 
 
-@pytest.mark.parametrize("old", ["0001_spine", "0003_spending"])
+@pytest.mark.parametrize("old", ["0001_spine", "0003_spending", "0005_exporter"])
 def test_a_database_of_an_old_schema_keeps_what_it_holds(
     url: str,
     old: str,
@@ -123,8 +133,11 @@ def test_a_database_of_an_old_schema_keeps_what_it_holds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Records, releases, results, totals and the queue are there after the upgrade, and go on."""
+    generated = GenerateRun(generation=Generation(answer="Yes.", usage=TokenUsage(input_tokens=7, output_tokens=2)))
+    query = Query(original="  What\u00a0IS it?")
+    asked = make_record(versions={"index": "v1"}, session_id="s\x00", query=query, stages=(generated,))
     with Store.open(f"sqlite:///{tmp_path}/filled.db") as filled:
-        filled.write([make_record(versions={"index": "v1"}), make_record("r2"), Feedback(request_id="r1", score=1.0)])
+        filled.write([asked, make_record("r2"), Feedback(request_id="r1", score=1.0)])
         filled.finish([make_finished(job) for job in filled.claim("w", limit=1)])
         held, totals = filled.get_records(["r1", "r2"]), filled.totals()
         analysis, depth = filled.get_analysis("r1"), filled.queue_depth()
@@ -138,6 +151,9 @@ def test_a_database_of_an_old_schema_keeps_what_it_holds(
     with Store.open(url) as store:
         assert store.get_records(["r1", "r2"]) == held
         assert (store.totals(), store.get_analysis("r1"), store.queue_depth()) == (totals, analysis, depth)
+        found = list(store.measured(Wanted("shop"), ()))
+        assert [(each.request_id, each.traits) for each in found] == [(each, traits_of(held[each])) for each in held]
+        store.add_gate_run(GateRun("g", "shop", 1, "pass", "a", "b"), b"{}")
         store.write([make_record(), Addendum(request_id="r1", service="shop", addendum_id="a", flags=("late",))])
         assert [(row.request_id, row.flags) for row in store.find_requests()] == [("r2", ()), ("r1", ("late",))]
         assert store.drift() == []

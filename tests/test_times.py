@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.cli.times import parse_time, shown_span, shown_time, written_time
 from ragtrace.errors import ConfigurationError
+from ragtrace.times import parse_time, shown_span, shown_time, written_time
 
 NOW = 1_700_000_000_000_000_000  # 2023-11-14T22:13:20Z
 SECOND = 1_000_000_000

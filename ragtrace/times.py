@@ -1,4 +1,4 @@
-"""Times on the command line: how they are given, and how they are shown."""
+"""Times as people give them, and how they are shown."""
 
 from __future__ import annotations
 

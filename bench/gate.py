@@ -1,0 +1,282 @@
+"""What the release gate promises, tried out: false blocks, power, a small segment's loss, speed and memory.
+
+Scores are drawn from the requests of a store; without --store the demo is run and its requests are taken. Of a paired
+comparison the candidate repeats the baseline's request, and 3 in 10 are drawn anew, as generators that vary would do.
+
+Usage: python bench/gate.py [--store URL] [--runs N] [--seed N] [--processes N] [--part NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace.gate.deciding import decide
+from ragtrace.gate.defaults import default_policy
+from ragtrace.gate.judging import judge
+from ragtrace.gate.model import Comparison, Policy, Population
+from ragtrace.gate.populations import load
+from ragtrace.gate.selection import parse
+from ragtrace.gate.selfcheck import worsen
+from ragtrace.wilson import wilson
+
+AGAIN: Final = 0.3
+EIGHT: Final = tuple(f"segment {number}" for number in range(1, 9))
+LOST: Final = ("candidate_recall", "evidence_recall", "answer_coverage", "broken_generation")
+PARTS: Final = ("false-blocks", "power", "segment", "speed")
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """How a comparison is drawn."""
+
+    name: str
+    paired: bool
+    size: int
+    segments: tuple[str, ...] = EIGHT
+    shares: tuple[float, ...] = (1 / 8,) * 8
+    session: int = 1
+    weighted: bool = False
+
+
+DESIGNS: Final = (
+    Design("paired, balanced", True, 400),
+    Design("paired, 3 % minority", True, 1500, ("most", "few"), (0.97, 0.03)),
+    Design("unpaired, balanced", False, 400),
+    Design("unpaired, 3 % minority", False, 1500, ("most", "few"), (0.97, 0.03)),
+    Design("paired, sessions of 4", True, 800, session=4),
+    Design("unpaired, half of weight 10", False, 400, weighted=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Requests to draw from, and the rules that they have values for."""
+
+    population: Population
+    policy: Policy
+
+    @classmethod
+    def read(cls, url: str) -> Source:
+        """All requests of a store, with the default rules."""
+        policy = default_policy()
+        metrics = [rule.metric for rule in policy.rules]
+        population = load((parse("--baseline", url),), store=None, service=None, metrics=metrics).populations[0]
+        rules = tuple(rule for rule in policy.rules if not np.isnan(population.scores[rule.metric]).all())
+        return cls(population, msgspec.structs.replace(policy, rules=rules, resamples=400))
+
+    def take(self, rows: NDArray[np.int64], design: Design, segments: Sequence[str], weights: bool) -> Population:
+        """A side with these requests' scores."""
+        count = len(rows)
+        names = [f"{number:06d}" for number in range(count)]
+        heavy = np.where(np.arange(count) % 2 == 0, 10.0, 1.0) if weights else np.ones(count)
+        return replace(
+            self.population,
+            request_ids=names,
+            questions=names,
+            segments=segments,
+            clusters=[f"{number // design.session:06d}" for number in range(count)],
+            weights=heavy,
+            scores={rule.metric: self.population.scores[rule.metric][rows] for rule in self.policy.rules},
+            stages=[""] * count,
+            verdicts=[""] * count,
+            causes=[""] * count,
+        )
+
+    def draw(self, design: Design, chance: np.random.Generator) -> Comparison:
+        """Two equal versions. Requests of a session are alike: half of them repeat its first."""
+        sides, segments = [self._rows(design, chance), self._rows(design, chance)], self._segments(design, chance)
+        if design.paired:
+            again = chance.random(design.size) < AGAIN
+            sides[1] = np.where(again, sides[1], sides[0])
+            one, two = (self.take(rows, design, segments, design.weighted) for rows in sides)
+            return Comparison(one, two, np.repeat(np.arange(design.size, dtype=np.int64)[:, None], 2, axis=1))
+        one = self.take(sides[0], design, segments, design.weighted)
+        return Comparison(one, self.take(sides[1], design, self._segments(design, chance), design.weighted), None)
+
+    def _rows(self, design: Design, chance: np.random.Generator) -> NDArray[np.int64]:
+        rows = chance.integers(0, len(self.population), design.size)
+        first = rows[np.arange(design.size) // design.session * design.session]
+        return np.where(chance.random(design.size) < 0.5, first, rows)
+
+    def _segments(self, design: Design, chance: np.random.Generator) -> list[str]:
+        return [design.segments[at] for at in chance.choice(len(design.segments), design.size, p=design.shares)]
+
+
+def equal_versions(source: Source, design: Design, seed: int) -> str:
+    """The decision about a candidate that is as good as the baseline, for harm alone."""
+    cells = judge(source.draw(design, np.random.default_rng([seed, 1])), source.policy)
+    return "block" if any(cell.blocks for cell in cells) else decide(cells, source.policy)
+
+
+def announced(source: Source, metric: str, paired: bool, seed: int) -> tuple[int, bool] | None:
+    """What a pilot of 300 says it takes to find a loss of the margin, and whether that many found it."""
+    chance = np.random.default_rng([seed, 2])
+    pilot = Design("pilot", paired, 300)
+    cells = judge(source.draw(pilot, chance), source.policy)
+    needed = next(cell.needed for cell in cells if cell.metric == metric and cell.segment is None)
+    if needed is None:
+        return None
+    comparison = source.draw(replace(pilot, size=needed), chance)
+    rules = [rule for rule in source.policy.rules if rule.metric == metric]
+    worse = replace(comparison, candidate=worsen(comparison.candidate, rules, chance))
+    cells = judge(worse, source.policy)
+    return needed, any(cell.blocks and cell.metric == metric for cell in cells)
+
+
+def small_segment(source: Source, pairs: int, seed: int) -> tuple[bool, bool]:
+    """A loss of 0.1 in a segment of 5 %, differences of SD 0.2, all others better by 0.02: whether the global mean
+    improves, and whether the segment's cell blocks. Twelve metrics, eight segments."""
+    chance = np.random.default_rng([seed, 3])
+    twelve = _twelve(source)
+    design = Design("5 %", True, pairs, EIGHT, (0.05, *[0.95 / 7] * 7))
+    comparison = twelve.draw(design, chance)
+    few = np.array([name == EIGHT[0] for name in comparison.baseline.segments])
+    before = chance.uniform(0.45, 0.55, pairs)
+    gap = 0.2 * np.sqrt(3) * chance.uniform(-1, 1, pairs) + np.where(few, -0.1, 0.02)
+    scores = [{**side.scores, "answer_coverage": values}
+              for side, values in ((comparison.baseline, before), (comparison.candidate, before + gap))]  # fmt: skip
+    one, two = replace(comparison.baseline, scores=scores[0]), replace(comparison.candidate, scores=scores[1])
+    cells = judge(Comparison(one, two, comparison.pairs), twelve.policy)
+    hit = any(cell.blocks and (cell.metric, cell.segment) == ("answer_coverage", EIGHT[0]) for cell in cells)
+    return bool(gap.mean() > 0), hit
+
+
+def _twelve(source: Source) -> Source:
+    """Exactly twelve blocking metrics: the source's own, some of them twice."""
+    own = [rule for rule in source.policy.rules if rule.metric != "answer_coverage"]
+    rules = [next(rule for rule in source.policy.rules if rule.metric == "answer_coverage")]
+    scores = dict(source.population.scores)
+    for number in range(11):
+        rule = own[number % len(own)]
+        name = f"{rule.metric} {number // len(own) + 1}"
+        scores[name] = scores[rule.metric]
+        rules.append(msgspec.structs.replace(rule, metric=name, action="block", segment_action="block"))
+    policy = msgspec.structs.replace(source.policy, rules=tuple(rules))
+    return Source(replace(source.population, scores=scores), policy)
+
+
+Spread = Callable[[Callable[[int], object], int], Iterator[object]]
+
+
+@contextmanager
+def processes(number: int, first: int) -> Iterator[Spread]:
+    """Runs something for many seeds from `first` on, on all cores: yields `spread(call, runs)`."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when the processes import NumPy
+    with ProcessPoolExecutor(number, mp_context=get_context("spawn")) as pool:
+        yield lambda call, runs: pool.map(call, range(first, first + runs), chunksize=max(1, min(20, runs // number)))
+
+
+def print_false_blocks(source: Source, runs: int, spread: Spread) -> None:
+    """Equal versions: how often they are blocked, pass, or stay undecided."""
+    print(f"equal versions, {runs} comparisons each, {len(source.policy.rules)} metrics, alpha {source.policy.alpha}")
+    for design in DESIGNS:
+        found = Counter(spread(partial(equal_versions, source, design), runs))
+        low, high = wilson(found["block"], runs, 1.96)
+        kept = "kept" if low <= source.policy.alpha else "NOT KEPT"
+        rates = f"pass {found['pass'] / runs:.3f}, undecided {found['undecided'] / runs:.3f}"
+        block = f"blocked {found['block'] / runs:.4f} ({low:.4f} to {high:.4f}) {kept}"
+        print(f"  {design.name:28s} n {design.size:5d}  {block}; {rates}", flush=True)
+
+
+def print_power(source: Source, runs: int, spread: Spread) -> None:
+    """The share of comparisons that find a loss of the margin at the size that a pilot announced."""
+    print(f"power at the announced size (wanted {source.policy.power}), pilots of 300, {runs} each")
+    for paired in (True, False):
+        for metric in LOST:
+            results = list(spread(partial(announced, source, metric, paired), runs))
+            tried = [each for each in results if isinstance(each, tuple)]
+            sizes, hits = [each[0] for each in tried], sum(each[1] for each in tried)
+            low, high = wilson(hits, len(tried), 1.96)
+            name = f"{'paired' if paired else 'unpaired'}, {metric}"
+            rate = hits / max(1, len(tried))
+            print(
+                f"  {name:32s} median n {np.median(sizes):6.0f}  found {rate:.3f} ({low:.3f} to {high:.3f})", flush=True
+            )
+
+
+def print_segment(source: Source, runs: int, spread: Spread) -> None:
+    """A loss that the mean over all hides."""
+    for pairs in (2000,):
+        found = [each for each in spread(partial(small_segment, source, pairs), runs) if isinstance(each, tuple)]
+        better, hits = sum(each[0] for each in found), sum(each[1] for each in found)
+        low, high = wilson(hits, runs, 1.96)
+        print(f"a segment of 5 % loses 0.1, {pairs} pairs, {runs} comparisons: blocked {hits / runs:.3f} "
+              f"({low:.3f} to {high:.3f}); the global mean improves in {better / runs:.3f}", flush=True)  # fmt: skip
+
+
+def print_speed(source: Source, size: int = 100_000) -> None:
+    """Seconds and memory of one comparison: 12 metrics, 8 segments."""
+    twelve = _twelve(source)
+    rules = msgspec.structs.replace(twelve.policy, resamples=2000)
+    for paired in (True, False):
+        comparison = twelve.draw(Design("speed", paired, size), np.random.default_rng(4))
+        before, started, used = _memory(), time.perf_counter(), time.process_time()
+        cells = judge(comparison, rules)
+        print(f"{size:,} {'pairs' if paired else 'requests a side'}, {len(cells)} cells: "
+              f"{time.perf_counter() - started:.1f} s ({time.process_time() - used:.1f} s of CPU), "
+              f"{_memory():.0f} MB at most, {before:.0f} MB of them before", flush=True)  # fmt: skip
+
+
+def _memory() -> float:
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+@contextmanager
+def _store(given: str | None) -> Iterator[str]:
+    """The store that was named, or the demo's in a folder of its own."""
+    if given:
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="ragtrace-bench-") as folder:
+        url = f"sqlite:///{folder}/demo.db"
+        command = [sys.executable, "-m", "ragtrace", "demo", "--store", url, "--json"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        yield url
+
+
+def main() -> None:
+    """Print the parts that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--store", help="the URL of a store; without it the demo is run")
+    parser.add_argument("--runs", type=int, default=2000, help="comparisons of each kind")
+    parser.add_argument("--part", action="append", choices=PARTS, help="may be repeated; all of them without it")
+    parser.add_argument("--seed", type=int, default=0, help="of the first comparison, to go on where a run ended")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    parts = given.part or PARTS
+    with _store(given.store) as url, processes(given.processes, given.seed) as spread:
+        source = Source.read(url)
+        if "false-blocks" in parts:
+            print_false_blocks(source, given.runs, spread)
+        if "power" in parts:
+            print_power(source, max(1, given.runs // 5), spread)
+        if "segment" in parts:
+            print_segment(source, given.runs, spread)
+        if "speed" in parts:
+            print_speed(source)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""`ragtrace gate`: may this candidate replace the baseline?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+
+import typer
+
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
+from ragtrace.times import shown_time, written_time
+
+if TYPE_CHECKING:
+    from ragtrace.gate.model import GateReport
+    from ragtrace.gate.reports import Format
+    from ragtrace.store import GateRun
+
+__all__ = ["app"]
+
+_COLUMNS: Final = ("run", "at", "service", "decision", "first broken", "baseline", "candidate")
+_SELECTION: Final = (
+    "replay:NAME, version:COMPONENT=VERSION, window:SINCE..UNTIL, service:NAME, a JSONL file or a store's URL, "
+    "joined by &"
+)
+
+app = typer.Typer(help="Hold a candidate against a baseline: stage by stage, segment by segment.", no_args_is_help=True)
+
+PolicyOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--policy", metavar="FILE", help="A gate.yaml.  [default: what `ragtrace gate policy` prints]"),
+]
+ServiceOption: TypeAlias = Annotated[
+    str | None, typer.Option("--service", help="The service, where the store has several.")
+]
+SeedOption: TypeAlias = Annotated[int | None, typer.Option("--seed", min=0, help="In place of the policy's.")]
+
+
+def _file(name: str, what: str) -> Any:
+    return typer.Option(f"--{name}", metavar="FILE", help=f"Write {what} there; - for standard output.")
+
+
+@app.callback()
+def _group() -> None:
+    """Hold a candidate against a baseline: stage by stage, segment by segment."""
+
+
+@app.command()
+def run(
+    baseline: Annotated[str, typer.Option("--baseline", metavar="SEL", help=f"What is in use: {_SELECTION}.")],
+    candidate: Annotated[str, typer.Option("--candidate", metavar="SEL", help="What may replace it, said alike.")],
+    policy: PolicyOption = None,
+    store: StoreOption = None,
+    service: ServiceOption = None,
+    as_json: Annotated[str | None, _file("json", "the report as JSON")] = None,
+    markdown: Annotated[str | None, _file("markdown", "a job summary")] = None,
+    junit: Annotated[str | None, _file("junit", "JUnit XML")] = None,
+    html: Annotated[str | None, _file("html", "a page with plots")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show every metric of every segment.")] = False,
+    seed: SeedOption = None,
+    no_save: Annotated[bool, typer.Option("--no-save", help="Do not keep the run in the store.")] = False,
+) -> None:
+    """Decide. Exit code 0: pass; 1: blocked; 2: bad input; 3: could not decide."""
+    from ragtrace.gate.running import run as judged
+
+    wanted: dict[Format, str | None] = {"json": as_json, "markdown": markdown, "junit": junit, "html": html}
+    url = _store(store, baseline, candidate)
+    report = judged(baseline, candidate, policy=policy, store=url, service=service, seed=seed)
+    printed = [_write(report, form, file) for form, file in wanted.items() if file is not None]
+    if "-" not in printed:
+        _show(report, every, store)
+    if not no_save:
+        _save(report, _keeper(store, candidate, url))
+    raise typer.Exit(report.exit_code)
+
+
+def _store(store: str | None, *selections: str) -> str | None:
+    """The store to read and to write: the one that is named, else the default one where it is there already, or where
+    a selection cannot do without it."""
+    from ragtrace import config
+    from ragtrace.cli.stores import existing
+    from ragtrace.gate.selection import parse
+    from ragtrace.store import check
+
+    if store is not None:
+        return existing(store)
+    sources = [parse("selection", each) for each in selections]
+    if all(each.url or each.file for each in sources):
+        url = config.load().store
+        return url if check(url).current is not None else None
+    return existing(None)
+
+
+def _keeper(store: str | None, candidate: str, url: str | None) -> str | None:
+    """The store that keeps the run: the one that is named, else the candidate's own, else the default one."""
+    from ragtrace.gate.selection import parse
+
+    return url if store is not None else parse("--candidate", candidate).url or url
+
+
+def _write(report: GateReport, form: Format, file: str) -> str:
+    from ragtrace.errors import ConfigurationError
+    from ragtrace.gate.reports import render
+
+    text = render(report, form)
+    if file == "-":
+        typer.echo(text, nl=not text.endswith("\n"))
+        return file
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {file!r}: {error.strerror}; give another --{form}") from error
+    return file
+
+
+def _show(report: GateReport, every: bool, store: str | None) -> None:
+    from ragtrace.cli.stores import shown
+    from ragtrace.gate.reports import terminal
+
+    console().print(terminal.render(report, every=every, store=shown(store) if store else None))
+
+
+def _save(report: GateReport, url: str | None) -> None:
+    from ragtrace.errors import StoreError
+    from ragtrace.gate.running import save
+    from ragtrace.store import Store
+
+    if url is None:
+        console(stderr=True).print("note: this run is not kept, as there is no store; name one by --store")
+        return
+    try:
+        with Store.open(url) as opened:
+            save(opened, report)
+    except StoreError as error:  # what was decided stands
+        console(stderr=True).print(f"note: this run is not kept: {error}")
+
+
+@app.command()
+def selfcheck(
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="SEL", help=f"{_SELECTION}.  [default: all requests of the store]"),
+    ] = None,
+    policy: PolicyOption = None,
+    store: StoreOption = None,
+    service: ServiceOption = None,
+    runs: Annotated[int, typer.Option("--runs", min=20, max=100_000, help="How often the requests are split.")] = 1_000,
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Split the baseline at random, again and again: how often would the policy block it against itself?"""
+    from ragtrace.cli.stores import existing
+    from ragtrace.gate.running import check_itself
+    from ragtrace.types import to_builtins
+
+    url = existing(store) if baseline is None else _store(store, baseline)
+    with progress() as bar:
+        task = bar.add_task("splitting", total=runs)
+        found = check_itself(
+            baseline or str(url),
+            policy=policy,
+            store=url,
+            service=service,
+            seed=seed,
+            runs=runs,
+            progress=lambda done: bar.update(task, completed=done),
+        )
+    if as_json:
+        print_json(to_builtins(found))
+    else:
+        from ragtrace.gate.reports.selfcheck import render
+
+        console().print(render(found))
+
+
+@app.command("list")
+def list_(
+    service: Annotated[str | None, typer.Option("--service", help="Only this service.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The most runs to show.")] = 50,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the runs that were kept, newest first."""
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store
+
+    with Store.open(existing(store)) as opened:
+        found = opened.gate_runs(service, limit=limit)
+    if as_json:
+        print_json({"runs": list(map(_plain, found))})
+    elif found:
+        print_table(_COLUMNS, map(_row, found))
+    else:
+        console().print("no run is kept yet: ragtrace gate run")
+
+
+@app.command()
+def show(
+    run_id: Annotated[str, typer.Argument(help="A run's id, or as much of its beginning as is unique.")],
+    form: Annotated[
+        str, typer.Option("--format", help="text, markdown, json, junit or html.", show_default=True)
+    ] = "text",
+    every: Annotated[bool, typer.Option("--all", help="Show every metric of every segment.")] = False,
+    store: StoreOption = None,
+) -> None:
+    """Show a kept run as it was."""
+    from typing import get_args
+
+    from ragtrace.cli.stores import existing
+    from ragtrace.errors import ConfigurationError
+    from ragtrace.gate import reports
+    from ragtrace.gate.running import read_report
+    from ragtrace.store import Store
+
+    if form not in get_args(reports.Format):
+        raise ConfigurationError.of("--format", form, ", ".join(get_args(reports.Format)))
+    with Store.open(existing(store)) as opened:
+        report = read_report(opened, run_id)
+    if form == "text":
+        _show(report, every, store)
+    else:
+        typer.echo(reports.render(report, form).rstrip("\n"))  # type: ignore[arg-type]  # one of its words
+
+
+@app.command("policy")
+def policy_() -> None:
+    """Print the default policy, with what each line means: the beginning of a gate.yaml."""
+    from ragtrace.gate.example import example
+
+    typer.echo(example(), nl=False)
+
+
+def _row(run: GateRun) -> tuple[str, ...]:
+    return (
+        run.run_id[:12],
+        shown_time(run.created_at),
+        run.service or "-",
+        run.decision,
+        run.first_broken or "-",
+        run.baseline,
+        run.candidate,
+    )
+
+
+def _plain(run: GateRun) -> Mapping[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "at": written_time(run.created_at),
+        "service": run.service or None,
+        "decision": run.decision,
+        "first_broken": run.first_broken,
+        "baseline": run.baseline,
+        "candidate": run.candidate,
+        "versions": [f"{component}={version}" for component, version in run.versions],
+    }

@@ -1,0 +1,199 @@
+"""Reads `gate.yaml` strictly, and checks every policy: what it does not know, and what cannot hold, is an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+import yaml
+
+from ragtrace.errors import ConfigurationError
+from ragtrace.gate.defaults import default_policy, default_rule
+from ragtrace.gate.metrics import METRICS
+from ragtrace.gate.model import Action, Policy, Rule
+
+__all__ = ["check_policy", "read_policy"]
+
+_REMEDY: Final = "`ragtrace gate policy` prints a whole one"
+_PERCENT: Final = re.compile(r"([+-]?[\d.]+(?:e[+-]?\d+)?)\s*%", re.IGNORECASE)
+_MOST: Final = 1_000_000  # resamples, requests of a minimum
+
+
+class _Authored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What may stand under a metric; None: as it is by default."""
+
+    margin: float | str | None = None
+    segments: dict[str, float | str] = {}
+    floor: float | None = None
+    minimum: int | None = None
+    action: Action | None = None
+    segment_action: Action | None = None
+    guardrail: bool | None = None
+    guardrail_after: tuple[str, ...] | None = None
+    optional: bool | None = None
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    metrics: dict[str, _Authored | None] | None = None
+    alpha: float | None = None
+    power: float | None = None
+    required_segments: tuple[str, ...] | None = None
+    on_missing: Action | None = None
+    on_inconclusive: Action | None = None
+    on_inconclusive_segment: Action | None = None
+    reference: Literal["auto", "oracle", "proxy"] | None = None
+    pairing: Literal["auto", "paired", "unpaired"] | None = None
+    resamples: int | None = None
+    seed: int | None = None
+
+
+def read_policy(path: Path | str | None = None) -> Policy:
+    """The policy of a file; None: the default one. `metrics` in the file names all that is judged.
+
+    Raises: ConfigurationError, in one line, for an unreadable file, an unknown key or metric, and a value that
+    cannot hold.
+    """
+    if path is None:
+        return default_policy()
+    policy = _read(Path(path))
+    check_policy(policy, str(path))
+    return policy
+
+
+def _read(path: Path) -> Policy:
+    try:
+        body = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the policy {str(path)!r}: {error.strerror}; {_REMEDY}") from error
+    except (ValueError, yaml.YAMLError) as error:
+        raise ConfigurationError(f"{path} is no YAML: {' '.join(str(error).split())}; {_REMEDY}") from error
+    try:
+        given = msgspec.convert(body if body is not None else {}, _File)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"{path}: {_hinted(str(error), body)}; {_REMEDY}") from error
+    settings = {name: value for name in _File.__struct_fields__ if (value := getattr(given, name)) is not None}
+    metrics = settings.pop("metrics", None)
+    rules = default_policy().rules if metrics is None else tuple(_rules(str(path), metrics))
+    return Policy(rules=rules, **settings)
+
+
+class _Loader(yaml.SafeLoader):
+    """A loader that refuses a key that stands twice: YAML would take the last one silently."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    keys = [loader.construct_object(key) for key, _ in node.value]
+    twice = next((key for place, key in enumerate(keys) if key in keys[:place]), None)
+    if twice is not None:
+        raise yaml.YAMLError(f"{twice!r} stands there twice")
+    return loader.construct_mapping(node, deep=True)
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def _hinted(message: str, body: object) -> str:
+    """The complaint, with the metric's name where it is about one."""
+    found = re.search(r"`\$\.metrics\[\.\.\.\]", message)
+    if found and isinstance(body, Mapping) and isinstance(body.get("metrics"), Mapping):
+        for name, entry in body["metrics"].items():
+            try:
+                msgspec.convert(entry, _Authored | None)
+            except msgspec.ValidationError:
+                return message.replace("$.metrics[...]", f"metrics.{name}")
+    return message
+
+
+def _rules(where: str, metrics: Mapping[str, _Authored | None]) -> Iterator[Rule]:
+    for metric, given in metrics.items():
+        if metric not in METRICS:
+            raise ConfigurationError(f"{where}: {_unknown(metric)}")
+        yield _rule(f"{where}: metrics.{metric}", metric, given or _Authored())
+
+
+def _unknown(metric: str) -> str:
+    near = get_close_matches(metric, METRICS, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"metric {metric!r} is not known; give one of {', '.join(METRICS)}{meant}"
+
+
+def _rule(where: str, metric: str, given: _Authored) -> Rule:
+    changes: dict[str, Any] = {
+        name: value
+        for name in ("floor", "minimum", "action", "segment_action", "guardrail", "guardrail_after", "optional")
+        if (value := getattr(given, name)) is not None
+    }
+    rule = default_rule(metric)
+    margins = {segment: _margin(f"{where}.segments.{segment}", each) for segment, each in given.segments.items()}
+    changes["relative"] = rule.relative
+    if given.margin is not None:
+        changes["margin"], changes["relative"] = _margin(f"{where}.margin", given.margin)
+    for segment, (_, relative) in margins.items():
+        if relative != changes["relative"]:
+            raise ConfigurationError(f"{where}.segments.{segment}: margins of one metric are all in percent, or none")
+    changes["segment_margins"] = {segment: margin for segment, (margin, _) in margins.items()}
+    return msgspec.structs.replace(rule, **changes)
+
+
+def _margin(where: str, given: float | str) -> tuple[float, bool]:
+    """The margin, and whether it is a share of the baseline's mean."""
+    if not isinstance(given, str):
+        return given, False
+    found = _PERCENT.fullmatch(given.strip())
+    try:
+        if found is not None:
+            return float(found[1]) / 100, True
+    except ValueError:
+        pass
+    raise ConfigurationError.of(where, given, "a number, or one with a percent sign: of the baseline's mean")
+
+
+def check_policy(policy: Policy, where: str = "policy") -> None:
+    """Whether a policy can be held against anything. Raises: ConfigurationError."""
+    _require(bool(policy.rules), where, "metrics", list(policy.rules), "at least one metric")
+    _require(0 < policy.alpha < 0.5, where, "alpha", policy.alpha, "a share of false blocks above 0 and below 0.5")
+    _require(0 < policy.power < 1, where, "power", policy.power, "a share above 0 and below 1, such as 0.8")
+    _require(100 <= policy.resamples <= _MOST, where, "resamples", policy.resamples, f"100 to {_MOST}")
+    _require(policy.seed >= 0, where, "seed", policy.seed, "0 or more")
+    seen: set[str] = set()
+    for rule in policy.rules:
+        if rule.metric not in METRICS:
+            raise ConfigurationError(f"{where}: {_unknown(rule.metric)}")
+        if rule.metric in seen:
+            raise ConfigurationError(f"{where}: metric {rule.metric!r} has two rules; keep one")
+        seen.add(rule.metric)
+        _check_rule(f"{where}: metrics.{rule.metric}", rule)
+
+
+def _check_rule(where: str, rule: Rule) -> None:
+    known = METRICS[rule.metric]
+    if (rule.kind, rule.direction) != (known.kind, known.direction):
+        raise ConfigurationError(
+            f"{where} is a {known.kind} of which {known.direction} is better; leave both as they are"
+        )
+    largest = known.largest
+    if rule.relative:
+        largest = 1.0 if rule.direction == "higher" else inf
+    below = "a margin above 0" + (f" and below {largest:g}: a larger one tolerates everything" if largest < inf else "")
+    margins = {"margin": rule.margin, **{f"segments.{name}": each for name, each in rule.segment_margins.items()}}
+    for name, margin in margins.items():
+        usable = isfinite(margin) and 0 < margin < largest
+        shown = f"{margin * 100:g}%" if rule.relative else margin
+        _require(usable, where, name, shown, below)
+    if rule.floor is not None:
+        bound = f"a mean from 0 to {known.largest:g}" if known.largest < inf else "a mean of 0 or more"
+        _require(isfinite(rule.floor) and 0 <= rule.floor <= known.largest, where, "floor", rule.floor, bound)
+    _require(1 <= rule.minimum <= _MOST, where, "minimum", rule.minimum, f"1 to {_MOST} requests")
+
+
+def _require(holds: bool, where: str, name: str, value: object, allowed: str) -> None:
+    if not holds:
+        join = "." if ": metrics." in where else ": "
+        raise ConfigurationError.of(f"{where}{join}{name}", value, allowed)

@@ -1,0 +1,216 @@
+"""The gate's report as one HTML file that needs nothing else: neither network nor script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from ragtrace.export.document import asset, standalone
+from ragtrace.export.markup import Html, join, tag
+from ragtrace.gate.model import Break, Cell, GateReport
+from ragtrace.gate.reports import figures
+from ragtrace.gate.reports.advice import next_steps
+from ragtrace.gate.reports.layout import STATES, Section, State, floor_of, place, sections, state, worst
+from ragtrace.gate.reports.plots import scale
+from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, remarks
+from ragtrace.gate.reports.verdict import headline
+from ragtrace.triage.wording import plain
+
+__all__ = ["html"]
+
+_SIGNS: Final[dict[State, str]] = {"failed": "✕", "warned": "!", "inconclusive": "?", "no_data": "–", "passed": "✓"}
+_PLOTS: Final = (
+    "In the plots below, a dot is the change from baseline to candidate, its bar the {} interval; the dashed line is "
+    "the margin, and what lies in the shaded part is worse than it."
+)
+_COLUMNS: Final = 12
+_EXAMPLES: Final = 5
+
+
+def html(report: GateReport) -> str:
+    """The whole file."""
+    found = sections(report)
+    body = tag(
+        "main",
+        _header(report),
+        _advice(report),
+        _matrix(found, report),
+        *(_stage(section, report) for section in found),
+        _computed(report),
+    )
+    return standalone(f"Release gate: {headline(report)}", asset("ragtrace.gate.reports", "gate.css"), body)
+
+
+def _header(report: GateReport) -> Html:
+    at = datetime.fromtimestamp(report.created_at / 1e9, UTC)
+    origin = [report.service and plain(report.service), f"{at:%Y-%m-%d %H:%M:%S} UTC", report.run_id]
+    word, _, rest = headline(report).partition(": ")
+    return tag(
+        "header",
+        tag("p", "Release gate · " + " · ".join(each for each in origin if each), class_="eyebrow"),
+        tag("h1", tag("span", word, class_=f"decision {report.decision}"), " ", rest, dir="auto"),
+        _listing(facts(report)),
+    )
+
+
+def _listing(lines: Iterator[tuple[str, str]]) -> Html:
+    return tag("dl", *(join(tag("dt", name), tag("dd", text, dir="auto")) for name, text in lines))
+
+
+def _advice(report: GateReport) -> Html:
+    parts = [tag("section", tag("h2", "What to do next"), tag("ol", *(tag("li", step) for step in next_steps(report))))]
+    if found := remarks(report):
+        parts.append(tag("section", tag("h2", "Mind"), tag("ul", *(tag("li", remark) for remark in found))))
+    return join(*parts)
+
+
+def _matrix(found: Sequence[Section], report: GateReport) -> Html:
+    """Every stage in every segment; the segments in which most went wrong first."""
+    names = _segments(report)
+    shown = names[:_COLUMNS]
+    head = tag("tr", *(tag("th", name, scope="col") for name in ("stage", "all requests", *map(figures.label, shown))))
+    rows = [
+        tag(
+            "tr",
+            tag("th", tag("a", section.name, href=f"#{_anchor(section)}"), scope="row"),
+            _sign(section.of_all),
+            *(_sign(_within(section, name)) for name in shown),
+        )
+        for section in found
+    ]
+    legend = ", ".join(f"{sign} {STATES[name]}" for name, sign in _SIGNS.items())
+    more = f" {len(names) - len(shown)} more segments are listed below." if len(names) > len(shown) else ""
+    table = tag("table", tag("caption", "Stages by segment"), tag("thead", head), tag("tbody", *rows), class_="matrix")
+    return tag(
+        "section",
+        tag("h2", "Stages and segments"),
+        tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="Stages by segment"),
+        tag("p", f"{legend}.{more}", class_="legend"),
+        tag("p", _PLOTS.format(confidence(report)), class_="legend"),
+    )
+
+
+def _segments(report: GateReport) -> list[str]:
+    cells: dict[str, list[Cell]] = {}
+    for cell in report.cells:
+        if cell.segment is not None:
+            cells.setdefault(cell.segment, []).append(cell)
+    order = list(STATES)
+    return sorted(cells, key=lambda name: (order.index(worst(cells[name])), name))
+
+
+def _within(section: Section, segment: str) -> State | None:
+    cells = [cell for cell in section.cells if cell.segment == segment]
+    return worst(cells) if cells else None
+
+
+def _sign(found: State | None) -> Html:
+    if found is None:
+        return tag("td")
+    mark = tag("span", _SIGNS[found], aria_hidden="true")
+    return tag("td", mark, tag("span", STATES[found], class_="spoken"), class_=found)
+
+
+def _anchor(section: Section) -> str:
+    return f"stage-{section.name.replace(' ', '-')}"
+
+
+def _stage(section: Section, report: GateReport) -> Html:
+    metrics = dict.fromkeys(cell.metric for cell in section.cells)
+    own = [found for found in section.breaks if found.follows is None]
+    follows = f", follows from {section.follows}" if section.follows is not None else ""
+    word = tag("span", STATES[section.state] + follows, class_=f"state {section.state}")
+    return tag(
+        "section",
+        tag("h2", section.name, " ", word),
+        tag("p", f"owner {section.owner}", class_="faint") if section.owner else "",
+        *(_break(found, found == own[0]) for found in own),
+        *(tag("p", f"{line}.", dir="auto") for line in consequences(section.breaks)),
+        *(_metric([cell for cell in section.cells if cell.metric == metric], report) for metric in metrics),
+        id=_anchor(section),
+    )
+
+
+def _break(found: Break, first: bool) -> Html:
+    where = "all requests" if found.segment is None else figures.label(found.segment)
+    lines: list[tuple[str, str]] = []
+    if found.causes:
+        lines.append(("causes", cause(found)))
+    if found.suspects:
+        lines.append(("suspect", tag("b", ", ".join(figures.change(each) for each in found.suspects))))
+    if found.requests:
+        lines.append(("look at", tag("ul", *(_example(*each) for each in found.requests[:_EXAMPLES]), class_="plain")))
+    entries = (join(tag("dt", name), tag("dd", text)) for name, text in lines)
+    title = f"{found.failure.replace('_', ' ').capitalize()} in {where}"
+    summary = tag("summary", tag("b", title), tag("span", flips(found), class_="faint"), dir="auto")
+    return tag("details", summary, tag("dl", *entries), class_="break", open=first)
+
+
+def _example(before: str, after: str) -> Html:
+    earlier = join(tag("span", " before: ", class_="faint"), tag("code", plain(before))) if before else ""
+    return tag("li", tag("code", f"ragtrace show {plain(after)}"), earlier)
+
+
+def _metric(cells: Sequence[Cell], report: GateReport) -> Html:
+    """A metric's cells with their intervals; open where something did not pass."""
+    found = worst(cells)
+    compared = [cell for cell in cells if cell.family != "floors"]
+    drawn = scale(compared)
+    name = figures.short_name(cells[0].metric)
+    unit = "" if cells[0].kind == "quantity" else ", in points"
+    numbers = ("change", f"{confidence(report)} interval", "margin", "before", "after", "n")
+    head = [
+        tag("th", "segment", scope="col"),
+        tag("th", drawn.axis(), scope="col", class_="plot", aria_label="interval"),
+        *(tag("th", text, scope="col", class_="num") for text in numbers),
+        tag("th", "verdict", scope="col"),
+    ]
+    table = tag(
+        "table",
+        tag("caption", f"{name}: change from baseline to candidate, by segment"),
+        tag("thead", tag("tr", *head)),
+        tag("tbody", *(tag("tr", *_row(cell, drawn.interval(cell), report)) for cell in cells)),
+        class_="cells",
+    )
+    summary = tag(
+        "summary",
+        tag("b", name),
+        " ",
+        tag("span", STATES[found], class_=f"state {found}"),
+        tag("span", f"{cells[0].direction} is better{unit}", class_="faint"),
+    )
+    return tag("details", summary, tag("div", table, class_="scroll"), open=found not in ("passed", "no_data"))
+
+
+def _row(cell: Cell, plot: Html, report: GateReport) -> Iterator[Html]:
+    floor = floor_of(cell, report)
+    name = place(cell)
+    values = [("change", figures.signed(cell, cell.difference)), ("interval", figures.interval(cell)),
+              ("margin", figures.width(cell, cell.margin))]  # fmt: skip
+    if floor is not None:
+        limit = "floor" if cell.direction == "higher" else "limit"
+        name, plot = f"{name}, against the {limit}", Html("")
+        known = cell.low is not None and cell.high is not None
+        ends = f"{figures.level(cell, cell.low)} to {figures.level(cell, cell.high)}" if known else "-"
+        values = [("change", "-"), ("interval", ends), (limit, figures.level(cell, floor))]
+    values += [("before", figures.level(cell, cell.baseline)), ("after", figures.level(cell, cell.candidate))]
+    yield tag("th", name, scope="row", dir="auto")
+    yield tag("td", plot, class_="plot")
+    for title, value in (*values, ("n", figures.count(cell))):
+        yield tag("td", value, class_="num", data_name=title)
+    yield tag("td", STATES[state(cell)], class_=f"word {state(cell)}", title=plain(cell.reason))
+
+
+def _computed(report: GateReport) -> Html:
+    methods = sorted({cell.method for cell in report.cells if cell.method})
+    policy = report.policy
+    entries = [
+        ("intervals", f"{confidence(report)} for each cell alone; {'; '.join(methods)}"),
+        ("verdicts", f"failed: worse for certain, after Holm's correction, familywise {policy.alpha:g}; passed: not "
+                     f"worse by the margin for certain; inconclusive: neither"),
+        ("resampling", f"{policy.resamples:,} resamples, seed {policy.seed}"),
+        ("analyzer", ", ".join({**report.baseline.analyzer_versions, **report.candidate.analyzer_versions})),
+    ]  # fmt: skip
+    known = ((name, plain(text)) for name, text in entries if text)
+    return tag("section", tag("h2", "How it was computed"), _listing(known))

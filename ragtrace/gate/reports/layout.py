@@ -1,0 +1,156 @@
+"""The order of a report: its stages, the first broken one on top, and which of their cells are worth a line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from ragtrace.gate.model import Break, Cell, GateReport, Policy
+from ragtrace.gate.reports.figures import harm, label
+from ragtrace.registry.instruments import STAGES
+
+__all__ = [
+    "STATES",
+    "Section",
+    "State",
+    "floor_of",
+    "harm_in_margins",
+    "hidden",
+    "place",
+    "sections",
+    "state",
+    "stays_open",
+    "worst",
+]
+
+State: TypeAlias = Literal["failed", "warned", "inconclusive", "no_data", "passed"]
+
+STATES: Final[dict[State, str]] = {
+    "failed": "FAILED",
+    "warned": "warning",
+    "inconclusive": "inconclusive",
+    "no_data": "too few",
+    "passed": "passed",
+}
+_SEVERITY: Final = {name: place for place, name in enumerate(STATES)}
+_ORDER: Final = {stage.name: place for place, stage in enumerate(STAGES)}
+_OWNERS: Final = {stage.name: stage.owner for stage in STAGES}
+_FAILED: Final = 16
+_OPEN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A stage: its cells, those over all requests first, then the worst first; and why it got worse, by segment."""
+
+    name: str
+    owner: str | None
+    cells: tuple[Cell, ...]
+    breaks: tuple[Break, ...]
+
+    @property
+    def state(self) -> State:
+        """The worst of its cells."""
+        return worst(self.cells)
+
+    @property
+    def of_all(self) -> State:
+        """What became of it over all requests."""
+        return worst([cell for cell in self.cells if cell.segment is None])
+
+    @property
+    def follows(self) -> str | None:
+        """The earlier stage that all of it follows from, where it failed for no reason of its own."""
+        stages = {found.follows for found in self.breaks}
+        return next(iter(stages)) if len(stages) == 1 else None
+
+    def segments(self) -> dict[State, list[str]]:
+        """The segments by the worst that became of one, gravest state first; the worst segments first."""
+        cells: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            if cell.segment is not None:
+                cells.setdefault(cell.segment, []).append(cell)
+        states = {name: worst(own) for name, own in cells.items()}
+        return {each: found for each in STATES if (found := [name for name in states if states[name] == each])}
+
+    def listed(self, *, every: bool = False) -> tuple[Cell, ...]:
+        """The cells worth a line: those of all requests, failed and warned ones, and open ones that look worse."""
+        if every:
+            return self.cells
+        overall = [cell for cell in self.cells if cell.segment is None]
+        parts = [cell for cell in self.cells if cell.segment is not None]
+        failed = [cell for cell in parts if state(cell) == "failed"]
+        rest = [cell for cell in parts if state(cell) in ("warned", "inconclusive") and harm(cell) > 0]
+        return (*overall, *failed[:_FAILED], *rest[: max(0, _OPEN - len(failed))])
+
+
+def hidden(found: Sequence[Section]) -> str:
+    """The cells that are not listed, counted."""
+    counts: Counter[State] = Counter()
+    for section in found:
+        shown = section.listed()
+        counts += Counter(map(state, section.cells)) - Counter(map(state, shown))
+    return ", ".join(f"{counts[name]} {word}" for name, word in STATES.items() if counts[name])
+
+
+def sections(report: GateReport) -> tuple[Section, ...]:
+    """The stages that were judged: failed ones first, each group in the order of the path."""
+    names = dict.fromkeys(cell.stage for cell in report.cells)
+    found = [
+        Section(
+            stage or "request",
+            _OWNERS.get(stage or ""),
+            tuple(sorted((cell for cell in report.cells if cell.stage == stage), key=_rank)),
+            tuple(each for each in report.breaks if each.stage == stage),
+        )
+        for stage in names
+    ]
+    return tuple(sorted(found, key=lambda each: (each.state != "failed", _ORDER.get(each.name, len(_ORDER)))))
+
+
+def state(cell: Cell) -> State:
+    """What became of a cell."""
+    if cell.outcome == "fail":
+        return "failed" if cell.action == "block" else "warned"
+    if cell.outcome == "not_enough_data":
+        return "no_data"
+    return "inconclusive" if cell.outcome == "inconclusive" else "passed"
+
+
+def worst(cells: Sequence[Cell]) -> State:
+    """The gravest state; too little data counts where it was required, or where there is nothing else."""
+    telling = [cell for cell in cells if cell.required or state(cell) != "no_data"] or cells
+    return min((state(cell) for cell in telling), key=lambda name: _SEVERITY[name], default="passed")
+
+
+def stays_open(cell: Cell, policy: Policy) -> bool:
+    """Whether a cell alone leaves the gate undecided."""
+    if cell.action != "block":
+        return False
+    if cell.family == "segments":
+        return cell.outcome == "inconclusive" and policy.on_inconclusive_segment == "block"
+    return cell.outcome in ("inconclusive", "not_enough_data") and policy.on_inconclusive == "block"
+
+
+def floor_of(cell: Cell, report: GateReport) -> float | None:
+    """The floor that a cell was held against; None for a cell that compares the sides."""
+    if cell.family != "floors":
+        return None
+    return next((rule.floor for rule in report.policy.rules if rule.metric == cell.metric), None)
+
+
+def harm_in_margins(cell: Cell) -> float:
+    """How much worse it is, for an order among metrics of different units; a floor knows no margin."""
+    return harm(cell) / cell.margin if cell.margin > 0 else 0.0
+
+
+def place(cell: Cell) -> str:
+    """Where a cell was judged."""
+    return "all requests" if cell.segment is None else label(cell.segment)
+
+
+def _rank(cell: Cell) -> tuple[bool, int, float]:
+    is_part = cell.segment is not None
+    return is_part, _SEVERITY[state(cell)], -harm_in_margins(cell) if is_part else 0.0

@@ -1,0 +1,97 @@
+"""The gate's report as Markdown: for the summary of a CI job, a pull request, a ticket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragtrace.gate.model import Break, Cell, GateReport
+from ragtrace.gate.reports import figures
+from ragtrace.gate.reports.advice import next_steps
+from ragtrace.gate.reports.layout import STATES, Section, floor_of, hidden, place, sections, state
+from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, remarks
+from ragtrace.gate.reports.verdict import headline
+from ragtrace.triage.markdown import code, escaped, table
+
+__all__ = ["markdown"]
+
+_MARKS = {"block": "❌", "undecided": "❔", "pass": "✅"}
+_BREAKS = 5
+_EXAMPLES = 3
+_NAMED = 5
+
+
+def markdown(report: GateReport) -> str:
+    """The whole report. Texts of the host are escaped: a segment cannot become a link, an image or HTML."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _lines(report: GateReport) -> Iterator[str]:
+    found = sections(report)
+    yield f"# {_MARKS[report.decision]} Release gate: {escaped(report.service or report.candidate.name)}"
+    yield ""
+    yield f"**{escaped(headline(report))}**"
+    yield ""
+    yield from (f"- {name}: {escaped(text)}" for name, text in facts(report))
+    yield from ("", "## Next", "")
+    yield from (f"1. {escaped(step)}" for step in next_steps(report))
+    if found_remarks := remarks(report):
+        yield from ("", "## Mind", "")
+        yield from (f"- {escaped(remark)}" for remark in found_remarks)
+    yield from ("", "## Stages", "")
+    yield from table(("stage", "all requests", "segments"), (_stage(section) for section in found))
+    own = [each for each in report.breaks if each.follows is None]
+    for each in own[:_BREAKS]:
+        yield from _break(each)
+    for line in consequences(report.breaks):
+        yield from ("", f"{escaped(line)}.")
+    yield from ("", "## Metrics", "", *_metrics(found, report))
+
+
+def _stage(section: Section) -> tuple[str, str, str]:
+    parts = []
+    for name, names in section.segments().items():
+        listed = ", ".join(figures.label(each) for each in names[:_NAMED]) + (" ..." if len(names) > _NAMED else "")
+        parts.append(f"{len(names)} {STATES[name]}" + (f": {listed}" if name != "passed" else ""))
+    if section.follows is not None:
+        parts.append(f"follows from {section.follows}")
+    return section.name, STATES[section.of_all], "; ".join(parts)
+
+
+def _break(found: Break) -> Iterator[str]:
+    where = "all requests" if found.segment is None else figures.label(found.segment)
+    yield from ("", f"## {found.failure.replace('_', ' ').capitalize()} in {escaped(where)}", "")
+    yield f"- {escaped(flips(found))}"
+    if found.causes:
+        yield f"- causes: {escaped(cause(found))}"
+    if found.suspects:
+        yield f"- suspect: **{escaped(', '.join(figures.change(each) for each in found.suspects))}**"
+    yield f"- owner: {escaped(found.owner)}"
+    for before, after in found.requests[:_EXAMPLES]:
+        earlier = f", before: {code(before)}" if before else ""
+        yield f"- look at {code(f'ragtrace show {after}')}{earlier}"
+
+
+def _metrics(found: tuple[Section, ...], report: GateReport) -> Iterator[str]:
+    head = ("stage", "verdict", "segment", "metric", "baseline", "candidate", "change",
+            f"{confidence(report)} interval", "margin", "n")  # fmt: skip
+    yield from table(
+        head,
+        ((section.name, *_row(cell, report)) for section in found for cell in section.listed()),
+    )
+    rest = hidden(found)
+    yield ""
+    yield "Change and margin in points where no unit is named." + (f" Not listed: {rest}." if rest else "")
+
+
+def _row(cell: Cell, report: GateReport) -> Iterator[str]:
+    yield STATES[state(cell)]
+    yield place(cell)
+    yield figures.short_name(cell.metric)
+    yield figures.level(cell, cell.baseline)
+    yield figures.level(cell, cell.candidate)
+    floor = floor_of(cell, report)
+    yield figures.signed(cell, cell.difference) if floor is None else "-"
+    yield figures.interval(cell) if floor is None else "-"
+    limit = "floor" if cell.direction == "higher" else "limit"
+    yield figures.width(cell, cell.margin) if floor is None else f"{limit} {figures.level(cell, floor)}"
+    yield figures.count(cell)

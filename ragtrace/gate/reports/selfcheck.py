@@ -1,0 +1,53 @@
+"""What the gate does with a baseline against itself, for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ragtrace.export.evidence_path import labeled, plain_table
+from ragtrace.gate.reports.figures import short_name
+from ragtrace.triage.wording import percent, plain
+
+if TYPE_CHECKING:
+    from ragtrace.gate.selfcheck import SelfCheck
+
+__all__ = ["render"]
+
+_POINTS: Final = "broken_"
+
+
+def render(found: SelfCheck) -> RenderableType:
+    """The share of false blocks against what is promised, and what the policy would find, the weakest metric first."""
+    kept = found.low <= found.alpha
+    verdict = f"{percent(found.false_block_rate)} of {found.runs:,} random splits of the baseline were blocked"
+    promise = f"at most {percent(found.alpha)} is promised: {'kept' if kept else 'NOT KEPT'}"
+    lines = [
+        ("false blocks", f"{percent(found.low)} to {percent(found.high)} with 95 % confidence"),
+        ("passed", percent(found.pass_rate)),
+        ("inconclusive", percent(found.inconclusive_rate)),
+        ("requests", f"{found.requests:,}, half of them on each side"),
+    ]
+    parts: list[RenderableType] = [
+        Text(f"{verdict}; {promise}.", style="bold green" if kept else "bold red"),
+        Text(),
+        labeled(*((name, Text(text)) for name, text in lines)),
+    ]
+    if found.powers:
+        table = plain_table("metric", "power at its margin", "")
+        for metric, power in sorted(found.powers.items(), key=lambda each: each[1]):
+            enough = power >= found.wanted_power
+            word = Text(
+                "enough" if enough else f"below {percent(found.wanted_power)}", style="" if enough else "yellow"
+            )
+            table.add_row(_name(metric), percent(power), word)
+        parts += [Text(), table]
+    if found.warnings:
+        parts += [Text(), Text("Mind", style="bold"), *(Text(f"- {plain(warning)}") for warning in found.warnings)]
+    return Group(*parts)
+
+
+def _name(metric: str) -> str:
+    return f"first broken in {metric.removeprefix(_POINTS)}" if metric.startswith(_POINTS) else short_name(metric)

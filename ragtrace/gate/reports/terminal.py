@@ -1,0 +1,151 @@
+"""The gate's report for a terminal of 80 columns or more: the verdict, then stage by stage, the first broken on top."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ragtrace.export.evidence_path import labeled, plain_table
+from ragtrace.gate.model import Break, Cell, GateReport
+from ragtrace.gate.reports import figures
+from ragtrace.gate.reports.advice import next_steps
+from ragtrace.gate.reports.layout import STATES, Section, floor_of, hidden, place, sections, state
+from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, remarks
+from ragtrace.gate.reports.verdict import headline
+from ragtrace.triage.wording import plain
+
+__all__ = ["render"]
+
+_COLORS: Final = {"block": "bold red", "undecided": "bold yellow", "pass": "bold green"}
+_STYLES: Final = {"failed": "bold red", "warned": "yellow", "inconclusive": "yellow", "no_data": "dim",
+                  "passed": "green"}  # fmt: skip
+_WIDE: Final = 116
+_NARROWEST: Final = 12
+_BREAKS: Final = 3
+_EXAMPLES: Final = 2
+_NAMED: Final = 3
+
+
+def render(report: GateReport, *, every: bool = False, store: str | None = None) -> RenderableType:
+    """The report. every: also the segments that passed, and all breaks. store: named in the commands, where given."""
+    found = sections(report)
+    parts: list[RenderableType] = [Text(headline(report), style=_COLORS[report.decision]), Text()]
+    parts += [labeled(*((name, Text(text)) for name, text in facts(report))), Text(), _stages(found), Text()]
+    parts += [_Cells(found, report, every=every), Text(_note(found, every=every), style="dim")]
+    parts += _breaks([each for section in found for each in section.breaks], every=every, store=store)
+    for title, lines in (("Mind", remarks(report)), ("Next", next_steps(report))):
+        if lines:
+            parts += [Text(), Text(title, style="bold"), *(_item(line) for line in lines)]
+    return Group(*parts)
+
+
+def _note(found: Sequence[Section], *, every: bool) -> str:
+    rest = "" if every else hidden(found)
+    return "change and margin in points where no unit is named" + (f"; not listed: {rest} (--all)" if rest else "")
+
+
+def _item(line: str) -> Table:
+    table = Table.grid(padding=(0, 1, 0, 0))
+    table.add_row("-", Text(plain(line)))
+    return table
+
+
+def _stages(found: Sequence[Section]) -> Table:
+    """Stage by segment: segments that passed are counted, the others named."""
+    table = plain_table("stage", "all requests", "segments")
+    table.columns[2].max_width = None
+    for section in found:
+        segments = Text()
+        for name, names in section.segments().items():
+            segments.append("; " if segments else "").append(f"{len(names)} {STATES[name]}", style=_STYLES[name])
+            if name != "passed":
+                more = " ..." if len(names) > _NAMED else ""
+                segments.append(": " + ", ".join(figures.label(each) for each in names[:_NAMED]) + more)
+        of_all = Text(STATES[section.of_all], style=_STYLES[section.of_all])
+        if section.follows is not None:
+            segments.append(f"; follows from {section.follows}", style="dim")
+        table.add_row(Text(section.name, style="bold"), of_all, segments or Text("-"))
+    return table
+
+
+def _breaks(found: Sequence[Break], *, every: bool, store: str | None) -> Iterator[RenderableType]:
+    own = [each for each in found if each.follows is None]
+    shown = own if every else own[:_BREAKS]
+    for number, each in enumerate(shown):
+        before = next((one for one in shown[:number] if one.stage == each.stage), None)
+        where = "all requests" if each.segment is None else figures.label(each.segment)
+        yield Text()
+        yield Text(f"{each.failure.replace('_', ' ')} in {where}", style="bold")
+        yield Padding(labeled(*_signature(each, before, store)), (0, 0, 0, 2))
+    more = len(own) - len(shown)
+    if more:
+        yield Text()
+        yield Text(f"and in {more} more place{'' if more == 1 else 's'}: --all", style="dim")
+    for line in consequences(found):
+        yield Text()
+        yield Text(line)
+
+
+def _signature(found: Break, before: Break | None, store: str | None) -> Iterator[tuple[str, RenderableType]]:
+    """before: the stage's break above, whose lines are not said again."""
+    yield "flipped" if found.flipped is not None else "share", Text(flips(found))
+    if found.causes:
+        yield "causes", Text(cause(found))
+    if found.suspects and (before is None or before.suspects != found.suspects):
+        yield "suspect", Text(", ".join(figures.change(each) for each in found.suspects), style="bold yellow")
+    if before is None:
+        yield "owner", Text(found.owner)
+    where = f" --store {store}" if store else ""
+    for earlier, after in found.requests[: _EXAMPLES if before is None else 1]:
+        yield "look at", Text(f"ragtrace show {plain(after)}{where}")
+        if earlier:
+            yield "before", Text(f"ragtrace show {plain(earlier)}{where}", style="dim")
+
+
+class _Cells:
+    """The cells as one table, with as many columns as there is room for."""
+
+    def __init__(self, found: Sequence[Section], report: GateReport, *, every: bool) -> None:
+        self._sections = found
+        self._report = report
+        self._every = every
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.max_width >= _WIDE
+        texts, numbers = ["verdict", "segment", "metric"], ["change", f"{confidence(self._report)} interval", "margin"]
+        table = plain_table(*texts, *(["baseline", "candidate"] if wide else []), *numbers, *(["n"] if wide else []))
+        table.padding = (0, 2 if wide else 1, 0, 0)
+        for column in table.columns[len(texts) :]:
+            column.justify, column.no_wrap = "right", True
+        table.columns[0].no_wrap = table.columns[2].no_wrap = True
+        table.columns[1].min_width = _NARROWEST
+        for section in self._sections:
+            table.add_row(Text(f"{section.name}:", style="bold"))
+            for cell in section.listed(every=self._every):
+                table.add_row(*self._row(cell, wide=wide))
+        yield table
+
+    def _row(self, cell: Cell, *, wide: bool) -> Iterator[Text]:
+        name = state(cell)
+        yield Text(f"{'  ' if wide else ''}{STATES[name]}", style=_STYLES[name])
+        yield Text(place(cell), style="dim" if cell.segment is None else "")
+        yield Text(figures.short_name(cell.metric))
+        if wide:
+            yield Text(figures.level(cell, cell.baseline))
+            yield Text(figures.level(cell, cell.candidate))
+        floor = floor_of(cell, self._report)
+        if floor is None:
+            yield Text(figures.signed(cell, cell.difference))
+            yield Text(figures.interval(cell))
+            yield Text(figures.width(cell, cell.margin))
+        else:
+            yield Text(figures.level(cell, cell.candidate))
+            yield Text("floor" if cell.direction == "higher" else "limit")
+            yield Text(figures.level(cell, floor))
+        if wide:
+            yield Text(figures.count(cell))

@@ -1,0 +1,223 @@
+"""Runs the gate: loads both sides, holds them against the policy, decides, and keeps the report."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from ragtrace.errors import ConfigurationError, InputError
+from ragtrace.gate.breaks import find_breaks, version_changes
+from ragtrace.gate.deciding import decide, first_broken, warnings
+from ragtrace.gate.judging import judge
+from ragtrace.gate.metrics import METRICS
+from ragtrace.gate.model import Comparison, GateReport, Policy, Population, Rule, SideSummary
+from ragtrace.gate.pairing import compared
+from ragtrace.gate.policy import check_policy, read_policy
+from ragtrace.gate.populations import load
+from ragtrace.gate.reports.advice import next_steps
+from ragtrace.gate.reports.verdict import headline
+from ragtrace.gate.selection import parse
+from ragtrace.store import GateRun, Store
+
+if TYPE_CHECKING:
+    from ragtrace.gate.selfcheck import SelfCheck
+
+__all__ = ["check_itself", "compare", "read_report", "run", "save"]
+
+
+def run(
+    baseline: str,
+    candidate: str,
+    *,
+    policy: Policy | Path | str | None = None,
+    store: str | None = None,
+    service: str | None = None,
+    seed: int | None = None,
+) -> GateReport:
+    """Compare two selections. policy: a policy or its file; None: the default one. store: the URL of the store that
+    selections without a source are read from. service: of selections that name none. seed: in place of the policy's.
+
+    Raises: ConfigurationError, InputError, StoreError, MissingExtraError.
+    """
+    now = time.time_ns()
+    sides = parse("--baseline", baseline, now), parse("--candidate", candidate, now)
+    chosen = _policy(policy, seed)
+    metrics = [rule.metric for rule in chosen.rules]
+    loaded = load(sides, store=store, service=service, metrics=metrics, reference=chosen.reference)
+    controlled = all(side.is_controlled for side in sides)
+    before, after = loaded.populations
+    return compare(before, after, chosen, service=loaded.service, same_questions=controlled)
+
+
+def check_itself(
+    baseline: str,
+    *,
+    policy: Policy | Path | str | None = None,
+    store: str | None = None,
+    service: str | None = None,
+    seed: int | None = None,
+    runs: int = 1_000,
+    progress: Callable[[int], None] | None = None,
+) -> SelfCheck:
+    """Split one selection at random many times: how often would the policy block it against itself?
+
+    The arguments and errors are those of `run`. progress: told how many splits are done.
+    """
+    from ragtrace.gate.selfcheck import selfcheck
+
+    chosen = _policy(policy, seed)
+    metrics = [rule.metric for rule in chosen.rules]
+    loaded = load(
+        (parse("--baseline", baseline),), store=store, service=service, metrics=metrics, reference=chosen.reference
+    )
+    population = loaded.populations[0]
+    check_population("baseline", population)
+    rules = tuple(rule for rule in chosen.rules if not (rule.optional and _is_undefined(population, rule)))
+    return selfcheck(population, msgspec.structs.replace(chosen, rules=rules), runs=runs, progress=progress)
+
+
+def _policy(given: Policy | Path | str | None, seed: int | None) -> Policy:
+    policy = given if isinstance(given, Policy) else read_policy(given)
+    changed = policy if seed is None else msgspec.structs.replace(policy, seed=seed)
+    check_policy(changed)
+    return changed
+
+
+def compare(
+    baseline: Population,
+    candidate: Population,
+    policy: Policy,
+    *,
+    service: str | None = None,
+    same_questions: bool = False,
+) -> GateReport:
+    """Judge a candidate. same_questions: both sides were asked the same ones, so that they are paired or refused.
+
+    Raises: ConfigurationError for a policy that cannot hold, InputError for populations that cannot be compared.
+    """
+    check_policy(policy)
+    check_population("baseline", baseline)
+    check_population("candidate", candidate)
+    _check_analyzers(baseline, candidate)
+    comparison = compared(baseline, candidate, policy.pairing, expected=same_questions)
+    resolved, left_out = _resolved(policy, comparison)
+    cells = judge(comparison, resolved)
+    report = GateReport(
+        decision=decide(cells, resolved),
+        baseline=_summary(baseline, comparison.unmatched[0]),
+        candidate=_summary(candidate, comparison.unmatched[1]),
+        paired=comparison.paired,
+        pairs=None if comparison.pairs is None else len(comparison.pairs),
+        alpha=policy.alpha,
+        cells=cells,
+        breaks=find_breaks(comparison, cells),
+        warnings=warnings(comparison, cells, left_out),
+        policy=resolved,
+        service=service,
+        first_broken=first_broken(cells),
+        run_id=uuid.uuid4().hex,
+        created_at=time.time_ns(),
+    )
+    return msgspec.structs.replace(report, headline=headline(report), next_steps=next_steps(report))
+
+
+def check_population(side: str, population: Population) -> None:
+    """Whether a side can be judged. Raises: InputError."""
+    if not len(population):
+        raise InputError(f"the {side} {population.name!r} is empty; give one with requests")
+    if len(set(population.request_ids)) < len(population):
+        raise InputError(f"the {side} {population.name!r} holds a request twice; give each request once")
+    if not (np.isfinite(population.weights) & (population.weights > 0)).all():
+        raise InputError(f"the {side} {population.name!r} has a weight that is not above 0; give inverse probabilities")
+    for metric, values in population.scores.items():
+        largest = METRICS[metric].largest if metric in METRICS else np.inf
+        defined = values[~np.isnan(values)]
+        wrong = defined[~(np.isfinite(defined) & (defined >= 0) & (defined <= largest))]
+        if len(wrong):
+            allowed = "0 or more" if largest > 1 else "from 0 to 1"
+            raise InputError(
+                f"{metric} of a request of the {side} is {wrong[0]:g}, and must be {allowed}; NaN stands for undefined"
+            )
+
+
+def _check_analyzers(baseline: Population, candidate: Population) -> None:
+    """Scores of two analyzers differ though nothing else does."""
+    if len({*baseline.analyzer_versions, *candidate.analyzer_versions}) > 1:
+        told = "; ".join(
+            f"{side}: " + ", ".join(f"{number} by {version}" for version, number in sorted(found.items()))
+            for side, found in (
+                ("baseline", baseline.analyzer_versions),
+                ("candidate", candidate.analyzer_versions),
+            )
+        )
+        raise InputError(
+            f"the requests were analyzed by different versions ({told}), whose scores cannot be compared; "
+            "run ragtrace analyze --redo"
+        )
+
+
+def _resolved(policy: Policy, comparison: Comparison) -> tuple[Policy, list[str]]:
+    """The policy with the rules that these sides call for, and the metrics of the rules that were left out."""
+    sides = (comparison.baseline, comparison.candidate)
+    changed = {each.component for each in version_changes(*sides)}
+    left_out = [
+        rule.metric for rule in policy.rules if rule.optional and all(_is_undefined(side, rule) for side in sides)
+    ]
+    rules = tuple(_guarded(rule, changed) for rule in policy.rules if rule.metric not in left_out)
+    if not rules:
+        raise InputError("neither side defines any metric of the policy; analyze the requests, or name other metrics")
+    return msgspec.structs.replace(policy, rules=rules), left_out
+
+
+def _guarded(rule: Rule, changed: set[str]) -> Rule:
+    return msgspec.structs.replace(rule, guardrail=rule.guardrail or bool(changed & set(rule.guardrail_after)))
+
+
+def _is_undefined(population: Population, rule: Rule) -> bool:
+    values = population.scores.get(rule.metric)
+    return values is None or bool(np.isnan(values).all())
+
+
+def _summary(population: Population, unmatched: int) -> SideSummary:
+    return SideSummary(
+        name=population.name,
+        requests=len(population),
+        unmatched=unmatched,
+        excluded=dict(population.excluded),
+        versions={component: dict(counts) for component, counts in population.versions.items()},
+        analyzer_versions=dict(population.analyzer_versions),
+        since=population.since,
+        until=population.until,
+    )
+
+
+def save(store: Store, report: GateReport) -> None:
+    """Keep a report in a store, where triage finds it by the versions of its candidate."""
+    versions = tuple(
+        (component, version) for component, counts in report.candidate.versions.items() for version in counts
+    )
+    run = GateRun(
+        run_id=report.run_id,
+        service=report.service or "",
+        created_at=report.created_at,
+        decision=report.decision,
+        baseline=report.baseline.name,
+        candidate=report.candidate.name,
+        first_broken=report.first_broken,
+        versions=versions,
+    )
+    store.add_gate_run(run, msgspec.json.encode(report))
+
+
+def read_report(store: Store, run_id: str) -> GateReport:
+    """The report of the run whose id begins so. Raises: ConfigurationError where there is none, or more than one."""
+    body = store.gate_report(run_id)
+    if body is None:
+        raise ConfigurationError.of("gate run", run_id, "the id of one run; ragtrace gate list shows them")
+    return msgspec.json.decode(body, type=GateReport)

@@ -1,0 +1,239 @@
+"""Every metric in one segment: means, difference, interval, and the p-values of both questions.
+
+Inside, higher is better: values of a metric where lower is better change their sign.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+import numpy as np
+
+from ragtrace.gate.model import Policy, Rule
+from ragtrace.gate.statistics import bootstrap, exchanges
+from ragtrace.gate.statistics.booleans import Halves, Table, fisher_mid_p, inferiority, mcnemar_mid_p
+from ragtrace.gate.statistics.library import special
+from ragtrace.gate.statistics.power import Spread
+from ragtrace.gate.statistics.rows import Rows
+from ragtrace.gate.statistics.samples import Floats, Sample, side_of
+from ragtrace.gate.statistics.spreads import spread_of
+
+__all__ = ["Estimate", "estimate", "generator"]
+
+_PLAINLY: Final = 2.0  # times alpha: with a p-value of t above this no exchange is drawn, and the cell cannot fail
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Of one metric in one segment. difference, low and high: above 0 the candidate is better; margin: resolved."""
+
+    baseline: float
+    candidate: float
+    difference: float
+    low: float
+    high: float
+    margin: float
+    p_harm: float
+    p_inferior: float
+    spread: Spread
+    size: float
+    method: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Column:
+    rule: Rule
+    sign: int
+    baseline: Floats
+    candidate: Floats
+    margin: float
+    share: float  # of the baseline that is the margin; 0 where the margin is absolute
+
+    @property
+    def worst(self) -> float:
+        """What the worst candidate has; -inf where values have no bound."""
+        return -np.inf if self.rule.kind == "quantity" else min(0.0, float(self.sign))
+
+    @property
+    def best(self) -> float:
+        """What the best baseline has in the comparison with the margin."""
+        return np.inf if self.rule.kind == "quantity" else max(0.0, self.sign - self.share)
+
+
+def generator(policy: Policy, segment: str | None, purpose: int) -> np.random.Generator:
+    """Chance of its own for each segment, so that one more segment changes no figure of the others."""
+    name = 0 if segment is None else 1 + zlib.crc32(segment.encode())
+    return np.random.default_rng([policy.seed, name, purpose])
+
+
+def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float) -> list[Estimate]:
+    """The figures of each rule; every rule has a defined value on both sides.
+
+    strictest: the level that the smallest p-value of the family is held against; p-values must be able to get below.
+    """
+    columns = [_column(rows, rule) for rule in rules]
+    sample = _sample(rows, columns, contrast=False)
+    contrast = _sample(rows, columns, contrast=True) if any(column.share for column in columns) else sample
+    p_harm, tests = _harm(rows, columns, sample, policy, strictest)
+    bounds = _Bounds(contrast, columns, rows, policy)
+    found = []
+    for at, column in enumerate(columns):
+        before, after = _mean(column.baseline, rows.baseline.weights), _mean(column.candidate, rows.candidate.weights)
+        low, high, p_inferior, interval = bounds.of(at)
+        spread, size = spread_of(rows, sample, at, column.rule, column.baseline, column.candidate)
+        found.append(
+            Estimate(
+                baseline=before,
+                candidate=after,
+                difference=column.sign * (after - before),
+                low=low,
+                high=high,
+                margin=column.margin,
+                p_harm=float(p_harm[at]),
+                p_inferior=p_inferior,
+                spread=spread,
+                size=size,
+                method=f"{interval}; {tests[at]}",
+            )
+        )
+    return found
+
+
+def _column(rows: Rows, rule: Rule) -> _Column:
+    baseline, candidate = rows.columns(rule)
+    margin, share = rule.margin_of(rows.segment), 0.0
+    if rule.relative:
+        share, margin = margin, margin * abs(_mean(baseline, rows.baseline.weights))
+    return _Column(rule, 1 if rule.direction == "higher" else -1, baseline, candidate, margin, share)
+
+
+def _mean(values: Floats, weights: Floats) -> float:
+    defined = ~np.isnan(values)
+    return float(np.average(values[defined], weights=weights[defined]))
+
+
+def _sample(rows: Rows, columns: Sequence[_Column], *, contrast: bool) -> Sample:
+    """With `contrast` the baseline's mean is lowered by a relative margin, whose own noise is then in the interval."""
+    before = [(column.sign - (column.share if contrast else 0.0)) * column.baseline for column in columns]
+    after = [column.sign * column.candidate for column in columns]
+    one, two = rows.baseline, rows.candidate
+    if rows.paired:
+        gaps = [late - early for late, early in zip(after, before, strict=True)]
+        return Sample((side_of(gaps, one.weights, one.clusters if one.clustered else None),), (1,))
+    sides = (
+        side_of(after, two.weights, two.clusters if two.clustered else None),
+        side_of(before, one.weights, one.clusters if one.clustered else None),
+    )
+    return Sample(sides, (1, -1))
+
+
+def _plain(rows: Rows) -> bool:
+    return rows.baseline.plain and rows.candidate.plain
+
+
+def _harm(
+    rows: Rows, columns: Sequence[_Column], sample: Sample, policy: Policy, strictest: float
+) -> tuple[Floats, list[str]]:
+    student = sample.student
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = np.where(student.values == 0.0, np.inf, student.values / student.errors)
+        p = special().stdtr(student.freedom, t)
+    tests = ["Student's t"] * len(columns)
+    booleans = [at for at, column in enumerate(columns) if column.rule.kind == "boolean" and _plain(rows)]
+    for at in booleans:
+        p[at], tests[at] = _mid_p(rows, columns[at])
+    if sample.smallest <= exchanges.LIMIT:
+        name = "signs exchanged" if rows.paired else "labels exchanged"
+        large = _PLAINLY * policy.alpha
+        close = np.array([at for at in range(len(columns)) if at not in booleans and not p[at] > large], dtype=np.int64)
+        tests = [name if at in close else test for at, test in enumerate(tests)]
+        if len(close):
+            draws = max(policy.resamples, ceil(10 / strictest))
+            p[close] = exchanges.exchange_p_values(sample.take(close), draws, generator(policy, rows.segment, 1))
+    return np.asarray(p), tests
+
+
+def _mid_p(rows: Rows, column: _Column) -> tuple[float, str]:
+    if rows.paired:
+        table = _table(column)
+        return mcnemar_mid_p(table.lost, table.gained), "McNemar mid-p"
+    one, two = _good(column.baseline, column.sign), _good(column.candidate, column.sign)
+    return fisher_mid_p(*two, *one), "Fisher mid-p"
+
+
+def _good(values: Floats, sign: int) -> tuple[int, int]:
+    defined = values[~np.isnan(values)]
+    return int((defined == (1.0 if sign > 0 else 0.0)).sum()), len(defined)
+
+
+def _table(column: _Column) -> Table:
+    good = 1.0 if column.sign > 0 else 0.0
+    defined = ~np.isnan(column.baseline)
+    before, after = column.baseline[defined] == good, column.candidate[defined] == good
+    return Table(
+        both=int((before & after).sum()),
+        lost=int((before & ~after).sum()),
+        gained=int((~before & after).sum()),
+        neither=int((~before & ~after).sum()),
+    )
+
+
+class _Bounds:
+    """Intervals of all metrics at once, since resamples are shared; booleans have closed forms."""
+
+    def __init__(self, contrast: Sample, columns: Sequence[_Column], rows: Rows, policy: Policy) -> None:
+        self._columns, self._rows, self._contrast = columns, rows, contrast
+        self._z = float(special().ndtri(1 - policy.alpha))
+        self._plain = _plain(rows)
+        # What is bounded is the difference plus the share of the baseline that a relative margin is.
+        shares = np.array([column.margin if column.share else 0.0 for column in columns])
+        goals = np.array([0.0 if column.share else -column.margin for column in columns])
+        if contrast.smallest <= bootstrap.LIMIT:
+            self.method = "BCa bootstrap"
+            replicates = bootstrap.resample(
+                contrast, policy.resamples, self._worst(), generator(policy, rows.segment, 2)
+            )
+            low, high, self._p = replicates.low(policy.alpha), replicates.high(policy.alpha), replicates.at_most(goals)
+        else:
+            self.method = "Student's t interval"
+            student = contrast.student
+            reach = special().stdtrit(student.freedom, 1 - policy.alpha) * student.errors
+            low, high = student.values - reach, student.values + reach
+            with np.errstate(invalid="ignore", divide="ignore"):
+                self._p = special().stdtr(student.freedom, (goals - student.values) / student.errors)
+            self._p = np.where(student.errors > 0, self._p, np.where(student.values > goals, 0.0, 1.0))
+        self._low, self._high = low - shares, high - shares
+
+    def of(self, at: int) -> tuple[float, float, float, str]:
+        """Low, high, the p-value of "worse by the margin", and the interval's name."""
+        column = self._columns[at]
+        if column.rule.kind != "boolean" or column.share or (self._rows.paired and not self._plain):
+            return float(self._low[at]), float(self._high[at]), float(self._p[at]), self.method
+        shares = _table(column) if self._rows.paired else self._halves(at)
+        low, high = shares.interval(self._z)
+        name = "Newcombe's paired interval" if self._rows.paired else "Newcombe-Wilson interval"
+        return low, high, inferiority(shares.interval, shares.difference, column.margin), name
+
+    def _halves(self, at: int) -> Halves:
+        sides = []
+        for side in self._contrast.sides:
+            share = float(abs(side.means[at]))
+            share = share if self._columns[at].sign > 0 else 1 - share
+            sides += [share, _effective(float(side.variances[at]), share, side.weights[:, at])]
+        return Halves(*sides)
+
+    def _worst(self) -> list[Floats]:
+        worst = np.array([column.worst for column in self._columns])
+        best = np.array([column.best for column in self._columns])
+        return [worst - best] if self._rows.paired else [worst, best]
+
+
+def _effective(variance: float, share: float, weights: Floats) -> float:
+    """Requests drawn evenly and independently that would tell as much (Korn and Graubard, 1998)."""
+    kish = float(weights.sum() ** 2 / (weights**2).sum())
+    known = 0.0 < share < 1.0 and variance > 0
+    return min(share * (1 - share) / variance, float((weights > 0).sum())) if known else kish

@@ -1,0 +1,143 @@
+"""Reads the requests of one side of a comparison: narrow columns alone, page by page, however many they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from ragtrace.store.compared import Measured, Traits, Wanted
+from ragtrace.store.compared_tables import trait
+from ragtrace.store.rows import COVERAGE
+from ragtrace.store.tables import diagnosis, release, request, score
+from ragtrace.store.text import clean
+
+__all__ = ["measured", "services"]
+
+_PAGE: Final = 1_000
+_OF_REQUEST: Final = ("request_id", "segment", "started_at", "ended_at", "status", "head_sampled", "head_probability")
+_OF_TRAIT: Final = ("question", "cluster", "versions", "input_tokens", "output_tokens", "replay", "attempt")
+_OF_DIAGNOSIS: Final = ("analyzer_version", "reference", "verdict", "stage", "cause")
+_COLUMNS: Final = (
+    *(request.c[name] for name in _OF_REQUEST),
+    *(trait.c[name] for name in _OF_TRAIT),
+    *(diagnosis.c[name] for name in _OF_DIAGNOSIS),
+)
+_JOINED: Final = request.join(trait, trait.c.request_id == request.c.request_id).join(
+    diagnosis, sa.and_(diagnosis.c.request_id == request.c.request_id, diagnosis.c.kind == COVERAGE), isouter=True
+)
+
+_SPAN: Final = sa.select(sa.func.min(request.c.started_at), sa.func.max(request.c.started_at)).select_from(
+    trait.join(request, request.c.request_id == trait.c.request_id)
+)
+"""When a replay's first and last request began: no other time is looked through for it."""
+
+
+def services(connection: sa.Connection) -> list[str]:
+    """The services that have requests, by name."""
+    found: list[str] = []
+    query = sa.select(sa.func.min(request.c.service))  # one look into the index for each
+    while (name := connection.scalar(query.where(request.c.service > found[-1]) if found else query)) is not None:
+        found.append(name)
+    return found
+
+
+def measured(connection: sa.Connection, wanted: Wanted, metrics: Sequence[str]) -> Iterator[Measured]:
+    """The requests that are wanted, oldest first."""
+    versions = {clean(component): clean(version) for component, version in wanted.versions}
+    after: tuple[int, str] | None = None
+    query = _query(connection, wanted, versions)
+    while True:
+        page = connection.execute(query if after is None else query.where(_behind(after))).all()
+        rows = [row for row in page if versions.items() <= _versions(row.versions).items()]
+        values = _values(connection, [row.request_id for row in rows], metrics)
+        yield from (_measured(row, values.get(row.request_id), len(metrics)) for row in rows)
+        if len(page) < _PAGE:
+            return
+        after = (page[-1].started_at, page[-1].request_id)
+
+
+def _query(connection: sa.Connection, wanted: Wanted, versions: Mapping[str, str]) -> sa.Select[Any]:
+    since = [at for at in (wanted.since, _first_seen(connection, wanted.service, versions)) if at is not None]
+    until = [] if wanted.until is None else [wanted.until]
+    query = sa.select(*_COLUMNS).select_from(_JOINED).where(request.c.service == clean(wanted.service))
+    if wanted.replay is None:
+        query = query.where(trait.c.replay.is_(None))
+    else:
+        of_replay = trait.c.replay == clean(wanted.replay)
+        query = query.where(request.c.request_id.in_(sa.select(trait.c.request_id).where(of_replay)))
+        first, last = connection.execute(_SPAN.where(of_replay)).one()
+        since, until = [*since, first or 0], [*until, (last or 0) + 1]
+    for pair in versions.items():  # as `traits` writes it; what else may look so is left out by `measured`
+        query = query.where(trait.c.versions.contains(json.dumps(dict([pair]))[1:-1], autoescape=True))
+    if since:
+        query = query.where(request.c.started_at >= max(since))
+    if until:
+        query = query.where(request.c.started_at < min(until))
+    return query.order_by(request.c.started_at, request.c.request_id).limit(_PAGE)
+
+
+def _first_seen(connection: sa.Connection, service: str, versions: Mapping[str, str]) -> int | None:
+    """When all of these versions had been seen: no earlier request carries them."""
+    query = sa.select(release.c.first_seen_at).where(release.c.service == clean(service))
+    seen = (
+        connection.scalar(query.where(release.c.component == component, release.c.version == version))
+        for component, version in versions.items()
+    )
+    return max((at for at in seen if at is not None), default=None)
+
+
+def _behind(after: tuple[int, str]) -> sa.ColumnElement[bool]:
+    at, request_id = after
+    same = sa.and_(request.c.started_at == at, request.c.request_id > request_id)
+    return sa.and_(request.c.started_at >= at, sa.or_(request.c.started_at > at, same))
+
+
+def _values(
+    connection: sa.Connection, request_ids: Sequence[str], metrics: Sequence[str]
+) -> dict[str, tuple[float | None, ...]]:
+    if not (request_ids and metrics):
+        return {}
+    columns = (sa.func.max(sa.case((score.c.metric == metric, score.c.value))) for metric in metrics)
+    of_requests = sa.select(score.c.request_id, *columns).where(
+        score.c.request_id.in_(request_ids), score.c.kind == COVERAGE
+    )
+    return {row[0]: tuple(row[1:]) for row in connection.execute(of_requests.group_by(score.c.request_id))}
+
+
+def _measured(row: sa.Row[Any], values: tuple[float | None, ...] | None, metrics: int) -> Measured:
+    traits = Traits(
+        question=row.question,
+        cluster=row.cluster,
+        versions=_versions(row.versions),
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        replay=row.replay,
+        attempt=row.attempt,
+    )
+    return Measured(
+        request_id=row.request_id,
+        segment=row.segment,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        status=row.status,
+        head_sampled=row.head_sampled,
+        head_probability=row.head_probability,
+        traits=traits,
+        analyzer_version=row.analyzer_version,
+        reference=row.reference or "none",
+        verdict=row.verdict,
+        stage=row.stage,
+        cause=row.cause,
+        values=(None,) * metrics if values is None else values,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _versions(text: str) -> dict[str, str]:
+    """One object for the many requests of one release."""
+    found: dict[str, str] = json.loads(text)
+    return found

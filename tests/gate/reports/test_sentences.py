@@ -1,0 +1,173 @@
+"""What a release manager reads first: the verdict in a sentence, and what to do next."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.gate.model import Policy
+from ragtrace.gate.reports.advice import next_steps
+from ragtrace.gate.reports.sentences import cell_sentence, facts, remarks
+from ragtrace.gate.reports.verdict import headline
+from tests.gate import reported
+from tests.gate.reported import RULES, cell, comparison, empty, failed, grid, report, unclear
+
+
+def test_blocked_in_a_segment() -> None:
+    """Stage, segment, size, interval, margin, what changed, whose it is."""
+    assert headline(reported.blocked()) == (
+        "Blocked: generation got worse in segment claims-de: answer coverage fell by 12 points "
+        "(90 % interval 8 to 16), margin 2; changed since the baseline: model gpt-x → gpt-y; "
+        "owner generation-governance."
+    )
+
+
+def test_blocked_over_all() -> None:
+    """The segment in which it is worst is named with it."""
+    found = report("block", grid(failed("answer_coverage"), failed("answer_coverage", "claims-de", 0.4)))
+    assert "generation got worse over all requests, most in segment claims-de: answer coverage" in headline(found)
+
+
+def test_blocked_in_several_segments() -> None:
+    """The worst one is named, the others are counted."""
+    cells = grid(failed("answer_coverage", "limits"), failed("answer_coverage", "claims-de", 0.4))
+    assert "in segment claims-de and in 1 more: answer coverage fell by 40 points" in headline(report("block", cells))
+
+
+def test_the_first_stage_leads() -> None:
+    """What comes after it may be its consequence, and is said so."""
+    cells = grid(failed("answer_coverage", None, 0.5), failed("candidate_recall", None, 0.1))
+    found = report("block", cells, first_broken="retrieval")
+    assert headline(found).startswith("Blocked: retrieval got worse over all requests: candidate recall fell by 10")
+    assert "owner retrieval-indexing" in headline(found)
+    assert next_steps(found)[-1] == "Mend retrieval first: what comes after it may be its consequence."
+
+
+def test_blocked_by_cost() -> None:
+    """A metric of no stage speaks for itself."""
+    found = report("block", grid(failed("latency", None, 0.5, action="block")))
+    assert headline(found) == "Blocked: latency rose by 0.5 s (90 % interval 0.46 to 0.54 s), margin 0.28 s."
+
+
+def test_blocked_by_a_floor() -> None:
+    """The level, the floor, and how sure it is."""
+    low = cell(family="floors", outcome="fail", baseline=None, difference=None, candidate=0.5, low=0.45, high=0.55,
+               margin=0.0)  # fmt: skip
+    assert headline(report("block", [low])).startswith(
+        "Blocked: generation is not good enough over all requests: answer coverage is 50.0 % "
+        "(90 % interval 45.0 % to 55.0 %), below the floor of 60.0 %"
+    )
+
+
+def test_blocked_by_missing_data() -> None:
+    """Which segment, how many there are, how many it takes, and what to do."""
+    found = reported.missing()
+    assert headline(found) == (
+        "Blocked: the policy requires segment claims-de, and there is too little data: "
+        "12 of at least 30 questions tell of candidate recall."
+    )
+    assert next_steps(found) == ("Ask at least 30 questions of segment claims-de; 12 could be judged.",)
+
+
+def test_without_a_changed_version() -> None:
+    """No release is made up."""
+    same = comparison()
+    found = report("block", grid(failed()), candidate=reported.side(same.baseline))
+    assert "changed since" in headline(report("block", grid(failed())))
+    found = report("block", grid(failed()), candidate=reported.side(same.baseline), breaks=tuple(
+        type(each)(**{name: getattr(each, name) for name in each.__struct_fields__} | {"suspects": ()})
+        for each in found.breaks
+    ))  # fmt: skip
+    assert "no recorded version changed" in headline(found)
+    assert any("without a version" in step for step in next_steps(found))
+
+
+def test_undecided_says_how_many_would_tell() -> None:
+    """The n that is there, the n that is needed, the margin that could be judged."""
+    found = reported.undecided()
+    assert headline(found) == (
+        "Undecided: answer coverage fell by 1.1 points (90 % interval −1.2 to 3.4), margin 2, which proves "
+        "neither harm nor its absence; about 1,900 questions would tell, there are 200."
+    )
+    assert next_steps(found) == (
+        "Ask about 1,900 questions (200 now), then run the gate again.",
+        "Or accept a margin of 4.5 points for answer coverage: smaller losses cannot be seen now.",
+    )
+
+
+def test_undecided_without_data() -> None:
+    """Too few values over all requests are named as such."""
+    found = report("undecided", [empty("answer_coverage", None)])
+    assert headline(found) == "Undecided: too few questions tell of answer coverage: 12."
+
+
+def test_passed() -> None:
+    """A plain sentence, and the word that it may go out."""
+    assert headline(reported.passed()) == (
+        "Passed: no metric got worse by more than its margin, over all requests and in each of 5 segments."
+    )
+    assert next_steps(reported.passed()) == ("The candidate may go out.",)
+
+
+def test_passed_with_open_segments() -> None:
+    """What is not proven is said, and where to ask more."""
+    found = report("pass", grid(unclear("answer_coverage", "limits")))
+    assert headline(found).endswith("in 4 of 5 segments; the others are not proven.")
+    assert next_steps(found) == ("The candidate may go out. Ask more questions of limits to judge them as well.",)
+
+
+def test_passed_without_a_proven_segment() -> None:
+    """It does not sound as if the segments were fine."""
+    found = report("pass", [cell(), *(unclear("answer_coverage", name) for name in ("limits", "claims-de"))])
+    assert headline(found).endswith("over all requests; of the 2 segments none has data enough to prove it.")
+
+
+def test_passed_with_a_warning() -> None:
+    """What got worse is said, though it does not block."""
+    found = report("pass", grid(failed("latency", None, 0.5)))
+    assert headline(found).startswith("Passed: nothing that blocks got worse, but latency rose by 0.5 s")
+
+
+def test_passed_unproven_by_policy() -> None:
+    """Where the policy lets an inconclusive metric pass, the sentence does not say that it is good."""
+    found = report("pass", grid(unclear("answer_coverage", action="warn")))
+    assert headline(found) == ("Passed: nothing got worse for certain; not proven over all requests: answer coverage.")
+
+
+def test_worse_within_the_margin_is_told() -> None:
+    """It passes, and nobody should learn of it later."""
+    slightly = cell(difference=-0.01, low=-0.015, high=-0.005, p_adjusted=0.001)
+    (told,) = remarks(report("pass", [slightly, cell("citation_coverage")]))
+    assert told == (
+        "all requests: answer coverage fell by 1 point (90 % interval 0.5 to 1.5), margin 2: "
+        "worse for certain, within the margin"
+    )
+
+
+def test_a_guardrail_fails_within_its_margin() -> None:
+    """The sentence says why a loss within the margin blocks."""
+    found = report("block", [failed("contradiction_rate", None, 0.01, p_inferior=0.001)])
+    assert "margin 2, which is no excuse for a guardrail" in headline(found)
+
+
+def test_unpaired_sides_count_requests() -> None:
+    """There are no questions to ask of both."""
+    found = report("undecided", [unclear()], comparison=comparison(paired=False))
+    assert "about 1,900 requests of each side would tell" in headline(found)
+    assert dict(facts(found))["compared"] == "as independent samples"
+
+
+@pytest.mark.parametrize(
+    ("difference", "text"),
+    [(-0.12, "fell by 12 points"), (0.0, "is the same"), (-0.0004, "fell by 0.04 points"), (0.01, "rose by 1 point ")],
+)
+def test_sizes(difference: float, text: str) -> None:
+    """Points, as few digits as it takes."""
+    found = cell(difference=difference)
+    assert f"answer coverage {text}" in cell_sentence(found, report("pass", [found]))
+
+
+def test_the_confidence_follows_alpha() -> None:
+    """Two one-sided questions at alpha make an interval of 1 - 2 alpha."""
+    found = report("pass", [cell()], alpha=0.01, policy=Policy(rules=RULES, alpha=0.01))
+    assert "98 % interval" in cell_sentence(cell(), found)
+    assert dict(facts(found))["false alarms"].startswith("at most 1 %")

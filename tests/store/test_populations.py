@@ -1,0 +1,118 @@
+"""The requests of one side of a comparison: chosen by service, time, versions and replay, in narrow columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite
+
+from ragtrace.store import Measured, Store, Wanted, populations
+from ragtrace.types import RequestRecord, Score, replace
+
+if TYPE_CHECKING:
+    from tests.store.conftest import MakeFinished, MakeRecord
+
+METRICS = ("answer_coverage", "query_coverage")
+
+
+def _found(store: Store, *metrics: str, **wanted: Any) -> list[Measured]:
+    return list(store.measured(Wanted(**{"service": "shop", **wanted}), metrics))
+
+
+def _ids(store: Store, **wanted: Any) -> list[str]:
+    return [each.request_id for each in _found(store, **wanted)]
+
+
+@pytest.fixture
+def filled(store: Store, make_record: MakeRecord, make_finished: MakeFinished) -> Store:
+    """Six requests of two versions in the order of time, one of another service, one of a replay; r5 waits."""
+    records = [make_record(f"r{at}", started_at=at, versions={"model": f"m{at // 3}", "index": "i"}) for at in range(6)]
+    replayed = {"ragtrace.replay.run": "n", "ragtrace.replay.question": "q"}
+    others = [make_record("else", service="other"), make_record("again", started_at=3, attributes=replayed)]
+    store.write([*records, *others])
+    store.finish([make_finished(job, value=0.25) for job in store.claim("w") if job.request_id != "r5"])
+    return store
+
+
+def test_what_is_wanted_is_found(filled: Store) -> None:
+    """Bounds hold from since up to before until; replays are found by their name alone."""
+    assert _ids(filled) == ["r0", "r1", "r2", "r3", "r4", "r5"]
+    assert _ids(filled, since=1, until=3) == ["r1", "r2"]
+    assert _ids(filled, versions=(("model", "m1"), ("index", "i"))) == ["r3", "r4", "r5"]
+    assert _ids(filled, versions=(("model", "m"),)) == []
+    assert _ids(filled, replay="n") == ["again"]
+    assert _ids(filled, replay="n", until=3) == []
+    assert _ids(filled, service="other") == ["else"]
+    assert _ids(filled, replay="none of it") == []
+
+
+def test_a_request_comes_with_its_diagnosis_and_scores(filled: Store) -> None:
+    """Scores stand in the order in which they were asked for; what is undefined, or not analyzed yet, is None."""
+    first, *_, last = _found(filled, *METRICS)
+    assert first.values == (None, 0.25)
+    assert (first.verdict, first.stage, first.reference) == ("recall_failure", "retrieval", "none")
+    assert first.traits.versions == {"model": "m0", "index": "i"}
+    assert (last.request_id, last.analyzer_version, last.verdict, last.values) == ("r5", None, None, (None, None))
+
+
+def test_labels_that_only_look_alike_are_told_apart(store: Store, make_record: MakeRecord) -> None:
+    """Quotes, percent signs, underscores and other letters stand for themselves."""
+    labels = ['a"b', "a_b", "a%b", "axb", "ä", 'x", "model": "a_b']
+    store.write([make_record(f"r{at}", versions={"model": label}) for at, label in enumerate(labels)])
+    for at, label in enumerate(labels):
+        assert _ids(store, versions=(("model", label),)) == [f"r{at}"]
+
+
+def test_pages_leave_nothing_out(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests of one moment on both sides of a page's end are all found, once."""
+    monkeypatch.setattr(populations, "_PAGE", 2)
+    store.write([make_record(f"r{at}", started_at=at // 4) for at in range(9)])
+    store.finish([make_finished(job) for job in store.claim("w")])
+    found = _found(store, "query_coverage")
+    assert [each.request_id for each in found] == [f"r{at}" for at in range(9)]
+    assert {each.values for each in found} == {(0.5,)}
+
+
+def test_the_services_are_found(filled: Store) -> None:
+    """Each once, by name."""
+    assert filled.services() == ["other", "shop"]
+
+
+def test_a_score_by_another_analysis_is_not_taken(store: Store, make_record: MakeRecord, make_finished: Any) -> None:
+    """Only scores of coverage count."""
+    store.write([make_record()])
+    [job] = store.claim("w")
+    finished = make_finished(job)
+    scores = (Score(metric="query_coverage", value=1.0),)
+    analysis = replace(finished.analysis, kind="attribution", scores=scores)
+    store.finish([type(finished)(job, analysis)])
+    assert _found(store, "query_coverage")[0].values == (None,)
+
+
+@pytest.mark.parametrize("wanted", [Wanted("s"), Wanted("s", replay="n"), Wanted("s", versions=(("model", "m"),))])
+def test_pages_are_found_by_their_time(tmp_path: Path, wanted: Wanted) -> None:
+    """No page reads the whole store; replays are found by their own index."""
+    with Store.open(f"sqlite:///{tmp_path}/plan.db") as store, store._database.read() as connection:
+        query = populations._query(connection, wanted, dict(wanted.versions))
+        text = str(query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))
+        plan = [row.detail for row in connection.execute(sa.text(f"EXPLAIN QUERY PLAN {text}".replace(":", r"\:")))]
+    assert any("SEARCH request USING INDEX ix_request_service_started_at" in step for step in plan), plan
+    assert not [step for step in plan if step.startswith("SCAN") or "TEMP B-TREE" in step], plan
+    if wanted.replay is not None:
+        assert any("started_at>? AND started_at<?" in step for step in plan), plan
+        assert any(
+            "USING COVERING INDEX ix_trait_replay" in step or "USING INDEX ix_trait_replay" in step for step in plan
+        )
+
+
+def test_a_record_of_another_revision_counts_once(store: Store, make_record: MakeRecord) -> None:
+    """A request that was written again is still one."""
+    record: RequestRecord = make_record()
+    store.write([record])
+    store.write([replace(record, record_revision=2)])
+    assert _ids(store) == ["r1"]
