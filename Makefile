@@ -11,13 +11,15 @@ DEMO_ARGS ?=
 PYTEST_ARGS ?=
 # How long `make chaos` goes on; a failure names the RAGTRACE_CHAOS_SEED that repeats it.
 CHAOS_SECONDS ?= 300
+# How long `make soak` goes on; a failure names the RAGTRACE_SOAK_SEED that repeats it.
+SOAK_SECONDS ?= 600
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addprefix --extra-index-url ,$(PIP_EXTRA_INDEX))
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test chaos fuzz gate-demo alert-mutants check generate bench frameworks capture test-models clean help
+.PHONY: demo test chaos soak fuzz gate-demo alert-mutants check generate bench frameworks spans capture test-models clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -28,6 +30,9 @@ test: $(VENV)/.test ## set up what is missing, real servers included where allow
 
 chaos: $(VENV)/.test ## kill, fork, flood and break host processes for CHAOS_SECONDS
 	RAGTRACE_CHAOS_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/chaos -s $(PYTEST_ARGS)
+
+soak: $(VENV)/.test ## kill receiver, workers and PostgreSQL for SOAK_SECONDS while spans are sent
+	RAGTRACE_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest --quiet --capture=no tests/live/test_serving.py
 
 fuzz: $(VENV)/.test ## search for new counterexamples to the property tests, with new random examples each time
 	$(BIN)/python -m pytest --hypothesis-profile=searching -m "hypothesis" $(PYTEST_ARGS)
@@ -55,6 +60,9 @@ bench: $(VENV)/.test ## run the benchmarks, which print ratios
 frameworks: $(VENV)/.test ## run each framework's tests in an environment of its own, and record what it returns
 	TORCH="$(TORCH)" PIP_EXTRA_INDEX="$(PIP_EXTRA_INDEX)" $(BIN)/python tests/frameworks/run.py $(VENV)/frameworks
 	$(MAKE) capture
+
+spans: ## record what tracing packages send, each in an environment of its own
+	PIP_EXTRA_INDEX="$(PIP_EXTRA_INDEX)" python3 tests/receive/senders/record.py $(VENV)/senders
 
 capture: $(VENV)/.test ## write docs/capture.md from the tests that pass
 	$(BIN)/python -m pytest --quiet -m captures --write-captures
@@ -86,6 +94,6 @@ $(VENV)/.demo: $(TORCH_STAMP) pyproject.toml
 	@touch "$@"
 
 $(VENV)/.test: $(TORCH_STAMP) pyproject.toml
-	@echo "installing ragtrace[otel,models,http,remote-write,server,gate,dev] into $(VENV) (a minute or two, once)"
-	@$(PIP) -e ".[otel,models,http,remote-write,server,gate,dev]"
+	@echo "installing ragtrace[otel,models,http,remote-write,server,serve,gate,dev] into $(VENV) (a minute or two, once)"
+	@$(PIP) -e ".[otel,models,http,remote-write,server,serve,gate,dev]"
 	@touch $(VENV)/.demo "$@"

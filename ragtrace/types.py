@@ -233,11 +233,16 @@ class _Run(_Struct, frozen=True, kw_only=True, tag_field="stage"):
 
 
 class RetrieveRun(_Run, frozen=True, kw_only=True, tag="retrieve"):
-    """One retriever call: the query it was given and every candidate it returned, best first."""
+    """One retriever call: the query it was given and every candidate it returned, best first.
+
+    `incomplete`: some of the candidates are missing here, since a limit on spans cut them off on their way; what is not
+    among them is then not known to have been missed by the retriever.
+    """
 
     query: str | None = None
     top_k: int | None = None
     candidates: tuple[Candidate, ...] = ()
+    incomplete: bool = False
 
 
 class RerankRun(_Run, frozen=True, kw_only=True, tag="rerank"):
@@ -318,9 +323,10 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
 
     @property
     def is_retrieved(self) -> bool:
-        """Whether the candidates are known: some retriever ended well, and what each one returned was understood."""
+        """Whether the candidates are known: some retriever ended well, and what each one returned is here and was
+        understood."""
         runs = [run for run in self.stages if isinstance(run, RetrieveRun)]
-        return any(run.is_known for run in runs) and not any(run.unread for run in runs)
+        return any(run.is_known for run in runs) and not any(run.unread or run.incomplete for run in runs)
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:

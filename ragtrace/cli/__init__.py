@@ -24,9 +24,12 @@ from ragtrace.cli import (
     explain,
     export,
     gate,
+    importing,
+    jobs,
     postmortem,
     release,
     replay,
+    serve,
     show,
     source,
     triage,
@@ -76,6 +79,10 @@ app.add_typer(source.app, name="source")
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(dashboards.app, name="dashboards")
 app.add_typer(verifier.app, name="verifier")
+app.command("serve")(serve.serve)
+app.command("import")(importing.import_files)
+app.add_typer(importing.gold, name="gold")
+app.add_typer(jobs.app, name="jobs")
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)
 

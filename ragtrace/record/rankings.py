@@ -10,7 +10,6 @@ from ragtrace.record.coercion import (
     Chunks,
     Columns,
     Frozen,
-    Known,
     StreamedChunks,
     Unreadable,
     freeze,
@@ -19,12 +18,13 @@ from ragtrace.record.coercion import (
     read_prompt,
 )
 from ragtrace.record.coercion.items import items_of
+from ragtrace.record.coercion.moves import read_moves
 from ragtrace.record.coercion.values import size, whole
 from ragtrace.record.lineage import Given, Left
 from ragtrace.record.recording import Parts
 from ragtrace.record.spans import Attributes
 from ragtrace.record.stages import CHUNK, StageRecording, known_from
-from ragtrace.types import RankMove, RerankRun, RetrieveRun, StageRun
+from ragtrace.types import RerankRun, RetrieveRun, StageRun
 
 __all__ = ["RerankRecording", "RetrieveRecording"]
 
@@ -156,23 +156,7 @@ class RerankRecording(RankingRecording):
         ranked, candidates = self.ranked(), known_from(self.request.parts[: self._earlier])
         inputs = self._given.ids(candidates)
         self._given, self._before = Given(), None
-        before = {chunk_id: rank for rank, chunk_id in reversed(list(enumerate(inputs, 1)))}
-        after: dict[str, RankMove] = {}
-        ids = []
-        for rank, chunk in ranked:
-            chunk_id = _identity(chunk, inputs, candidates)
-            ids.append(chunk_id)
-            move = RankMove(chunk_id=chunk_id, rank_before=before.get(chunk_id), rank_after=rank, score=chunk.score)
-            after.setdefault(chunk_id, move)
-        lost = [RankMove(chunk_id=lost, rank_before=rank) for lost, rank in before.items() if lost not in after]
-        lost.sort(key=lambda move: move.rank_before or 0)
+        ids, kept, lost = read_moves(ranked, inputs, candidates)
         self.placed(ranked, ids)
-        self._left = tuple(after)
-        return RerankRun(moves=(*after.values(), *lost))
-
-
-def _identity(chunk: Chunk, inputs: Sequence[str], known: Known) -> str:
-    """A reranker may return positions among its inputs instead of chunks."""
-    if chunk.index is not None and 0 <= chunk.index < len(inputs):
-        return inputs[chunk.index]
-    return known.identify(chunk)
+        self._left = tuple(move.chunk_id for move in kept)
+        return RerankRun(moves=(*kept, *lost))

@@ -6,6 +6,7 @@ comes back exactly as it was, whether or not the host gave hashes of its own.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -36,9 +37,19 @@ _LEVEL: Final = 3
 _IN: Final = 500  # values of one IN (...)
 
 
+class _Compressors(threading.local):
+    """One of each thread: to make one takes longer than to compress a text, and none serves two threads at once."""
+
+    def __init__(self) -> None:
+        self.one = zstandard.ZstdCompressor(level=_LEVEL)
+
+
+_COMPRESSORS: Final = _Compressors()
+
+
 def compress(body: bytes) -> bytes:
     """Zstandard of `body`."""
-    return zstandard.compress(body, _LEVEL)
+    return _COMPRESSORS.one.compress(body)
 
 
 def decompress(body: bytes) -> bytes:

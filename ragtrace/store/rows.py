@@ -14,10 +14,12 @@ __all__ = [
     "ChunkSeen",
     "Delta",
     "Drift",
+    "DueTrace",
     "Exemplar",
     "Finished",
     "FollowUp",
     "Job",
+    "JobRow",
     "JobState",
     "Labels",
     "Release",
@@ -25,6 +27,7 @@ __all__ = [
     "Sampled",
     "SchemaState",
     "SourceState",
+    "SpanPart",
     "Total",
 ]
 
@@ -80,6 +83,24 @@ class Job:
     lease_token: str
     priority: int
     flagged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job as it stands in the queue; times in Unix seconds. `error`: of the last attempt that failed."""
+
+    id: int
+    request_id: str
+    kind: str
+    service: str
+    state: JobState
+    attempts: int
+    flagged: bool
+    created_at: float
+    available_at: float
+    lease_expires_at: float | None
+    finished_at: float | None
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,3 +259,25 @@ class SchemaState:
 
     current: str | None
     head: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpanPart:
+    """Spans of one trace as they arrived together, as an OTLP request in protobuf.
+
+    `tenant` is "" where there is but one; `ended`: the trace's root is among them."""
+
+    tenant: str
+    trace_id: str
+    body: bytes
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DueTrace:
+    """A trace to assemble: how many parts it has, and how often it was tried."""
+
+    tenant: str
+    trace_id: str
+    parts: int
+    attempts: int

@@ -27,6 +27,7 @@ from ragtrace.store import (
     totals,
     traits,
 )
+from ragtrace.store.arriving import Arriving
 from ragtrace.store.compared import Measured, Replayed, Wanted
 from ragtrace.store.rows import (
     COVERAGE,
@@ -40,6 +41,7 @@ from ragtrace.store.rows import (
 )
 from ragtrace.store.surroundings import Surroundings
 from ragtrace.store.text import clean
+from ragtrace.store.upkeep import Upkeep
 from ragtrace.types import Analysis, Fault, Item, RequestRecord
 
 __all__ = ["Store"]
@@ -47,7 +49,7 @@ __all__ = ["Store"]
 _PAGE: Final = 200
 
 
-class Store(Surroundings):
+class Store(Surroundings, Arriving, Upkeep):
     """One database. Safe for several threads; processes share it through the database.
 
     Errors of the database are raised as StoreUnavailable, CorruptStore, SchemaMismatch or StoreError, whose messages

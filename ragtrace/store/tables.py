@@ -29,9 +29,11 @@ __all__ = [
     "score",
     "source",
     "source_report",
+    "span_part",
     "spending",
     "success",
     "total",
+    "trace",
 ]
 
 metadata: Final = sa.MetaData(
@@ -294,4 +296,28 @@ lease: Final = sa.Table(
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("expires_at", sa.Double, nullable=False),
+)
+
+trace: Final = sa.Table(
+    "trace",
+    metadata,
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("trace_id", sa.Text, primary_key=True),
+    sa.Column("parts", sa.BigInteger, nullable=False),
+    sa.Column("last_at", sa.Double, nullable=False),
+    sa.Column("due_at", sa.Double),
+    sa.Column("attempts", sa.BigInteger, nullable=False),
+    sa.Column("error", sa.Text),
+    sa.Index(None, "last_at"),
+)
+_DUE: Final = sa.text("due_at IS NOT NULL")
+sa.Index("ix_trace_due_at", trace.c.due_at, sqlite_where=_DUE, postgresql_where=_DUE)
+
+span_part: Final = sa.Table(
+    "span_part",
+    metadata,
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("trace_id", sa.Text, primary_key=True),
+    sa.Column("digest", sa.Text, primary_key=True),
+    sa.Column("body", sa.LargeBinary, nullable=False),
 )

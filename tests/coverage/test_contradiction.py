@@ -48,7 +48,7 @@ def test_one_altered_value_or_negation_is_found_in_a_long_sentence(said: str, al
 
 
 def test_a_heading_turns_nothing_below_it() -> None:
-    """"Exceptions" above a sentence is no second negation of it."""
+    """ "Exceptions" above a sentence is no second negation of it."""
     heading = "Household policy, edition 3.2: Theft: exceptions\n"
     told = "We do not pay for the theft of jewelry that was left in a parked vehicle for more than 12 hours."
 

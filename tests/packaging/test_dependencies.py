@@ -19,6 +19,8 @@ OUTSIDE_THE_CORE = (
     "ragtrace/export/remote_write.py",
     "ragtrace/demo/",
     "ragtrace/gate/plugin.py",  # pytest itself loads it
+    "ragtrace/receive/otlp.py",
+    "ragtrace/receive/server/",
     "ragtrace/record/instrumentation/",
 )
 

@@ -34,7 +34,7 @@ from ragtrace.types import (
     TokenUsage,
 )
 
-HEAD = "0006"
+HEAD = "0007"
 
 NEXT = '''
 """One table more."""
@@ -42,7 +42,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0006"
+down_revision = "0007"
 
 
 def upgrade():
@@ -115,7 +115,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0006, this ragtrace needs 9999; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0007, this ragtrace needs 9999; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "9999")
     assert migrate(url) == "9999"

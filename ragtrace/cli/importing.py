@@ -1,0 +1,121 @@
+"""`ragtrace import` and `ragtrace gold import`: what other tools hold, taken into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ragtrace.cli.terminal import JsonOption, StoreOption, print_json
+from ragtrace.errors import ConfigurationError, RecordError
+
+if TYPE_CHECKING:
+    from ragtrace.receive.imports import Imported
+
+__all__ = ["gold", "import_files"]
+
+_MOST: Final = 5  # reasons of one file that are printed
+
+_GOLD: Final = "What questions need, known beforehand: oracle evidence and required facets."
+
+gold = typer.Typer(help=_GOLD, no_args_is_help=True)
+
+FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE...", help="The files to read.", show_default=False)]
+ServiceOption = Annotated[
+    str | None,
+    typer.Option("--service", help="The application, in place of what the file names.  [default: RAGTRACE_SERVICE]"),
+]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option("--column", metavar="WHAT=NAME", help="Under which name a file holds something, e.g. answer=reply."),
+]
+
+
+@gold.callback()
+def _group() -> None:
+    """What questions need, known beforehand: oracle evidence and required facets."""
+
+
+def import_files(
+    files: FilesArgument,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", metavar="KIND", help="records, spans or evaluations  [default: told by the content]."),
+    ] = None,
+    service: ServiceOption = None,
+    column: ColumnOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Take records, exported spans or evaluation sets into the store, where `ragtrace analyze` finds them.
+
+    Records: JSON lines by docs/record.schema.json. Spans: OTLP (JSON or protobuf), OpenTelemetry JS, TruLens events.
+    Evaluation sets: RAGAS, RAGChecker, or any JSON, JSONL or CSV with questions, contexts and answers.
+    """
+    from ragtrace import config
+    from ragtrace.receive.imports import import_file, read_kind
+    from ragtrace.store import Store
+
+    settings, columns, wanted = config.load(store=store), _columns(column), read_kind(kind)
+    found: dict[str, Imported] = {}
+    with Store.open(settings.store) as opened:
+        for path in files:
+            with _reading(path):
+                found[str(path)] = import_file(opened, path, settings, kind=wanted, service=service, columns=columns)
+    if json:
+        print_json({name: asdict(each) for name, each in found.items()})
+        return
+    for name, each in found.items():
+        more = f" and {each.golds:,} gold sets" if each.golds else ""
+        typer.echo(f"{name}: {each.requests:,} requests{more}, read as {each.kind}")
+        for reason in each.rejected[:_MOST]:
+            typer.echo(f"  left out: {reason}", err=True)
+        if len(each.rejected) > _MOST:
+            typer.echo(f"  and {len(each.rejected) - _MOST:,} more", err=True)
+
+
+@gold.command("import")
+def import_golds(
+    files: FilesArgument,
+    service: ServiceOption = None,
+    column: ColumnOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Store gold sets, replacing those of the same service and question.
+
+    JSON, JSONL or CSV rows with a question, its evidence's chunk ids, and the facets that evidence must meet.
+    """
+    from ragtrace import config
+    from ragtrace.receive.golds import read_golds
+    from ragtrace.store import Store
+
+    settings, columns = config.load(store=store), _columns(column)
+    with Store.open(settings.store) as opened:
+        for path in files:
+            with _reading(path):
+                count = opened.put_gold(read_golds(path, service or settings.service, columns))
+            typer.echo(f"{path}: {count:,} gold sets of service {service or settings.service}")
+
+
+def _columns(given: list[str] | None) -> dict[str, str]:
+    """`WHAT=NAME` options as a mapping."""
+    found = {}
+    for each in given or ():
+        what, sign, name = each.partition("=")
+        if not sign or not what or not name:
+            raise ConfigurationError(f"--column is {each!r}; give WHAT=NAME, such as answer=reply")
+        found[what] = name
+    return found
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Says which file cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}; give a file") from None

@@ -1,0 +1,56 @@
+"""`ragtrace serve`: takes spans over OTLP, from anybody's tracing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragtrace.cli.terminal import StoreOption
+
+__all__ = ["serve"]
+
+
+def serve(
+    host: Annotated[str, typer.Option("--host", help="The address to serve on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=1, max=65_535, help="The port of OTLP over HTTP.")] = 4318,
+    grpc_port: Annotated[int, typer.Option("--grpc-port", min=0, max=65_535, help="OTLP over gRPC; 0: not.")] = 4317,
+    tokens: Annotated[
+        Path | None, typer.Option("--tokens", metavar="FILE", help="Lines of a tenant and its token.  [default: none]")
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option("--tls-certificate", metavar="FILE", help="PEM.")] = None,
+    key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM.")] = None,
+    grace: Annotated[float, typer.Option("--grace", help="Seconds from a trace's root to its assembly.")] = 5.0,
+    ttl: Annotated[float, typer.Option("--ttl", help="Seconds until a trace without a root is assembled.")] = 60.0,
+    keep: Annotated[float, typer.Option("--keep", help="Seconds for which late spans are united.")] = 3600.0,
+    assemble: Annotated[
+        bool, typer.Option("--assemble/--no-assemble", help="Make requests of traces in this process, too.")
+    ] = True,
+    store: StoreOption = None,
+) -> None:
+    """Take spans over OTLP, and make requests of them for `ragtrace analyze`.
+
+    A request is answered when its spans are committed. Stop it with Ctrl-C or SIGTERM.
+    """
+    from ragtrace import config
+    from ragtrace.cli.stores import shown
+    from ragtrace.receive.server.serving import Settings, run
+
+    settings = Settings(
+        host=host,
+        port=port,
+        grpc_port=grpc_port or None,
+        tokens=tokens,
+        certificate=certificate,
+        key=key,
+        grace=grace,
+        ttl=ttl,
+        keep=keep,
+        assemble=assemble,
+    )
+    loaded = config.load(store=store)
+    scheme = "http" if certificate is None else "https"
+    also = f" and on {host}:{grpc_port} over gRPC" if grpc_port else ""
+    typer.echo(f"taking spans on {scheme}://{host}:{port}/v1/traces{also}, into {shown(loaded.store)}", err=True)
+    run(loaded.store, loaded, settings)

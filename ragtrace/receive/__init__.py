@@ -1,0 +1,3 @@
+"""Spans of anybody's tracing become request records: decoding, dialects, assembly."""
+
+from __future__ import annotations

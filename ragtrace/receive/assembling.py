@@ -1,0 +1,100 @@
+"""Turns the traces that are due into records, page by page, until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event
+from typing import Final
+
+from ragtrace.config import Config
+from ragtrace.errors import RagtraceError, RecordError, StoreError
+from ragtrace.receive.assembly import assemble
+from ragtrace.receive.otlp import read_protobuf
+from ragtrace.record.content import ContentPolicy
+from ragtrace.store import DueTrace, Store
+from ragtrace.types import RequestRecord, replace
+
+__all__ = ["Assembler"]
+
+_LOG: Final = logging.getLogger("ragtrace.receive")
+_PAGE: Final = 64
+_IDLE: Final = 0.5  # seconds between two looks at an empty store
+_PAUSE: Final = 5.0  # seconds after the store failed
+_FORGET: Final = 60.0  # seconds between two looks for spans that are no longer needed
+
+
+class Assembler:
+    """Makes records of traces. Several may run, in several processes: each trace is one's at a time.
+
+    config: its capture policy says what of content is kept. keep: seconds for which the spans of an assembled trace
+    stay, so that a late one can still be united with them.
+    """
+
+    def __init__(self, store: Store, config: Config, *, keep: float = 3600.0) -> None:
+        self._store = store
+        self._policy = ContentPolicy(config)
+        self._keep = keep
+
+    def run(self, stop: Event, report: Callable[[Exception], object] = lambda error: None) -> None:
+        """Work until `stop` is set. Errors of the store are logged, reported, and waited out."""
+        forgotten = 0.0
+        while not stop.is_set():
+            try:
+                count = self.step()
+                forgotten += _IDLE
+                if forgotten >= _FORGET:
+                    forgotten = 0.0
+                    self._store.forget_spans(self._keep)
+            except StoreError as error:
+                _LOG.warning("spans wait: %s", error)
+                report(error)
+                stop.wait(_PAUSE)
+                continue
+            if not count:
+                stop.wait(_IDLE)
+
+    def step(self, now: float | None = None) -> int:
+        """Assemble the traces that are due, up to a page of them. Returns how many were taken."""
+        due = self._store.claim_traces(limit=_PAGE, now=now)
+        if not due:
+            return 0
+        bodies = self._store.spans_of(due)
+        made: list[tuple[DueTrace, RequestRecord | None]] = []
+        for each in due:
+            try:
+                made.append((each, self._record(each, bodies.get((each.tenant, each.trace_id), []))))
+            except (RagtraceError, ValueError, TypeError, KeyError, RecursionError) as error:
+                _LOG.exception("trace %s of tenant %r cannot be assembled", each.trace_id, each.tenant)
+                self._store.fail_trace(each, f"{type(error).__name__}: {error}", now)
+        self._write(made, now)
+        return len(due)
+
+    def _record(self, due: DueTrace, bodies: list[bytes]) -> RequestRecord | None:
+        spans = [span for body in bodies for span in read_protobuf(body).spans]
+        record = assemble(spans)
+        if record is None:
+            return None
+        finished = self._policy.finish(record)
+        assert isinstance(finished, RequestRecord)
+        return _owned(finished, due.tenant)
+
+    def _write(self, made: list[tuple[DueTrace, RequestRecord | None]], now: float | None) -> None:
+        """All in one transaction; one by one where a record cannot be encoded, so that no other waits for it."""
+        try:
+            self._store.assembled([record for _, record in made if record is not None], [due for due, _ in made])
+        except RecordError as error:
+            if len(made) == 1:
+                self._store.fail_trace(made[0][0], str(error), now)
+            else:
+                for each in made:
+                    self._write([each], now)
+
+
+def _owned(record: RequestRecord, tenant: str) -> RequestRecord:
+    """A tenant's record: its id begins with the tenant, so that no tenant's spans touch another's request."""
+    if not tenant:
+        return record
+    request_id = f"{tenant}:{record.request_id}"
+    feedback = tuple(replace(each, request_id=request_id) for each in record.feedback)
+    return replace(record, request_id=request_id, tenant_id=tenant, feedback=feedback)

@@ -1,0 +1,315 @@
+"""Makes one request record of the spans of one trace, whatever their order, however often each arrived.
+
+The record depends on the set of spans alone, and its revision is their number: a late span makes a newer revision, the
+same spans again make the same record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from ragtrace.prompts import escaped
+from ragtrace.receive.dialects import read_span
+from ragtrace.receive.reading import Generated, Judgement, Packed, Reading, Reranked, Retrieved, Step
+from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.record.coercion import Chunk, Known, Unreadable, read_chunks, read_packing, read_prompt
+from ragtrace.record.coercion.moves import read_moves
+from ragtrace.types import (
+    Candidate,
+    ErrorInfo,
+    Feedback,
+    GenerateRun,
+    Generation,
+    PackRun,
+    Query,
+    RequestRecord,
+    RerankRun,
+    RetrieveRun,
+    StageRun,
+    content_hash,
+    replace,
+)
+
+__all__ = ["assemble", "is_complete"]
+
+_PROMPT: Final = "prompt"
+_ANSWER: Final = "answer"
+_SECOND_HAND: Final = 1 << 31  # more spans than a trace has: older than any revision of ragtrace's own channel
+_EXCEPTION: Final = "exception"
+
+
+class _Told(NamedTuple):
+    """A span with what it says."""
+
+    span: ReceivedSpan
+    reading: Reading
+
+
+def assemble(spans: Iterable[ReceivedSpan]) -> RequestRecord | None:
+    """The record of one trace's spans; None where no span of it belongs to a RAG request.
+
+    The root is the span that a dialect calls a request, else the earliest one whose parent is not among the spans. The
+    request's id is the sender's own where a span says it, else the trace's id.
+    """
+    told = _told(spans)
+    steps = list(_steps(told))
+    if not steps:
+        return None
+    root = _root(told)
+    readings = [each.reading for each in told]
+    request_id = next((each.request_id for each in readings if each.request_id), root.span.trace_id)
+    runs = _Runs(root.reading.question)
+    for each in steps:
+        runs.add(each)
+    about = _About(root, told)
+    runs.answer(about.first("answer"), root.span)
+    return RequestRecord(
+        request_id=request_id,
+        service=about.first("service") or root.span.service,
+        segment=about.first("segment") or "default",
+        trace_id=root.span.trace_id,
+        span_id=root.span.span_id,
+        tenant_id=about.first("tenant_id"),
+        session_id=about.first("session_id"),
+        status="error" if root.span.status == "error" else "ok",
+        error=_error(root.span) if root.span.status == "error" else None,
+        started_at=min(each.span.started_at for each in told),
+        ended_at=max(each.span.ended_at for each in told),
+        query=runs.query(about.first("question"), about.first("query_class")),
+        versions=about.versions(),
+        stages=tuple(runs.runs),
+        flags=tuple(dict.fromkeys(flag for each in readings for flag in each.flags)),
+        head_sampled=root.reading.head_sampled is not False,
+        head_probability=root.reading.head_probability or 1.0,
+        feedback=tuple(
+            _feedback(each, request_id, reading_of.span)
+            for reading_of in told
+            for each in reading_of.reading.judgements
+        ),
+        record_revision=len(told) - (_SECOND_HAND if any(each.is_second_hand for each in readings) else 0),
+    )
+
+
+def is_complete(spans: Sequence[ReceivedSpan]) -> bool:
+    """Whether the trace's root has ended, and every other span's parent is there."""
+    ids = {span.span_id for span in spans}
+    return any(not span.parent_id and span.ended_at for span in spans) and all(
+        not span.parent_id or span.parent_id in ids for span in spans
+    )
+
+
+def _told(spans: Iterable[ReceivedSpan]) -> list[_Told]:
+    unique = {span.span_id: span for span in spans}
+    ordered = sorted(unique.values(), key=lambda span: (span.started_at, -span.ended_at, span.span_id))
+    return [_Told(span, read_span(span)) for span in ordered]
+
+
+def _root(told: Sequence[_Told]) -> _Told:
+    ids = {each.span.span_id for each in told}
+    named = [each for each in told if each.reading.request_id]
+    return next(iter(named), next((each for each in told if each.span.parent_id not in ids), told[0]))
+
+
+class _About:
+    """What the spans say of the request: the root first, then the others in the order in which they began."""
+
+    def __init__(self, root: _Told, told: Sequence[_Told]) -> None:
+        self._told = [root, *(each for each in told if each is not root)]
+
+    def first(self, field: str) -> str | None:
+        """The first value of a field of the readings."""
+        found: Iterator[str | None] = (getattr(each.reading, field) for each in self._told)
+        return next((each for each in found if each), None)
+
+    def versions(self) -> dict[str, str]:
+        """Version labels; a later span's word counts."""
+        found: dict[str, str] = {}
+        for each in self._told:
+            found |= each.reading.versions
+            step = each.reading.step
+            if isinstance(step, Generated) and step.model:
+                found["model"] = step.model
+        return found
+
+
+def _steps(told: Sequence[_Told]) -> Iterator[_Told]:
+    """The spans that are stages, each call once: of nested spans of one kind the outermost that says what came out."""
+    parents = {each.span.span_id: each.span.parent_id for each in told}
+    telling: dict[str, type[Step]] = {
+        each.span.span_id: type(each.reading.step)
+        for each in told
+        if each.reading.step is not None and _says_enough(each.reading.step)
+    }
+    silent = {each.span.span_id for each in told if each.reading.step is not None} - telling.keys()
+    for each in told:
+        step = each.reading.step
+        if step is None:
+            continue
+        above = list(_ancestors(each.span.span_id, parents))
+        if any(telling.get(one) is type(step) for one in above):
+            continue
+        if each.span.span_id in silent and _has_telling_below(each, told, telling, parents):
+            continue
+        yield each
+
+
+def _ancestors(span_id: str, parents: dict[str, str | None]) -> Iterator[str]:
+    seen = {span_id}
+    above = parents.get(span_id)
+    while above and above not in seen:  # ids of a sender may make a circle
+        seen.add(above)
+        yield above
+        above = parents.get(above)
+
+
+def _has_telling_below(
+    one: _Told, told: Sequence[_Told], telling: dict[str, type[Step]], parents: dict[str, str | None]
+) -> bool:
+    kind = type(one.reading.step)
+    return any(
+        telling.get(each.span.span_id) is kind and one.span.span_id in _ancestors(each.span.span_id, parents)
+        for each in told
+    )
+
+
+def _says_enough(step: Step) -> bool:
+    if isinstance(step, Retrieved):
+        return bool(step.found)
+    if isinstance(step, Reranked):
+        return bool(step.kept)
+    if isinstance(step, Generated):
+        return bool(step.answer) and bool(step.prompt)
+    return True
+
+
+class _Runs:
+    """The runs of a record, in the order of the path, each read with what came before it."""
+
+    def __init__(self, question: str | None) -> None:
+        self.runs: list[StageRun] = []
+        self._question = question
+        self._candidates: list[Candidate] = []
+        self._left: list[str] = []
+        self._rewritten: str | None = None
+        self._is_packed = False
+
+    def add(self, told: _Told) -> None:
+        """Read one stage."""
+        step = told.reading.step
+        if isinstance(step, Retrieved):
+            self._retrieve(step, told.span)
+        elif isinstance(step, Reranked):
+            self._rerank(step, told.span)
+        elif isinstance(step, Packed):
+            self._pack(step, told.span)
+        elif isinstance(step, Generated):
+            self._generate(step, told.span)
+
+    def query(self, question: str | None, query_class: str | None) -> Query:
+        """What was asked, and what the last retriever was given instead."""
+        original = question or self._rewritten or ""
+        rewritten = self._rewritten if self._rewritten and self._rewritten != original else None
+        return Query(original=original, rewritten=rewritten, query_class=query_class)
+
+    def answer(self, answer: str | None, span: ReceivedSpan) -> None:
+        """The request's own answer, where no call of a model says one."""
+        said = any(isinstance(run, GenerateRun) and run.generation.answer for run in self.runs)
+        if answer and not said:
+            generation = Generation(answer=answer)
+            at = span.ended_at
+            self.runs.append(GenerateRun(name=_ANSWER, started_at=at, ended_at=at, generation=generation))
+
+    def _retrieve(self, step: Retrieved, span: ReceivedSpan) -> None:
+        chunks, unread = _chunks(step.found)
+        ranks = step.ranks or range(1, 1 + max((place for place, _ in chunks), default=0))
+        candidates = tuple(chunk.candidate(ranks[place - 1]) for place, chunk in chunks)
+        self._rewritten = step.query or self._rewritten
+        self._candidates += candidates
+        self._left = list(dict.fromkeys((*self._left, *(each.chunk_id for each in candidates))))
+        self._is_packed = False
+        run = RetrieveRun(query=step.query, top_k=step.top_k, candidates=candidates, unread=unread)
+        self.runs.append(_timed(replace(run, incomplete=step.incomplete), span))
+
+    def _rerank(self, step: Reranked, span: ReceivedSpan) -> None:
+        known = Known(self._candidates)
+        chunks, unread = _chunks(step.kept)
+        given = self._left
+        if step.given is not None:
+            given = [known.identify(chunk) for _, chunk in _chunks(step.given)[0]]
+        _, kept, lost = read_moves(chunks, given, known)
+        self._left = [move.chunk_id for move in kept]
+        self._is_packed = False
+        # what a cut span does not name is not known to have been dropped
+        moves = kept if step.incomplete else (*kept, *lost)
+        self.runs.append(_timed(RerankRun(moves=moves, unread=unread), span))
+
+    def _pack(self, step: Packed, span: ReceivedSpan) -> None:
+        known = Known(self._candidates)
+        try:
+            packing = read_packing(list(step.chunks), known, self._left, step.budget).packing
+        except Unreadable:
+            self.runs.append(_timed(PackRun(unread=True), span))
+            return
+        if step.dropped:
+            packing = replace(packing, dropped=step.dropped)
+        self._is_packed = True
+        self.runs.append(_timed(PackRun(packing=packing), span))
+
+    def _generate(self, step: Generated, span: ReceivedSpan) -> None:
+        prompt = read_prompt(step.prompt)
+        if prompt and not self._is_packed and self._candidates:
+            self._find_packing(prompt, span)
+        generation = Generation(
+            answer=step.answer,
+            prompt_template=None if prompt is None else escaped(prompt),
+            finish_reason=step.finish_reason,
+            usage=step.usage,
+            model=step.model,
+        )
+        self.runs.append(_timed(GenerateRun(generation=generation), span))
+
+    def _find_packing(self, prompt: str, span: ReceivedSpan) -> None:
+        """Which candidates stand in the prompt; one that holds none plans a search or rewrites the question."""
+        questions = (self._question, self._rewritten)
+        packing = read_packing(prompt, Known(self._candidates), self._left, None, questions).packing
+        if packing.chunks:
+            self.runs.append(
+                PackRun(name=_PROMPT, started_at=span.started_at, ended_at=span.started_at, packing=packing)
+            )
+
+
+def _chunks(value: Any) -> tuple[list[tuple[int, Chunk]], bool]:
+    try:
+        found = read_chunks(value)
+    except Unreadable:
+        return [], True
+    return found.ranked, bool(found.unread and not found.ranked)
+
+
+def _timed(run: StageRun, span: ReceivedSpan) -> StageRun:
+    error = _error(span) if span.status == "error" else None
+    return replace(
+        run, name=span.name, started_at=span.started_at, ended_at=span.ended_at, span_id=span.span_id, error=error
+    )
+
+
+def _error(span: ReceivedSpan) -> ErrorInfo:
+    for event in span.events:
+        if event.name == _EXCEPTION:
+            kind, message = event.attributes.get("exception.type"), event.attributes.get("exception.message")
+            return ErrorInfo(type=str(kind or "Error"), message=str(message or ""))
+    return ErrorInfo(type="Error", message=span.message)
+
+
+def _feedback(judgement: Judgement, request_id: str, span: ReceivedSpan) -> Feedback:
+    said = f"{span.span_id}|{judgement.source}|{judgement.label}|{judgement.score}|{judgement.at}"
+    return Feedback(
+        request_id=request_id,
+        score=judgement.score,
+        label=judgement.label,
+        source=judgement.source,
+        comment=judgement.comment,
+        created_at=judgement.at or span.ended_at,
+        feedback_id=content_hash(said),
+    )

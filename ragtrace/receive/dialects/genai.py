@@ -1,0 +1,163 @@
+"""OpenTelemetry's GenAI conventions, in the generations that are in use.
+
+Since 1.37 messages stand in `gen_ai.input.messages` and `gen_ai.output.messages`, on the span or on an event; before,
+each message was an event of its own. Values are JSON texts or structures.
+Source: https://github.com/open-telemetry/semantic-conventions-genai (status: development).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ragtrace.receive.reading import Generated, Judgement, Reading, Retrieved
+from ragtrace.receive.spans import Attributes, ReceivedSpan
+from ragtrace.receive.values import jsonish, number, text, usage, whole
+from ragtrace.record import conventions as names
+
+__all__ = ["generated", "judgements", "messages", "name", "read", "recognizes"]
+
+name: Final = "OpenTelemetry GenAI"
+
+_SYSTEM: Final = "gen_ai.system_instructions"
+_RESPONSE_MODEL: Final = "gen_ai.response.model"
+_SESSION: Final = "gen_ai.conversation.id"
+_DETAILS: Final = "gen_ai.client.inference.operation.details"
+_OLD_PROMPT, _OLD_ANSWER = "gen_ai.content.prompt", "gen_ai.content.completion"
+_OLD_MESSAGE: Final = ("gen_ai.system.message", "gen_ai.user.message", "gen_ai.assistant.message")
+_OLD_CHOICE: Final = "gen_ai.choice"
+_GENERATIONS: Final = frozenset({"chat", "text_completion", "generate_content", "completion"})
+_INPUT_TOKENS: Final = (names.INPUT_TOKENS, "gen_ai.usage.prompt_tokens")
+_OUTPUT_TOKENS: Final = (names.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens")
+
+
+def recognizes(span: ReceivedSpan) -> bool:
+    """An operation's name, one of the attributes of a retrieval, or an evaluation."""
+    given = span.attributes
+    return (
+        names.OPERATION_NAME in given
+        or names.RETRIEVAL_DOCUMENTS in given
+        or "gen_ai.system" in given
+        or any(event.name == names.EVALUATION_EVENT for event in span.events)
+    )
+
+
+def read(span: ReceivedSpan) -> Reading:
+    """By the operation."""
+    given = span.attributes
+    operation = given.get(names.OPERATION_NAME)
+    about: dict[str, Any] = {
+        "session_id": text(given, _SESSION, names.SESSION_ID),
+        "judgements": judgements(span),
+    }
+    if operation == "retrieval" or names.RETRIEVAL_DOCUMENTS in given:
+        query = text(given, names.RETRIEVAL_QUERY)
+        step = Retrieved(
+            query=query,
+            found=_documents(given.get(names.RETRIEVAL_DOCUMENTS)),
+            top_k=whole(given, names.RETRIEVAL_TOP_K, "gen_ai.request.top_k"),
+            incomplete=bool(span.dropped),
+        )
+        return Reading(step=step, question=query, **about)
+    if operation in _GENERATIONS or (operation is None and "gen_ai.system" in given):
+        return Reading(step=generated(span), **about)
+    if operation == "embeddings":
+        model = text(given, names.REQUEST_MODEL, _RESPONSE_MODEL)
+        return Reading(versions={"embedding": model} if model else {}, **about)
+    asked = messages(given.get(names.INPUT_MESSAGES))
+    said = messages(given.get(names.OUTPUT_MESSAGES))
+    question = next((each["content"] for each in reversed(asked) if each["role"] == "user"), None)
+    return Reading(question=question, answer=said[-1]["content"] if said else None, **about)
+
+
+def judgements(span: ReceivedSpan) -> tuple[Judgement, ...]:
+    """The results of evaluations, which are events."""
+    found = []
+    for event in span.events:
+        if event.name == names.EVALUATION_EVENT:
+            given = event.attributes
+            score, label = number(given.get(names.EVALUATION_VALUE)), text(given, names.EVALUATION_LABEL)
+            if score is not None or label is not None:
+                judge = text(given, names.EVALUATION_NAME) or "evaluation"
+                comment = text(given, names.EVALUATION_EXPLANATION)
+                found.append(Judgement(source=judge, score=score, label=label, comment=comment, at=event.at))
+    return tuple(found)
+
+
+def messages(value: Any) -> list[dict[str, str]]:
+    """Messages with their texts: `[{"role": ..., "parts": [{"type": "text", "content": ...}]}]`, or plain contents."""
+    found = jsonish(value)
+    if isinstance(found, str):
+        return [{"role": "user", "content": found}] if found else []
+    if isinstance(found, dict):
+        found = [found]
+    read = [_message(each) for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    return [each for each in read if each["content"]]
+
+
+def _message(given: dict[str, Any]) -> dict[str, str]:
+    content = jsonish(given.get("content", given.get("parts", given.get("message"))))
+    if isinstance(content, dict):
+        content = content.get("content")
+    if isinstance(content, list):
+        said = [each.get("content", each.get("text")) for each in content if isinstance(each, dict)]
+        content = "".join(each for each in said if isinstance(each, str))
+    return {"role": str(given.get("role") or "user"), "content": content if isinstance(content, str) else ""}
+
+
+def _documents(value: Any) -> list[Any]:
+    found = jsonish(value)
+    items = found if isinstance(found, list) else []
+    return [each for each in map(jsonish, items) if isinstance(each, dict | str)]
+
+
+def generated(span: ReceivedSpan) -> Generated:
+    """A call of a model, from the span's messages."""
+    given = span.attributes
+    prompt, answers = list(_prompt(span)), list(_answers(span))
+    finish = given.get(names.FINISH_REASONS)
+    return Generated(
+        prompt=prompt or None,
+        answer=answers[0] if answers else None,
+        model=text(given, names.REQUEST_MODEL, _RESPONSE_MODEL),
+        usage=usage(whole(given, *_INPUT_TOKENS), whole(given, *_OUTPUT_TOKENS)),
+        finish_reason=str(finish[0]) if isinstance(finish, list) and finish else None,
+    )
+
+
+def _places(span: ReceivedSpan) -> Iterator[Attributes]:
+    """Where messages stand: on the span, else on its event of details."""
+    yield span.attributes
+    yield from (event.attributes for event in span.events if event.name == _DETAILS)
+
+
+def _prompt(span: ReceivedSpan) -> Iterator[dict[str, str]]:
+    for given in _places(span):
+        found = messages(given.get(names.INPUT_MESSAGES))
+        if found:
+            yield from messages(_as_message("system", given.get(_SYSTEM)))
+            yield from found
+            return
+    for event in span.events:
+        if event.name in _OLD_MESSAGE:
+            role = event.name.split(".")[1]
+            yield from messages(event.attributes | {"role": role})
+        elif event.name == _OLD_PROMPT:
+            yield from messages(event.attributes.get("gen_ai.prompt"))
+
+
+def _as_message(role: str, parts: Any) -> Any:
+    found = jsonish(parts)
+    return None if not found else {"role": role, "content": found}
+
+
+def _answers(span: ReceivedSpan) -> Iterator[str]:
+    for given in _places(span):
+        for each in messages(given.get(names.OUTPUT_MESSAGES)):
+            yield each["content"]
+    for event in span.events:
+        if event.name == _OLD_CHOICE:
+            yield from (each["content"] for each in messages(event.attributes))
+        elif event.name == _OLD_ANSWER:
+            found = event.attributes.get("gen_ai.completion")
+            yield from (each["content"] for each in messages(found))

@@ -1,0 +1,85 @@
+"""Langfuse's SDK, which writes OpenTelemetry spans since its version 3.
+
+Source: https://github.com/langfuse/langfuse-python, langfuse/_client/attributes.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ragtrace.receive.reading import Generated, Reading, Reranked, Retrieved
+from ragtrace.receive.spans import Attributes, ReceivedSpan
+from ragtrace.receive.values import jsonish, mapping, question_in, text, usage, whole
+
+__all__ = ["name", "read", "recognizes"]
+
+name: Final = "Langfuse"
+
+_TYPE: Final = "langfuse.observation.type"
+_INPUT: Final = "langfuse.observation.input"
+_OUTPUT: Final = "langfuse.observation.output"
+_MODEL: Final = "langfuse.observation.model.name"
+_USAGE: Final = "langfuse.observation.usage_details"
+_DOCUMENTS: Final = ("documents", "results", "nodes", "chunks", "contexts")
+
+
+def recognizes(span: ReceivedSpan) -> bool:
+    """Every observation has a type."""
+    return _TYPE in span.attributes
+
+
+def read(span: ReceivedSpan) -> Reading:
+    """By the observation's type."""
+    given = span.attributes
+    kind = given.get(_TYPE)
+    about: dict[str, Any] = {
+        "session_id": text(given, "session.id", "langfuse.session.id"),
+        "tenant_id": text(given, "langfuse.trace.metadata.tenant_id", "langfuse.trace.metadata.tenant"),
+    }
+    if kind == "retriever":
+        query = question_in(given.get(_INPUT))
+        step = Retrieved(query=query, found=_documents(given.get(_OUTPUT)), incomplete=bool(span.dropped))
+        return Reading(step=step, question=query, **about)
+    if kind == "reranker":
+        before = _documents(given.get(_INPUT))
+        kept = _documents(given.get(_OUTPUT))
+        return Reading(step=Reranked(given=before or None, kept=kept, incomplete=bool(span.dropped)), **about)
+    if kind == "generation":
+        return Reading(step=_generated(given), **about)
+    if kind == "embedding":
+        model = text(given, _MODEL)
+        return Reading(versions={"embedding": model} if model else {}, **about)
+    question = question_in(given.get("langfuse.trace.input", given.get(_INPUT)))
+    return Reading(question=question, answer=_answer(given.get("langfuse.trace.output", given.get(_OUTPUT))), **about)
+
+
+def _documents(value: Any) -> list[Any]:
+    found = jsonish(value)
+    if isinstance(found, dict):
+        found = next((found[key] for key in _DOCUMENTS if isinstance(found.get(key), list)), [])
+    return [each for each in found if isinstance(each, dict | str)] if isinstance(found, list) else []
+
+
+def _generated(given: Attributes) -> Generated:
+    prompt = jsonish(given.get(_INPUT))
+    if isinstance(prompt, dict):
+        prompt = prompt.get("messages", prompt.get("prompt"))
+    counts = mapping(given.get(_USAGE))
+    return Generated(
+        prompt=prompt if isinstance(prompt, str | list) else None,
+        answer=_answer(given.get(_OUTPUT)),
+        model=text(given, _MODEL, "gen_ai.request.model"),
+        usage=usage(
+            whole(counts, "input", "input_tokens", "prompt_tokens"),
+            whole(counts, "output", "output_tokens", "completion_tokens"),
+        ),
+    )
+
+
+def _answer(value: Any) -> str | None:
+    found = jsonish(value)
+    if isinstance(found, list) and found:
+        found = found[-1]
+    if isinstance(found, dict):
+        return text(found, "content", "answer", "text", "output", "response", "result")
+    return found if isinstance(found, str) and found else None

@@ -1,0 +1,144 @@
+"""ragtrace's own spans: all ids, ranks and scores, and texts where the host puts content on spans.
+
+Only where no record comes with them: the record of ragtrace's own channel holds more, and goes before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ragtrace.receive.dialects import genai, openinference
+from ragtrace.receive.reading import Generated, Packed, Reading, Reranked, Retrieved
+from ragtrace.receive.spans import Attributes, ReceivedSpan
+from ragtrace.receive.values import grouped, jsonish, number, text, usage, whole
+from ragtrace.record import conventions as names
+from ragtrace.types import DroppedChunk
+
+__all__ = ["name", "read", "recognizes"]
+
+name: Final = "ragtrace"
+
+_INFERRED: Final = "probably "
+
+
+def recognizes(span: ReceivedSpan) -> bool:
+    """By the tracer that made it."""
+    return span.scope == names.TRACER
+
+
+def read(span: ReceivedSpan) -> Reading:
+    """By the attributes of its stage, else of its request."""
+    given = span.attributes
+    if names.RETRIEVAL_IDS in given:
+        query = text(given, names.RETRIEVAL_QUERY, names.INPUT_VALUE)
+        found = _candidates(given)
+        top_k = whole(given, names.RETRIEVAL_TOP_K)
+        return Reading(step=Retrieved(query=query, found=found, top_k=top_k, incomplete=bool(span.dropped)))
+    if names.RERANK_IDS in given:
+        return Reading(step=_reranked(span))
+    if names.PACK_IDS in given:
+        return Reading(step=_packed(given))
+    if given.get(names.OPERATION_NAME) == "chat":
+        return Reading(step=_generated(given))
+    return _request(span)
+
+
+def _request(span: ReceivedSpan) -> Reading:
+    given = span.attributes
+    sampled, flags = given.get(names.REQUEST_HEAD_SAMPLED), given.get(names.REQUEST_FLAGS)
+    start = f"{names.VERSION}."
+    return Reading(
+        question=text(given, names.INPUT_VALUE),
+        answer=text(given, names.OUTPUT_VALUE),
+        request_id=text(given, names.REQUEST_ID),
+        is_second_hand=True,
+        service=text(given, names.REQUEST_SERVICE),
+        session_id=text(given, names.SESSION_ID),
+        segment=text(given, names.REQUEST_SEGMENT),
+        query_class=text(given, names.REQUEST_QUERY_CLASS),
+        flags=tuple(each for each in flags if isinstance(each, str)) if isinstance(flags, list) else (),
+        head_sampled=sampled if isinstance(sampled, bool) else None,
+        head_probability=number(given.get(names.REQUEST_HEAD_PROBABILITY)),
+        versions={key[len(start) :]: str(value) for key, value in given.items() if key.startswith(start)},
+        judgements=genai.judgements(span),
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _strings(value: Any) -> list[str]:
+    return [str(each) for each in _list(value)]
+
+
+def _candidates(given: Attributes) -> list[dict[str, Any]]:
+    """Ids and scores; texts from OpenInference's attributes, which stand beside them on request."""
+    ids, scores = _strings(given.get(names.RETRIEVAL_IDS)), given.get(names.RETRIEVAL_SCORES)
+    scores = scores if isinstance(scores, list) and len(scores) == len(ids) else [None] * len(ids)
+    said = {each.get("id"): each for each in openinference.documents(grouped(given, names.DOCUMENTS), given)}
+    return [
+        said.get(chunk_id, {}) | {"id": chunk_id} | ({} if score is None else {"score": score})
+        for chunk_id, score in zip(ids, scores, strict=True)
+    ]
+
+
+def _reranked(span: ReceivedSpan) -> Reranked:
+    """The inputs in their order: each that was kept at its rank before, those that fell out in between."""
+    given = span.attributes
+    kept, before = _strings(given.get(names.RERANK_IDS)), given.get(names.RERANK_RANKS_BEFORE)
+    scores = given.get(names.RERANK_SCORES)
+    scores = scores if isinstance(scores, list) and len(scores) == len(kept) else [None] * len(kept)
+    ranks = {rank: each for each, rank in zip(kept, _ranks(before), strict=False) if rank}
+    dropped = iter(_strings(given.get(names.RERANK_DROPPED_IDS)))
+    count = whole(given, names.RERANK_INPUT_COUNT) or 0
+    inputs = [ranks.get(place) or next(dropped, None) for place in range(1, count + 1)]
+    return Reranked(
+        given=[{"id": each} for each in inputs if each is not None],
+        kept=[{"id": each, "score": score} for each, score in zip(kept, scores, strict=True)],
+        incomplete=bool(span.dropped),
+    )
+
+
+def _ranks(value: Any) -> list[int]:
+    return [each if isinstance(each, int) else 0 for each in _list(value)]
+
+
+def _packed(given: Attributes) -> Packed:
+    texts = {
+        str(each.get("id")): text(each, "content")
+        for each in _list(jsonish(given.get(names.OUTPUT_VALUE)))
+        if isinstance(each, dict)
+    }
+    ids, tokens = _strings(given.get(names.PACK_IDS)), given.get(names.PACK_TOKENS)
+    tokens = tokens if isinstance(tokens, list) and len(tokens) == len(ids) else [None] * len(ids)
+    cut = set(_strings(given.get(names.PACK_TRUNCATED_IDS)))
+    chunks = [
+        {"id": each, "text": texts.get(each), "tokens": count, "truncated": each in cut}
+        for each, count in zip(ids, tokens, strict=True)
+    ]
+    reasons = _strings(given.get(names.PACK_DROPPED_REASONS))
+    dropped = zip(_strings(given.get(names.PACK_DROPPED_IDS)), reasons, strict=False)
+    return Packed(
+        chunks=[{key: value for key, value in each.items() if value is not None} for each in chunks],
+        dropped=tuple(_dropped(each, reason) for each, reason in dropped),
+        budget=whole(given, names.PACK_BUDGET),
+    )
+
+
+def _dropped(chunk_id: str, reason: str) -> DroppedChunk:
+    """The reverse of `DroppedChunk.why`."""
+    stated = reason.removeprefix(_INFERRED)
+    return DroppedChunk(chunk_id=chunk_id, reason=stated, inferred=stated != reason)
+
+
+def _generated(given: Attributes) -> Generated:
+    asked, said = genai.messages(given.get(names.INPUT_MESSAGES)), genai.messages(given.get(names.OUTPUT_MESSAGES))
+    finish = given.get(names.FINISH_REASONS)
+    return Generated(
+        prompt=asked or text(given, names.INPUT_VALUE),
+        answer=said[0]["content"] if said else text(given, names.OUTPUT_VALUE),
+        model=text(given, names.REQUEST_MODEL, names.LLM_MODEL),
+        usage=usage(whole(given, names.INPUT_TOKENS), whole(given, names.OUTPUT_TOKENS)),
+        finish_reason=str(finish[0]) if isinstance(finish, list) and finish else None,
+    )

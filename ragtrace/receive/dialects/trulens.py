@@ -1,0 +1,105 @@
+"""TruLens' OpenTelemetry spans.
+
+Source: https://github.com/truera/trulens, src/otel/semconv/trulens/otel/semconv/trace.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any, Final
+
+from ragtrace.receive.reading import NOTHING, Generated, Judgement, Packed, Reading, Reranked, Retrieved
+from ragtrace.receive.spans import Attributes, ReceivedSpan
+from ragtrace.receive.values import number, question_in, text, usage, whole
+
+__all__ = ["name", "read", "recognizes"]
+
+name: Final = "TruLens"
+
+_BASE: Final = "ai.observability."
+_TYPE: Final = _BASE + "span_type"
+_GIVEN: Final = _BASE + "call.kwargs."
+_RETURNED: Final = _BASE + "call.return"
+# A message as Python writes it: content='...'
+_CONTENT: Final = re.compile(r"\b(?:page_)?content=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
+_SETTINGS: Final = frozenset({"config", "run_manager", "stop", "kwargs"})
+
+
+def recognizes(span: ReceivedSpan) -> bool:
+    """Every span has a type."""
+    return _TYPE in span.attributes
+
+
+def read(span: ReceivedSpan) -> Reading:
+    """By the span's type."""
+    given = span.attributes
+    kind = given.get(_TYPE)
+    if kind == "retrieval":
+        query = text(given, _BASE + "retrieval.query_text") or _question(given)
+        found = _texts(given.get(_BASE + "retrieval.retrieved_contexts", given.get(_RETURNED)))
+        top_k = whole(given, _BASE + "retrieval.num_contexts")
+        return Reading(step=Retrieved(query=query, found=found, top_k=top_k, incomplete=bool(span.dropped)))
+    if kind == "reranking":
+        before = _texts(given.get(_BASE + "reranking.input_context_texts"))
+        after = _texts(given.get(_BASE + "reranking.output_context_texts", given.get(_RETURNED)))
+        return Reading(step=Reranked(given=before or None, kept=after, incomplete=bool(span.dropped)))
+    if kind == "context_filter" or kind == "context_selection":
+        return Reading(step=Packed(chunks=_texts(given.get(_RETURNED))))
+    if kind == "generation":
+        return Reading(step=_generated(given))
+    if kind == "record_root":
+        question = text(given, _BASE + "record_root.input") or _question(given)
+        service = text(given, _BASE + "app_name")
+        return Reading(question=question, answer=text(given, _BASE + "record_root.output"), service=service)
+    if kind == "eval_root":
+        return Reading(judgements=_judged(given, span.ended_at))
+    return NOTHING
+
+
+def _question(given: Attributes) -> str | None:
+    return question_in({key[len(_GIVEN) :]: value for key, value in given.items() if key.startswith(_GIVEN)})
+
+
+def _texts(value: Any) -> list[str]:
+    """Contexts, also those that are documents in Python's writing."""
+    values = value if isinstance(value, list) else []
+    return [_said(each) for each in values if isinstance(each, str) and each]
+
+
+def _said(written: str) -> str:
+    """What the messages or the document in Python's writing say; any other text as it is."""
+    found = _CONTENT.findall(written) if "content=" in written else []
+    try:
+        return "\n\n".join(str(ast.literal_eval(each)) for each in found) or written
+    except (ValueError, SyntaxError):
+        return written
+
+
+def _generated(given: Attributes) -> Generated:
+    returned = given.get(_RETURNED)
+    cost = _BASE + "cost."
+    return Generated(
+        prompt=list(_given_texts(given)),
+        answer=_said(returned) if isinstance(returned, str) and returned else None,
+        model=text(given, cost + "model", "gen_ai.request.model", _BASE + "generation.model"),
+        usage=usage(whole(given, cost + "num_prompt_tokens"), whole(given, cost + "num_completion_tokens")),
+    )
+
+
+def _given_texts(given: Attributes) -> list[str]:
+    """All texts of a call's arguments, in order: together they are what the model was given."""
+    texts: list[str] = []
+    for key, value in given.items():
+        if key.startswith(_GIVEN) and key[len(_GIVEN) :] not in _SETTINGS:
+            texts += _texts(value) if isinstance(value, list) else _texts([value])
+    return texts
+
+
+def _judged(given: Attributes, at: int) -> tuple[Judgement, ...]:
+    label = text(given, _BASE + "eval_root.metric_name")
+    score = number(given.get(_BASE + "eval_root.score"))
+    if label is None or score is None:
+        return ()
+    comment = text(given, _BASE + "eval_root.explanation", _BASE + "eval.explanation")
+    return (Judgement(source="trulens", label=label, score=score, comment=comment, at=at),)

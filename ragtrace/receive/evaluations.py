@@ -1,0 +1,169 @@
+"""Reads evaluation sets as RAGAS, RAGChecker and spreadsheets hold them: question, contexts, answer, ground truth.
+
+A row has no trace: its contexts are taken for what was retrieved and for what stood in the prompt, in this order, and
+its time is the file's. A ground truth that names contexts becomes a gold set.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ragtrace.errors import RecordError
+from ragtrace.receive.values import identifier, question_in, text
+from ragtrace.record.coercion import Unreadable, read_chunks
+from ragtrace.types import (
+    Candidate,
+    GenerateRun,
+    Generation,
+    Gold,
+    PackedChunk,
+    Packing,
+    PackRun,
+    Query,
+    RequestRecord,
+    RetrieveRun,
+    StageRun,
+    content_hash,
+)
+
+__all__ = ["COLUMNS", "Row", "listed", "read_evaluations", "rows_of"]
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "id": ("id", "query_id", "question_id", "sample_id"),
+    "question": ("question", "query", "user_input", "input"),
+    "contexts": ("contexts", "retrieved_contexts", "retrieved_context", "context", "documents"),
+    "answer": ("answer", "response", "output", "generated_answer"),
+    "reference_contexts": ("reference_contexts", "ground_truth_contexts", "gold_contexts", "supporting_contexts"),
+    "segment": ("segment", "query_class", "category", "domain"),
+    "session": ("session", "session_id"),
+}
+"""What is read of a row, and under which names it is looked for."""
+
+_LISTS: Final = ("results", "data", "samples", "examples", "rows")
+_FIELD_LIMIT: Final = 100_000_000  # bytes of one field of a CSV file
+
+
+class Row(NamedTuple):
+    """A row as a record, and its gold set where the row names evidence."""
+
+    record: RequestRecord
+    gold: Gold | None
+
+
+def read_evaluations(
+    path: Path, service: str, columns: Mapping[str, str] | None = None, at: int | None = None
+) -> Iterator[Row]:
+    """The rows of a JSON, JSONL or CSV file.
+
+    Args:
+        columns: what is read -> the file's own name of it, over `COLUMNS`.
+        at: when the requests ran, in nanoseconds since the epoch; None: when the file was written.
+
+    Raises: RecordError naming the row, where it has no question, or neither contexts nor an answer; OSError.
+    """
+    unknown = sorted(set(columns or ()) - COLUMNS.keys())
+    if unknown:
+        raise RecordError(f"column {unknown[0]!r} is none that is read; there are {', '.join(COLUMNS)}")
+    names = {**COLUMNS, **{key: (value,) for key, value in (columns or {}).items()}}
+    moment = path.stat().st_mtime_ns if at is None else at
+    for number, row in enumerate(rows_of(path), 1):
+        where = f"{path}, row {number}"
+        absent = [value for value in (columns or {}).values() if value not in row]
+        if absent:
+            raise RecordError(f"{where} has no column {absent[0]!r}; it has {', '.join(map(str, row))}")
+        yield _read(where, {key: _first(row, wanted) for key, wanted in names.items()}, service, moment)
+
+
+def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a JSON, JSONL, CSV or TSV file. Raises: RecordError, OSError."""
+    if path.suffix.lower() in (".csv", ".tsv"):
+        csv.field_size_limit(_FIELD_LIMIT)
+        with path.open(encoding="utf-8-sig", newline="") as opened:
+            yield from csv.DictReader(opened, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        return
+    try:
+        body = path.read_text(encoding="utf-8-sig")
+        try:
+            found = json.loads(body)
+        except json.JSONDecodeError:
+            found = [json.loads(line) for line in body.splitlines() if line.strip()]
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{path} is neither JSON nor JSON lines: {error}") from None
+    if isinstance(found, dict):
+        found = next((found[name] for name in _LISTS if isinstance(found.get(name), list)), [found])
+    for each in found if isinstance(found, list) else []:
+        if not isinstance(each, dict):
+            raise RecordError(f"{path} holds {type(each).__name__}, where rows should be objects with a question")
+        yield each
+
+
+def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((row[name] for name in names if row.get(name) not in (None, "", [])), None)
+
+
+def _read(where: str, given: Mapping[str, Any], service: str, at: int) -> Row:
+    question, answer = question_in(given["question"]), text(given, "answer")
+    candidates = _contexts(where, given["contexts"])
+    if question is None:
+        raise RecordError(f"{where} has no question; name its column (--column question=NAME)")
+    if not candidates and answer is None:
+        raise RecordError(f"{where} has neither contexts nor an answer; name their columns (--column contexts=NAME)")
+    stages: list[StageRun] = [
+        RetrieveRun(name="contexts", started_at=at, ended_at=at, query=question, candidates=candidates)
+    ]
+    chunks = tuple(
+        PackedChunk(chunk_id=each.chunk_id, position=place, text=each.text) for place, each in enumerate(candidates, 1)
+    )
+    if chunks:
+        stages.append(PackRun(name="contexts", started_at=at, ended_at=at, packing=Packing(chunks=chunks)))
+    if answer is not None:
+        stages.append(GenerateRun(name="answer", started_at=at, ended_at=at, generation=Generation(answer=answer)))
+    ids = (each.chunk_id for each in candidates)
+    said = "\n".join([service, identifier(given["id"]) or "", question, answer or "", *ids])
+    record = RequestRecord(
+        request_id=content_hash(said),
+        service=service,
+        segment=identifier(given["segment"]) or "default",
+        session_id=identifier(given["session"]),
+        started_at=at,
+        ended_at=at,
+        query=Query(original=question),
+        stages=tuple(stages),
+    )
+    evidence = tuple(each.chunk_id for each in _contexts(where, given["reference_contexts"]))
+    return Row(record, Gold(service=service, question=question, chunk_ids=evidence) if evidence else None)
+
+
+def _contexts(where: str, value: Any) -> tuple[Candidate, ...]:
+    """Contexts as a list, or as the text of one in JSON or in Python; any other text is one context."""
+    found = listed(value)
+    if not found:
+        return ()
+    try:
+        chunks = read_chunks(found)
+    except Unreadable as error:
+        raise RecordError(f"{where} has contexts that cannot be read: {error}") from None
+    if chunks.unread:
+        raise RecordError(f"{where} has a context of type {chunks.unread[0]} with neither an id nor a text")
+    unique = {chunk.identity: chunk for _, chunk in reversed(chunks.ranked)}
+    ordered = sorted(unique, key=[chunk.identity for _, chunk in chunks.ranked].index)
+    return tuple(unique[chunk_id].candidate(rank) for rank, chunk_id in enumerate(ordered, 1))
+
+
+def listed(value: Any) -> list[Any]:
+    """A list, also one that was written as a text in JSON or in Python; texts in it become items with a text."""
+    if isinstance(value, str):
+        for read in (json.loads, ast.literal_eval):
+            if value[:1] == "[":
+                try:
+                    return listed(read(value))
+                except (ValueError, SyntaxError, RecursionError, MemoryError):
+                    continue
+        return [{"text": value}] if value.strip() else []
+    items = value if isinstance(value, list | tuple) else [] if value is None else [value]
+    return [{"text": each} if isinstance(each, str) else each for each in items]

@@ -1,0 +1,76 @@
+"""Reads gold sets: what a question needs, as a table of questions with chunk ids and required facets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import msgspec
+
+from ragtrace.errors import RecordError
+from ragtrace.receive.evaluations import listed, rows_of
+from ragtrace.receive.values import identifier, jsonish, question_in
+from ragtrace.types import Facet, FacetKind, Gold
+
+__all__ = ["COLUMNS", "read_golds"]
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "question": ("question", "query", "user_input", "text"),
+    "chunk_ids": ("chunk_ids", "chunks", "evidence", "gold", "relevant", "doc_ids", "context_ids"),
+    "query_class": ("query_class", "segment", "category"),
+    "facets": ("facets", "required_facets"),
+}
+"""What is read of a row, and under which names it is looked for."""
+
+
+def read_golds(path: Path, service: str, columns: Mapping[str, str] | None = None) -> Iterator[Gold]:
+    """The gold sets of a JSON, JSONL or CSV file.
+
+    Facets are `{"kind": ..., "value": ..., "weight": ..., "aliases": [...]}`, or a mapping of kinds to values.
+
+    Raises: RecordError naming the row; OSError.
+    """
+    unknown = sorted(set(columns or ()) - COLUMNS.keys())
+    if unknown:
+        raise RecordError(f"column {unknown[0]!r} is none that is read; there are {', '.join(COLUMNS)}")
+    names = {**COLUMNS, **{key: (value,) for key, value in (columns or {}).items()}}
+    for number, row in enumerate(rows_of(path), 1):
+        given = {key: next((row[name] for name in wanted if row.get(name)), None) for key, wanted in names.items()}
+        yield _gold(f"{path}, row {number}", given, service)
+
+
+def _gold(where: str, given: Mapping[str, Any], service: str) -> Gold:
+    question = question_in(given["question"])
+    if question is None:
+        raise RecordError(f"{where} has no question; name its column (--column question=NAME)")
+    chunk_ids = tuple(_ids(where, given["chunk_ids"]))
+    facets = tuple(_facets(where, jsonish(given["facets"])))
+    if not chunk_ids and not facets:
+        raise RecordError(f"{where} has neither chunk ids nor facets; name their columns (--column chunk_ids=NAME)")
+    query_class = identifier(given["query_class"])
+    return Gold(service=service, question=question, chunk_ids=chunk_ids, query_class=query_class, facets=facets)
+
+
+def _ids(where: str, value: Any) -> Iterator[str]:
+    for each in listed(value):
+        said = each.get("id", each.get("chunk_id", each.get("text"))) if isinstance(each, dict) else each
+        for one in said.split() if isinstance(value, str) and isinstance(said, str) else [said]:
+            found = identifier(one)
+            if found is None:
+                raise RecordError(f"{where} has a chunk id {one!r:.60}, where texts or whole numbers are expected")
+            yield found
+
+
+def _facets(where: str, value: Any) -> Iterator[Facet]:
+    if isinstance(value, dict):
+        pairs = [
+            (kind, each) for kind, found in value.items() for each in (found if isinstance(found, list) else [found])
+        ]
+        value = [{"kind": kind, "value": each} for kind, each in pairs]
+    for each in value if isinstance(value, list) else [] if value is None else [value]:
+        try:
+            yield msgspec.convert({**each, "source": "gold"} if isinstance(each, dict) else each, Facet)
+        except msgspec.ValidationError as error:
+            kinds = ", ".join(get_args(FacetKind))
+            raise RecordError(f"{where} has a facet that cannot be read: {error}; kinds are {kinds}") from None

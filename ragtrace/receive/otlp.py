@@ -1,0 +1,262 @@
+"""Decodes OTLP, as protobuf and as JSON. A span that cannot be read is rejected with a reason, alone.
+
+`split` cuts a request into one part for each trace, still as protobuf: that is what the receiver stores, since reading
+a hundred attributes into Python takes longer than all else. `read_part` reads such a part.
+Source: https://opentelemetry.io/docs/specs/otlp/; in JSON, ids are hex and 64-bit numbers may be texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ragtrace.errors import MissingExtraError, RecordError
+from ragtrace.receive.spans import Attributes, ReceivedSpan, SpanEvent, Status
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+__all__ = ["Part", "Received", "Split", "parse_json", "parse_protobuf", "read_json", "read_protobuf", "split"]
+
+_STATUS: Final[tuple[Status, ...]] = ("unset", "ok", "error")
+_IDS: Final = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
+_DEPTH: Final = 16  # of nested values; deeper ones become None
+
+
+@dataclass(slots=True)
+class Received:
+    """The spans of a request, and why others were rejected."""
+
+    spans: list[ReceivedSpan] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The spans of one trace in a request, as a request of their own. `ended`: the trace's root is among them."""
+
+    trace_id: str
+    body: bytes
+    spans: int
+    ended: bool
+
+
+@dataclass(slots=True)
+class Split:
+    """The parts of a request, and why spans were rejected."""
+
+    parts: list[Part] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
+
+
+def parse_protobuf(body: bytes) -> ExportTraceServiceRequest:
+    """A request; TracesData has the same shape. Raises: RecordError."""
+    from google.protobuf.message import DecodeError
+
+    message = _new_request()
+    try:
+        message.ParseFromString(body)
+    except (DecodeError, RuntimeError) as error:
+        raise RecordError(f"the body is no OTLP protobuf message of traces: {error}") from None
+    return message
+
+
+def parse_json(body: bytes | str) -> tuple[ExportTraceServiceRequest, list[str]]:
+    """A request in JSON, also one per line, and why spans of it were rejected. Raises: RecordError."""
+    message, rejected = _new_request(), list[str]()
+    for document in _documents(body):
+        if not isinstance(document, dict) or not isinstance(document.get("resourceSpans"), list):
+            raise RecordError("the body is no OTLP JSON of traces: it has no list `resourceSpans`")
+        for given in _dicts(document["resourceSpans"]):
+            resource_spans = message.resource_spans.add()
+            _parse(given.get("resource"), resource_spans.resource)
+            for scope in _dicts(given.get("scopeSpans")):
+                scope_spans = resource_spans.scope_spans.add()
+                _parse(scope.get("scope"), scope_spans.scope)
+                for span in _dicts(scope.get("spans")):
+                    try:
+                        _parse_span(span, scope_spans.spans.add())
+                    except ValueError as error:
+                        del scope_spans.spans[-1]
+                        reason = " ".join(str(error).split())[:200]
+                        rejected.append(f"span {str(span.get('name'))[:80]!r}: {reason}")
+    return message, rejected
+
+
+def read_protobuf(body: bytes) -> Received:
+    """The spans of a request. Raises: RecordError."""
+    return _read(parse_protobuf(body), Received())
+
+
+def read_json(body: bytes | str) -> Received:
+    """The spans of a request in JSON, also of one per line. Raises: RecordError."""
+    message, rejected = parse_json(body)
+    return _read(message, Received(rejected=rejected))
+
+
+def split(message: ExportTraceServiceRequest, rejected: Iterable[str] = (), body: bytes | None = None) -> Split:
+    """One part for each trace, in the order in which they come.
+
+    body: the message as it came in protobuf; it is the part where all its spans are of one trace, as most are.
+    """
+    found = Split(rejected=list(rejected))
+    builders: dict[bytes, _Builder] = {}
+    is_whole = body is not None
+    for first, resource_spans in enumerate(message.resource_spans):
+        for second, scope_spans in enumerate(resource_spans.scope_spans):
+            for span in scope_spans.spans:
+                reason = _fault(span)
+                if reason is None:
+                    builder = builders.setdefault(span.trace_id, _Builder())
+                    builder.spans.append(((first, second), resource_spans, scope_spans, span))
+                else:
+                    found.rejected.append(f"span {span.name[:80]!r}: {reason}")
+                    is_whole = False
+    given = body if is_whole and len(builders) == 1 else None
+    found.parts = [builder.part(trace_id, given) for trace_id, builder in builders.items()]
+    return found
+
+
+class _Builder:
+    """The spans of one trace, each with the resource and the scope that it stands under."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[tuple[int, int], Any, Any, Span]] = []
+
+    def part(self, trace_id: bytes, body: bytes | None) -> Part:
+        """The spans as a request of their own: `body`, where it is one already."""
+        ended = any(not any(span.parent_span_id) and span.end_time_unix_nano for *_, span in self.spans)
+        return Part(trace_id.hex(), self._copied() if body is None else body, len(self.spans), ended)
+
+    def _copied(self) -> bytes:
+        request, at = _new_request(), (-1, -1)
+        for place, resource_spans, scope_spans, span in self.spans:
+            if place[0] != at[0]:
+                request.resource_spans.add().resource.CopyFrom(resource_spans.resource)
+            if place != at:
+                request.resource_spans[-1].scope_spans.add().scope.CopyFrom(scope_spans.scope)
+            request.resource_spans[-1].scope_spans[-1].spans.add().CopyFrom(span)
+            at = place
+        return bytes(request.SerializeToString(deterministic=True))
+
+
+def _read(message: ExportTraceServiceRequest, received: Received) -> Received:
+    for resource_spans in message.resource_spans:
+        resource = _mapping(resource_spans.resource.attributes)
+        for scope_spans in resource_spans.scope_spans:
+            scope = scope_spans.scope.name
+            for span in scope_spans.spans:
+                reason = _fault(span)
+                if reason is not None:
+                    received.rejected.append(f"span {span.name[:80]!r}: {reason}")
+                else:
+                    received.spans.append(_span(span, scope, resource))
+    return received
+
+
+def _span(span: Span, scope: str, resource: Attributes) -> ReceivedSpan:
+    return ReceivedSpan(
+        trace_id=span.trace_id.hex(),
+        span_id=span.span_id.hex(),
+        parent_id=span.parent_span_id.hex() if any(span.parent_span_id) else None,
+        name=span.name,
+        started_at=span.start_time_unix_nano,
+        ended_at=span.end_time_unix_nano,
+        attributes=_mapping(span.attributes),
+        events=tuple(SpanEvent(each.name, each.time_unix_nano, _mapping(each.attributes)) for each in span.events),
+        status=_STATUS[span.status.code] if 0 <= span.status.code < len(_STATUS) else "unset",
+        message=span.status.message,
+        scope=scope,
+        resource=resource,
+        dropped=span.dropped_attributes_count,
+    )
+
+
+def _fault(span: Span) -> str | None:
+    """Why a span is none, by the specification's rules on ids."""
+    for what, value, size in (("trace id", span.trace_id, 16), ("span id", span.span_id, 8)):
+        if len(value) != size:
+            return f"its {what} has {len(value)} bytes, and needs {size}"
+        if not any(value):
+            return f"its {what} is all zeros"
+    if len(span.parent_span_id) not in (0, 8):
+        return f"its parent's id has {len(span.parent_span_id)} bytes, and needs 8 or none"
+    return None
+
+
+def _mapping(attributes: Iterable[KeyValue]) -> Attributes:
+    return {each.key: _value(each.value) for each in attributes}
+
+
+def _value(value: AnyValue, depth: int = _DEPTH) -> Any:
+    kind = value.WhichOneof("value")
+    if kind is None or not depth:
+        return None
+    if kind == "array_value":
+        return [_value(each, depth - 1) for each in value.array_value.values]
+    if kind == "kvlist_value":
+        return {each.key: _value(each.value, depth - 1) for each in value.kvlist_value.values}
+    return getattr(value, kind)
+
+
+def _documents(body: bytes | str) -> Iterator[Any]:
+    try:
+        text = body if isinstance(body, str) else body.decode("utf-8")
+        try:
+            yield json.loads(text)
+            return
+        except json.JSONDecodeError:
+            lines = [line for line in text.splitlines() if line.strip()]
+            if len(lines) < 2:
+                raise
+        yield from [json.loads(line) for line in lines]
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"the body is no JSON: {error}") from None
+
+
+def _dicts(value: Any) -> Iterable[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _parse(value: Any, message: Any) -> None:
+    """A resource or scope; one that cannot be read is as good as none."""
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    try:
+        ParseDict(value if isinstance(value, dict) else {}, message, ignore_unknown_fields=True)
+    except (ParseError, RecursionError):
+        message.Clear()
+
+
+def _parse_span(given: dict[str, Any], span: Span) -> None:
+    """Raises: ValueError."""
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    found = {name: value for name, value in given.items() if name not in _IDS and name != "links"}
+    try:
+        ParseDict(found, span, ignore_unknown_fields=True)
+    except (ParseError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    span.trace_id, span.span_id, span.parent_span_id = (_id(given, name) for name in _IDS)
+
+
+def _id(given: dict[str, Any], name: str) -> bytes:
+    value = given.get(name) or ""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {type(value).__name__}, and should be a text of hex digits")
+    try:
+        return bytes.fromhex(value)
+    except ValueError:
+        raise ValueError(f"{name} is {value[:40]!r}, and should be {2 * _IDS[name]} hex digits") from None
+
+
+def _new_request() -> ExportTraceServiceRequest:
+    try:
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    except ImportError:
+        raise MissingExtraError("opentelemetry-proto", "otel") from None
+    return ExportTraceServiceRequest()

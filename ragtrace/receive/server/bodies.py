@@ -1,0 +1,58 @@
+"""Reads request bodies within bounds: what is too large, or of a kind that is not read, is refused with its status."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterable
+from typing import Final
+
+__all__ = ["Refused", "inflated", "received"]
+
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_STEP: Final = 1 << 20
+
+
+class Refused(Exception):
+    """A request that is not accepted, with the status and the reason that its sender gets."""
+
+    def __init__(self, status: int, reason: str, retry_after: int | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+async def received(stream: AsyncIterable[bytes], most: int) -> bytes:
+    """The whole body. Raises: Refused (413) as soon as it is longer than `most` bytes."""
+    parts, size = [], 0
+    async for part in stream:
+        size += len(part)
+        if size > most:
+            raise Refused(413, f"the body is larger than {most:,} bytes; send smaller batches")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def inflated(body: bytes, encoding: str, most: int) -> bytes:
+    """The body without its content encoding. Raises: Refused (413 when it grows beyond `most` bytes, 415, 400)."""
+    if encoding in ("", "identity"):
+        return body
+    if encoding != "gzip":
+        raise Refused(415, f"content encoding {encoding!r} is not read; send gzip or none")
+    reader, parts, size = zlib.decompressobj(_GZIP), [], 0
+    try:
+        rest = body
+        while rest and not reader.eof:
+            part = reader.decompress(rest, _STEP)
+            rest = reader.unconsumed_tail
+            size += len(part)
+            if size > most:
+                raise Refused(413, f"the body is larger than {most:,} bytes when inflated; send smaller batches")
+            parts.append(part)
+            if not part and not rest:
+                break
+    except zlib.error as error:
+        raise Refused(400, f"the body is no gzip: {error}") from None
+    if not reader.eof:
+        raise Refused(400, "the body's gzip breaks off; send it whole")
+    return b"".join(parts)

@@ -1,0 +1,103 @@
+"""Runs the receiver: the HTTP server, the thread that commits, and the thread that assembles."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, Final
+
+from ragtrace.config import Config
+from ragtrace.errors import ConfigurationError, MissingExtraError
+from ragtrace.receive.assembling import Assembler
+from ragtrace.receive.server import rpc as rpc_server
+from ragtrace.receive.server.access import Access, Everybody, Tokens
+from ragtrace.receive.server.app import LARGEST, make_app
+from ragtrace.receive.server.intake import Intake
+from ragtrace.store import Store
+
+__all__ = ["Settings", "run"]
+
+_GRACE: Final = 5.0  # seconds in which calls that are running may end
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the receiver runs. Times in seconds, sizes in bytes."""
+
+    host: str = "127.0.0.1"
+    port: int = 4318
+    grpc_port: int | None = 4317
+    tokens: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    grace: float = 5.0
+    ttl: float = 60.0
+    keep: float = 3600.0
+    room: int = 64 << 20
+    assemble: bool = True
+
+    def __post_init__(self) -> None:
+        """Raises: ConfigurationError."""
+        for name in ("grace", "ttl", "keep"):
+            if not 0 <= getattr(self, name) <= 86_400:
+                raise ConfigurationError.of(f"--{name}", getattr(self, name), "seconds from 0 to a day")
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigurationError("TLS needs both --tls-certificate and --tls-key")
+        if self.tokens is None and self.host not in _LOOPBACK:
+            raise ConfigurationError(
+                f"the receiver would take spans from everybody on {self.host}; give --tokens FILE, or serve 127.0.0.1"
+            )
+
+
+def run(store_url: str, config: Config, settings: Settings) -> None:
+    """Serve until the process is told to stop (SIGINT, SIGTERM); what was accepted is then committed.
+
+    Raises: ConfigurationError, MissingExtraError, StoreError, OSError.
+    """
+    try:
+        import uvicorn
+    except ImportError:
+        raise MissingExtraError("uvicorn", "serve") from None
+    access: Access = Everybody() if settings.tokens is None else Tokens(settings.tokens)
+    with Store.open(store_url) as store:
+        intake = Intake(store, grace=settings.grace, ttl=settings.ttl, most=settings.room)
+        stop = Event()
+        assembler = Thread(
+            target=Assembler(store, config, keep=settings.keep).run, args=(stop,), name="ragtrace-assembler"
+        )
+        try:
+            if settings.assemble:
+                assembler.start()
+            http = uvicorn.Config(
+                make_app(store, intake, access),
+                host=settings.host,
+                port=settings.port,
+                log_level="warning",
+                access_log=False,
+                ssl_certfile=settings.certificate,
+                ssl_keyfile=settings.key,
+            )
+            asyncio.run(_serve(uvicorn.Server(http), intake, access, settings))
+        finally:
+            intake.close()
+            stop.set()
+            if settings.assemble:
+                assembler.join()
+
+
+async def _serve(server: Any, intake: Intake, access: Access, settings: Settings) -> None:
+    """HTTP, and gRPC beside it, until the process is told to stop."""
+    rpc = None
+    if settings.grpc_port is not None:
+        address = f"{settings.host}:{settings.grpc_port}"
+        rpc, _ = await rpc_server.start(
+            intake, access, address, largest=LARGEST, certificate=settings.certificate, key=settings.key
+        )
+    try:
+        await server.serve()
+    finally:
+        if rpc is not None:
+            await rpc.stop(grace=_GRACE)

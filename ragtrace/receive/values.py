@@ -1,0 +1,118 @@
+"""Reads values out of attributes without trusting their types: what does not fit is as good as absent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any, Final, TypeAlias
+
+from ragtrace.receive.spans import Attributes
+from ragtrace.types import TokenUsage
+
+__all__ = ["Groups", "grouped", "identifier", "jsonish", "mapping", "number", "question_in", "text", "usage", "whole"]
+
+Groups: TypeAlias = dict[int, dict[str, Any]]
+"""What a flattened list held, by its places."""
+
+_DIGITS: Final = 8  # of a place
+
+
+def text(attributes: Mapping[str, Any], *names: str) -> str | None:
+    """The first of these attributes that is a text with something in it."""
+    for name in names:
+        found = attributes.get(name)
+        if isinstance(found, str) and found:
+            return found
+    return None
+
+
+def identifier(value: Any) -> str | None:
+    """An id, which some senders give as a number."""
+    if isinstance(value, bool):
+        return None
+    return str(value) if isinstance(value, int) or (isinstance(value, str) and value) else None
+
+
+def number(value: Any) -> float | None:
+    """A finite number, also one that was written as a text."""
+    if isinstance(value, bool):
+        return None
+    try:
+        found = float(value) if isinstance(value, int | float | str) else None
+    except (ValueError, OverflowError):
+        return None
+    return found if found is not None and isfinite(found) else None
+
+
+def whole(attributes: Mapping[str, Any], *names: str) -> int | None:
+    """The first of these attributes that is a whole number >= 0."""
+    for name in names:
+        found = number(attributes.get(name))
+        if found is not None and found >= 0 and found == int(found):
+            return int(found)
+    return None
+
+
+def usage(given: int | None, made: int | None) -> TokenUsage | None:
+    """Token counts; None where none is known."""
+    return None if given is None and made is None else TokenUsage(input_tokens=given, output_tokens=made)
+
+
+def jsonish(value: Any) -> Any:
+    """The value that a text holds as JSON; other texts, and other values, as they are."""
+    if not isinstance(value, str) or value[:1] not in ("{", "[", '"'):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """A mapping, also one that was written as JSON; empty for all else."""
+    found = jsonish(value)
+    return found if isinstance(found, dict) else {}
+
+
+def grouped(attributes: Attributes, prefix: str) -> Groups:
+    """Flattened lists put together again: `prefix.N.rest = value` becomes {N: {rest: value}}, by N."""
+    found: Groups = {}
+    beginning = f"{prefix}."
+    start = len(beginning)
+    for name, value in attributes.items():
+        if name.startswith(beginning):
+            end = name.find(".", start)
+            place = name[start:end]
+            if end > 0 and place.isdecimal() and end - start < _DIGITS:
+                number = int(place)
+                if number not in found:
+                    found[number] = {}
+                found[number][name[end + 1 :]] = value
+    return dict(sorted(found.items()))
+
+
+_QUESTIONS = ("question", "query", "input", "query_str", "q", "prompt", "text", "user_input", "str_or_query_bundle")
+
+
+def question_in(value: Any, depth: int = 4) -> str | None:
+    """The question in what a chain was given: a text, a mapping with a usual key, the last message of a user."""
+    value = jsonish(value)
+    if isinstance(value, str):
+        return value or None
+    if depth and isinstance(value, dict):
+        wrapped = ("inputs", "kwargs", "query_bundle", "kwds", "messages", "args", "input")
+        for name in (*_QUESTIONS, *wrapped):
+            if name in value and (found := question_in(value[name], depth - 1)):
+                return found
+        if value.get("role") in (None, "user", "human") and isinstance(value.get("content"), str):
+            return value["content"] or None
+        return None
+    if depth and isinstance(value, list):
+        return _last(value, depth)
+    return None
+
+
+def _last(values: Iterable[Any], depth: int) -> str | None:
+    found = [question_in(each, depth - 1) for each in values]
+    return next((each for each in reversed(found) if each), None)

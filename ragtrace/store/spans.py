@@ -1,0 +1,143 @@
+"""Owns spans that arrived and are not yet a record: parts of traces, each once, and when a trace is to be assembled.
+
+A trace is due a grace period after its root has ended, else some time after its first span. Whoever assembles it takes
+it for a while; if a part comes meanwhile, what was assembled is written nevertheless, and the trace is due again.
+Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from ragtrace.store.content import chunks, compress, decompress
+from ragtrace.store.database import insert
+from ragtrace.store.rows import DueTrace, SpanPart
+from ragtrace.store.tables import span_part, trace
+from ragtrace.store.text import clean
+
+__all__ = ["ATTEMPTS", "add", "bodies", "claim", "fail", "forget", "settle", "waiting"]
+
+ATTEMPTS: Final = 5
+_RETRY: Final = 30.0  # seconds
+
+
+def add(connection: sa.Connection, parts: Sequence[SpanPart], now: float, grace: float, ttl: float) -> int:
+    """Store the parts that are new, and say when their traces are due. Returns how many were new."""
+    rows = {(clean(each.tenant), each.trace_id, _digest(each.body)): each for each in parts}
+    if not rows:
+        return 0
+    names = ("tenant", "trace_id", "digest")
+    statement = insert(connection, span_part).on_conflict_do_nothing().returning(*(span_part.c[name] for name in names))
+    values = [dict(zip(names, key, strict=True)) | {"body": compress(rows[key].body)} for key in sorted(rows)]
+    new = [tuple(row) for row in connection.execute(statement, values)]
+    due: dict[tuple[str, str], tuple[int, bool]] = {}
+    for key in new:
+        count, ended = due.get(key[:2], (0, False))
+        due[key[:2]] = (count + 1, ended or rows[key].ended)
+    if due:
+        _touch(connection, due, now, grace, ttl)
+    return len(new)
+
+
+def _touch(
+    connection: sa.Connection, due: dict[tuple[str, str], tuple[int, bool]], now: float, grace: float, ttl: float
+) -> None:
+    statement = insert(connection, trace)
+    new = statement.excluded
+    # A late span of a trace that was assembled, or whose root has ended, waits for the grace period only.
+    soon = sa.func.coalesce(trace.c.due_at, now + grace)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["tenant", "trace_id"],
+            set_={
+                "parts": trace.c.parts + new.parts,
+                "last_at": new.last_at,
+                "due_at": sa.case((soon < new.due_at, soon), else_=new.due_at),
+                "attempts": 0,
+                "error": None,
+            },
+        ),
+        [
+            {
+                "tenant": tenant,
+                "trace_id": trace_id,
+                "parts": count,
+                "last_at": now,
+                "due_at": now + (grace if ended else ttl),
+                "attempts": 0,
+            }
+            for (tenant, trace_id), (count, ended) in sorted(due.items())
+        ],
+    )
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.blake2b(body, digest_size=16).hexdigest()
+
+
+def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: float) -> list[DueTrace]:
+    """Take up to `limit` traces that are due, the longest waiting first; they are due again when the lease runs out."""
+    rows = connection.execute(
+        sa.select(trace.c.tenant, trace.c.trace_id, trace.c.parts, trace.c.attempts)
+        .where(trace.c.due_at.is_not(None), trace.c.due_at <= now)
+        .order_by(trace.c.due_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    ).all()
+    found = [DueTrace(*row) for row in rows]
+    for some in chunks(found):
+        keys = [(each.tenant, each.trace_id) for each in some]
+        leased = sa.update(trace).where(sa.tuple_(trace.c.tenant, trace.c.trace_id).in_(keys))
+        connection.execute(leased.values(due_at=now + lease_seconds, attempts=trace.c.attempts + 1))
+    return found
+
+
+def bodies(connection: sa.Connection, traces: Iterable[DueTrace]) -> dict[tuple[str, str], list[bytes]]:
+    """The parts of these traces."""
+    found: dict[tuple[str, str], list[bytes]] = {}
+    for some in chunks([(each.tenant, each.trace_id) for each in traces]):
+        columns = sa.select(span_part.c.tenant, span_part.c.trace_id, span_part.c.body)
+        wanted = sa.tuple_(span_part.c.tenant, span_part.c.trace_id).in_(some)
+        for tenant, trace_id, body in connection.execute(columns.where(wanted)):
+            found.setdefault((tenant, trace_id), []).append(decompress(body))
+    return found
+
+
+def settle(connection: sa.Connection, traces: Iterable[DueTrace]) -> None:
+    """These traces are assembled; one to which a part has come since stays due."""
+    statement = sa.update(trace).where(
+        trace.c.tenant == sa.bindparam("of_tenant"),
+        trace.c.trace_id == sa.bindparam("of_trace"),
+        trace.c.parts == sa.bindparam("of_parts"),
+    )
+    rows = [{"of_tenant": each.tenant, "of_trace": each.trace_id, "of_parts": each.parts} for each in traces]
+    if rows:
+        connection.execute(statement.values(due_at=None, error=None), rows)
+
+
+def fail(connection: sa.Connection, failed: DueTrace, error: str, now: float) -> None:
+    """Put a trace back for later; at the cap of attempts it waits for another span."""
+    again: dict[str, Any] = {"due_at": None if failed.attempts + 1 >= ATTEMPTS else now + _RETRY}
+    same = (trace.c.tenant == failed.tenant, trace.c.trace_id == failed.trace_id, trace.c.parts == failed.parts)
+    connection.execute(sa.update(trace).where(*same).values(error=clean(error), **again))
+
+
+def forget(connection: sa.Connection, before: float, limit: int) -> int:
+    """Delete up to `limit` assembled traces to which nothing has come since `before`. Returns how many."""
+    old = sa.select(trace.c.tenant, trace.c.trace_id).where(trace.c.due_at.is_(None), trace.c.last_at < before)
+    keys = [tuple(row) for row in connection.execute(old.order_by(trace.c.last_at).limit(limit).with_for_update())]
+    for some in chunks(keys):
+        for table in (span_part, trace):
+            connection.execute(sa.delete(table).where(sa.tuple_(table.c.tenant, table.c.trace_id).in_(some)))
+    return len(keys)
+
+
+def waiting(connection: sa.Connection) -> tuple[int, float | None]:
+    """How many traces are to be assembled, and when the first of them is due."""
+    row = connection.execute(sa.select(sa.func.count(), sa.func.min(trace.c.due_at)).where(trace.c.due_at.is_not(None)))
+    count, first = row.one()
+    return count, first

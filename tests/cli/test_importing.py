@@ -1,0 +1,107 @@
+"""`ragtrace import` and `ragtrace gold import`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ragtrace.cli import app
+from ragtrace.store import Store
+from ragtrace.types import RequestRecord, encode_record
+
+RECORDED = Path(__file__).parents[1] / "receive" / "recorded"
+ROW = {
+    "question": "Who won?",
+    "contexts": ["Ann won the race."],
+    "answer": "Ann won.",
+    "reference_contexts": ["Ann won the race."],
+}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store that is not there yet."""
+    return f"sqlite:///{tmp_path}/imported.db"
+
+
+def run(*arguments: str) -> tuple[int, str, BaseException | None]:
+    """Exit code, what was printed, and what was raised."""
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.output, result.exception
+
+
+def test_spans(url: str) -> None:
+    """Spans of another tool become requests, once, however often they are imported."""
+    for _ in range(2):
+        code, output, _ = run("import", str(RECORDED / "openinference.json"), "--store", url)
+        assert code == 0
+        assert "2 requests, read as spans" in output
+    with Store.open(url) as store:
+        assert len(store.find_requests(service="tariff-assistant")) == 2
+        assert store.queue_depth()["pending"] == 2
+
+
+def test_evaluations(url: str, tmp_path: Path) -> None:
+    """An evaluation set brings its gold sets along."""
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps([ROW]), encoding="utf-8")
+    code, output, _ = run("import", str(path), "--service", "race", "--store", url, "--json")
+
+    assert code == 0
+    assert json.loads(output) == {str(path): {"kind": "evaluations", "requests": 1, "golds": 1, "rejected": []}}
+    with Store.open(url) as store:
+        assert store.find_golds([("race", "Who won?")])
+
+
+def test_records(url: str, tmp_path: Path) -> None:
+    """ragtrace's own records, one in each line."""
+    path = tmp_path / "records.jsonl"
+    record = RequestRecord(request_id="r1", service="assistant")
+    path.write_bytes(encode_record(record) + b"\n\n")
+    code, _, _ = run("import", str(path), "--kind", "records", "--store", url)
+
+    assert code == 0
+    with Store.open(url) as store:
+        assert store.get_record("r1") is not None
+
+
+def test_golds(url: str, tmp_path: Path) -> None:
+    """Gold sets of a service."""
+    path = tmp_path / "gold.jsonl"
+    path.write_text(json.dumps({"question": "Who won?", "chunk_ids": ["d1"]}) + "\n", encoding="utf-8")
+    code, output, _ = run("gold", "import", str(path), "--service", "race", "--store", url)
+
+    assert code == 0
+    assert "1 gold sets of service race" in output
+    with Store.open(url) as store:
+        assert store.find_golds([("race", "Who won?")])[("race", "Who won?")].chunk_ids == ("d1",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["import", "nowhere.json"], "nowhere.json cannot be read: No such file or directory"),
+        (["import", "nowhere.json", "--kind", "traces"], "--kind is 'traces'; it can be records, spans, evaluations"),
+        (["import", "nowhere.json", "--column", "answer"], "--column is 'answer'; give WHAT=NAME"),
+        (["gold", "import", "nowhere.json"], "nowhere.json cannot be read"),
+    ],
+)
+def test_bad_input(url: str, arguments: list[str], reason: str) -> None:
+    """One line that names the value and the remedy."""
+    _, _, error = run(*arguments, "--store", url)
+
+    assert reason in str(error)
+
+
+def test_content_as_configured(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The capture policy holds for what is imported, too."""
+    monkeypatch.setenv("RAGTRACE_CAPTURE_CONTENT", "hash")
+    run("import", str(RECORDED / "openinference.json"), "--store", url)
+    with Store.open(url) as store:
+        record = store.get_record(store.find_requests()[0].request_id)
+
+    assert record is not None
+    assert all(each.text is None and each.content_hash for each in record.candidates)

@@ -1,0 +1,210 @@
+"""Soak: receiver, workers and PostgreSQL are killed at random while senders send. Every acknowledged trace is stored
+once then, and every job is done once or dead.
+
+`make soak` runs it for longer: RAGTRACE_SOAK_SECONDS. A failure names its seed, for RAGTRACE_SOAK_SEED.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragtrace.errors import StoreError
+from ragtrace.store import Store
+
+if TYPE_CHECKING:
+    from tests.conftest import PostgresServer
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("starlette")
+
+SECONDS = float(os.environ.get("RAGTRACE_SOAK_SECONDS", "12"))
+SEED = int(os.environ.get("RAGTRACE_SOAK_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+PAUSE = 2.5  # seconds between two kills, on average
+SENDERS = 3
+DEADLINE = 120  # seconds, for all that is left to be stored and analyzed
+
+
+def trace(number: int) -> bytes:
+    """The spans of one request, in OpenInference's words."""
+    texts = [f"Fact {number * 7 + place} of the tariff of Ireland is {place} percent." for place in range(3)]
+    message = ExportTraceServiceRequest()
+    resource = message.resource_spans.add()
+    resource.resource.attributes.add(key="service.name").value.string_value = "soak"
+    scope = resource.scope_spans.add()
+    kinds: list[tuple[str, dict[str, str]]] = [
+        ("CHAIN", {"input.value": f"What is fact {number}?", "output.value": "It is 1 percent."}),
+        (
+            "RETRIEVER",
+            {f"retrieval.documents.{place}.document.content": text for place, text in enumerate(texts)},
+        ),
+        (
+            "LLM",
+            {
+                "llm.input_messages.0.message.content": "\n\n".join(texts),
+                "llm.output_messages.0.message.content": "It is 1 percent.",
+            },
+        ),
+    ]
+    for place, (kind, attributes) in enumerate(kinds, 1):
+        span = scope.spans.add(name=kind, start_time_unix_nano=place, end_time_unix_nano=10 - place)
+        span.trace_id, span.span_id = number.to_bytes(16, "big"), place.to_bytes(8, "big")
+        span.parent_span_id = b"" if place == 1 else (1).to_bytes(8, "big")
+        for key, value in (attributes | {"openinference.span.kind": kind}).items():
+            span.attributes.add(key=key).value.string_value = value
+    return gzip.compress(bytes(message.SerializeToString()))
+
+
+class Soak:
+    """The processes, and what the senders were told."""
+
+    def __init__(self, server: PostgresServer, url: str, folder: Path) -> None:
+        self.server, self.url, self.folder = server, url, folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.acknowledged: set[int] = set()
+        self.answers: Counter[str] = Counter()
+        self.kills: Counter[str] = Counter()
+        self.stop = threading.Event()
+
+    def start(self, name: str) -> None:
+        """Start the receiver or a worker."""
+        verbs = {"receiver": ["serve", "--port", str(self.port), "--grpc-port", "0", "--grace", "0.2"]}
+        verb = verbs.get(name, ["analyze", "--follow"])
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "ragtrace", *verb, "--store", self.url], stdout=log, stderr=log
+            )
+
+    def kill(self, name: str) -> None:
+        """Kill one of them without warning, and start it again."""
+        self.kills[name] += 1
+        if name == "postgresql":
+            self.server.stop(signal.SIGQUIT)
+            self.server.start()
+            return
+        self.processes[name].kill()
+        self.processes[name].wait()
+        self.start(name)
+
+    def revive(self) -> None:
+        """Start again what ended by itself because the database was away."""
+        for name, process in self.processes.items():
+            if process.poll() is not None:
+                self.start(name)
+
+    def send(self, place: int) -> None:
+        """Send one trace after the other, each until it is acknowledged."""
+        number = place
+        while not self.stop.is_set():
+            number += SENDERS
+            body = trace(number)
+            while number not in self.acknowledged:
+                self._try(number, body)
+                if self.stop.is_set():
+                    return
+
+    def _try(self, number: int, body: bytes) -> None:
+        headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/traces", body, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=20):
+                self.acknowledged.add(number)
+                self.answers["200"] += 1
+        except urllib.error.HTTPError as error:
+            self.answers[str(error.code)] += 1
+            time.sleep(0.2)
+        except OSError:  # the receiver is gone, with or without having committed
+            self.answers["none"] += 1
+            time.sleep(0.1)
+
+    def ids(self) -> list[str]:
+        """The acknowledged traces' ids."""
+        return [f"{number:032x}" for number in sorted(self.acknowledged)]
+
+
+def test_soak(postgres_server: PostgresServer, tmp_path: Path) -> None:
+    """Nothing acknowledged is lost or doubled, whatever dies."""
+    draw = random.Random(SEED)
+    url = postgres_server.new_database()
+    Store.open(url).close()
+    soak = Soak(postgres_server, url, tmp_path)
+    for name in ("receiver", "worker-1", "worker-2"):
+        soak.start(name)
+    senders = [threading.Thread(target=soak.send, args=(place,)) for place in range(SENDERS)]
+    try:
+        for sender in senders:
+            sender.start()
+        ended = time.monotonic() + SECONDS
+        victims = ["receiver", "worker-1", "postgresql", "worker-2"]
+        while time.monotonic() < ended or not set(victims) <= soak.kills.keys():
+            time.sleep(draw.uniform(0.4, 1.6) * PAUSE)
+            left = [name for name in victims if name not in soak.kills] if time.monotonic() >= ended else victims
+            soak.kill(draw.choice(left))
+            soak.revive()
+        settle(soak)
+    finally:
+        soak.stop.set()
+        for sender in senders:
+            sender.join()
+        for process in soak.processes.values():
+            process.kill()
+            process.wait()
+    judge(soak)
+
+
+def settle(soak: Soak) -> None:
+    """Let the senders come to an end, and wait until nothing is left to assemble or to analyze."""
+    soak.stop.set()
+    deadline = time.monotonic() + DEADLINE
+    while time.monotonic() < deadline:
+        soak.revive()
+        time.sleep(0.5)
+        try:
+            with Store.open(soak.url) as store:
+                depth = store.queue_depth()
+                if not store.traces_waiting()[0] and not depth["pending"] + depth["leased"]:
+                    return
+        except StoreError:
+            continue
+    raise AssertionError(f"seed {SEED}: work is left after {DEADLINE} s: {depth}")
+
+
+def judge(soak: Soak) -> None:
+    """Print the tally, and hold it against what was acknowledged."""
+    with Store.open(soak.url) as store:
+        records = store.get_records(soak.ids())
+        jobs = store.jobs(limit=1_000_000)
+        depth = store.queue_depth()
+        counts = store.counts()
+        totals = {total.name: total.value for total in store.totals() if total.name == "ragtrace_requests_total"}
+    done = Counter(job.request_id for job in jobs if job.state == "done")
+    print(
+        f"seed {SEED}: {len(soak.acknowledged)} traces acknowledged, {counts['request']} requests stored; "
+        f"answers {dict(soak.answers)}; kills {dict(soak.kills)}; jobs {depth}"
+    )
+    where = f"seed {SEED}"
+    assert soak.acknowledged, where
+    assert records.keys() == set(soak.ids()), where
+    assert all(len(record.candidates) == 3 and record.packing is not None for record in records.values()), where
+    assert counts["request"] == sum(totals.values()), where
+    assert set(done.values()) <= {1}, where
+    assert len(done) + depth["dead"] == counts["request"], where
+    assert set(soak.kills) == {"receiver", "worker-1", "worker-2", "postgresql"}, where

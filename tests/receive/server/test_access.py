@@ -1,0 +1,80 @@
+"""Tokens by tenant, out of a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ragtrace.errors import ConfigurationError
+from ragtrace.receive.server.access import Everybody, Tokens
+
+GOOD = "# tenants\nalpha  alpha-token-0123456789\nbeta beta-token-0123456789  # new\n\nbeta beta-token-9876543210\n"
+
+
+def tokens(tmp_path: Path, body: str = GOOD) -> Tokens:
+    """Those of a file with this body."""
+    path = tmp_path / "tokens"
+    path.write_text(body, encoding="utf-8")
+    return Tokens(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "tenant"),
+    [
+        ("Bearer alpha-token-0123456789", "alpha"),
+        ("bearer beta-token-9876543210", "beta"),
+        ("Bearer alpha-token-012345678", None),
+        ("Bearer ", None),
+        ("Basic alpha-token-0123456789", None),
+        ("alpha-token-0123456789", None),
+        ("Bearer é\udcff", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_tenant(tmp_path: Path, header: str | None, tenant: str | None) -> None:
+    """Whose token it is; anything else is nobody's."""
+    assert tokens(tmp_path).tenant(header) == tenant
+
+
+def test_everybody() -> None:
+    """Without tokens there is one tenant."""
+    assert Everybody().tenant(None) == ""
+
+
+def test_changed_file(tmp_path: Path) -> None:
+    """A change counts at once; a broken file leaves the last good tokens."""
+    access = tokens(tmp_path)
+    path = tmp_path / "tokens"
+    for at, body in ((1, "gamma gamma-token-0123456789\n"), (2, "gamma\n")):
+        path.write_text(body, encoding="utf-8")
+        os.utime(path, (at, at))
+        assert access.tenant("Bearer gamma-token-0123456789") == "gamma"
+        assert access.tenant("Bearer alpha-token-0123456789") is None
+    path.unlink()
+    assert access.tenant("Bearer gamma-token-0123456789") == "gamma"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("", "holds no token"),
+        ("alpha\n", "line 1: this is no tenant"),
+        ("al/pha alpha-token-0123456789\n", "line 1: this is no tenant"),
+        ("alpha short\n", "line 1: the token has 5 characters, and needs 16"),
+        ("alpha alpha-token-0123456789\nbeta alpha-token-0123456789\n", "a token stands there twice"),
+    ],
+)
+def test_bad_file(tmp_path: Path, body: str, reason: str) -> None:
+    """The line and the remedy; never the token."""
+    with pytest.raises(ConfigurationError, match=reason) as raised:
+        tokens(tmp_path, body)
+    assert "alpha-token" not in str(raised.value)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    """A file that is not there."""
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        Tokens(tmp_path / "nowhere")

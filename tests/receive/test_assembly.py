@@ -1,0 +1,201 @@
+"""Spans of one trace become one record, in any order, however often they arrive."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragtrace.receive.assembly import assemble, is_complete
+from ragtrace.receive.spans import ReceivedSpan, SpanEvent
+from ragtrace.types import GenerateRun, PackRun, RetrieveRun
+from tests.receive.spans import TRACE, assembled, model, retriever, span
+
+TEXTS = ("The tariff of 2024 is 4.5 percent of the value.", "The tariff of 2023 was 3.9 percent of the value.")
+PROMPT = f"Answer from this.\n\n{TEXTS[0]}\n\n{TEXTS[1]}\n\nWhat is the tariff?"
+
+
+def request() -> list[ReceivedSpan]:
+    """A chain with a retriever and a model below it."""
+    root = span(
+        1,
+        ended_at=9_000,
+        attributes={
+            "openinference.span.kind": "CHAIN",
+            "input.value": "What is the tariff?",
+            "output.value": "4.5 percent.",
+        },
+    )
+    return [root, retriever(2, 1, TEXTS), model(3, 1, PROMPT, "4.5 percent.")]
+
+
+def test_record() -> None:
+    """Retrieval, the packing that the prompt shows, and the generation."""
+    record = assembled(request())
+
+    assert [type(run) for run in record.stages] == [RetrieveRun, PackRun, GenerateRun]
+    assert record.request_id == TRACE
+    assert record.service == "assistant"
+    assert record.packing is not None
+    assert [chunk.chunk_id for chunk in record.packing.chunks] == ["chunk-0", "chunk-1"]
+    assert record.versions == {"model": "tiny"}
+    assert (record.started_at, record.ended_at) == (1_000, 9_000)
+
+
+@given(st.permutations(range(3)), st.lists(st.integers(0, 2), max_size=4))
+def test_order_and_repetition(order: list[int], repeated: list[int]) -> None:
+    """Neither makes a difference."""
+    spans = request()
+
+    assert assemble([spans[place] for place in (*order, *repeated)]) == assembled(spans)
+
+
+def test_late_span_makes_a_newer_revision() -> None:
+    """The revision is the number of spans, so that a late one replaces what was stored before it."""
+    early, late = assembled(request()[:2]), assembled(request())
+
+    assert early.record_revision < late.record_revision
+    assert early.request_id == late.request_id
+    assert early.generation is not None  # the chain's own answer, until the model's span is there
+    assert early.generation.prompt_template is None
+
+
+def test_nested_spans_of_one_call() -> None:
+    """Of nested retrievers the outermost that returned something counts; one that says nothing gives way."""
+    inner, outer = retriever(4, 2, TEXTS), retriever(2, 1, TEXTS[:1])
+    silent = retriever(2, 1, ())
+
+    record = assembled([request()[0], outer, inner])
+    assert len(record.candidates) == 1
+    assert len(assembled([request()[0], silent, inner]).candidates) == 2
+
+
+def test_two_retrievers_beside_each_other() -> None:
+    """Both count: their candidates are united."""
+    other = retriever(5, 1, ("Cork has a port.",))
+    other.attributes["retrieval.documents.0.document.id"] = "other"
+
+    assert {each.chunk_id for each in assembled([*request(), other]).candidates} == {"chunk-0", "chunk-1", "other"}
+
+
+@pytest.mark.parametrize("dropped", [0, 74])
+def test_truncated_evidence(dropped: int) -> None:
+    """A span that lost attributes to a limit leaves the retrieval unknown, and no failure."""
+    record = assembled([request()[0], retriever(2, 1, TEXTS, dropped=dropped)])
+    run = record.stages[0]
+
+    assert isinstance(run, RetrieveRun)
+    assert run.incomplete is bool(dropped)
+    assert record.is_retrieved is not bool(dropped)
+
+
+def test_missing_places_are_truncated_evidence() -> None:
+    """The first documents are what a limit takes away; the ranks of the others stay as they are known."""
+    cut = retriever(2, 1, TEXTS)
+    for part in ("id", "content"):
+        del cut.attributes[f"retrieval.documents.0.document.{part}"]
+    record = assembled([request()[0], cut])
+
+    assert not record.is_retrieved
+    assert [(each.chunk_id, each.rank) for each in record.candidates] == [("chunk-1", 2)]
+
+
+def test_root_that_never_came() -> None:
+    """The earliest span whose parent is missing stands for the root."""
+    record = assembled(request()[1:])
+
+    assert record.query.original == "What is the tariff?"
+    assert record.generation is not None
+
+
+def test_circle_of_parents() -> None:
+    """Ids of a sender may make a circle; there is a record nevertheless."""
+    spans = [retriever(2, 3, TEXTS), model(3, 2, PROMPT, "4.5 percent.")]
+
+    assert len(assembled(spans).candidates) == 2
+    assert not is_complete(spans)
+
+
+def test_nothing_of_a_request() -> None:
+    """A trace without any stage makes no record."""
+    assert assemble([span(1, attributes={"http.method": "GET"})]) is None
+    assert assemble([]) is None
+
+
+def test_error() -> None:
+    """A failed stage and a failed request keep the exception's type."""
+    event = SpanEvent("exception", 5, {"exception.type": "TimeoutError", "exception.message": "too slow"})
+    root = span(1, status="error", events=(event,), attributes=request()[0].attributes)
+    failed = retriever(2, 1, (), status="error", message="no index")
+    record = assembled([root, failed])
+
+    assert record.status == "error"
+    assert record.error is not None
+    assert record.error.type == "TimeoutError"
+    assert record.stages[0].error is not None
+    assert record.stages[0].error.message == "no index"
+
+
+def test_completeness() -> None:
+    """All there: the root has ended, and no span waits for its parent."""
+    spans = request()
+
+    assert is_complete(spans)
+    assert not is_complete(spans[1:])
+    assert not is_complete([*spans, span(9, 77)])
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = st.sampled_from(
+    sorted(
+        {name for each in request() for name in each.attributes}
+        | {
+            "gen_ai.operation.name",
+            "gen_ai.input.messages",
+            "gen_ai.retrieval.documents",
+            "traceloop.span.kind",
+            "traceloop.entity.input",
+            "traceloop.entity.output",
+            "langfuse.observation.type",
+            "langfuse.observation.input",
+            "langfuse.observation.output",
+            "ai.observability.span_type",
+            "ai.observability.call.return",
+            "ai.observability.retrieval.retrieved_contexts",
+            "ai.operationId",
+            "ai.prompt.messages",
+            "ragtrace.request.id",
+            "ragtrace.retrieval.document.ids",
+            "ragtrace.retrieval.document.scores",
+            "ragtrace.rerank.document.ids",
+            "ragtrace.rerank.document.ranks_before",
+            "ragtrace.pack.document.ids",
+            "ragtrace.pack.tokens",
+        }
+    )
+)
+KINDS = st.sampled_from(
+    ["RETRIEVER", "RERANKER", "LLM", "CHAIN", "retriever", "generation", "retrieval", "chat", "task"]
+)
+SPANS = st.builds(
+    lambda number, parent, attributes, scope: span(number, parent, attributes=attributes, scope=scope),
+    st.integers(1, 6),
+    st.none() | st.integers(1, 6),
+    st.dictionaries(NAMES, VALUES | KINDS, max_size=8),
+    st.sampled_from(["", "ragtrace"]),
+)
+
+
+@given(st.lists(SPANS, max_size=6), st.randoms())
+def test_any_values(spans: list[ReceivedSpan], random: Random) -> None:
+    """Attributes of any type never raise, and the record does not depend on the order."""
+    unique = list({each.span_id: each for each in spans}.values())
+    shuffled = random.sample(unique, len(unique))
+
+    assert assemble(shuffled) == assemble(unique)

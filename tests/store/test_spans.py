@@ -1,0 +1,115 @@
+"""Spans between their arrival and their assembly: each once, due in time, nothing lost between two workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ragtrace.store import SpanPart, Store
+from ragtrace.types import RequestRecord
+
+Make = Callable[..., RequestRecord]
+
+
+def part(trace: str = "t1", body: bytes = b"spans", tenant: str = "", *, ended: bool = True) -> SpanPart:
+    """A part of a trace."""
+    return SpanPart(tenant, trace, body, ended)
+
+
+def claimed(store: Store, now: float) -> list[str]:
+    """The traces that are due."""
+    return [each.trace_id for each in store.claim_traces(now=now)]
+
+
+def test_each_part_once(store: Store) -> None:
+    """A part that comes again, alone or beside a new one, changes nothing."""
+    assert store.add_spans([part(), part()], now=100) == 1
+    assert store.add_spans([part(), part(body=b"more")], now=101) == 1
+    (due,) = store.claim_traces(now=200)
+
+    assert due.parts == 2
+    assert sorted(store.spans_of([due])[("", "t1")]) == [b"more", b"spans"]
+
+
+def test_due_after_the_root(store: Store) -> None:
+    """A grace period after the root, which other spans do not prolong."""
+    store.add_spans([part()], grace=5, ttl=60, now=100)
+    store.add_spans([part(body=b"more", ended=False)], grace=5, ttl=60, now=104)
+
+    assert claimed(store, 104.9) == []
+    assert claimed(store, 105.1) == ["t1"]
+
+
+def test_due_without_a_root(store: Store) -> None:
+    """After the time to live; a root that comes makes it sooner."""
+    store.add_spans([part(ended=False), part("t2", ended=False)], grace=5, ttl=60, now=100)
+    store.add_spans([part(body=b"root")], grace=5, ttl=60, now=110)
+
+    assert claimed(store, 115.1) == ["t1"]
+    assert claimed(store, 159) == []
+    assert "t2" in claimed(store, 161)
+
+
+def test_settled(store: Store, make_record: Make) -> None:
+    """An assembled trace is written with its record, and not due until another span comes."""
+    store.add_spans([part()], now=100)
+    due = store.claim_traces(now=200)
+    store.assembled([make_record("r1")], due)
+
+    assert store.get_record("r1") is not None
+    assert claimed(store, 9_999) == []
+    assert store.traces_waiting() == (0, None)
+    store.add_spans([part(body=b"late", ended=False)], grace=5, ttl=60, now=300)
+    assert claimed(store, 306) == ["t1"]
+
+
+def test_span_during_assembly(store: Store) -> None:
+    """What comes while a trace is being assembled is not forgotten."""
+    store.add_spans([part()], grace=1, now=100)
+    due = store.claim_traces(now=200, lease_seconds=60)
+    store.add_spans([part(body=b"meanwhile")], grace=1, now=201)
+    store.assembled([], due)
+
+    (again,) = store.claim_traces(now=203)
+    assert again.parts == 2
+
+
+def test_one_worker_at_a_time(store: Store) -> None:
+    """A taken trace is due again only when its lease has run out."""
+    store.add_spans([part()], now=100)
+
+    assert claimed(store, 200) == ["t1"]
+    assert claimed(store, 230) == []
+    assert claimed(store, 261) == ["t1"]
+
+
+def test_failures_end(store: Store) -> None:
+    """A trace that fails again and again waits for another span, with its reason."""
+    store.add_spans([part()], now=100)
+    now = 200.0
+    for _ in range(5):
+        (due,) = store.claim_traces(now=now)
+        store.fail_trace(due, "broken", now=now)
+        now += 100
+
+    assert claimed(store, now) == []
+    store.add_spans([part(body=b"more")], now=now)
+    assert claimed(store, now + 100) == ["t1"]
+
+
+def test_tenants_are_apart(store: Store) -> None:
+    """The same trace id of two tenants is two traces."""
+    store.add_spans([part(tenant="a"), part(tenant="b", body=b"other")], now=100)
+    due = store.claim_traces(now=200)
+
+    assert store.spans_of(due) == {("a", "t1"): [b"spans"], ("b", "t1"): [b"other"]}
+
+
+def test_forgotten(store: Store) -> None:
+    """Spans of assembled traces go after a while; those that wait stay."""
+    store.add_spans([part(), part("t2", ended=False)], grace=1, ttl=10_000, now=100)
+    store.assembled([], store.claim_traces(now=200))
+
+    assert store.forget_spans(1_000, now=1_000) == 0
+    assert store.forget_spans(1_000, now=1_200) == 1
+    assert store.counts()["span_part"] == 1
+    assert store.traces_waiting()[0] == 1
