@@ -146,11 +146,11 @@ def calibration_error(truth: Floats, support: Floats) -> float:
 
 def over_answers(samples: Sequence[Sample], support: Floats) -> tuple[list[str], Floats, Floats]:
     """Of each answer its source, whether it is marked, and its score: how many claims are expected to be unsupported
-    at the data's own rate."""
+    at the data's own rate, each counted by its weight, as answer coverage counts it."""
     risk: defaultdict[tuple[str, int], float] = defaultdict(float)
     marked: dict[tuple[str, int], bool] = {}
     for sample, value in zip(samples, 1 - at_rate(support), strict=True):
-        risk[sample.answer] += value
+        risk[sample.answer] += value * sample.claim.weight
         marked[sample.answer] = sample.marked
     return [key[0] for key in risk], np.array([float(marked[key]) for key in risk]), np.array(list(risk.values()))
 

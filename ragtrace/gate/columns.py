@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.errors import InputError
-from ragtrace.gate.metrics import BROKEN, METRICS, SCORES
+from ragtrace.gate.metrics import ANALYZED, BROKEN, METRICS
 from ragtrace.gate.model import Population
 from ragtrace.store import Measured
 
@@ -31,7 +31,7 @@ class Columns:
         self.side = side
         self.name = name
         self.metrics = tuple(metrics)
-        self.scores = tuple(metric for metric in self.metrics if metric in SCORES)
+        self.scores = tuple(metric for metric in self.metrics if metric in ANALYZED)
         self.excluded: Counter[str] = Counter()
         self.references: Counter[ReferenceKind] = Counter()
         self.analyzers: Counter[str] = Counter()

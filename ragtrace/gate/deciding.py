@@ -18,7 +18,7 @@ _UNDECIDED: Final = ("inconclusive", "not_enough_data")
 
 def decide(cells: Sequence[Cell], policy: Policy) -> Decision:
     """Block for a cell that fails and blocks; for a required segment without enough data by `on_missing`; else stay
-    undecided where the policy says so, and wherever nothing was judged at all; else pass."""
+    undecided where the policy says so, and wherever nothing had data enough to be judged; else pass."""
     if any(cell.blocks for cell in cells):
         return "block"
     blocking = [cell for cell in cells if cell.action == "block"]
@@ -31,7 +31,7 @@ def decide(cells: Sequence[Cell], policy: Policy) -> Decision:
         return "undecided"
     if policy.on_inconclusive_segment == "block" and any(cell.outcome == "inconclusive" for cell in segments):
         return "undecided"
-    return "pass" if any(cell.outcome == "pass" for cell in cells) else "undecided"
+    return "pass" if any(cell.outcome != "not_enough_data" for cell in cells) else "undecided"
 
 
 def first_broken(cells: Sequence[Cell]) -> Stage | None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from ragtrace.gate.metrics import BROKEN, METRICS
 from ragtrace.gate.model import Policy, Rule
+from ragtrace.store.compared import UNANSWERED
 
 __all__ = ["DEFAULTS", "default_policy", "default_rule"]
 
@@ -23,6 +24,7 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     BROKEN["generation"]: {},
     "answer_coverage": {},
     "contradiction_rate": {"margin": 0.02, "guardrail": True},
+    UNANSWERED: {},
     BROKEN["citation"]: {},
     "citation_coverage": {"guardrail_after": ("model", "prompt", "prompt_hash")},
     "errors": {"margin": 0.02},

@@ -11,6 +11,7 @@ import msgspec
 from ragtrace.errors import InputError, RecordError
 from ragtrace.gate.selection import ALLOWED, Selection
 from ragtrace.store import Measured, Store
+from ragtrace.store.compared import UNANSWERED, unanswered
 from ragtrace.store.traits import traits_of
 from ragtrace.types import Analysis, Gold, RequestRecord, decode_record
 
@@ -97,6 +98,8 @@ def _analyzed(record: RequestRecord, golds: Mapping[tuple[str, str], Gold]) -> A
 
 def _of_record(record: RequestRecord, analysis: Analysis, metrics: Sequence[str]) -> Measured:
     scores = {score.metric: score.value for score in analysis.scores}
+    reasons = {score.metric: score.reason for score in analysis.scores}
+    scores[UNANSWERED] = unanswered(scores.get("answer_coverage"), reasons.get("answer_coverage"))
     diagnosis = analysis.diagnosis
     return Measured(
         request_id=record.request_id,

@@ -8,9 +8,10 @@ from typing import Final
 from ragtrace.gate.model import Direction, Kind
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import Instrument
+from ragtrace.store.compared import UNANSWERED
 from ragtrace.types import Stage
 
-__all__ = ["BROKEN", "METRICS", "SCORES", "Metric"]
+__all__ = ["ANALYZED", "BROKEN", "METRICS", "SCORES", "Metric"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,15 @@ def _broken(stage: str) -> Metric:
 SCORES: Final = tuple(each.id for each in INSTRUMENTS.values() if (each.computed_by or "").startswith(_COMPUTED))
 """The scores that an analysis of coverage gives each request."""
 
+ANALYZED: Final = frozenset((*SCORES, UNANSWERED))
+"""What is read of an analysis: its scores, and whether the answer states anything."""
+
 BROKEN: Final = {stage.name: f"broken_{stage.name}" for stage in STAGES}
 """Whether a stage is the first broken one, by stage; undefined where the diagnosis is undetermined."""
 
 _OWN: Final = (
     *(_broken(stage.name) for stage in STAGES),
+    Metric(UNANSWERED, "answers that state nothing", "boolean", "lower", stage="generation"),
     Metric("errors", "requests that ended with an error", "boolean", "lower"),
     Metric("latency", "latency", "quantity", "lower", "s"),
     Metric("input_tokens", "input tokens", "quantity", "lower", "{token}"),

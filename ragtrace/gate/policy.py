@@ -72,7 +72,7 @@ def _read(path: Path) -> Policy:
         body = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise ConfigurationError(f"cannot read the policy {str(path)!r}: {error.strerror}; {_REMEDY}") from error
-    except (ValueError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{path} is no YAML: {' '.join(str(error).split())}; {_REMEDY}") from error
     try:
         given = msgspec.convert(body if body is not None else {}, _File)

@@ -17,6 +17,7 @@ from ragtrace.gate.deciding import decide, first_broken, warnings
 from ragtrace.gate.judging import judge
 from ragtrace.gate.metrics import METRICS
 from ragtrace.gate.model import Comparison, GateReport, Policy, Population, Rule, SideSummary
+from ragtrace.gate.overlooked import overlooked
 from ragtrace.gate.pairing import compared
 from ragtrace.gate.policy import check_policy, read_policy
 from ragtrace.gate.populations import load
@@ -117,7 +118,7 @@ def compare(
         alpha=policy.alpha,
         cells=cells,
         breaks=find_breaks(comparison, cells),
-        warnings=warnings(comparison, cells, left_out),
+        warnings=(*warnings(comparison, cells, left_out), *overlooked(comparison, resolved)),
         policy=resolved,
         service=service,
         first_broken=first_broken(cells),

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ragtrace.types import Reference, Stage
 
-__all__ = ["GateRun", "Measured", "Replayed", "Traits", "Wanted"]
+__all__ = ["SILENT", "UNANSWERED", "GateRun", "Measured", "Replayed", "Traits", "Wanted", "unanswered"]
+
+UNANSWERED: Final = "unanswered"
+"""Among the metrics of `Measured`: 1 where the answer states nothing, 0 where it states something."""
+
+SILENT: Final = ("abstained", "no_answer", "no_factual_claims")
+"""Why answer coverage is undefined where the answer states nothing. Other reasons tell nothing of the answer."""
+
+
+def unanswered(coverage: float | None, reason: str | None) -> float | None:
+    """`UNANSWERED` of a request, by its answer coverage, and by why that is undefined."""
+    if coverage is not None:
+        return 0.0
+    return 1.0 if reason in SILENT else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.compared import Measured, Traits, Wanted
+from ragtrace.store.compared import SILENT, UNANSWERED, Measured, Traits, Wanted
 from ragtrace.store.compared_tables import trait
 from ragtrace.store.rows import COVERAGE
 from ragtrace.store.tables import diagnosis, release, request, score
@@ -34,6 +34,12 @@ _SPAN: Final = sa.select(sa.func.min(request.c.started_at), sa.func.max(request.
     trait.join(request, request.c.request_id == trait.c.request_id)
 )
 """When a replay's first and last request began: no other time is looked through for it."""
+
+_COVERS: Final = score.c.metric == "answer_coverage"
+_SILENCE: Final = sa.case(
+    (sa.and_(_COVERS, score.c.value.is_not(None)), 0.0), (sa.and_(_COVERS, score.c.reason.in_(SILENT)), 1.0)
+)
+"""As `compared.unanswered` has it."""
 
 
 def services(connection: sa.Connection) -> list[str]:
@@ -101,7 +107,10 @@ def _values(
 ) -> dict[str, tuple[float | None, ...]]:
     if not (request_ids and metrics):
         return {}
-    columns = (sa.func.max(sa.case((score.c.metric == metric, score.c.value))) for metric in metrics)
+    columns = (
+        sa.func.max(_SILENCE if metric == UNANSWERED else sa.case((score.c.metric == metric, score.c.value)))
+        for metric in metrics
+    )
     of_requests = sa.select(score.c.request_id, *columns).where(
         score.c.request_id.in_(request_ids), score.c.kind == COVERAGE
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 from ragtrace.gate.model import Cell, GateReport, VersionChange
 from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import place
+from ragtrace.gate.reports.layout import is_missing, place
 from ragtrace.gate.reports.sentences import asked
 from ragtrace.triage.wording import plain
 
@@ -24,7 +24,7 @@ def next_steps(report: GateReport) -> tuple[str, ...]:
 def _steps(report: GateReport) -> Iterator[str]:
     if report.decision == "block":
         yield from _mend(report)
-    missing = [cell for cell in report.cells if cell.required and cell.outcome == "not_enough_data"]
+    missing = [cell for cell in report.cells if is_missing(cell)]
     for cell in missing[:_NAMED]:
         least = next((rule.minimum for rule in report.policy.rules if rule.metric == cell.metric), 0)
         name = figures.metric_name(cell.metric)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as XML
 
 from ragtrace.gate.model import Cell, GateReport
 from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import sections, stays_open
+from ragtrace.gate.reports.layout import is_missing, sections, stays_open
 from ragtrace.gate.reports.sentences import cell_sentence
 from ragtrace.gate.reports.verdict import headline
 from ragtrace.triage.wording import plain
@@ -61,7 +61,7 @@ def _outcome(cell: Cell, report: GateReport) -> str | None:
         return None
     if cell.blocks:
         return "failure"
-    if cell.outcome == "not_enough_data" and cell.required and report.policy.on_missing == "block":
+    if is_missing(cell) and report.policy.on_missing == "block":
         return "failure"
     return "error" if report.decision == "undecided" and stays_open(cell, report.policy) else "skipped"
 

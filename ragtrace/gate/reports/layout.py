@@ -18,6 +18,7 @@ __all__ = [
     "floor_of",
     "harm_in_margins",
     "hidden",
+    "is_missing",
     "place",
     "sections",
     "state",
@@ -132,6 +133,11 @@ def stays_open(cell: Cell, policy: Policy) -> bool:
     if cell.family == "segments":
         return cell.outcome == "inconclusive" and policy.on_inconclusive_segment == "block"
     return cell.outcome in ("inconclusive", "not_enough_data") and policy.on_inconclusive == "block"
+
+
+def is_missing(cell: Cell) -> bool:
+    """Whether it lacks the data that the policy requires; what only warns is not held to that."""
+    return cell.required and cell.action == "block" and cell.outcome == "not_enough_data"
 
 
 def floor_of(cell: Cell, report: GateReport) -> float | None:

@@ -8,7 +8,7 @@ from typing import Final
 from ragtrace.gate.breaks import version_changes
 from ragtrace.gate.model import Break, Cell, GateReport
 from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import harm_in_margins, place, stays_open
+from ragtrace.gate.reports.layout import harm_in_margins, is_missing, place, stays_open
 from ragtrace.gate.reports.sentences import asked, cell_sentence, enumerated
 
 __all__ = ["headline"]
@@ -69,7 +69,7 @@ def _suspected(found: Break, report: GateReport) -> str:
 
 
 def _missing(report: GateReport) -> str:
-    missing = [cell for cell in report.cells if cell.required and cell.outcome == "not_enough_data"]
+    missing = [cell for cell in report.cells if is_missing(cell)]
     if not missing:
         return ""
     names = list(dict.fromkeys(place(cell) for cell in missing))
