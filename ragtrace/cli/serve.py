@@ -52,5 +52,5 @@ def serve(
     loaded = config.load(store=store)
     scheme = "http" if certificate is None else "https"
     also = f" and on {host}:{grpc_port} over gRPC" if grpc_port else ""
-    typer.echo(f"taking spans on {scheme}://{host}:{port}/v1/traces{also}, into {shown(loaded.store)}", err=True)
-    run(loaded.store, loaded, settings)
+    told = f"taking spans on {scheme}://{host}:{port}/v1/traces{also}, into {shown(loaded.store)}"
+    run(loaded.store, loaded, settings, lambda: typer.echo(told, err=True))

@@ -157,7 +157,7 @@ def _lacking(question: _Question) -> str:
 
 def _compared_cell(question: _Question, found: Estimate, policy: Policy, *, required: bool) -> Cell:
     rule, adjusted = question.rule, question.adjusted if question.adjusted is not None else 1.0
-    harmed, kept = adjusted <= policy.alpha, found.p_inferior <= policy.alpha
+    harmed, kept = adjusted <= policy.alpha, found.p_inferior <= policy.alpha or _is_nothing(rule, found)
     outcome: Outcome = "fail" if harmed and (rule.guardrail or not kept) else "pass" if kept else "inconclusive"
     wanted = needed(found.spread, found.margin, question.level, policy.power)
     wanted = None if wanted is None else max(wanted, rule.minimum)
@@ -189,6 +189,11 @@ def _compared_cell(question: _Question, found: Estimate, policy: Policy, *, requ
         method=found.method,
         required=required,
     )
+
+
+def _is_nothing(rule: Rule, found: Estimate) -> bool:
+    """Whether both sides have only zeros of a quantity: a share of nothing is no margin that could be shown."""
+    return rule.kind == "quantity" and found.baseline == found.candidate == found.margin == 0.0
 
 
 def _floor_cell(question: _Question, found: Floor, policy: Policy) -> Cell:

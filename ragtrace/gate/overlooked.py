@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate.metrics import METRICS
+from ragtrace.gate.metrics import BROKEN, METRICS
 from ragtrace.gate.model import Comparison, Policy, Population, Rule
 
 __all__ = ["overlooked"]
@@ -32,7 +32,8 @@ def overlooked(comparison: Comparison, policy: Policy) -> tuple[str, ...]:
 
 def _sentences(comparison: Comparison, policy: Policy) -> Iterator[str]:
     sides = _rows(comparison)
-    lost = [each for rule in policy.rules for each in _lost(comparison, sides, rule)]
+    rules = sorted(policy.rules, key=lambda rule: rule.metric in BROKEN.values())  # they follow from the scores
+    lost = [each for rule in rules for each in _lost(comparison, sides, rule)]
     if lost:
         yield (
             "Where only the candidate has no value, nothing is compared, and a loss stays unseen: "

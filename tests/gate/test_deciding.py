@@ -61,7 +61,12 @@ PASS = cell("pass")
         ((PASS, segment("not_enough_data", required=True)), {"on_missing": "warn"}, "pass"),
         ((cell("inconclusive"), segment("not_enough_data", required=True)), {}, "block"),
         ((cell("inconclusive"), segment("fail")), {}, "block"),
-        ((cell("inconclusive"), cell("not_enough_data")), {"on_inconclusive": "warn"}, "undecided"),
+        ((cell("inconclusive"),), {"on_inconclusive": "warn"}, "pass"),
+        ((cell("inconclusive"), cell("not_enough_data")), {"on_inconclusive": "warn"}, "pass"),
+        ((cell("not_enough_data"),), {"on_inconclusive": "warn"}, "undecided"),
+        ((cell("not_enough_data", action="warn"),), {}, "undecided"),
+        ((cell("fail", action="warn"),), {}, "pass"),
+        ((cell("inconclusive", action="warn"), segment("fail", action="warn")), {}, "pass"),
         ((), {}, "undecided"),
     ],
 )

@@ -122,10 +122,11 @@ def test_a_relative_margin_is_resolved() -> None:
 
 
 def test_a_share_of_nothing_is_no_margin() -> None:
-    """A fifth of a mean of zero: nothing is within it, and nothing is announced."""
+    """A fifth of a mean of zero: only nothing is within it, and no number of requests would show more."""
     rule = Rule(metric="m", kind="quantity", direction="lower", margin=0.2, relative=True)
-    cell = verdict([0.0] * 50, [0.0] * 50, rule)
-    assert (cell.outcome, cell.margin, cell.needed) == ("inconclusive", 0.0, None)
+    none, some = verdict([0.0] * 50, [0.0] * 50, rule), verdict([0.0] * 50, [0.0] * 48 + [1.0] * 2, rule)
+    assert (none.outcome, none.margin, none.needed) == ("pass", 0.0, None)
+    assert (some.outcome, some.margin, some.needed) == ("inconclusive", 0.0, None)
 
 
 def test_one_segment_fails_while_the_whole_improves() -> None:

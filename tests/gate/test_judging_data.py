@@ -188,3 +188,33 @@ def test_without_scipy_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "scipy", None)
     with pytest.raises(MissingExtraError, match=r"ragtrace\[gate\]"):
         judge(traffic_pair(60, 1), Policy(rules=RULES[:1]))
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_a_metric_that_few_of_many_requests_have_is_judged_as_few(paired: bool) -> None:
+    """Thirty values that do not differ show no more among three thousand requests than among a hundred."""
+    few = [population({"m": [0.9] * 30 + [np.nan] * 70}, name=name) for name in "bc"]
+    many = [population({"m": [0.9] * 30 + [np.nan] * 2_970}, name=name) for name in "bc"]
+    policy = Policy(rules=(msgspec.structs.replace(SCORE, margin=0.03, floor=0.85),))
+    found = [judge((pair if paired else unpaired)(*sides), policy) for sides in (few, many)]
+    assert [cell.outcome for cell in found[1]] == ["inconclusive", "pass"]
+    assert [cells[0].low for cells in found] == [pytest.approx(sure(found[0][0].low))] * 2
+    assert found[0][0].p_inferior == found[1][0].p_inferior
+
+
+def test_a_rare_metric_leaves_the_others_as_they_are() -> None:
+    """Each keeps its own rule, whatever is judged beside it."""
+    chance = np.random.default_rng(3)
+    often, rare = chance.random(2_500), np.where(np.arange(2_500) < 40, 1.0, np.nan)
+    sides = [population({"often": often, "rare": rare}, name=name) for name in "bc"]
+    rules = tuple(msgspec.structs.replace(SCORE, metric=name) for name in ("rare", "often"))
+    cells = judge(pair(sides[0], sides[1]), Policy(rules=rules))
+    assert [(cell.metric, cell.n[0]) for cell in cells] == [("rare", 40), ("often", 2_500)]
+    assert "BCa" in cells[0].method and "Student" in cells[1].method
+
+
+def test_equal_quantities_have_an_interval_of_nothing() -> None:
+    """No trace of rounding is shown as a change."""
+    rule = Rule(metric="m", kind="quantity", direction="lower", margin=0.2, relative=True)
+    cell = verdict([1.0] * 40, [1.0] * 40, rule)
+    assert (cell.outcome, cell.low, cell.high) == ("pass", 0.0, 0.0)

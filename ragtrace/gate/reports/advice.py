@@ -7,7 +7,7 @@ from typing import Final
 
 from ragtrace.gate.model import Cell, GateReport, VersionChange
 from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import is_missing, place
+from ragtrace.gate.reports.layout import is_missing, minimum, place
 from ragtrace.gate.reports.sentences import asked
 from ragtrace.triage.wording import plain
 
@@ -26,9 +26,10 @@ def _steps(report: GateReport) -> Iterator[str]:
         yield from _mend(report)
     missing = [cell for cell in report.cells if is_missing(cell)]
     for cell in missing[:_NAMED]:
-        least = next((rule.minimum for rule in report.policy.rules if rule.metric == cell.metric), 0)
-        name = figures.metric_name(cell.metric)
-        if min(cell.n):
+        least, name = minimum(cell, report), figures.metric_name(cell.metric)
+        if min(cell.n) >= least:
+            yield f"Ask questions of more sessions or documents in segment {place(cell)}."
+        elif min(cell.n):
             yield f"Ask at least {least:,} questions of segment {place(cell)}; {min(cell.n):,} could be judged."
         else:
             yield f"See why no request of segment {place(cell)} tells of {name}, or take the metric out of the policy."

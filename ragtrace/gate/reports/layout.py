@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from ragtrace.gate.judging import FEWEST
 from ragtrace.gate.model import Break, Cell, GateReport, Policy
 from ragtrace.gate.reports.figures import harm, label
 from ragtrace.registry.instruments import STAGES
@@ -19,6 +20,7 @@ __all__ = [
     "harm_in_margins",
     "hidden",
     "is_missing",
+    "minimum",
     "place",
     "sections",
     "state",
@@ -138,6 +140,11 @@ def stays_open(cell: Cell, policy: Policy) -> bool:
 def is_missing(cell: Cell) -> bool:
     """Whether it lacks the data that the policy requires; what only warns is not held to that."""
     return cell.required and cell.action == "block" and cell.outcome == "not_enough_data"
+
+
+def minimum(cell: Cell, report: GateReport) -> int:
+    """The fewest requests that a verdict on its metric takes."""
+    return max(FEWEST, *(rule.minimum for rule in report.policy.rules if rule.metric == cell.metric), 0)
 
 
 def floor_of(cell: Cell, report: GateReport) -> float | None:

@@ -8,7 +8,7 @@ from typing import Final
 from ragtrace.gate.breaks import version_changes
 from ragtrace.gate.model import Break, Cell, GateReport
 from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import harm_in_margins, is_missing, place, stays_open
+from ragtrace.gate.reports.layout import harm_in_margins, is_missing, minimum, place, stays_open
 from ragtrace.gate.reports.sentences import asked, cell_sentence, enumerated
 
 __all__ = ["headline"]
@@ -74,12 +74,12 @@ def _missing(report: GateReport) -> str:
         return ""
     names = list(dict.fromkeys(place(cell) for cell in missing))
     fewest = min(missing, key=lambda cell: min(cell.n))
-    what = figures.metric_name(fewest.metric)
-    least = next((rule.minimum for rule in report.policy.rules if rule.metric == fewest.metric), 0)
-    return (
-        f"the policy requires segment{'' if len(names) == 1 else 's'} {enumerated(names)}, "
-        f"and there is too little data: {min(fewest.n):,} of at least {least:,} {asked(report)} tell of {what}"
-    )
+    what, least = figures.metric_name(fewest.metric), minimum(fewest, report)
+    told = f"{min(fewest.n):,} of at least {least:,} {asked(report)} tell of {what}"
+    if min(fewest.n) >= least:
+        told = f"the {min(fewest.n):,} {asked(report)} that tell of {what} are of too few sessions or documents"
+    required = f"the policy requires segment{'' if len(names) == 1 else 's'} {enumerated(names)}"
+    return f"{required}, and there is too little data: {told}"
 
 
 def _undecided(report: GateReport) -> str:
@@ -89,7 +89,10 @@ def _undecided(report: GateReport) -> str:
         return _missing(report) or "nothing could be judged"
     if not unclear:
         names = list(dict.fromkeys(figures.metric_name(cell.metric) for cell in open_))
-        return f"too few {asked(report)} tell of {enumerated(names)}: {min(min(cell.n) for cell in open_):,}"
+        fewest = min(open_, key=lambda cell: min(cell.n))
+        if min(fewest.n) >= minimum(fewest, report):
+            return f"the {asked(report)} that tell of {enumerated(names)} are of too few sessions or documents"
+        return f"too few {asked(report)} tell of {enumerated(names)}: {min(fewest.n):,}"
     lead = max(unclear, key=lambda cell: (cell.segment is None, cell.needed or 0))
     where = "" if lead.segment is None else f" in segment {place(lead)}"
     more = len(unclear) - 1
@@ -127,6 +130,8 @@ def _segments_proven(report: GateReport) -> str:
 
 
 def _more(cell: Cell, report: GateReport) -> str:
+    if cell.margin == 0 and cell.family != "floors":
+        return "its margin is a share of the baseline's mean, which is 0: give one without a percent sign"
     if cell.needed is None:
         return f"more than {min(cell.n):,} {asked(report)} are needed"
     return f"about {cell.needed:,} {asked(report)} would tell, there are {min(cell.n):,}"

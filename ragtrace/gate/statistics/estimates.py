@@ -12,6 +12,7 @@ from math import ceil
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ragtrace.gate.model import Policy, Rule
 from ragtrace.gate.statistics import bootstrap, exchanges
@@ -24,6 +25,7 @@ from ragtrace.gate.statistics.spreads import spread_of
 
 __all__ = ["Estimate", "estimate", "generator"]
 
+_ROUNDING: Final = 1e-12
 _PLAINLY: Final = 2.0  # times alpha: with a p-value of t above this no exchange is drawn, and the cell cannot fail
 
 
@@ -77,6 +79,9 @@ def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float
     """
     columns = [_column(rows, rule) for rule in rules]
     sample = _sample(rows, columns, contrast=False)
+    rare = sample.units <= bootstrap.LIMIT
+    if sample.smallest > bootstrap.LIMIT and rare.any():
+        return _apart(rows, rules, policy, strictest, rare)
     contrast = _sample(rows, columns, contrast=True) if any(column.share for column in columns) else sample
     p_harm, tests = _harm(rows, columns, sample, policy, strictest)
     bounds = _Bounds(contrast, columns, rows, policy)
@@ -101,6 +106,18 @@ def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float
             )
         )
     return found
+
+
+def _apart(
+    rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float, rare: NDArray[np.bool_]
+) -> list[Estimate]:
+    """A metric that few of many requests have is judged on those alone, by the methods for few."""
+    often = [rule for rule, alone in zip(rules, rare, strict=True) if not alone]
+    found = iter(estimate(rows, often, policy, strictest) if often else ())
+    return [
+        estimate(rows.known(rule), [rule], policy, strictest)[0] if alone else next(found)
+        for rule, alone in zip(rules, rare, strict=True)
+    ]
 
 
 def _column(rows: Rows, rule: Rule) -> _Column:
@@ -206,7 +223,7 @@ class _Bounds:
             with np.errstate(invalid="ignore", divide="ignore"):
                 self._p = special().stdtr(student.freedom, (goals - student.values) / student.errors)
             self._p = np.where(student.errors > 0, self._p, np.where(student.values > goals, 0.0, 1.0))
-        self._low, self._high = low - shares, high - shares
+        self._low, self._high = (_settled(end - shares, shares) for end in (low, high))
 
     def of(self, at: int) -> tuple[float, float, float, str]:
         """Low, high, the p-value of "worse by the margin", and the interval's name."""
@@ -230,6 +247,11 @@ class _Bounds:
         worst = np.array([column.worst for column in self._columns])
         best = np.array([column.best for column in self._columns])
         return [worst - best] if self._rows.paired else [worst, best]
+
+
+def _settled(ends: Floats, shares: Floats) -> Floats:
+    """Zero where a relative margin leaves nothing but rounding."""
+    return np.where(np.abs(ends) <= _ROUNDING * shares, 0.0, ends)
 
 
 def _effective(variance: float, share: float, weights: Floats) -> float:

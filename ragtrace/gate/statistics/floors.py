@@ -32,7 +32,8 @@ class Floor:
 def against_floor(rows: Rows, rule: Rule, policy: Policy) -> Floor:
     """The candidate's requests, of pairs those that have one, against `rule.floor`."""
     floor = 0.0 if rule.floor is None else rule.floor
-    half = rows.candidate
+    own = rows.candidate.column(rule.metric)
+    half = rows.candidate.take(np.flatnonzero(~np.isnan(own)))
     sign = -1.0 if rule.direction == "higher" else 1.0  # above the negated floor is what must be shown
     side = side_of([sign * half.column(rule.metric)], half.weights, half.clusters if half.clustered else None)
     sample = Sample((side,), (1,))

@@ -74,6 +74,11 @@ class Rows:
         one, two = (_rows_in(half.segments, segment) for half in (self.baseline, self.candidate))
         return Rows(segment, self.baseline.take(one), self.candidate.take(two), self.paired)
 
+    def known(self, rule: Rule) -> Rows:
+        """The requests that have the metric; of pairs those in which both have it."""
+        one, two = (np.flatnonzero(~np.isnan(column)) for column in self.columns(rule))
+        return Rows(self.segment, self.baseline.take(one), self.candidate.take(two), self.paired)
+
     def segments(self, required: Iterable[str]) -> list[str]:
         """Those of either side and the required ones; one that holds every request is the whole again, and is left out
         unless it is required. Requests without a segment are in none."""

@@ -9,7 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ragtrace.errors import MissingExtraError, StoreError
+from ragtrace.errors import ConfigurationError, MissingExtraError, StoreError
 from ragtrace.receive.otlp import split
 from ragtrace.receive.server.access import Access
 from ragtrace.receive.server.bodies import Refused
@@ -32,7 +32,10 @@ _RETRY: Final = "google.rpc.retryinfo-bin"
 async def start(
     intake: Intake, access: Access, address: str, *, largest: int, certificate: Path | None, key: Path | None
 ) -> Any:
-    """A server that takes spans on `HOST:PORT`, and the port. Raises: MissingExtraError, OSError."""
+    """A server that takes spans on `HOST:PORT`, and the port.
+
+    Raises: ConfigurationError, MissingExtraError, OSError.
+    """
     try:
         import grpc
         from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc
@@ -41,11 +44,14 @@ async def start(
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", largest), ("grpc.so_reuseport", 0)])
     add: Any = trace_service_pb2_grpc.add_TraceServiceServicer_to_server
     add(_Traces(intake, access), server)
-    if certificate is not None and key is not None:
-        pair = (key.read_bytes(), certificate.read_bytes())
-        port = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
-    else:
-        port = server.add_insecure_port(address)
+    try:
+        if certificate is not None and key is not None:
+            pair = (key.read_bytes(), certificate.read_bytes())
+            port = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+        else:
+            port = server.add_insecure_port(address)
+    except RuntimeError:
+        raise ConfigurationError(f"cannot listen on {address} for gRPC; give another --grpc-port") from None
     await server.start()
     return server, port
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
@@ -52,8 +56,10 @@ class Settings:
             )
 
 
-def run(store_url: str, config: Config, settings: Settings) -> None:
+def run(store_url: str, config: Config, settings: Settings, ready: Callable[[], object] = lambda: None) -> None:
     """Serve until the process is told to stop (SIGINT, SIGTERM); what was accepted is then committed.
+
+    ready: called when both ports are listened on.
 
     Raises: ConfigurationError, MissingExtraError, StoreError, OSError.
     """
@@ -62,7 +68,7 @@ def run(store_url: str, config: Config, settings: Settings) -> None:
     except ImportError:
         raise MissingExtraError("uvicorn", "serve") from None
     access: Access = Everybody() if settings.tokens is None else Tokens(settings.tokens)
-    with Store.open(store_url) as store:
+    with _listening(settings) as listener, Store.open(store_url) as store:
         intake = Intake(store, grace=settings.grace, ttl=settings.ttl, most=settings.room)
         stop = Event()
         assembler = Thread(
@@ -73,14 +79,17 @@ def run(store_url: str, config: Config, settings: Settings) -> None:
                 assembler.start()
             http = uvicorn.Config(
                 make_app(store, intake, access),
-                host=settings.host,
-                port=settings.port,
                 log_level="warning",
                 access_log=False,
                 ssl_certfile=settings.certificate,
                 ssl_keyfile=settings.key,
             )
-            asyncio.run(_serve(uvicorn.Server(http), intake, access, settings))
+            # uvicorn raises the signal that ended it again, after it has ended: only then is what waits committed.
+            earlier = signal.signal(signal.SIGTERM, lambda *_: None)
+            try:
+                asyncio.run(_serve(uvicorn.Server(http), listener, intake, access, settings, ready))
+            finally:
+                signal.signal(signal.SIGTERM, earlier)
         finally:
             intake.close()
             stop.set()
@@ -88,7 +97,28 @@ def run(store_url: str, config: Config, settings: Settings) -> None:
                 assembler.join()
 
 
-async def _serve(server: Any, intake: Intake, access: Access, settings: Settings) -> None:
+@contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    """The socket of HTTP. Raises: ConfigurationError where the address cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot listen on {settings.host}, port {settings.port}: {error.strerror}; give another --host or --port"
+        ) from None
+    with listener:
+        yield listener
+
+
+async def _serve(
+    server: Any,
+    listener: socket.socket,
+    intake: Intake,
+    access: Access,
+    settings: Settings,
+    ready: Callable[[], object],
+) -> None:
     """HTTP, and gRPC beside it, until the process is told to stop."""
     rpc = None
     if settings.grpc_port is not None:
@@ -96,8 +126,9 @@ async def _serve(server: Any, intake: Intake, access: Access, settings: Settings
         rpc, _ = await rpc_server.start(
             intake, access, address, largest=LARGEST, certificate=settings.certificate, key=settings.key
         )
+    ready()
     try:
-        await server.serve()
+        await server.serve(sockets=[listener])
     finally:
         if rpc is not None:
             await rpc.stop(grace=_GRACE)
