@@ -69,9 +69,7 @@ def _lost(comparison: Comparison, sides: tuple[Rows, Rows], rule: Rule) -> Itera
     if not known[0].any():
         return
     names = [np.array(comparison.baseline.segments, dtype=object)[sides[0]]]
-    names.append(
-        names[0] if comparison.paired else np.array(comparison.candidate.segments, dtype=object)[sides[1]]
-    )
+    names.append(names[0] if comparison.paired else np.array(comparison.candidate.segments, dtype=object)[sides[1]])
     for segment in sorted(set(names[0]) - {""}):
         parts = [of_side[where == segment] for of_side, where in zip(known, names, strict=True)]
         found = _missing(parts[0], parts[1], max(_IN_PART, rule.margin_of(segment) if rule.margin < 1 else 0.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final, Literal
 
 from ragtrace.errors import InputError
@@ -12,7 +13,8 @@ from ragtrace.gate import files
 from ragtrace.gate.columns import Columns, ReferenceKind
 from ragtrace.gate.model import Population
 from ragtrace.gate.selection import Selection
-from ragtrace.store import Measured, Store, Wanted
+from ragtrace.store import Measured, Store, Wanted, check
+from ragtrace.store.address import Address
 
 __all__ = ["Loaded", "load"]
 
@@ -71,10 +73,20 @@ class _Side:
         self.service = selection.service or service
         self.url = selection.url or store
         self._store: Store | None = None
+        if selection.url is not None and check(selection.url).current is None:  # opening it would make one
+            raise InputError(f"the {name} {selection.text!r} is no store of ragtrace yet; look for a slip in its URL")
         if self.url is not None:
             self._store = opened.enter_context(Store.open(self.url))
         if selection.file is None:
             self.service = self.service or self._only_service()
+
+    @property
+    def origin(self) -> tuple[str, object]:
+        """The file or the database, however it was written."""
+        if self.selection.file is not None:
+            return "file", Path(self.selection.file).resolve()
+        address = Address.parse(self._opened.url)
+        return "store", address.file.resolve() if address.is_sqlite else address.url
 
     def _only_service(self) -> str:
         names = self._opened.services()
@@ -137,7 +149,7 @@ class _Side:
 
 def _refuse_the_same(sides: Sequence[_Side]) -> None:
     """A comparison of something with itself proves nothing."""
-    chosen = [(side.url if side.selection.file is None else None, side.service, _criteria(side)) for side in sides]
+    chosen = [(side.origin, side.service, _criteria(side)) for side in sides]
     if len(chosen) == 2 and chosen[0] == chosen[1]:
         raise InputError(
             f"baseline and candidate are both {sides[0].selection.text!r}; give two different selections, or use "
@@ -160,7 +172,7 @@ def _refuse_two_judges(judges: Sequence[set[str]]) -> None:
 
 def _refuse_shared(sides: Sequence[_Side], populations: Sequence[Population]) -> None:
     """A request of a store stands on one side only; files of two runs may number theirs alike."""
-    if len({side.url if side.selection.file is None else side.selection.file for side in sides}) == len(sides):
+    if len({side.origin for side in sides}) == len(sides):
         return
     shared = set(populations[0].request_ids).intersection(*(each.request_ids for each in populations[1:]))
     if shared and len(populations) == 2:
@@ -172,7 +184,7 @@ def _refuse_shared(sides: Sequence[_Side], populations: Sequence[Population]) ->
 
 def _criteria(side: _Side) -> tuple[object, ...]:
     chosen = side.selection
-    return chosen.file, chosen.replay, frozenset(chosen.versions), chosen.since, chosen.until
+    return chosen.replay, frozenset(chosen.versions), chosen.since, chosen.until
 
 
 def _reference(columns: Sequence[Columns], wanted: Literal["auto", "oracle", "proxy"]) -> ReferenceKind:

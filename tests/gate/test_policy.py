@@ -113,6 +113,7 @@ def test_an_empty_file_is_the_default(written: Any) -> None:
         ("[1, 2]", "Expected `object`, got `array`"),
         ("alpha: 0.1\nalpha: 0.2", "'alpha' stands there twice"),
         ("a: b: c", "is no YAML"),
+        ("[" * 5_000, "is no YAML"),
     ],
 )
 def test_what_cannot_hold_is_said(written: Any, text: str, complaint: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from ragtrace.errors import InputError
 from ragtrace.gate.populations import Loaded, load
 from ragtrace.gate.selection import parse
 from ragtrace.store import Finished, Store
-from ragtrace.types import Gold, VerifiedBy, encode_record, replace, to_builtins
+from ragtrace.types import GenerateRun, Generation, Gold, VerifiedBy, encode_record, replace, to_builtins
 from tests.gate.measured import recorded
 
 METRICS = ("answer_coverage", "candidate_recall", "errors")
@@ -204,6 +205,47 @@ def test_two_stores_may_number_their_requests_alike(url: str, tmp_path: Path) ->
         store.write([recorded(f"r{at}") for at in range(5)])
         analyze(store)
     assert [len(each) for each in _load(url, other).populations] == [5, 5]
+
+
+@pytest.mark.parametrize("other", ["./{}", "{}&service:shop", "../{folder}/{}"])
+def test_one_file_is_not_compared_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    """However its path is written: it would always pass."""
+    monkeypatch.chdir(tmp_path)
+    file = _lines(tmp_path / "a.jsonl", *(encode_record(recorded(f"r{at}")) for at in range(3)))
+    with pytest.raises(InputError, match=r"both|stand in the baseline and in the candidate"):
+        _load(file, other.format("a.jsonl", folder=tmp_path.name))
+
+
+def test_a_store_that_is_not_there_is_not_made(url: str, tmp_path: Path) -> None:
+    """A slip in a URL leaves no empty database behind."""
+    with pytest.raises(InputError, match=r"candidate .*none.db' is no store of ragtrace yet"):
+        _load("version:model=m1", f"sqlite:///{tmp_path}/none.db", store=url)
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_one_store_is_known_by_its_file(url: str, tmp_path: Path) -> None:
+    """The same requests of one database are no second side, however its URL is written."""
+    again = f"sqlite:///{tmp_path}/../{tmp_path.name}/gate.db"
+    with pytest.raises(InputError, match="both"):
+        _load("version:model=m1", f"version:model=m1&{again}", store=url)
+    with pytest.raises(InputError, match="3 requests stand in the baseline and in the candidate"):
+        _load("version:model=m1", again, store=url)
+
+
+@pytest.mark.parametrize("answer", ["", "I am sorry, I cannot answer that question.", "Hello!"])
+def test_an_answer_that_states_nothing_is_counted(tmp_path: Path, answer: str) -> None:
+    """Its coverage is undefined, so that only this tells of it: in a store, and in a file."""
+    said = recorded("r0")
+    silent = replace(recorded("r1"), stages=(*said.stages[:2], GenerateRun(generation=Generation(answer=answer))))
+    unknown = replace(recorded("r2"), stages=said.stages[:2])
+    url = f"sqlite:///{tmp_path}/gate.db"
+    with Store.open(url) as store:
+        store.write([said, silent, unknown])
+        analyze(store)
+    file = _lines(tmp_path / "a.jsonl", *map(encode_record, (said, silent, unknown)))
+    for source in (url, file):
+        [found] = load([parse("--side", source)], store=None, service=None, metrics=["unanswered"]).populations
+        assert list(found.scores["unanswered"]) == pytest.approx([0.0, 1.0, nan], nan_ok=True)
 
 
 def test_claims_are_judged_alike(url: str, tmp_path: Path) -> None:

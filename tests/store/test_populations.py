@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from ragtrace.store import Measured, Store, Wanted, populations
+from ragtrace.store.compared import UNANSWERED, unanswered
 from ragtrace.types import RequestRecord, Score, replace
 
 if TYPE_CHECKING:
@@ -56,6 +57,25 @@ def test_a_request_comes_with_its_diagnosis_and_scores(filled: Store) -> None:
     assert (first.verdict, first.stage, first.reference) == ("recall_failure", "retrieval", "none")
     assert first.traits.versions == {"model": "m0", "index": "i"}
     assert (last.request_id, last.analyzer_version, last.verdict, last.values) == ("r5", None, None, (None, None))
+
+
+@pytest.mark.parametrize(
+    ("coverage", "reason", "value"),
+    [(0.0, None, 0.0), (None, "abstained", 1.0), (None, "no_answer", 1.0), (None, "no_factual_claims", 1.0),
+     (None, "language", None), (None, "not_recorded", None)],
+)  # fmt: skip
+def test_an_answer_that_states_nothing_is_told_by_its_reason(
+    store: Store, make_record: MakeRecord, make_finished: Any, coverage: Any, reason: Any, value: Any
+) -> None:
+    """As `unanswered` has it; what cannot be read says nothing."""
+    store.write([make_record()])
+    [job] = store.claim("w")
+    finished = make_finished(job)
+    scores = (Score(metric="answer_coverage", value=coverage, reason=reason), Score(metric="query_coverage", value=0.5))
+    store.finish([type(finished)(job, replace(finished.analysis, scores=scores))])
+    [found] = _found(store, "query_coverage", UNANSWERED)
+    assert found.values == (0.5, value)
+    assert unanswered(coverage, reason) == value
 
 
 def test_labels_that_only_look_alike_are_told_apart(store: Store, make_record: MakeRecord) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Final
 
 from ragtrace.gate.metrics import METRICS
@@ -20,6 +21,7 @@ __all__ = [
     "metric_name",
     "probability",
     "short_name",
+    "show_command",
     "signed",
     "verb",
     "width",
@@ -46,6 +48,11 @@ def label(text: str) -> str:
     """A name of the host (segment, version, selection) on one line, cut where it is very long."""
     line = plain(text) or "(empty)"
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def show_command(request_id: str) -> str:
+    """What shows a request, as a shell takes it: an id may be any text."""
+    return f"ragtrace show {quote(plain(request_id))}"
 
 
 def change(found: VersionChange) -> str:
@@ -87,7 +94,9 @@ def signed(cell: Cell, value: float | None) -> str:
 
 
 def width(cell: Cell, value: float) -> str:
-    """A margin for a table."""
+    """A margin for a table; "-" where it is a share of a mean that is not known."""
+    if not value and cell.difference is None:
+        return "-"
     return f"{_short(value)}{_unit(cell)}" if cell.kind == "quantity" else _points(value)
 
 

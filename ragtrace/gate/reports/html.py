@@ -149,7 +149,7 @@ def _break(found: Break, first: bool) -> Html:
 
 def _example(before: str, after: str) -> Html:
     earlier = join(tag("span", " before: ", class_="faint"), tag("code", plain(before))) if before else ""
-    return tag("li", tag("code", f"ragtrace show {plain(after)}"), earlier)
+    return tag("li", tag("code", figures.show_command(after)), earlier)
 
 
 def _metric(cells: Sequence[Cell], report: GateReport) -> Html:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from shlex import quote
 from typing import Final
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -100,11 +101,11 @@ def _signature(found: Break, before: Break | None, store: str | None) -> Iterato
         yield "suspect", Text(", ".join(figures.change(each) for each in found.suspects), style="bold yellow")
     if before is None:
         yield "owner", Text(found.owner)
-    where = f" --store {store}" if store else ""
+    where = f" --store {quote(store)}" if store else ""
     for earlier, after in found.requests[: _EXAMPLES if before is None else 1]:
-        yield "look at", Text(f"ragtrace show {plain(after)}{where}")
+        yield "look at", Text(f"{figures.show_command(after)}{where}")
         if earlier:
-            yield "before", Text(f"ragtrace show {plain(earlier)}{where}", style="dim")
+            yield "before", Text(f"{figures.show_command(earlier)}{where}", style="dim")
 
 
 class _Cells:

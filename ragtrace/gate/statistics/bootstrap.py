@@ -107,9 +107,9 @@ def _means(side: Side, count: int, chance: np.random.Generator) -> Floats:
 
 
 def _unseen(side: Side, count: int, chance: np.random.Generator) -> Floats:
-    """Shares of requests that none in the sample is like: Beta(1, units), by quantiles in random order."""
+    """Shares of requests that none in the sample is like: Beta(1, effective clusters), by quantiles in random order."""
     grid = (chance.permutation(count)[:, None] + 0.5) / count
-    return np.asarray(1 - (1 - grid) ** (1.0 / np.maximum(side.units, 1)))
+    return np.asarray(1 - (1 - grid) ** (1.0 / np.maximum(side.effective, 1)))
 
 
 def _acceleration(sample: Sample) -> Floats:

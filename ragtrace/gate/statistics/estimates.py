@@ -240,7 +240,7 @@ class _Bounds:
         for side in self._contrast.sides:
             share = float(abs(side.means[at]))
             share = share if self._columns[at].sign > 0 else 1 - share
-            sides += [share, _effective(float(side.variances[at]), share, side.weights[:, at])]
+            sides += [share, _effective(float(side.variances[at]), share, float(side.effective[at]))]
         return Halves(*sides)
 
     def _worst(self) -> list[Floats]:
@@ -254,8 +254,8 @@ def _settled(ends: Floats, shares: Floats) -> Floats:
     return np.where(np.abs(ends) <= _ROUNDING * shares, 0.0, ends)
 
 
-def _effective(variance: float, share: float, weights: Floats) -> float:
-    """Requests drawn evenly and independently that would tell as much (Korn and Graubard, 1998)."""
-    kish = float(weights.sum() ** 2 / (weights**2).sum())
+def _effective(variance: float, share: float, kish: float) -> float:
+    """Requests drawn evenly and independently that would tell as much (Korn and Graubard, 1998); no more than by the
+    weights alone, as the few of great weight may all have been lucky."""
     known = 0.0 < share < 1.0 and variance > 0
-    return min(share * (1 - share) / variance, float((weights > 0).sum())) if known else kish
+    return min(share * (1 - share) / variance, kish) if known else kish

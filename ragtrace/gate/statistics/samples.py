@@ -38,6 +38,13 @@ class Side:
         return np.asarray((self.weights > 0).sum(axis=0), dtype=np.int64)
 
     @cached_property
+    def effective(self) -> Floats:
+        """How many clusters of even weight would tell as much (Kish): a few of great weight are few."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found = self.weights.sum(axis=0) ** 2 / (self.weights**2).sum(axis=0)
+        return np.asarray(np.nan_to_num(found, nan=0.0))
+
+    @cached_property
     def influences(self) -> Floats:
         """How far each cluster moves the mean: the linearized statistic of survey sampling."""
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -134,3 +134,12 @@ def test_order_of_stages_is_the_path() -> None:
     suites = [suite.attrib["name"].removeprefix("ragtrace gate: ") for suite in _parsed(reported.blocked())]
     assert suites == ["generation", *(stage.name for stage in STAGES if stage.name != "generation"), "request"]
     assert next(iter(_parsed(report("pass", grid())))).attrib["name"] == "ragtrace gate: retrieval"
+
+
+def test_what_only_warns_is_not_required() -> None:
+    """A required segment without data of a metric that only warns: the gate passes, and so does every report."""
+    cells = [cell(), empty(required=True), empty("latency", required=True, action="warn")]
+    missing, warned = render(report("block", cells[:2]), "junit"), render(report("pass", [cells[0], cells[2]]), "junit")
+    assert XML.fromstring(missing.encode()).get("failures") == "1"
+    assert XML.fromstring(warned.encode()).get("failures") == "0"
+    assert "latency" not in report("pass", [cells[0], cells[2]]).next_steps[0]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from ragtrace.gate.model import Policy
+from ragtrace.gate.reports import figures
 from ragtrace.gate.reports.advice import next_steps
 from ragtrace.gate.reports.sentences import cell_sentence, facts, remarks
 from ragtrace.gate.reports.verdict import headline
@@ -171,3 +173,39 @@ def test_the_confidence_follows_alpha() -> None:
     found = report("pass", [cell()], alpha=0.01, policy=Policy(rules=RULES, alpha=0.01))
     assert "98 % interval" in cell_sentence(cell(), found)
     assert dict(facts(found))["false alarms"].startswith("at most 1 %")
+
+
+def test_too_few_sessions_are_no_lack_of_questions() -> None:
+    """Forty questions of three sessions: the number that is asked for is reached, and says nothing."""
+    cells = [cell(), empty(required=True, n=(40, 40))]
+    found = report("block", cells)
+    assert "the 40 questions that tell of answer coverage are of too few sessions or documents" in found.headline
+    assert "Ask questions of more sessions or documents in segment claims-de." in found.next_steps
+    alone = report("undecided", [empty(segment=None, n=(40, 40))])
+    assert alone.headline.endswith("are of too few sessions or documents.")
+
+
+def test_ten_requests_are_the_fewest_whatever_the_policy_says() -> None:
+    """A minimum of one is raised to what a verdict takes."""
+    policy = Policy(rules=tuple(msgspec.structs.replace(rule, minimum=1) for rule in RULES))
+    found = report("block", [cell(), empty(required=True, n=(5, 5))], policy=policy)
+    assert "5 of at least 10 questions" in found.headline
+
+
+def test_a_share_of_nothing_is_explained() -> None:
+    """More questions would not help."""
+    found = report("undecided", [unclear("latency", action="block", margin=0.0, needed=None)])
+    assert "its margin is a share of the baseline's mean, which is 0" in found.headline
+
+
+def test_a_request_is_named_as_a_shell_takes_it() -> None:
+    """Nothing of an id is run when the command is copied; what turns a line round is left out."""
+    assert figures.show_command("01a2") == "ragtrace show 01a2"
+    assert figures.show_command("x; rm -rf ~") == "ragtrace show 'x; rm -rf ~'"
+    assert figures.show_command("a\u202eb") == "ragtrace show ab"
+
+
+def test_a_margin_that_is_not_resolved_is_no_zero() -> None:
+    """A fifth of a mean that nobody knows."""
+    assert figures.width(empty("latency", margin=0.0), 0.0) == "-"
+    assert figures.width(cell("latency"), 0.28) == "0.28 s"

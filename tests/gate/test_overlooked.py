@@ -1,0 +1,69 @@
+"""What a comparison cannot see, said in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from ragtrace.gate.defaults import default_rule
+from ragtrace.gate.model import Comparison, Policy
+from ragtrace.gate.overlooked import overlooked
+from tests.gate.populations import pair, population, unpaired
+
+COUNT = 100
+SEGMENTS = ["a" if row < 80 else "b" for row in range(COUNT)]
+RULE = default_rule("answer_coverage")
+
+
+def _comparison(missing: Sequence[int], *, paired: bool = True, before: Sequence[int] = ()) -> Comparison:
+    values = []
+    for rows in (before, missing):
+        scores = np.ones(COUNT)
+        scores[list(rows)] = np.nan
+        values.append(scores)
+    sides = [population({"answer_coverage": each, "broken_generation": each * 0}, segments=SEGMENTS) for each in values]
+    return (pair if paired else unpaired)(sides[0], sides[1])
+
+
+def _told(comparison: Comparison, **changes: Any) -> tuple[str, ...]:
+    return overlooked(comparison, Policy(rules=(msgspec.structs.replace(RULE, **changes),)))
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_values_that_only_the_candidate_lacks_are_counted(paired: bool) -> None:
+    """More than the margin could hide; the other way round nothing is hidden."""
+    [told] = _told(_comparison(range(40), paired=paired))
+    assert told.endswith("a loss stays unseen: answer coverage (40 of 100 requests).")
+    assert _told(_comparison((), before=range(40), paired=paired)) == ()
+    assert _told(_comparison(range(40), before=range(40, 80), paired=paired)) == ()
+
+
+def test_a_few_values_less_are_chance() -> None:
+    """Within the margin, or fewer than five."""
+    assert _told(_comparison(range(4))) == ()
+    assert _told(_comparison(range(0, 90, 10)), margin=0.1) == ()
+    assert len(_told(_comparison(range(11)), margin=0.1)) == 1
+
+
+def test_a_segment_without_values_is_named() -> None:
+    """Where the loss is too small to show over all requests."""
+    [told] = _told(_comparison(range(90, 100)), margin=0.2)
+    assert told.endswith("answer coverage in segment b (10 of 20 requests).")
+
+
+def test_what_follows_from_a_score_comes_last() -> None:
+    """The score that is missing says more than that no stage can be named."""
+    comparison = _comparison(range(40))
+    rules = (default_rule("broken_generation"), RULE)
+    [told] = overlooked(comparison, Policy(rules=rules))
+    assert told.endswith("answer coverage (40 of 100 requests), generation breaks first (40 of 100 requests).")
+
+
+def test_margins_of_unknown_segments_are_said() -> None:
+    """A slip in a name would leave the wider margin in force."""
+    [told] = _told(_comparison(()), segment_margins={"a": 0.01, "bb": 0.01})
+    assert told == "The policy has margins for segments that no request is of: bb; the segments are a, b."
