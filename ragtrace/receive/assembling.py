@@ -8,7 +8,7 @@ from threading import Event
 from typing import Final
 
 from ragtrace.config import Config
-from ragtrace.errors import RagtraceError, RecordError, StoreError
+from ragtrace.errors import CorruptStore, SchemaMismatch, StoreError, StoreUnavailable
 from ragtrace.receive.assembly import assemble
 from ragtrace.receive.otlp import read_protobuf
 from ragtrace.record.content import ContentPolicy
@@ -22,6 +22,8 @@ _PAGE: Final = 64
 _IDLE: Final = 0.5  # seconds between two looks at an empty store
 _PAUSE: Final = 5.0  # seconds after the store failed
 _FORGET: Final = 60.0  # seconds between two looks for spans that are no longer needed
+_PAGE_FORGOTTEN: Final = 500
+_ALL_FAIL: Final = (StoreUnavailable, SchemaMismatch, CorruptStore)  # whatever is written
 
 
 class Assembler:
@@ -43,11 +45,10 @@ class Assembler:
             try:
                 count = self.step()
                 forgotten += _IDLE
-                if forgotten >= _FORGET:
-                    forgotten = 0.0
-                    self._store.forget_spans(self._keep)
-            except StoreError as error:
-                _LOG.warning("spans wait: %s", error)
+                if forgotten >= _FORGET and self._forget() < _PAGE_FORGOTTEN:
+                    forgotten = 0.0  # else there is more: it goes on after the next page, so that neither waits long
+            except Exception as error:  # one that ended this thread would end the assembly of all
+                _LOG.warning("spans wait: %s", error, exc_info=not isinstance(error, StoreError))
                 report(error)
                 stop.wait(_PAUSE)
                 continue
@@ -64,11 +65,14 @@ class Assembler:
         for each in due:
             try:
                 made.append((each, self._record(each, bodies.get((each.tenant, each.trace_id), []))))
-            except (RagtraceError, ValueError, TypeError, KeyError, RecursionError) as error:
+            except Exception as error:  # a trace that cannot be read stops no other
                 _LOG.exception("trace %s of tenant %r cannot be assembled", each.trace_id, each.tenant)
                 self._store.fail_trace(each, f"{type(error).__name__}: {error}", now)
         self._write(made, now)
         return len(due)
+
+    def _forget(self) -> int:
+        return self._store.forget_spans(self._keep, limit=_PAGE_FORGOTTEN)
 
     def _record(self, due: DueTrace, bodies: list[bytes]) -> RequestRecord | None:
         spans = [span for body in bodies for span in read_protobuf(body).spans]
@@ -80,10 +84,12 @@ class Assembler:
         return _owned(finished, due.tenant)
 
     def _write(self, made: list[tuple[DueTrace, RequestRecord | None]], now: float | None) -> None:
-        """All in one transaction; one by one where a record cannot be encoded, so that no other waits for it."""
+        """All in one transaction; one by one where a record cannot be written, so that no other waits for it."""
         try:
             self._store.assembled([record for _, record in made if record is not None], [due for due, _ in made])
-        except RecordError as error:
+        except _ALL_FAIL:
+            raise
+        except Exception as error:
             if len(made) == 1:
                 self._store.fail_trace(made[0][0], str(error), now)
             else:
@@ -96,5 +102,7 @@ def _owned(record: RequestRecord, tenant: str) -> RequestRecord:
     if not tenant:
         return record
     request_id = f"{tenant}:{record.request_id}"
-    feedback = tuple(replace(each, request_id=request_id) for each in record.feedback)
+    feedback = tuple(
+        replace(each, request_id=request_id, feedback_id=f"{tenant}:{each.feedback_id}") for each in record.feedback
+    )
     return replace(record, request_id=request_id, tenant_id=tenant, feedback=feedback)

@@ -1,18 +1,18 @@
 """Makes one request record of the spans of one trace, whatever their order, however often each arrived.
 
-The record depends on the set of spans alone, and its revision is their number: a late span makes a newer revision, the
-same spans again make the same record.
+The record depends on the set of spans alone, and its revision is their number: a late span makes a newer revision, and
+so does one that comes again with more in it; the same spans again make the same record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ragtrace.prompts import escaped
-from ragtrace.receive.dialects import read_span
-from ragtrace.receive.reading import Generated, Judgement, Packed, Reading, Reranked, Retrieved, Step
+from ragtrace.receive.reading import Generated, Judgement, Packed, Reranked, Retrieved
 from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.receive.told import Told, in_order, root_of, stages_of, times_of
 from ragtrace.record.coercion import Chunk, Known, Unreadable, read_chunks, read_packing, read_prompt
 from ragtrace.record.coercion.moves import read_moves
 from ragtrace.types import (
@@ -36,34 +36,33 @@ __all__ = ["assemble", "is_complete"]
 _PROMPT: Final = "prompt"
 _ANSWER: Final = "answer"
 _SECOND_HAND: Final = 1 << 31  # more spans than a trace has: older than any revision of ragtrace's own channel
+_RECENT: Final = 1_000  # candidates that are looked for in a prompt: a trace may hold hours of an agent's work
 _EXCEPTION: Final = "exception"
 
 
-class _Told(NamedTuple):
-    """A span with what it says."""
-
-    span: ReceivedSpan
-    reading: Reading
-
-
 def assemble(spans: Iterable[ReceivedSpan]) -> RequestRecord | None:
-    """The record of one trace's spans; None where no span of it belongs to a RAG request.
+    """The record of one trace's spans; None where no span of it belongs to a RAG request, and where the sender names
+    its requests and the span with the name has not come: under another id the request would be stored twice.
 
     The root is the span that a dialect calls a request, else the earliest one whose parent is not among the spans. The
     request's id is the sender's own where a span says it, else the trace's id.
     """
-    told = _told(spans)
-    steps = list(_steps(told))
+    told, count = in_order(spans)
+    steps = list(stages_of(told))
     if not steps:
         return None
-    root = _root(told)
+    root = root_of(told)
     readings = [each.reading for each in told]
-    request_id = next((each.request_id for each in readings if each.request_id), root.span.trace_id)
+    is_second_hand = any(each.is_second_hand for each in readings)
+    if is_second_hand and not root.reading.request_id:
+        return None
+    request_id = root.reading.request_id or root.span.trace_id
     runs = _Runs(root.reading.question)
     for each in steps:
         runs.add(each)
     about = _About(root, told)
     runs.answer(about.first("answer"), root.span)
+    started_at, ended_at = times_of(root, told)
     return RequestRecord(
         request_id=request_id,
         service=about.first("service") or root.span.service,
@@ -74,8 +73,8 @@ def assemble(spans: Iterable[ReceivedSpan]) -> RequestRecord | None:
         session_id=about.first("session_id"),
         status="error" if root.span.status == "error" else "ok",
         error=_error(root.span) if root.span.status == "error" else None,
-        started_at=min(each.span.started_at for each in told),
-        ended_at=max(each.span.ended_at for each in told),
+        started_at=started_at,
+        ended_at=ended_at,
         query=runs.query(about.first("question"), about.first("query_class")),
         versions=about.versions(),
         stages=tuple(runs.runs),
@@ -87,7 +86,7 @@ def assemble(spans: Iterable[ReceivedSpan]) -> RequestRecord | None:
             for reading_of in told
             for each in reading_of.reading.judgements
         ),
-        record_revision=len(told) - (_SECOND_HAND if any(each.is_second_hand for each in readings) else 0),
+        record_revision=count - (_SECOND_HAND if is_second_hand else 0),
     )
 
 
@@ -99,22 +98,10 @@ def is_complete(spans: Sequence[ReceivedSpan]) -> bool:
     )
 
 
-def _told(spans: Iterable[ReceivedSpan]) -> list[_Told]:
-    unique = {span.span_id: span for span in spans}
-    ordered = sorted(unique.values(), key=lambda span: (span.started_at, -span.ended_at, span.span_id))
-    return [_Told(span, read_span(span)) for span in ordered]
-
-
-def _root(told: Sequence[_Told]) -> _Told:
-    ids = {each.span.span_id for each in told}
-    named = [each for each in told if each.reading.request_id]
-    return next(iter(named), next((each for each in told if each.span.parent_id not in ids), told[0]))
-
-
 class _About:
     """What the spans say of the request: the root first, then the others in the order in which they began."""
 
-    def __init__(self, root: _Told, told: Sequence[_Told]) -> None:
+    def __init__(self, root: Told, told: Sequence[Told]) -> None:
         self._told = [root, *(each for each in told if each is not root)]
 
     def first(self, field: str) -> str | None:
@@ -133,56 +120,6 @@ class _About:
         return found
 
 
-def _steps(told: Sequence[_Told]) -> Iterator[_Told]:
-    """The spans that are stages, each call once: of nested spans of one kind the outermost that says what came out."""
-    parents = {each.span.span_id: each.span.parent_id for each in told}
-    telling: dict[str, type[Step]] = {
-        each.span.span_id: type(each.reading.step)
-        for each in told
-        if each.reading.step is not None and _says_enough(each.reading.step)
-    }
-    silent = {each.span.span_id for each in told if each.reading.step is not None} - telling.keys()
-    for each in told:
-        step = each.reading.step
-        if step is None:
-            continue
-        above = list(_ancestors(each.span.span_id, parents))
-        if any(telling.get(one) is type(step) for one in above):
-            continue
-        if each.span.span_id in silent and _has_telling_below(each, told, telling, parents):
-            continue
-        yield each
-
-
-def _ancestors(span_id: str, parents: dict[str, str | None]) -> Iterator[str]:
-    seen = {span_id}
-    above = parents.get(span_id)
-    while above and above not in seen:  # ids of a sender may make a circle
-        seen.add(above)
-        yield above
-        above = parents.get(above)
-
-
-def _has_telling_below(
-    one: _Told, told: Sequence[_Told], telling: dict[str, type[Step]], parents: dict[str, str | None]
-) -> bool:
-    kind = type(one.reading.step)
-    return any(
-        telling.get(each.span.span_id) is kind and one.span.span_id in _ancestors(each.span.span_id, parents)
-        for each in told
-    )
-
-
-def _says_enough(step: Step) -> bool:
-    if isinstance(step, Retrieved):
-        return bool(step.found)
-    if isinstance(step, Reranked):
-        return bool(step.kept)
-    if isinstance(step, Generated):
-        return bool(step.answer) and bool(step.prompt)
-    return True
-
-
 class _Runs:
     """The runs of a record, in the order of the path, each read with what came before it."""
 
@@ -194,7 +131,7 @@ class _Runs:
         self._rewritten: str | None = None
         self._is_packed = False
 
-    def add(self, told: _Told) -> None:
+    def add(self, told: Told) -> None:
         """Read one stage."""
         step = told.reading.step
         if isinstance(step, Retrieved):
@@ -213,20 +150,35 @@ class _Runs:
         return Query(original=original, rewritten=rewritten, query_class=query_class)
 
     def answer(self, answer: str | None, span: ReceivedSpan) -> None:
-        """The request's own answer, where no call of a model says one."""
-        said = any(isinstance(run, GenerateRun) and run.generation.answer for run in self.runs)
-        if answer and not said:
-            generation = Generation(answer=answer)
-            at = span.ended_at
-            self.runs.append(GenerateRun(name=_ANSWER, started_at=at, ended_at=at, generation=generation))
+        """The request's own answer, unless the last model's call says it: what was called may have rewritten the
+        question only, or judged the answer afterwards."""
+        if not answer:
+            return
+        searched = max((place for place, run in enumerate(self.runs) if isinstance(run, RetrieveRun)), default=-1)
+        said = [place for place, run in enumerate(self.runs) if isinstance(run, GenerateRun) and run.generation.answer]
+        same = [place for place in said if self._says(place, answer)]
+        if same and same[-1] < said[-1]:
+            later = [
+                run for run in self.runs[same[-1] + 1 :] if not (isinstance(run, PackRun) and run.span_id is None)
+            ]  # packed for the judge
+            self.runs[same[-1] + 1 :] = later
+        elif said and (same or said[-1] > searched):
+            return
+        at = span.ended_at
+        self.runs.append(GenerateRun(name=_ANSWER, started_at=at, ended_at=at, generation=Generation(answer=answer)))
+
+    def _says(self, place: int, answer: str) -> bool:
+        run = self.runs[place]
+        return isinstance(run, GenerateRun) and (run.generation.answer or "").split() == answer.split()
 
     def _retrieve(self, step: Retrieved, span: ReceivedSpan) -> None:
         chunks, unread = _chunks(step.found)
         ranks = step.ranks or range(1, 1 + max((place for place, _ in chunks), default=0))
         candidates = tuple(chunk.candidate(ranks[place - 1]) for place, chunk in chunks)
         self._rewritten = step.query or self._rewritten
-        self._candidates += candidates
-        self._left = list(dict.fromkeys((*self._left, *(each.chunk_id for each in candidates))))
+        most = max(_RECENT, len(candidates))
+        self._candidates = [*self._candidates, *candidates][-most:]
+        self._left = list(dict.fromkeys((*self._left, *(each.chunk_id for each in candidates))))[-most:]
         self._is_packed = False
         run = RetrieveRun(query=step.query, top_k=step.top_k, candidates=candidates, unread=unread)
         self.runs.append(_timed(replace(run, incomplete=step.incomplete), span))
@@ -303,7 +255,7 @@ def _error(span: ReceivedSpan) -> ErrorInfo:
 
 
 def _feedback(judgement: Judgement, request_id: str, span: ReceivedSpan) -> Feedback:
-    said = f"{span.span_id}|{judgement.source}|{judgement.label}|{judgement.score}|{judgement.at}"
+    said = f"{span.trace_id}|{span.span_id}|{judgement.source}|{judgement.label}|{judgement.score}|{judgement.at}"
     return Feedback(
         request_id=request_id,
         score=judgement.score,

@@ -84,7 +84,10 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
     if path.suffix.lower() in (".csv", ".tsv"):
         csv.field_size_limit(_FIELD_LIMIT)
         with path.open(encoding="utf-8-sig", newline="") as opened:
-            yield from csv.DictReader(opened, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            try:
+                yield from csv.DictReader(opened, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+            except (UnicodeDecodeError, csv.Error) as error:
+                raise RecordError(f"{path} is no table in UTF-8: {error}; save it as CSV in UTF-8") from None
         return
     try:
         body = path.read_text(encoding="utf-8-sig")
@@ -103,7 +106,12 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
-    return next((row[name] for name in names if row.get(name) not in (None, "", [])), None)
+    return next((row[name] for name in names if not _is_empty(row.get(name))), None)
+
+
+def _is_empty(value: Any) -> bool:
+    """Nothing, also as pandas writes it: NaN is the only value that is not itself."""
+    return value in (None, "", []) or value != value
 
 
 def _read(where: str, given: Mapping[str, Any], service: str, at: int) -> Row:

@@ -91,7 +91,7 @@ def _javascript(documents: Iterable[dict[str, Any]]) -> Received:
                 ended_at=_hrtime(each.get("endTime")),
                 attributes=_attributes(each.get("attributes")),
                 events=tuple(_js_events(each.get("events"))),
-                status=_JS_STATUS.get(status.get("code"), "unset"),
+                status=_JS_STATUS.get(whole(status, "code"), "unset"),
                 message=str(status.get("message") or ""),
                 resource=_attributes(_attributes(each.get("resource")).get("attributes")),
                 dropped=whole(each, "droppedAttributesCount") or 0,

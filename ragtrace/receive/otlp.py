@@ -25,6 +25,8 @@ __all__ = ["Part", "Received", "Split", "parse_json", "parse_protobuf", "read_js
 _STATUS: Final[tuple[Status, ...]] = ("unset", "ok", "error")
 _IDS: Final = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
 _DEPTH: Final = 16  # of nested values; deeper ones become None
+_UNREADABLE: Final = (RecursionError, OverflowError, SystemError)  # by protobuf's reader of JSON, beside its ParseError
+_MOST_COPIED: Final = 128 << 20  # bytes of all parts of a request, each with its resource
 
 
 @dataclass(slots=True)
@@ -102,6 +104,8 @@ def split(message: ExportTraceServiceRequest, rejected: Iterable[str] = (), body
     """One part for each trace, in the order in which they come.
 
     body: the message as it came in protobuf; it is the part where all its spans are of one trace, as most are.
+
+    Raises: RecordError where many traces have a large resource in common, which each part would repeat.
     """
     found = Split(rejected=list(rejected))
     builders: dict[bytes, _Builder] = {}
@@ -117,7 +121,13 @@ def split(message: ExportTraceServiceRequest, rejected: Iterable[str] = (), body
                     found.rejected.append(f"span {span.name[:80]!r}: {reason}")
                     is_whole = False
     given = body if is_whole and len(builders) == 1 else None
-    found.parts = [builder.part(trace_id, given) for trace_id, builder in builders.items()]
+    size = 0
+    for trace_id, builder in builders.items():
+        part = builder.part(trace_id, given)
+        size += len(part.body)
+        if size > _MOST_COPIED:
+            raise RecordError(f"its {len(builders):,} traces with their resource are too large; send smaller batches")
+        found.parts.append(part)
     return found
 
 
@@ -207,7 +217,8 @@ def _documents(body: bytes | str) -> Iterator[Any]:
     try:
         text = body if isinstance(body, str) else body.decode("utf-8")
         try:
-            yield json.loads(text)
+            found = json.loads(text)
+            yield from found if found and isinstance(found, list) else [found]
             return
         except json.JSONDecodeError:
             lines = [line for line in text.splitlines() if line.strip()]
@@ -228,7 +239,7 @@ def _parse(value: Any, message: Any) -> None:
 
     try:
         ParseDict(value if isinstance(value, dict) else {}, message, ignore_unknown_fields=True)
-    except (ParseError, RecursionError):
+    except (*_UNREADABLE, ParseError):
         message.Clear()
 
 
@@ -239,7 +250,7 @@ def _parse_span(given: dict[str, Any], span: Span) -> None:
     found = {name: value for name, value in given.items() if name not in _IDS and name != "links"}
     try:
         ParseDict(found, span, ignore_unknown_fields=True)
-    except (ParseError, RecursionError) as error:
+    except (*_UNREADABLE, ParseError) as error:
         raise ValueError(str(error)) from None
     span.trace_id, span.span_id, span.parent_span_id = (_id(given, name) for name in _IDS)
 

@@ -16,6 +16,7 @@ Groups: TypeAlias = dict[int, dict[str, Any]]
 """What a flattened list held, by its places."""
 
 _DIGITS: Final = 8  # of a place
+_MOST: Final = 2**53  # whole numbers above are no counts of anything
 
 
 def text(attributes: Mapping[str, Any], *names: str) -> str | None:
@@ -49,7 +50,7 @@ def whole(attributes: Mapping[str, Any], *names: str) -> int | None:
     """The first of these attributes that is a whole number >= 0."""
     for name in names:
         found = number(attributes.get(name))
-        if found is not None and found >= 0 and found == int(found):
+        if found is not None and 0 <= found < _MOST and found == int(found):
             return int(found)
     return None
 
@@ -64,9 +65,16 @@ def jsonish(value: Any) -> Any:
     if not isinstance(value, str) or value[:1] not in ("{", "[", '"'):
         return value
     try:
-        return json.loads(value)
+        found = json.loads(value)
+        return _whole_characters(found) if "\\ud" in value or "\\uD" in value else found
     except (ValueError, RecursionError):
         return value
+
+
+def _whole_characters(found: Any) -> Any:
+    """Halves of characters, as JavaScript writes a text that was cut, become U+FFFD: no record can hold them."""
+    said = json.dumps(found, ensure_ascii=False)
+    return json.loads(said.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -92,6 +100,9 @@ def grouped(attributes: Attributes, prefix: str) -> Groups:
     return dict(sorted(found.items()))
 
 
+_OTHERS: Final = ("assistant", "ai", "system", "developer", "tool", "function")
+"""Whose messages ask nothing."""
+
 _QUESTIONS = ("question", "query", "input", "query_str", "q", "prompt", "text", "user_input", "str_or_query_bundle")
 
 
@@ -105,7 +116,7 @@ def question_in(value: Any, depth: int = 4) -> str | None:
         for name in (*_QUESTIONS, *wrapped):
             if name in value and (found := question_in(value[name], depth - 1)):
                 return found
-        if value.get("role") in (None, "user", "human") and isinstance(value.get("content"), str):
+        if value.get("role", value.get("type")) not in _OTHERS and isinstance(value.get("content"), str):
             return value["content"] or None
         return None
     if depth and isinstance(value, list):

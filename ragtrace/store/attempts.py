@@ -1,7 +1,8 @@
 """Attempts: requests to which a host gave an id that another one has, as a retry that keeps its X-Request-ID.
 
 The first that is stored has the id itself, each other one `ID~` and the time at which it started. A request is known by
-its id and its start, so that one that is written again is recognized, in whatever order they arrive.
+its id and its start, so that one that is written again is recognized, in whatever order they arrive. One that has its
+trace's id is that trace's only one: a span that comes late may have begun before all others.
 """
 
 from __future__ import annotations
@@ -43,16 +44,25 @@ def split(records: Iterable[RequestRecord]) -> tuple[list[RequestRecord], list[R
 def tell_apart(connection: sa.Connection, records: Iterable[RequestRecord]) -> list[RequestRecord]:
     """Those whose id a stored request has already, under the id that is theirs: the same for the same request."""
     given = list(records)
-    started: dict[str, int] = {}
+    started: dict[str, tuple[int, str | None]] = {}
     for ids in chunks(dict.fromkeys(record.request_id for record in given)):
-        query = sa.select(request.c.request_id, request.c.started_at).where(request.c.request_id.in_(ids))
-        started.update((row.request_id, row.started_at) for row in connection.execute(query))
+        columns = (request.c.request_id, request.c.started_at, request.c.trace_id)
+        rows = connection.execute(sa.select(*columns).where(request.c.request_id.in_(ids)))
+        started.update((row.request_id, (row.started_at, row.trace_id)) for row in rows)
     return [
         record
-        if started.get(record.request_id) == bigint(record.started_at)
+        if _is_same(record, *started.get(record.request_id, (None, None)))
         else replace(record, request_id=f"{record.request_id}~{_moment(bigint(record.started_at))}")
         for record in given
     ]
+
+
+def _is_same(record: RequestRecord, started_at: int | None, trace_id: str | None) -> bool:
+    if started_at == bigint(record.started_at):
+        return True
+    # a tenant's requests have its name before the trace's id
+    own = record.request_id.rpartition(":")[2]
+    return trace_id is not None and own == trace_id == record.trace_id
 
 
 def repeated(record: RequestRecord) -> Fault:

@@ -127,8 +127,10 @@ def fail(connection: sa.Connection, failed: DueTrace, error: str, now: float) ->
 
 
 def forget(connection: sa.Connection, before: float, limit: int) -> int:
-    """Delete up to `limit` assembled traces to which nothing has come since `before`. Returns how many."""
-    old = sa.select(trace.c.tenant, trace.c.trace_id).where(trace.c.due_at.is_(None), trace.c.last_at < before)
+    """Delete up to `limit` assembled traces to which nothing has come since `before`. Returns how many. One that could
+    not be assembled stays, with its error: its spans are nowhere else."""
+    settled = (trace.c.due_at.is_(None), trace.c.error.is_(None), trace.c.last_at < before)
+    old = sa.select(trace.c.tenant, trace.c.trace_id).where(*settled)
     keys = [tuple(row) for row in connection.execute(old.order_by(trace.c.last_at).limit(limit).with_for_update())]
     for some in chunks(keys):
         for table in (span_part, trace):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Event
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace import config
+from ragtrace.errors import StoreError
+from ragtrace.receive import assembling
 from ragtrace.receive.assembling import Assembler
+from ragtrace.receive.assembly import assemble
 from ragtrace.receive.otlp import split
-from ragtrace.receive.spans import ReceivedSpan
-from ragtrace.store import SpanPart, Store
+from ragtrace.receive.spans import ReceivedSpan, SpanEvent
+from ragtrace.store import DueTrace, SpanPart, Store
+from ragtrace.types import RequestRecord, replace
 from tests.receive.spans import TRACE
 from tests.receive.test_assembly import request
 
@@ -30,6 +35,10 @@ def part(spans: list[ReceivedSpan], tenant: str = "") -> SpanPart:
         span.name, span.start_time_unix_nano, span.end_time_unix_nano = each.name, each.started_at, each.ended_at
         for name, value in each.attributes.items():
             span.attributes.add(key=name).value.string_value = value
+        for said in each.events:
+            event = span.events.add(name=said.name, time_unix_nano=said.at)
+            for name, value in said.attributes.items():
+                event.attributes.add(key=name).value.string_value = value
     (one,) = split(message).parts
     return SpanPart(tenant, one.trace_id, one.body, one.ended)
 
@@ -117,3 +126,111 @@ def test_a_broken_trace_stops_no_other(store: Store, assembler: Assembler) -> No
 
     assert [row.request_id for row in store.find_requests()] == [TRACE]
     assert store.traces_waiting()[0] == 0
+
+
+def test_a_root_that_comes_late(store: Store, assembler: Assembler) -> None:
+    """It began before all others, and is the same request nevertheless."""
+    root, *others = request()
+    store.add_spans([part(others)], now=100)
+    assembler.step(now=200)
+    store.add_spans([part([root])], now=300)
+    assembler.step(now=400)
+
+    (row,) = store.find_requests()
+    assert row.started_at == 1_000
+    record = store.get_record(TRACE)
+    assert record is not None
+    assert record.started_at == 1_000
+    assert record.query.original == "What is the tariff?"
+
+
+def test_the_same_judgement_of_two_tenants(store: Store, assembler: Assembler) -> None:
+    """Each is its tenant's own, although their spans say the same."""
+    root, *others = request()
+    event = SpanEvent(
+        "gen_ai.evaluation.result", 5, {"gen_ai.evaluation.name": "grade", "gen_ai.evaluation.score.label": "bad"}
+    )
+    chat = ReceivedSpan(
+        trace_id=TRACE,
+        span_id="00000000000000bb",
+        parent_id=root.span_id,
+        name="chat",
+        started_at=8,
+        ended_at=9,
+        attributes={"gen_ai.operation.name": "chat"},
+        events=(event,),
+    )
+    store.add_spans([part([root, *others, chat], tenant) for tenant in "ab"], now=100)
+    assembler.step(now=200)
+    judged = [store.get_record(f"{tenant}:{TRACE}") for tenant in "ab"]
+
+    assert len({each.feedback_id for record in judged if record is not None for each in record.feedback}) == 2
+
+
+def test_a_failure_that_is_none_of_ours(store: Store, assembler: Assembler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unforeseen error of one trace leaves the others alone."""
+
+    def failing(spans: list[ReceivedSpan]) -> RequestRecord | None:
+        if spans[0].trace_id != TRACE:
+            raise IndexError("list index out of range")
+        return assemble(spans)
+
+    monkeypatch.setattr(assembling, "assemble", failing)
+    other = replace(request()[0], trace_id="ab" * 16)
+    store.add_spans([part([other]), part(request())], now=100)
+    assembler.step(now=200)
+
+    assert [row.request_id for row in store.find_requests()] == [TRACE]
+
+
+def test_unassembled_spans_are_kept(store: Store, assembler: Assembler) -> None:
+    """What could not be assembled is nowhere else, and is not forgotten with the rest."""
+    store.add_spans([SpanPart("", "f" * 32, b"\xff\xff\xff", True), part(request())], now=100)
+    for now in range(200, 2_000, 100):
+        assembler.step(now=now)
+
+    assert store.forget_spans(0, now=9_999) == 1
+    assert store.forget_spans(0, now=9_999) == 0
+
+
+def test_all_that_is_old_is_forgotten(store: Store, assembler: Assembler, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Page after page, not one page in a while: else spans would come faster than they go."""
+    monkeypatch.setattr(assembling, "_PAGE_FORGOTTEN", 1)
+    monkeypatch.setattr(assembling, "_FORGET", 0.0)
+    monkeypatch.setattr(assembling, "_IDLE", 0.0)
+    store.add_spans(
+        [part([replace(each, trace_id=f"{place:032x}") for each in request()]) for place in (1, 2, 3)], now=1
+    )
+    assembler.step(now=100)
+    forgotten: list[int] = []
+    forget, stop = store.forget_spans, Event()
+
+    def counted(older_than: float, *, limit: int = 500) -> int:
+        forgotten.append(forget(older_than, limit=limit))
+        if forgotten[-1] == 0:
+            stop.set()
+        return forgotten[-1]
+
+    monkeypatch.setattr(store, "forget_spans", counted)
+    assembler.run(stop)
+
+    assert forgotten == [1, 1, 1, 0]
+
+
+def test_a_record_that_the_database_refuses(
+    store: Store, assembler: Assembler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is put back alone, and the records of its page are written."""
+    real, other = store.assembled, "ab" * 16
+
+    def refusing(found: Sequence[RequestRecord], traces: Sequence[DueTrace]) -> None:
+        if any(each.trace_id == other for each in traces):
+            raise StoreError("value out of range")
+        real(found, traces)
+
+    monkeypatch.setattr(store, "assembled", refusing)
+    store.add_spans([part([replace(request()[1], trace_id=other)]), part(request())], now=100)
+    assembler.step(now=200)
+
+    assert [row.request_id for row in store.find_requests()] == [TRACE]
+    assert store.traces_waiting()[0] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from ragtrace.receive.assembly import assemble, is_complete
 from ragtrace.receive.spans import ReceivedSpan, SpanEvent
-from ragtrace.types import GenerateRun, PackRun, RetrieveRun
+from ragtrace.types import GenerateRun, PackRun, RetrieveRun, encode_record, replace
 from tests.receive.spans import TRACE, assembled, model, retriever, span
 
 TEXTS = ("The tariff of 2024 is 4.5 percent of the value.", "The tariff of 2023 was 3.9 percent of the value.")
@@ -199,3 +200,127 @@ def test_any_values(spans: list[ReceivedSpan], random: Random) -> None:
     shuffled = random.sample(unique, len(unique))
 
     assert assemble(shuffled) == assemble(unique)
+
+
+def test_a_span_that_is_sent_again_with_more_in_it() -> None:
+    """The fuller one counts, in whatever order they come, and makes a newer revision."""
+    root, found, said = request()
+    running = model(3, 1, PROMPT, "4.5", ended_at=0)
+    early, late = assembled([root, found, running]), assembled([running, said, root, found])
+
+    assert late == assembled([said, root, running, found])
+    assert late.generation is not None
+    assert late.generation.answer == "4.5 percent."
+    assert early.record_revision < late.record_revision
+
+
+def test_a_span_without_times() -> None:
+    """It does not move the request to 1970."""
+    record = assembled([*request(), span(4, 1, started_at=0, ended_at=0)])
+
+    assert (record.started_at, record.ended_at) == (1_000, 9_000)
+
+
+def test_root_before_orphans() -> None:
+    """A span without a parent is the root, though one whose parent is elsewhere began earlier."""
+    orphan = span(9, 77, started_at=1, resource={"service.name": "gateway"})
+
+    assert assembled([orphan, *request()]).service == "assistant"
+
+
+def test_many_spans() -> None:
+    """A long chain of spans of one kind takes each span once."""
+    chain = [
+        span(number, number - 1 if number > 1 else None, attributes={"openinference.span.kind": "RETRIEVER"})
+        for number in range(1, 20_000)
+    ]
+    record = assembled([*chain, retriever(20_000, 19_999, TEXTS)])
+
+    assert len(record.stages) == 1
+    assert len(record.candidates) == 2
+
+
+def test_a_judge_after_the_answer() -> None:
+    """A model that judges the answer is not the answer, and its prompt not the context."""
+    judge = model(4, 1, f"Is it grounded in this?\n\n{TEXTS[1]}", "yes")
+    record = assembled([*request(), judge])
+
+    assert record.generation is not None
+    assert record.generation.answer == "4.5 percent."
+    assert record.packing is not None
+    assert len(record.packing.chunks) == 2
+
+
+def test_a_rewriter_is_not_the_answer() -> None:
+    """Where only the call that rewrote the question is traced, the root says the answer."""
+    root, found, _ = request()
+    rewriter = model(2, 1, "Rewrite: what is the tariff?", "tariff rate of goods")
+    record = assembled([root, rewriter, replace(found, span_id="00000000000000aa", started_at=4_000)])
+
+    assert record.generation is not None
+    assert record.generation.answer == "4.5 percent."
+
+
+def test_half_a_character() -> None:
+    """A text that JavaScript cut within a character can be stored."""
+    given = {"openinference.span.kind": "CHAIN", "input.value": '{"question": "tariff \\ud83d"}'}
+    record = assembled([span(1, ended_at=9_000, attributes=given), *request()[1:]])
+
+    assert record.query.original == "tariff \ufffd"
+    assert encode_record(record)
+
+
+def test_reasoning_is_no_answer() -> None:
+    """What the model thought is left out; what a tool returned stands in the prompt."""
+    said = [{"type": "reasoning", "content": "Let me see."}, {"type": "text", "content": "4.5 percent."}]
+    asked = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "1", "response": list(TEXTS)}]}
+    chat = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps([asked]),
+        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": said}]),
+        "gen_ai.usage.input_tokens": 1e300,
+    }
+    record = assembled([*request()[:2], span(3, 1, attributes=chat)])
+
+    assert record.generation is not None
+    assert record.generation.answer == "4.5 percent."
+    assert record.generation.usage is None
+    assert record.packing is not None
+    assert len(record.packing.chunks) == 2
+
+
+@pytest.mark.parametrize("operation", [["chat"], {"chat": 1}, 5, None])
+def test_an_operation_of_another_type(operation: object) -> None:
+    """It is as good as absent, and stops nothing."""
+    given = {"gen_ai.operation.name": operation}
+
+    assert assembled([*request(), span(4, 1, attributes=given)]).stages == assembled(request()).stages
+
+
+@pytest.mark.parametrize(
+    "prompts", [{"llm.prompts": [PROMPT]}, {"llm.prompts.0.prompt.text": PROMPT}], ids=["a list", "flattened"]
+)
+def test_completions(prompts: dict[str, object]) -> None:
+    """A prompt and its completion, where there are no messages."""
+    given = {"openinference.span.kind": "LLM", "llm.choices.0.completion.text": "4.5 percent.", **prompts}
+    record = assembled([*request()[:2], span(3, 1, attributes=given)])
+
+    assert record.generation is not None
+    assert record.generation.answer == "4.5 percent."
+    assert record.packing is not None
+    assert len(record.packing.chunks) == 2
+
+
+def test_a_long_trace() -> None:
+    """A prompt is searched for what was found of late, not for all that an agent has ever found."""
+    spans = [span(1, ended_at=9_000_000, attributes={"openinference.span.kind": "CHAIN"})]
+    for number in range(10, 1_010, 2):
+        texts = [f"Fact {number}-{place} of the tariff." for place in range(10)]
+        ids = {f"retrieval.documents.{place}.document.id": f"{number}-{place}" for place in range(10)}
+        found = retriever(number, 1, texts)
+        spans += [replace(found, attributes=found.attributes | ids), model(number + 1, 1, "\n\n".join(texts), "yes")]
+    record = assembled(spans)
+
+    assert record.packing is not None
+    assert [chunk.chunk_id for chunk in record.packing.chunks] == [f"1008-{place}" for place in range(10)]
+    assert len(record.candidates) == 5_000

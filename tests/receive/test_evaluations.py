@@ -119,3 +119,31 @@ def test_no_json(tmp_path: Path) -> None:
     """A file that is none of the kinds."""
     with pytest.raises(RecordError, match=r"set\.json is neither JSON nor JSON lines"):
         rows(tmp_path, "set.json", "{")
+
+
+def test_nan_is_nothing(tmp_path: Path) -> None:
+    """pandas writes NaN where a cell is empty."""
+    row = {**RAGAS, "reference_contexts": float("nan"), "segment": float("nan"), "contexts": float("nan")}
+    ((record, gold),) = rows(tmp_path, "set.jsonl", json.dumps(row) + "\n")
+
+    assert gold is None
+    assert len(record.candidates) == 2
+    assert record.segment == "default"
+
+
+def test_another_encoding(tmp_path: Path) -> None:
+    """A table that is not in UTF-8 is refused with the remedy."""
+    path = tmp_path / "set.csv"
+    path.write_bytes("question,answer\nWas ist ein Zoll?,Eine Gebühr\n".encode("latin-1"))
+
+    with pytest.raises(RecordError, match="UTF-8"):
+        list(read_evaluations(path, "assistant"))
+
+
+def test_several_turns(tmp_path: Path) -> None:
+    """The question of a conversation is its last message by a person."""
+    turns = [{"type": "human", "content": "Which tariff?"}, {"type": "ai", "content": "Of which year?"}]
+    row = {**RAGAS, "user_input": [*turns, {"type": "human", "content": "2024."}, {"type": "ai", "content": "4.5 %"}]}
+    ((record, _),) = rows(tmp_path, "set.jsonl", json.dumps(row) + "\n")
+
+    assert record.query.original == "2024."

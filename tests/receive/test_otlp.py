@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.otlp import Received, read_json, read_protobuf
+from ragtrace.receive import otlp
+from ragtrace.receive.otlp import Received, read_json, read_protobuf, split
 
 SPAN: dict[str, Any] = {
     "traceId": "5b8efff798038103d269b633813fc60c",
@@ -172,3 +173,41 @@ def test_any_json(value: Any) -> None:
 
     assert accepted(read_json, body)
     assert accepted(read_json, json.dumps(value).encode()) in (True, False)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"status": {"code": "\ud800"}},
+        {"attributes": [{"key": "a", "value": {"doubleValue": 10**400}}]},
+        {"droppedAttributesCount": float("inf")},
+    ],
+)
+def test_values_that_break_the_reader(given: dict[str, Any]) -> None:
+    """Such a span is rejected with a reason, alone; also in a resource they break nothing."""
+    received = read_json(batch(SPAN, {**SPAN, **given}))
+    resource = {"attributes": [{"key": "a", "value": {"doubleValue": 10**400}}]}
+    other = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [SPAN]}]}]}
+
+    assert (len(received.spans), len(received.rejected)) == (1, 1)
+    assert len(read_json(json.dumps(other)).spans) == 1
+
+
+def test_a_list_of_requests() -> None:
+    """Requests may stand in a list, as some tools save them."""
+    assert len(read_json(b"[" + batch(SPAN) + b"," + batch(SPAN) + b"]").spans) == 2
+
+
+def test_a_resource_that_many_traces_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part repeats it; where that is too much, the request is refused, and memory stays bounded."""
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    resource.resource.attributes.add(key="long").value.string_value = "x" * 1_000
+    spans = resource.scope_spans.add().spans
+    for number in range(1, 20):
+        spans.add(trace_id=bytes([number]) * 16, span_id=b"\2" * 8)
+    assert len(split(request).parts) == 19
+
+    monkeypatch.setattr(otlp, "_MOST_COPIED", 10_000)
+    with pytest.raises(RecordError, match="19 traces"):
+        split(request)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragtrace.store import Store
-from ragtrace.types import Addendum, Fault, RequestRecord
+from ragtrace.types import Addendum, Fault, RequestRecord, replace
 
 SECOND = 1_000_000_000
 FIRST = RequestRecord(request_id="r", service="s", started_at=5 * SECOND, flags=("vip",))
@@ -85,3 +85,17 @@ def test_attempts_that_are_written_at_once_are_all_there(url: str) -> None:
     with Store.open(url) as opened:
         assert opened.counts()["request"] == numbers * writers
         assert counted(opened) == numbers * writers
+
+
+@pytest.mark.parametrize("tenant", ["", "a:"])
+def test_a_trace_is_one_request_whenever_it_began(store: Store, tenant: str) -> None:
+    """A request that has its trace's id is no further attempt when a late span shows that it began earlier."""
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    early = replace(RETRY, request_id=tenant + trace, trace_id=trace, record_revision=1)
+    late = replace(early, started_at=3 * SECOND, record_revision=2)
+    for record in (early, late, early, late):
+        store.write([record])
+
+    assert [(row.request_id, row.started_at) for row in store.find_requests()] == [(tenant + trace, 3 * SECOND)]
+    assert counted(store) == 1
+    assert store.faults() == []

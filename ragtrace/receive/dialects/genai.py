@@ -7,6 +7,7 @@ Source: https://github.com/open-telemetry/semantic-conventions-genai (status: de
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -45,7 +46,7 @@ def recognizes(span: ReceivedSpan) -> bool:
 def read(span: ReceivedSpan) -> Reading:
     """By the operation."""
     given = span.attributes
-    operation = given.get(names.OPERATION_NAME)
+    operation = text(given, names.OPERATION_NAME)
     about: dict[str, Any] = {
         "session_id": text(given, _SESSION, names.SESSION_ID),
         "judgements": judgements(span),
@@ -100,9 +101,20 @@ def _message(given: dict[str, Any]) -> dict[str, str]:
     if isinstance(content, dict):
         content = content.get("content")
     if isinstance(content, list):
-        said = [each.get("content", each.get("text")) for each in content if isinstance(each, dict)]
+        said = [_part(each) for each in content if isinstance(each, dict)]
         content = "".join(each for each in said if isinstance(each, str))
     return {"role": str(given.get("role") or "user"), "content": content if isinstance(content, str) else ""}
+
+
+def _part(given: dict[str, Any]) -> Any:
+    """What a part says: its text, or what a tool returned, in which retrieved texts may stand; no reasoning."""
+    kind = given.get("type")
+    if kind == "reasoning":
+        return None
+    if kind == "tool_call_response":
+        returned = given.get("response", given.get("result"))
+        return returned if isinstance(returned, str | None) else json.dumps(returned, ensure_ascii=False)
+    return given.get("content", given.get("text"))
 
 
 def _documents(value: Any) -> list[Any]:

@@ -32,6 +32,7 @@ name: Final = "OpenInference"
 _JSON: Final = "application/json"
 _EMBEDDING_MODEL: Final = "embedding.model_name"
 _PROMPTS: Final = "llm.prompts"
+_CHOICES: Final = "llm.choices"
 _POSTPROCESSOR: Final = "._postprocess_nodes"
 _NODE: Final = re.compile(r"\bid_=(?P<id>[^)]+)\), score=(?P<score>[-+.\de]+)?")
 
@@ -136,11 +137,9 @@ def _reranked(span: ReceivedSpan) -> Reranked:
 
 
 def _generated(given: Attributes) -> Generated:
-    prompts = given.get(_PROMPTS)
-    prompt: Any = _messages(given, names.LLM_INPUT) or [
-        each for each in (prompts if isinstance(prompts, list) else []) if isinstance(each, str)
-    ]
-    answers = [each["content"] for each in _messages(given, names.LLM_OUTPUT)]
+    prompt: Any = _messages(given, names.LLM_INPUT) or _completed(given, _PROMPTS, "prompt.text")
+    said = [each["content"] for each in _messages(given, names.LLM_OUTPUT)]
+    answers = said or _completed(given, _CHOICES, "completion.text")
     return Generated(
         prompt=prompt or (text(given, names.INPUT_VALUE) if given.get(names.INPUT_TYPE) != _JSON else None),
         answer=answers[0] if answers else _answer(given),
@@ -148,6 +147,13 @@ def _generated(given: Attributes) -> Generated:
         usage=usage(whole(given, names.PROMPT_TOKENS), whole(given, names.COMPLETION_TOKENS)),
         finish_reason=text(given, "llm.finish_reason"),
     )
+
+
+def _completed(given: Attributes, prefix: str, name: str) -> list[str]:
+    """Texts of the completions interface: flattened, or a list as older versions write it."""
+    values = given.get(prefix)
+    found = values if isinstance(values, list) else [each.get(name) for each in grouped(given, prefix).values()]
+    return [each for each in found if isinstance(each, str) and each]
 
 
 def _messages(given: Attributes, prefix: str) -> list[dict[str, str]]:

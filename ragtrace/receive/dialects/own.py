@@ -5,10 +5,12 @@ Only where no record comes with them: the record of ragtrace's own channel holds
 
 from __future__ import annotations
 
+import sys
+from itertools import islice
 from typing import Any, Final
 
 from ragtrace.receive.dialects import genai, openinference
-from ragtrace.receive.reading import Generated, Packed, Reading, Reranked, Retrieved
+from ragtrace.receive.reading import Generated, Packed, Reading, Reranked, Retrieved, Step
 from ragtrace.receive.spans import Attributes, ReceivedSpan
 from ragtrace.receive.values import grouped, jsonish, number, text, usage, whole
 from ragtrace.record import conventions as names
@@ -28,19 +30,22 @@ def recognizes(span: ReceivedSpan) -> bool:
 
 def read(span: ReceivedSpan) -> Reading:
     """By the attributes of its stage, else of its request."""
+    step = _step(span)
+    # its record comes by ragtrace's own channel, under an id that the request's span alone tells
+    return _request(span) if step is None else Reading(step=step, is_second_hand=True)
+
+
+def _step(span: ReceivedSpan) -> Step | None:
     given = span.attributes
     if names.RETRIEVAL_IDS in given:
         query = text(given, names.RETRIEVAL_QUERY, names.INPUT_VALUE)
-        found = _candidates(given)
         top_k = whole(given, names.RETRIEVAL_TOP_K)
-        return Reading(step=Retrieved(query=query, found=found, top_k=top_k, incomplete=bool(span.dropped)))
+        return Retrieved(query=query, found=_candidates(given), top_k=top_k, incomplete=bool(span.dropped))
     if names.RERANK_IDS in given:
-        return Reading(step=_reranked(span))
+        return _reranked(span)
     if names.PACK_IDS in given:
-        return Reading(step=_packed(given))
-    if given.get(names.OPERATION_NAME) == "chat":
-        return Reading(step=_generated(given))
-    return _request(span)
+        return _packed(given)
+    return _generated(given) if given.get(names.OPERATION_NAME) == "chat" else None
 
 
 def _request(span: ReceivedSpan) -> Reading:
@@ -58,10 +63,15 @@ def _request(span: ReceivedSpan) -> Reading:
         query_class=text(given, names.REQUEST_QUERY_CLASS),
         flags=tuple(each for each in flags if isinstance(each, str)) if isinstance(flags, list) else (),
         head_sampled=sampled if isinstance(sampled, bool) else None,
-        head_probability=number(given.get(names.REQUEST_HEAD_PROBABILITY)),
+        head_probability=_probability(given.get(names.REQUEST_HEAD_PROBABILITY)),
         versions={key[len(start) :]: str(value) for key, value in given.items() if key.startswith(start)},
         judgements=genai.judgements(span),
     )
+
+
+def _probability(value: Any) -> float | None:
+    found = number(value)
+    return found if found is not None and 0 < found <= 1 else None
 
 
 def _list(value: Any) -> list[Any]:
@@ -89,12 +99,16 @@ def _reranked(span: ReceivedSpan) -> Reranked:
     kept, before = _strings(given.get(names.RERANK_IDS)), given.get(names.RERANK_RANKS_BEFORE)
     scores = given.get(names.RERANK_SCORES)
     scores = scores if isinstance(scores, list) and len(scores) == len(kept) else [None] * len(kept)
-    ranks = {rank: each for each, rank in zip(kept, _ranks(before), strict=False) if rank}
+    ranks = {rank: each for each, rank in zip(kept, _ranks(before), strict=False) if rank > 0}
     dropped = iter(_strings(given.get(names.RERANK_DROPPED_IDS)))
-    count = whole(given, names.RERANK_INPUT_COUNT) or 0
-    inputs = [ranks.get(place) or next(dropped, None) for place in range(1, count + 1)]
+    inputs: list[str] = []
+    last = 0
+    for rank in sorted(ranks):
+        inputs += [*islice(dropped, min(rank - last - 1, sys.maxsize)), ranks[rank]]
+        last = rank
+    inputs += dropped
     return Reranked(
-        given=[{"id": each} for each in inputs if each is not None],
+        given=[{"id": each} for each in inputs],
         kept=[{"id": each, "score": score} for each, score in zip(kept, scores, strict=True)],
         incomplete=bool(span.dropped),
     )

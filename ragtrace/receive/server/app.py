@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.errors import MissingExtraError, RecordError, StoreError
@@ -34,6 +37,10 @@ _PROTOBUF: Final = "application/x-protobuf"
 _JSON: Final = "application/json"
 _LATER: Final = 5  # seconds, while the store does not answer
 _REASONS: Final = 5  # of rejected spans that are told
+_BODIES: Final = 8  # of the largest size, that may be received at once
+_SLOWEST: Final = 60.0  # seconds of a body
+_LARGE: Final = 4 << 20  # bytes of a body of which one at a time is decoded: it may take much more as a message
+_ONE_LARGE: Final = Lock()
 
 
 def make_app(
@@ -61,15 +68,19 @@ class _Routes:
     def __init__(self, store: Store, intake: Intake, access: Access, largest: int, largest_inflated: int) -> None:
         self._store, self._intake, self._access = store, intake, access
         self._largest, self._largest_inflated = largest, largest_inflated
+        self._held, self._most_held = 0, _BODIES * largest
 
     async def traces(self, request: Request) -> Response:
         """Takes spans."""
+        from starlette.requests import ClientDisconnect
         from starlette.responses import Response
 
         try:
             answer, kind = await self._take(request)
         except Refused as refused:
             return _refused(refused)
+        except ClientDisconnect:
+            return Response(status_code=400)  # to nobody
         except StoreError as error:
             return _refused(Refused(503, f"the store does not take it now: {type(error).__name__}", _LATER))
         return Response(answer, media_type=kind)
@@ -82,13 +93,34 @@ class _Routes:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (_PROTOBUF, _JSON):
             raise Refused(415, f"content type {kind!r} is not read; send {_PROTOBUF} or {_JSON}")
-        body = await received(request.stream(), self._largest)
+        body = await self._received(request)
         encoding = request.headers.get("content-encoding", "").strip().lower()
         found = await asyncio.to_thread(_split, body, encoding, kind, self._largest_inflated)
         parts = [SpanPart(tenant, each.trace_id, each.body, each.ended) for each in found.parts]
         if parts:
             await asyncio.wrap_future(self._intake.submit(parts))
         return _answer(found, kind), kind
+
+    async def _received(self, request: Request) -> bytes:
+        """The body. What is being received is bounded over all requests, and so is the time of each."""
+        held = 0
+
+        async def counted() -> AsyncIterator[bytes]:
+            nonlocal held
+            async for part in request.stream():
+                held += len(part)
+                self._held += len(part)
+                if self._held > self._most_held:
+                    raise Refused(503, f"{self._held:,} bytes are being received; come back later", _LATER)
+                yield part
+
+        try:
+            async with asyncio.timeout(_SLOWEST):
+                return await received(counted(), self._largest)
+        except TimeoutError:
+            raise Refused(408, f"the body did not come within {_SLOWEST:.0f} seconds") from None
+        finally:
+            self._held -= held
 
     async def health(self, request: Request) -> Response:
         """Whether the process lives."""
@@ -121,11 +153,16 @@ def _refused(refused: Refused) -> Response:
 def _split(body: bytes, encoding: str, kind: str, most: int) -> Split:
     whole = inflated(body, encoding, most)
     try:
-        if kind == _JSON:
-            return split(*parse_json(whole))
-        return split(parse_protobuf(whole), body=whole)
+        with _ONE_LARGE if len(whole) > _LARGE else nullcontext():
+            return _decoded(whole, kind)
     except RecordError as error:
         raise Refused(400, str(error)) from None
+
+
+def _decoded(whole: bytes, kind: str) -> Split:
+    if kind == _JSON:
+        return split(*parse_json(whole))
+    return split(parse_protobuf(whole), body=whole)
 
 
 def _answer(found: Split, kind: str) -> bytes:

@@ -39,18 +39,18 @@ def inflated(body: bytes, encoding: str, most: int) -> bytes:
         return body
     if encoding != "gzip":
         raise Refused(415, f"content encoding {encoding!r} is not read; send gzip or none")
-    reader, parts, size = zlib.decompressobj(_GZIP), [], 0
+    reader, parts, size = zlib.decompressobj(_GZIP), list[bytes](), 0
     try:
         rest = body
-        while rest and not reader.eof:
+        while rest:
+            if reader.eof:
+                reader = zlib.decompressobj(_GZIP)  # a gzip may have several members
             part = reader.decompress(rest, _STEP)
-            rest = reader.unconsumed_tail
+            rest = reader.unused_data if reader.eof else reader.unconsumed_tail
             size += len(part)
             if size > most:
                 raise Refused(413, f"the body is larger than {most:,} bytes when inflated; send smaller batches")
             parts.append(part)
-            if not part and not rest:
-                break
     except zlib.error as error:
         raise Refused(400, f"the body is no gzip: {error}") from None
     if not reader.eof:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Final
 
+from ragtrace.errors import StoreUnavailable
 from ragtrace.receive.server.bodies import Refused
 from ragtrace.store import SpanPart, Store
 
@@ -77,7 +78,7 @@ class Intake:
                 parts = [part for one in batch for part in one.parts]
                 self._store.add_spans(parts, grace=self._grace, ttl=self._ttl)
             except Exception as error:
-                if len(batch) > 1 and not isinstance(error, OSError):
+                if len(batch) > 1 and not isinstance(error, OSError | StoreUnavailable):
                     self._one_by_one(batch)
                     continue
                 self._end(batch, error)

@@ -9,7 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ragtrace.errors import ConfigurationError, MissingExtraError, StoreError
+from ragtrace.errors import ConfigurationError, MissingExtraError, RecordError, StoreError
 from ragtrace.receive.otlp import split
 from ragtrace.receive.server.access import Access
 from ragtrace.receive.server.bodies import Refused
@@ -71,7 +71,11 @@ class _Traces:
         tenant = self._access.tenant(sent.get("authorization"))
         if tenant is None:
             await context.abort(StatusCode.UNAUTHENTICATED, "no token of a tenant; send `authorization: Bearer TOKEN`")
-        found = await asyncio.to_thread(split, request)
+        try:
+            found = await asyncio.to_thread(split, request)
+        except RecordError as error:
+            await context.abort(StatusCode.INVALID_ARGUMENT, str(error))
+            raise
         parts = [SpanPart(tenant or "", each.trace_id, each.body, each.ended) for each in found.parts]
         try:
             if parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
@@ -13,8 +14,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import ragtrace
 from ragtrace.receive.assembly import assemble
 from ragtrace.receive.otlp import read_protobuf
+from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.record import conventions as names
 from ragtrace.store import Store
 from ragtrace.types import PackRun, RequestRecord, RerankRun
+from tests.receive.spans import assembled, span
 
 CHUNKS = [
     {"id": f"c{place}", "text": f"Fact number {place} of the tariff.", "score": 1 - place / 10} for place in range(5)
@@ -103,3 +107,44 @@ def test_the_own_record_goes_before(tmp_path: Path) -> None:
     kept, told = run(tmp_path, content=False)
 
     assert told.record_revision < kept.record_revision
+
+
+def own(number: int, parent: int | None, attributes: dict[str, Any], **given: Any) -> ReceivedSpan:
+    """A span of ragtrace's."""
+    return span(number, parent, scope=names.TRACER, attributes=attributes, **given)
+
+
+STAGE = own(3, 2, {names.RETRIEVAL_IDS: ["a", "b"]})
+REQUEST = own(2, 1, {names.REQUEST_ID: "r1"}, ended_at=9_000)
+
+
+def test_the_request_is_the_senders_whatever_is_around_it() -> None:
+    """Its times are its own span's, as in its record: by its id and its start the store knows that both are one."""
+    record = assembled([span(1, name="POST /ask", ended_at=99_000), REQUEST, STAGE])
+
+    assert (record.request_id, record.started_at, record.ended_at) == ("r1", 2_000, 9_000)
+    assert record.record_revision < 0
+
+
+def test_without_the_span_of_the_request() -> None:
+    """There is no record yet: under the trace's id it would stay beside that under the request's own."""
+    assert assemble([STAGE]) is None
+    assert assembled([STAGE, REQUEST]).request_id == "r1"
+
+
+def test_numbers_that_cannot_be() -> None:
+    """They cost neither time nor the record."""
+    reranked = own(
+        4,
+        2,
+        {
+            names.RERANK_IDS: ["b", "a"],
+            names.RERANK_RANKS_BEFORE: [2**62, 2],
+            names.RERANK_DROPPED_IDS: ["c"],
+            names.RERANK_INPUT_COUNT: 2**62,
+        },
+    )
+    record = assembled([own(2, None, {names.REQUEST_ID: "r1", names.REQUEST_HEAD_PROBABILITY: -5.0}), STAGE, reranked])
+
+    assert record.head_probability == 1
+    assert [move.chunk_id for move in record.moves] == ["b", "a", "c"]

@@ -67,3 +67,16 @@ def test_any_bytes(body: bytes) -> None:
     except Refused:
         size = 0
     assert size <= 10_000
+
+
+def test_members() -> None:
+    """A gzip of several members is read to its end, and its bound holds for all of them."""
+    body = gzip.compress(b"first ") + gzip.compress(b"second")
+
+    assert inflated(body, "gzip", 12) == b"first second"
+    with pytest.raises(Refused) as refused:
+        inflated(body, "gzip", 11)
+    assert refused.value.status == 413
+    with pytest.raises(Refused) as refused:
+        inflated(body[:-3], "gzip", 12)
+    assert refused.value.status == 400

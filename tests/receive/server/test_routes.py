@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragtrace.errors import StoreUnavailable
+from ragtrace.receive.server import app
 from ragtrace.receive.server.access import Everybody, Tokens
 from ragtrace.receive.server.app import make_app
 from ragtrace.receive.server.intake import Intake
-from ragtrace.store import Store
+from ragtrace.store import SpanPart, Store
 from tests.receive.test_otlp import SPAN, batch, message
 
 uvicorn = pytest.importorskip("uvicorn")
@@ -37,8 +39,8 @@ class Receiver:
         path = tmp_path / "tokens"
         path.write_text(f"alpha {ALPHA}\nbeta {BETA}\n", encoding="utf-8")
         access = Tokens(path) if tokens else Everybody()
-        app = make_app(self.store, self.intake, access, largest=100_000, largest_inflated=200_000)
-        self.server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+        application = make_app(self.store, self.intake, access, largest=100_000, largest_inflated=200_000)
+        self.server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="warning"))
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()
         while not self.server.started:
@@ -232,3 +234,65 @@ def test_back_pressure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert set(statuses) == {200, 503}
     assert stored == statuses.count(200)
+
+
+def test_an_outage_is_met_once(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that waits is given back at once: tried one by one, each request would wait for the store's own timeout."""
+    gate, calls = threading.Event(), list[int]()
+
+    def fails(parts: Sequence[SpanPart], **_: Any) -> int:
+        gate.wait(10)
+        calls.append(len(parts))
+        raise StoreUnavailable("the server is down")
+
+    monkeypatch.setattr(receiver.store, "add_spans", fails)
+    parts = [SpanPart("", f"{number:032x}", b"x", True) for number in range(6)]
+    futures = [receiver.intake.submit([each]) for each in parts]
+    gate.set()
+
+    assert all(isinstance(each.exception(10), StoreUnavailable) for each in futures)
+    assert len(calls) <= 2
+    assert sum(calls) == 6
+    assert receiver.intake.load == 0
+
+
+def test_one_part_that_cannot_be_written(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails alone; the requests that shared its transaction are committed, and no room is lost."""
+    write, gate = receiver.store.add_spans, threading.Event()
+
+    def picky(parts: Sequence[SpanPart], **given: Any) -> int:
+        gate.wait(10)
+        if any(each.body == b"bad" for each in parts):
+            raise ValueError("no such part")
+        return write(parts, **given)
+
+    monkeypatch.setattr(receiver.store, "add_spans", picky)
+    bodies = [b"good", b"fine", b"bad", b"better"]
+    futures = [receiver.intake.submit([SpanPart("", "1" * 32, each, True)]) for each in bodies]
+    futures[1].cancel()
+    gate.set()
+
+    assert [futures[place].exception(10) is None for place in (0, 2, 3)] == [True, False, True]
+    assert receiver.stored == 3
+    assert receiver.intake.load == 0
+
+
+def test_slow_body(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that does not come to its end is given up, and what was held for it is free again."""
+    monkeypatch.setattr(app, "_SLOWEST", 0.1)
+    host, port = receiver.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as sender:
+        head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: 1000\r\n\r\n"
+        sender.sendall(head.encode() + b"x")
+        assert sender.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_bodies_on_their_way_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many connections send at once: beyond it a sender is asked to come back."""
+    monkeypatch.setattr(app, "_BODIES", 0)
+    receiver = Receiver(tmp_path)
+    status, _, headers = receiver.send(batch(SPAN), content_type=JSON)
+    receiver.close()
+
+    assert status == 503
+    assert int(headers["retry-after"]) > 0
