@@ -94,6 +94,6 @@ $(VENV)/.demo: $(TORCH_STAMP) pyproject.toml
 	@touch "$@"
 
 $(VENV)/.test: $(TORCH_STAMP) pyproject.toml
-	@echo "installing ragtrace[otel,models,http,remote-write,server,serve,gate,dev] into $(VENV) (a minute or two, once)"
-	@$(PIP) -e ".[otel,models,http,remote-write,server,serve,gate,dev]"
+	@echo "installing ragtrace[otel,models,http,remote-write,cities,server,serve,gate,dev] into $(VENV) (a minute or two, once)"
+	@$(PIP) -e ".[otel,models,http,remote-write,cities,server,serve,gate,dev]"
 	@touch $(VENV)/.demo "$@"

@@ -89,7 +89,7 @@ def _trait(request_id: str, payload: bytes) -> dict[str, Any]:
     """What a payload tells; nothing where it is damaged."""
     try:
         record = json.loads(zstandard.decompress(payload))["record"]
-    except (zstandard.ZstdError, ValueError, KeyError):
+    except (zstandard.ZstdError, ValueError, KeyError, TypeError):
         record = {}
     usages = [run.get("generation", {}).get("usage") or {} for run in record.get("stages", ())]
     return {

@@ -11,7 +11,7 @@ from ragtrace.triage.report import Tally
 __all__ = ["clock", "counted", "percent", "plain", "span", "written"]
 
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
-_UNSAFE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_UNSAFE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # and what turns lines round
 
 
 def written(nanoseconds: int) -> str:
