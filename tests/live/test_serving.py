@@ -156,8 +156,8 @@ def test_soak(postgres_server: PostgresServer, tmp_path: Path) -> None:
         victims = ["receiver", "worker-1", "postgresql", "worker-2"]
         while time.monotonic() < ended or not set(victims) <= soak.kills.keys():
             time.sleep(draw.uniform(0.4, 1.6) * PAUSE)
-            left = [name for name in victims if name not in soak.kills] if time.monotonic() >= ended else victims
-            soak.kill(draw.choice(left))
+            left = [name for name in victims if name not in soak.kills]
+            soak.kill(draw.choice(left if left and time.monotonic() >= ended else victims))
             soak.revive()
         settle(soak)
     finally:
