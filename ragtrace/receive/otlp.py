@@ -16,7 +16,10 @@ from ragtrace.errors import MissingExtraError, RecordError
 from ragtrace.receive.spans import Attributes, ReceivedSpan, SpanEvent, Status
 
 if TYPE_CHECKING:
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+        ExportTraceServiceRequest,
+        ExportTraceServiceResponse,
+    )
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -24,6 +27,7 @@ __all__ = ["Part", "Received", "Split", "parse_json", "parse_protobuf", "read_js
 
 _STATUS: Final[tuple[Status, ...]] = ("unset", "ok", "error")
 _IDS: Final = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
+_REASONS: Final = 5  # of rejected spans that a sender is told
 _DEPTH: Final = 16  # of nested values; deeper ones become None
 _UNREADABLE: Final = (RecursionError, OverflowError, SystemError)  # by protobuf's reader of JSON, beside its ParseError
 _MOST_COPIED: Final = 128 << 20  # bytes of all parts of a request, each with its resource
@@ -53,6 +57,17 @@ class Split:
 
     parts: list[Part] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
+
+    @property
+    def answer(self) -> ExportTraceServiceResponse:
+        """What the sender is told: nothing, or how many spans were rejected and the first reasons."""
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+        answer = ExportTraceServiceResponse()
+        if self.rejected:
+            answer.partial_success.rejected_spans = len(self.rejected)
+            answer.partial_success.error_message = "; ".join(self.rejected[:_REASONS])
+        return answer
 
 
 def parse_protobuf(body: bytes) -> ExportTraceServiceRequest:

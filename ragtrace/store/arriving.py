@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 
 from ragtrace.store import records, spans
-from ragtrace.store.opened import Opened
+from ragtrace.store.opened import Opened, moment
 from ragtrace.store.rows import DueTrace, SpanPart
 from ragtrace.types import RequestRecord
 
@@ -25,12 +24,12 @@ class Arriving(Opened):
         first span, after which it is assembled without a root.
         """
         with self._database.write() as connection:
-            return spans.add(connection, parts, _seconds(now), grace, ttl)
+            return spans.add(connection, parts, moment(now), grace, ttl)
 
     def claim_traces(self, *, limit: int = 64, lease_seconds: float = 60.0, now: float | None = None) -> list[DueTrace]:
         """Take traces that are due; what is not assembled within the lease is due again."""
         with self._database.write() as connection:
-            return spans.claim(connection, limit, lease_seconds, _seconds(now))
+            return spans.claim(connection, limit, lease_seconds, moment(now))
 
     def spans_of(self, traces: Iterable[DueTrace]) -> dict[tuple[str, str], list[bytes]]:
         """The parts of traces, by tenant and trace id."""
@@ -50,18 +49,14 @@ class Arriving(Opened):
     def fail_trace(self, failed: DueTrace, error: str, now: float | None = None) -> None:
         """Try a trace again later; at the cap of attempts it waits for another span."""
         with self._database.write() as connection:
-            spans.fail(connection, failed, error, _seconds(now))
+            spans.fail(connection, failed, error, moment(now))
 
     def forget_spans(self, older_than: float, *, limit: int = 500, now: float | None = None) -> int:
         """Delete assembled traces to which no span has come for so many seconds, up to `limit`. Returns how many."""
         with self._database.write() as connection:
-            return spans.forget(connection, _seconds(now) - older_than, limit)
+            return spans.forget(connection, moment(now) - older_than, limit)
 
     def traces_waiting(self) -> tuple[int, float | None]:
         """How many traces are to be assembled, and when the first is due, in Unix seconds."""
         with self._database.read() as connection:
             return spans.waiting(connection)
-
-
-def _seconds(now: float | None) -> float:
-    return time.time() if now is None else now

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Self
 
@@ -9,7 +10,12 @@ from ragtrace.store import schema
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database
 
-__all__ = ["Opened"]
+__all__ = ["Opened", "moment"]
+
+
+def moment(now: float | None) -> float:
+    """A moment in Unix seconds; None for the present."""
+    return time.time() if now is None else now
 
 
 class Opened:

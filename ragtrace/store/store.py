@@ -5,7 +5,6 @@ Each method is one transaction; `analyses` is one for every page.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -29,6 +28,7 @@ from ragtrace.store import (
 )
 from ragtrace.store.arriving import Arriving
 from ragtrace.store.compared import Measured, Replayed, Wanted
+from ragtrace.store.opened import moment
 from ragtrace.store.rows import (
     COVERAGE,
     Backlog,
@@ -133,12 +133,12 @@ class Store(Surroundings, Arriving, Upkeep):
     ) -> list[Job]:
         """Lease up to `limit` jobs: flagged requests first, then the oldest; leases that ran out are taken over."""
         with self._database.write() as connection:
-            return queue.claim(connection, owner, kinds, limit, lease_seconds, _seconds(now))
+            return queue.claim(connection, owner, kinds, limit, lease_seconds, moment(now))
 
     def heartbeat(self, jobs: Sequence[Job], lease_seconds: float = 60.0, now: float | None = None) -> list[Job]:
         """Prolong the leases, and return the jobs that are still owned."""
         with self._database.write() as connection:
-            return queue.heartbeat(connection, jobs, lease_seconds, _seconds(now))
+            return queue.heartbeat(connection, jobs, lease_seconds, moment(now))
 
     def finish(self, finished: Sequence[Finished], now: float | None = None) -> int:
         """Write analyses, scores, diagnoses and totals and end their jobs, all in one transaction.
@@ -147,19 +147,19 @@ class Store(Surroundings, Arriving, Upkeep):
         Follow-ups are enqueued, each once. Returns how many jobs ended.
         """
         with self._database.write() as connection:
-            return results.finish(connection, finished, _seconds(now))
+            return results.finish(connection, finished, moment(now))
 
     def fail(
         self, job: Job, error: str, *, retry_in: float = 30.0, for_good: bool = False, now: float | None = None
     ) -> None:
         """Put a job back for `retry_in` seconds from now; at the cap of attempts, or for good, it becomes dead."""
         with self._database.write() as connection:
-            queue.fail(connection, job, clean(error), retry_in, _seconds(now), for_good=for_good)
+            queue.fail(connection, job, clean(error), retry_in, moment(now), for_good=for_good)
 
     def redo(self, now: float | None = None) -> int:
         """Enqueue the requests that were analyzed by another version of the analyzer. Returns how many."""
         with self._database.write() as connection:
-            return queue.redo(connection, ANALYZER_VERSION, _seconds(now))
+            return queue.redo(connection, ANALYZER_VERSION, moment(now))
 
     def queue_depth(self, kind: str = COVERAGE) -> dict[JobState, int]:
         """How many jobs of a kind are pending, leased, done and dead."""
@@ -169,7 +169,7 @@ class Store(Surroundings, Arriving, Upkeep):
     def backlog(self, now: float | None = None) -> dict[str, Backlog]:
         """The jobs that are not done, by kind; work that depends on them alone, however many are done."""
         with self._database.read() as connection:
-            return queue.backlog(connection, _seconds(now))
+            return queue.backlog(connection, moment(now))
 
     def drawn(self, request_ids: Iterable[str], kind: str) -> set[str]:
         """Those of the requests for which a job of a kind was drawn at random, and not bought by a flag."""
@@ -186,12 +186,12 @@ class Store(Surroundings, Arriving, Upkeep):
         budgets: seconds of a day by resource; the day on which one is used up is counted.
         """
         with self._database.write() as connection:
-            spending.add(connection, seconds, budgets or {}, _seconds(now))
+            spending.add(connection, seconds, budgets or {}, moment(now))
 
     def spent(self, now: float | None = None) -> dict[str, float]:
         """Seconds that all workers have spent today (UTC), by resource."""
         with self._database.read() as connection:
-            return spending.of_day(connection, _seconds(now))
+            return spending.of_day(connection, moment(now))
 
     # results
 
@@ -282,13 +282,9 @@ class Store(Surroundings, Arriving, Upkeep):
     def acquire(self, name: str, owner: str, seconds: float, now: float | None = None) -> bool:
         """Take or prolong the lease `name`. False when another owner holds it."""
         with self._database.write() as connection:
-            return leases.acquire(connection, clean(name), clean(owner), seconds, _seconds(now))
+            return leases.acquire(connection, clean(name), clean(owner), seconds, moment(now))
 
     def release(self, name: str, owner: str) -> None:
         """Give the lease `name` back."""
         with self._database.write() as connection:
             leases.release(connection, clean(name), clean(owner))
-
-
-def _seconds(now: float | None) -> float:
-    return time.time() if now is None else now

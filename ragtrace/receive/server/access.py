@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from ragtrace.errors import ConfigurationError
 
@@ -17,15 +17,15 @@ _REMEDY: Final = "give lines of a tenant and its token"
 _SCHEME: Final = "bearer "
 
 
-class Access:
+class Access(Protocol):
     """Decides which tenant a request is of."""
 
     def tenant(self, authorization: str | None) -> str | None:
         """The tenant of a request with this header; None: it may do nothing."""
-        raise NotImplementedError
+        ...
 
 
-class Everybody(Access):
+class Everybody:
     """No tokens: all requests are of the one tenant without a name."""
 
     def tenant(self, authorization: str | None) -> str | None:
@@ -33,7 +33,7 @@ class Everybody(Access):
         return ""
 
 
-class Tokens(Access):
+class Tokens:
     """Tokens of a file: in each line a tenant and its token; `#` starts a comment. A tenant may have several tokens, so
     that one can be replaced without a gap. The file is read again when it has changed.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ragtrace.errors import MissingExtraError, RecordError, StoreError
 from ragtrace.receive.otlp import Split, parse_json, parse_protobuf, split
 from ragtrace.receive.server.access import Access
-from ragtrace.receive.server.bodies import Refused, inflated, received
+from ragtrace.receive.server.bodies import LATER, Refused, inflated, received, unavailable
 from ragtrace.receive.server.intake import Intake
 from ragtrace.store import SpanPart, Store
 
@@ -35,8 +35,6 @@ LARGEST_INFLATED: Final = 64 << 20
 
 _PROTOBUF: Final = "application/x-protobuf"
 _JSON: Final = "application/json"
-_LATER: Final = 5  # seconds, while the store does not answer
-_REASONS: Final = 5  # of rejected spans that are told
 _BODIES: Final = 8  # of the largest size, that may be received at once
 _SLOWEST: Final = 60.0  # seconds of a body
 _LARGE: Final = 4 << 20  # bytes of a body of which one at a time is decoded: it may take much more as a message
@@ -82,7 +80,7 @@ class _Routes:
         except ClientDisconnect:
             return Response(status_code=400)  # to nobody
         except StoreError as error:
-            return _refused(Refused(503, f"the store does not take it now: {type(error).__name__}", _LATER))
+            return _refused(unavailable(error))
         return Response(answer, media_type=kind)
 
     async def _take(self, request: Request) -> tuple[bytes, str]:
@@ -111,7 +109,7 @@ class _Routes:
                 held += len(part)
                 self._held += len(part)
                 if self._held > self._most_held:
-                    raise Refused(503, f"{self._held:,} bytes are being received; come back later", _LATER)
+                    raise Refused(503, f"{self._held:,} bytes are being received; come back later", LATER)
                 yield part
 
         try:
@@ -167,16 +165,11 @@ def _decoded(whole: bytes, kind: str) -> Split:
 
 def _answer(found: Split, kind: str) -> bytes:
     """ExportTraceServiceResponse: empty, or how many spans were rejected and why."""
-    reasons = "; ".join(found.rejected[:_REASONS])
-    if kind == _JSON:
-        partial: dict[str, Any] = {}
-        if found.rejected:
-            partial = {"partialSuccess": {"rejectedSpans": str(len(found.rejected)), "errorMessage": reasons}}
-        return json.dumps(partial).encode()
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-
-    answer = ExportTraceServiceResponse()
+    answer = found.answer
+    if kind == _PROTOBUF:
+        return bytes(answer.SerializeToString())
+    partial: dict[str, Any] = {}
     if found.rejected:
-        answer.partial_success.rejected_spans = len(found.rejected)
-        answer.partial_success.error_message = reasons
-    return bytes(answer.SerializeToString())
+        told = answer.partial_success
+        partial = {"partialSuccess": {"rejectedSpans": str(told.rejected_spans), "errorMessage": told.error_message}}
+    return json.dumps(partial).encode()

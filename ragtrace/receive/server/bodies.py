@@ -6,7 +6,10 @@ import zlib
 from collections.abc import AsyncIterable
 from typing import Final
 
-__all__ = ["Refused", "inflated", "received"]
+__all__ = ["LATER", "Refused", "inflated", "received", "unavailable"]
+
+LATER: Final = 5
+"""Seconds after which a sender may come back, while the store does not answer."""
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _STEP: Final = 1 << 20
@@ -20,6 +23,11 @@ class Refused(Exception):
         self.status = status
         self.reason = reason
         self.retry_after = retry_after
+
+
+def unavailable(error: Exception) -> Refused:
+    """What a sender is told while the store does not answer; the reason may name hosts and stays here."""
+    return Refused(503, f"the store does not take it now: {type(error).__name__}", LATER)
 
 
 async def received(stream: AsyncIterable[bytes], most: int) -> bytes:

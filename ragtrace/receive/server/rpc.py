@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ragtrace.errors import ConfigurationError, MissingExtraError, RecordError, StoreError
 from ragtrace.receive.otlp import split
 from ragtrace.receive.server.access import Access
-from ragtrace.receive.server.bodies import Refused
+from ragtrace.receive.server.bodies import LATER, Refused, unavailable
 from ragtrace.receive.server.intake import Intake
 from ragtrace.store import SpanPart
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["start"]
 
-_REASONS: Final = 5  # of rejected spans that are told
-_LATER: Final = 5  # seconds, while the store does not answer
 _RETRY: Final = "google.rpc.retryinfo-bin"
 
 
@@ -65,7 +63,6 @@ class _Traces:
     async def Export(self, request: ExportTraceServiceRequest, context: Any) -> ExportTraceServiceResponse:
         """Take spans; the answer comes when they are committed."""
         from grpc import StatusCode
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
         sent = dict(context.invocation_metadata() or ())
         tenant = self._access.tenant(sent.get("authorization"))
@@ -81,20 +78,16 @@ class _Traces:
             if parts:
                 await asyncio.wrap_future(self._intake.submit(parts))
         except Refused as refused:
-            await _come_back(context, refused.reason, refused.retry_after or _LATER)
+            await _come_back(context, refused)
         except StoreError as error:
-            await _come_back(context, f"the store does not take it now: {type(error).__name__}", _LATER)
-        answer = ExportTraceServiceResponse()
-        if found.rejected:
-            answer.partial_success.rejected_spans = len(found.rejected)
-            answer.partial_success.error_message = "; ".join(found.rejected[:_REASONS])
-        return answer
+            await _come_back(context, unavailable(error))
+        return found.answer
 
 
-async def _come_back(context: Any, reason: str, seconds: int) -> None:
+async def _come_back(context: Any, refused: Refused) -> None:
     from google.protobuf.duration_pb2 import Duration
     from google.rpc.error_details_pb2 import RetryInfo
     from grpc import StatusCode
 
-    told = RetryInfo(retry_delay=Duration(seconds=seconds)).SerializeToString()
-    await context.abort(StatusCode.UNAVAILABLE, reason, trailing_metadata=((_RETRY, told),))
+    told = RetryInfo(retry_delay=Duration(seconds=refused.retry_after or LATER)).SerializeToString()
+    await context.abort(StatusCode.UNAVAILABLE, refused.reason, trailing_metadata=((_RETRY, told),))
