@@ -71,10 +71,12 @@ def read_chunks(value: Any) -> Chunks:
         shape = SHAPES.get(tuple(item) if type(item) is dict else type(item))
         if shape is not None and shape.quick is not None:
             try:
-                chunk_id, body, score = shape.quick(item)
+                said = shape.quick(item)
             except AttributeError:  # an object without an attribute that the first one of its class had
-                chunk_id = body = score = None
-            if type(chunk_id) is str and chunk_id and type(body) is str and type(score) is float and isfinite(score):
+                said = (None, None)
+            chunk_id, body, score = said if len(said) == 3 else (*said, None)
+            is_scored = type(score) is float and isfinite(score)
+            if type(chunk_id) is str and chunk_id and type(body) is str and (is_scored or len(said) == 2):
                 ranked.append((rank, Chunk(chunk_id, body, score)))
                 continue
         try:

@@ -75,11 +75,14 @@ class Known:
         """The candidates that stand in a prompt, in its order, each with its part and the text as it stands there.
 
         Args:
-            first: ids of the candidates that are preferred where several fit equally well, best first.
+            first: ids of the candidates that are expected there, best first: they are preferred where several fit equally
+                well. Of others at least half must stand there. None are named: all are expected.
             questions: what the prompt asks, which is no part of a candidate that says the same.
         """
-        ids = [chunk_id for chunk_id in dict.fromkeys((*first, *self.by_id)) if self.text(chunk_id)]
-        found = locate(Wording(prompt), [self._wording(chunk_id) for chunk_id in ids], questions)
+        named = [chunk_id for chunk_id in dict.fromkeys(first) if self.text(chunk_id)]
+        ids = list(dict.fromkeys((*named, *(chunk_id for chunk_id in self.by_id if self.text(chunk_id)))))
+        wordings = [self._wording(chunk_id) for chunk_id in ids]
+        found = locate(Wording(prompt), wordings, questions, len(named) or None)
         return [
             (self.by_id[ids[each.order]], Part(not each.whole, each.first, each.last), prompt[each.start : each.end])
             for each in found

@@ -25,19 +25,25 @@ _MOST_OF: Final = 0.75
 _start: Final = attrgetter("start")
 
 
-def locate(prompt: Wording, chunks: Sequence[Wording], questions: Iterable[str | None] = ()) -> list[Passage]:
+def locate(
+    prompt: Wording, chunks: Sequence[Wording], questions: Iterable[str | None] = (), expected: int | None = None
+) -> list[Passage]:
     """Where the chunks stand in the prompt, in its order; of equal claims that of the first chunk counts.
 
     Linear in the characters of prompt and chunks. A chunk may stand there several times, or in several parts.
 
     Args:
         questions: what the prompt asks; where it stands, no part of a chunk that says the same is meant.
+        expected: so many of the chunks, the first ones, may stand there in any part; of the others at least half, in
+            one piece. None: all.
     """
     asked = [Wording(question) for question in questions if question]
-    return [passage for passage in _located(prompt, [*chunks, *asked], len(chunks)) if passage.order < len(chunks)]
+    expected = len(chunks) if expected is None else expected
+    found = _located(prompt, [*chunks, *asked], len(chunks), expected)
+    return [passage for passage in found if passage.order < len(chunks)]
 
 
-def _located(prompt: Wording, chunks: Sequence[Wording], count: int) -> list[Passage]:
+def _located(prompt: Wording, chunks: Sequence[Wording], count: int, expected: int) -> list[Passage]:
     """The passages of all chunks; those from `count` on are found as they are only."""
     found: list[Passage] = []
     others: list[int] = []
@@ -51,18 +57,22 @@ def _located(prompt: Wording, chunks: Sequence[Wording], count: int) -> list[Pas
         found.sort(key=_start)
         if all(passage.end <= after.start for passage, after in pairwise(found)):
             return found
-    elif _is_left(prompt.text, found):
+    else:
+        rest = _rest(prompt.text, found)
         for order in others:
-            found += passages(prompt, chunks[order], order)
+            least = 0 if order < expected else len(chunks[order].text) // 2
+            if any(len(each.text) >= least and each.may_hold(chunks[order].text) for each in rest):
+                found += passages(prompt, chunks[order], order)
     return sorted(_Assignment(prompt, chunks, found).placed(), key=_start)
 
 
-def _is_left(prompt: str, found: Iterable[Passage]) -> bool:
-    """Whether enough of the prompt is left for another chunk."""
-    longest, at = 0, 0
+def _rest(prompt: str, found: Iterable[Passage]) -> list[Wording]:
+    """What of the prompt is left beside these passages, where it is enough for another chunk."""
+    left, at = [], 0
     for start, end in sorted((passage.start, passage.end) for passage in found):
-        longest, at = max(longest, start - at), max(at, end)
-    return max(longest, len(prompt) - at) >= SHORTEST
+        left.append((at, start))
+        at = max(at, end)
+    return [Wording(prompt[at:end]) for at, end in (*left, (at, len(prompt))) if end - at >= SHORTEST]
 
 
 class _Assignment:

@@ -14,7 +14,6 @@ __all__ = ["SHORTEST", "Passage", "exact_passages", "passages"]
 SHORTEST: Final = 16  # a shorter text says too little to be recognized in a prompt or as a cut one
 _PART: Final = 12  # words that a part of a chunk must have, of a short chunk half of its words
 _FEWEST: Final = 6
-_FEW: Final = 40  # rows of words of a short prompt, which are sooner looked for in a chunk than its words are read
 _MOST: Final = 64  # runs and places that are looked at per chunk
 _PASSAGES: Final = 16
 _CHANCE: Final = 3  # words behind a line break that may stand there by chance
@@ -75,8 +74,6 @@ def _is_bounded(prompt: str, start: int, end: int, body: str) -> bool:
 
 def passages(prompt: Wording, chunk: Wording, order: int) -> list[Passage]:
     """Where a chunk's words stand, all of them or enough of them in a row."""
-    if len(prompt.grams) <= _FEW and not any(all(word in chunk.text for word in gram) for gram in prompt.grams):
-        return []
     size = len(chunk.words)
     need = max(_FEWEST, min(_PART, size // 2))
     if size < GRAM or not _stands(prompt, chunk, need):

@@ -68,7 +68,8 @@ def shape_of(item: Any, key: Any) -> Shape:
     ids, texts, scores = there(_IDS), there(TEXTS), there(_SCORES)
     more = any(map(there, (_DISTANCES, _DOCUMENTS, _SOURCES, _MODALITIES, _METADATA))) or others
     taken = (*ids[:1], *texts[:1], *scores[:1])
-    quick = (itemgetter if is_mapping else attrgetter)(*taken) if len(taken) == 3 and not more else None
+    is_plain = ids and texts and not (more or there(_INNER) or there(_INDEXES))
+    quick = (itemgetter if is_mapping else attrgetter)(*taken) if is_plain else None
     shape = Shape(
         ids,
         texts,

@@ -7,11 +7,14 @@ from bisect import bisect_left
 from collections import defaultdict
 from functools import cached_property
 from html import escape
-from typing import Final
+from typing import Final, NamedTuple
 
 __all__ = ["GRAM", "Wording", "backward", "forward", "normalized"]
 
 GRAM: Final = 4  # words in a row that are looked up
+_STREWN: Final = 24
+_LONG: Final = 4
+_NEXT: Final = 3  # rows of words that a part of a chunk has at least
 _FREQUENT: Final = 8  # a row of words that stands more often in a text says nothing of a place
 
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -20,6 +23,16 @@ _ENTITY: Final = r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{1,4}|#x[0-9a-fA-F]{1,4});"
 _WORD: Final = re.compile(_WORDS)
 _WORD_OR_ENTITY: Final = re.compile(f"{_ENTITY}|{_WORDS}")
 _ALIKE: Final = ('"“”„«»', "'\u2018’\u201a", "-–—−\u2010\u2011", "*•·")
+
+
+class _Row(NamedTuple):
+    """A row of words, those beside the longest one by their length, and how far from it they may stand."""
+
+    words: tuple[str, ...]
+    second: str
+    third: str
+    fourth: str
+    reach: int
 
 
 class Wording:
@@ -51,6 +64,36 @@ class Wording:
             found[gram].append(at)
         return {gram: places for gram, places in found.items() if len(places) <= _FREQUENT}
 
+    @cached_property
+    def _marks(self) -> dict[str, list[_Row]]:
+        """Rows of words, one of each `_NEXT` in a row, by their longest word, which few other texts have; without rows of
+        short ones, such as `is it in the`, which many have."""
+        rows = list(zip(*(self.words[shift:] for shift in range(GRAM)), strict=False))
+        found: defaultdict[str, list[_Row]] = defaultdict(list)
+        at = 0
+        while at < len(rows):
+            longest = [max(row, key=len) for row in rows[at : at + _NEXT]]
+            mark = max(longest, key=len)
+            at += longest.index(mark)
+            if len(mark) >= _LONG or len(mark) == 1:  # scripts without spaces
+                _, *others = sorted(rows[at], key=len, reverse=True)
+                found[mark].append(_Row(rows[at], *others, reach=sum(map(len, rows[at])) + _STREWN))
+            at += 1
+        return found
+
+    def may_hold(self, text: str) -> bool:
+        """Whether a few of its words in a row stand in another text, whose words need not all be read for that. What is
+        strewn over more than `_STREWN` characters beside its words, or has short words only, is not seen."""
+        for mark, rows in self._marks.items():
+            at = text.find(mark)
+            while at >= 0:
+                for row, second, third, fourth, reach in rows:
+                    near = text[max(0, at - reach) : at + reach]
+                    if second in near and third in near and fourth in near and _has_row(near, row):
+                        return True
+                at = text.find(mark, at + 1)
+        return False
+
     def gap(self, word: int) -> str:
         """What stands before a word, from the end of the word before it; behind the last word, the rest."""
         start = self.spans[word - 1][1] if word else 0
@@ -59,6 +102,11 @@ class Wording:
     def within(self, start: int, end: int) -> range:
         """The words that begin in `text[start:end]`."""
         return range(bisect_left(self.spans, (start, -1)), bisect_left(self.spans, (end, -1)))
+
+
+def _has_row(text: str, row: tuple[str, ...]) -> bool:
+    words = Wording(text).words
+    return row in zip(*(words[shift:] for shift in range(GRAM)), strict=False)
 
 
 def normalized(text: str) -> str:

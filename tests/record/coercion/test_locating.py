@@ -282,3 +282,42 @@ def test_the_question_is_no_chunk() -> None:
 
     assert found(f"Use:\n{PETS}\n\n{question}") == ["pets"]
     assert found(f"Use:\n{texts['faq']}\n\n{question}") == ["faq"]
+
+
+@pytest.mark.parametrize(
+    ("part", "whether"),
+    [
+        (TRAVEL[: len(TRAVEL) // 2 + 60], True),
+        (TRAVEL[:90], False),
+        (TRAVEL.replace(" ", "\n   "), True),
+    ],
+)
+def test_what_was_not_handed_on_needs_half(part: str, whether: bool) -> None:
+    """A candidate that the reranker dropped is not packed because a few of its words stand in the instructions."""
+    known = Known(
+        [Candidate(chunk_id=name, rank=rank, text=text) for rank, (name, text) in enumerate(TEXTS.items(), 1)]
+    )
+    prompt = f"Answer briefly.\n\n{HOME}\n\n{part}"
+    assert ("travel" in {each.chunk_id for each, *_ in known.located(prompt, ("home", "pets"))}) == whether
+    assert "travel" in {each.chunk_id for each, *_ in known.located(prompt, ("travel", "home"))}
+
+
+@pytest.mark.parametrize(
+    ("text", "whether"),
+    [
+        ("It depends: illness, injury or a summons, it says.", True),
+        ("illness\n\ninjury\n   or a summons", True),
+        ("injury or illness, and a summons", False),
+        ("is it in the is it in the", False),
+        ("", False),
+    ],
+)
+def test_a_row_of_words_is_seen_beforehand(text: str, whether: bool) -> None:
+    """Before the words of a text are read, it is known whether a few of them in a row can stand in a prompt."""
+    assert Wording("because of illness, injury or a summons; is it in the").may_hold(text) == whether
+
+
+def test_a_row_of_characters_is_seen_beforehand() -> None:
+    """Scripts without spaces have words of one character."""
+    assert Wording("关税为百分之四").may_hold("铜的关税为百分之四。")
+    assert not Wording("关税为百分之四").may_hold("铜的价格上涨了。")
