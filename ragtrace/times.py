@@ -9,7 +9,7 @@ from typing import Final
 
 from ragtrace.errors import ConfigurationError
 
-__all__ = ["TIMES", "parse_time", "shown_span", "shown_time", "written_time"]
+__all__ = ["TIMES", "parse_span", "parse_time", "shown_span", "shown_time", "written_time"]
 
 TIMES: Final = "`2026-11-21T10:00Z`, `2h ago` or `now`"
 """How a time may be given, for the help of an option."""
@@ -26,7 +26,7 @@ _WORDS: Final = {
     "d day days": 86_400, "w week weeks": 604_800,
 }  # fmt: skip
 _UNITS: Final = {word: seconds for words, seconds in _WORDS.items() for word in words.split()}
-_AGO: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)(?:\s+ago)?")
+_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 
 def parse_time(option: str, text: str, now: int | None = None) -> int:
@@ -44,12 +44,25 @@ def parse_time(option: str, text: str, now: int | None = None) -> int:
     return at
 
 
+def parse_span(option: str, text: str) -> float:
+    """A span of time in seconds: `90s`, `30m`, `12h`, `30d`, `8 weeks`. Raises: ConfigurationError."""
+    seconds = _span(text.strip().casefold())
+    if seconds is None:
+        raise ConfigurationError.of(option, text, "a span of time up to a hundred years: 90s, 30m, 12h, 30d, 8w")
+    return seconds
+
+
 def _before(present: int, words: str) -> int | None:
-    found = _AGO.fullmatch(words)
+    seconds = _span(words.removesuffix(" ago").rstrip())
+    return None if seconds is None else present - round(seconds * _SECOND)
+
+
+def _span(words: str) -> float | None:
+    found = _SPAN.fullmatch(words)
     unit = _UNITS.get(found.group(2)) if found else None
     if found is None or unit is None or float(found.group(1)) * unit > _LONGEST:
         return None
-    return present - round(float(found.group(1)) * unit * _SECOND)
+    return float(found.group(1)) * unit
 
 
 def _stated(option: str, text: str) -> int:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.times import parse_time, shown_span, shown_time, written_time
+from ragtrace.times import parse_span, parse_time, shown_span, shown_time, written_time
 
 NOW = 1_700_000_000_000_000_000  # 2023-11-14T22:13:20Z
 SECOND = 1_000_000_000
@@ -101,3 +101,16 @@ def test_what_is_written_is_read(microseconds: int) -> None:
 def test_a_span_is_shown_in_its_largest_fitting_unit(seconds: float, text: str) -> None:
     """In three digits."""
     assert shown_span(seconds) == text
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90.0), ("1.5 h", 5_400.0), (" 30D ", 2_592_000.0), ("0s", 0.0)])
+def test_a_span(text: str, seconds: float) -> None:
+    """A number with its unit."""
+    assert parse_span("--keep", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "d", "-3d", "2 moons", "2h ago", "200000 weeks"])
+def test_a_text_that_is_no_span(text: str) -> None:
+    """The error says what may be given."""
+    with pytest.raises(ConfigurationError, match=r"--keep .* 90s, 30m, 12h, 30d, 8w"):
+        parse_span("--keep", text)

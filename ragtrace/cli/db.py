@@ -1,19 +1,23 @@
-"""`ragtrace db`: the schema of a store."""
+"""`ragtrace db`: the schema of a store, and its upkeep."""
 
 from __future__ import annotations
 
 import typer
 
+from ragtrace.cli import upkeep
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Look after a store's schema.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look after a store: its schema, what is old, what nobody uses, what must go, what is broken.",
+    no_args_is_help=True,
+)
 
 
 @app.callback()
 def _group() -> None:
-    """Look after a store's schema."""
+    """Look after a store: its schema, what is old, what nobody uses, what must go, what is broken."""
 
 
 @app.command()
@@ -27,3 +31,9 @@ def upgrade(store: StoreOption = None, as_json: JsonOption = False) -> None:
         print_json({"revision": revision})
     else:
         console().print(f"schema revision {revision}")
+
+
+app.command("prune")(upkeep.prune)
+app.command("vacuum")(upkeep.vacuum)
+app.command("erase")(upkeep.erase)
+app.command("check")(upkeep.check)

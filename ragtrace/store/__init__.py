@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from ragtrace.store.compared import GateRun, Measured, Replayed, Traits, Wanted
+from ragtrace.store.erasure import Erased, Subject
+from ragtrace.store.garbage import Swept
+from ragtrace.store.inspection import Inspected
+from ragtrace.store.retention import Kept, Pruned
 from ragtrace.store.rows import (
     ATTRIBUTION,
     COVERAGE,
@@ -25,8 +29,10 @@ from ragtrace.store.rows import (
     SourceState,
     SpanPart,
     Total,
+    TraceJudgement,
 )
 from ragtrace.store.schema import check, migrate
+from ragtrace.store.space import Space
 from ragtrace.store.store import Store
 from ragtrace.store.totals import histogram_deltas
 
@@ -38,24 +44,32 @@ __all__ = [
     "Delta",
     "Drift",
     "DueTrace",
+    "Erased",
     "Exemplar",
     "Finished",
     "FollowUp",
     "GateRun",
+    "Inspected",
     "Job",
     "JobRow",
     "JobState",
+    "Kept",
     "Labels",
     "Measured",
+    "Pruned",
     "Release",
     "Replayed",
     "RequestRow",
     "Sampled",
     "SchemaState",
     "SourceState",
+    "Space",
     "SpanPart",
     "Store",
+    "Subject",
+    "Swept",
     "Total",
+    "TraceJudgement",
     "Traits",
     "Wanted",
     "check",

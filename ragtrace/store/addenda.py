@@ -15,14 +15,16 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store.content import Texts, chunks, fetch, join, strip
+from ragtrace.store.bulk import chunks
+from ragtrace.store.bundles import fetch
+from ragtrace.store.content import Texts, join, strip
 from ragtrace.store.database import insert, take_turn
 from ragtrace.store.payload import read_addendum, write_addendum
 from ragtrace.store.tables import addendum
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import Addendum, RequestRecord, content_hash, encode_addendum, replace
 
-__all__ = ["Addenda", "count", "find", "united"]
+__all__ = ["Addenda", "count", "find", "united", "wait_for_turn"]
 
 _LOG: Final = logging.getLogger("ragtrace.store")
 _TURN: Final = 0x7261677472610001  # "ragtra", 1
@@ -39,7 +41,7 @@ class Addenda:
     def take_turn(self, connection: sa.Connection, *, alone: bool = False) -> None:
         """Writers of records go side by side, one of addenda (or of what else joins a record) alone: else a record and
         its addendum, written by two at once, would not see each other."""
-        take_turn(connection, _TURN, shared=not (self._rows or alone))
+        wait_for_turn(connection, alone=bool(self._rows) or alone)
 
     def insert(self, connection: sa.Connection) -> dict[str, list[Addendum]]:
         """Keep those that are new, and return them by request, oldest first."""
@@ -50,6 +52,11 @@ class Addenda:
             for each in sorted((self._given[identity] for identity in new), key=_order):
                 found[clean(each.request_id)].append(each)
         return found
+
+
+def wait_for_turn(connection: sa.Connection, *, alone: bool = False) -> None:
+    """See `Addenda.take_turn`."""
+    take_turn(connection, _TURN, shared=not alone)
 
 
 def _row(identity: str, given: Addendum, texts: Texts) -> dict[str, Any]:

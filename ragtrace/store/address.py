@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError
 
 from ragtrace.errors import ConfigurationError
 
-__all__ = ["Address"]
+__all__ = ["Address", "from_anywhere"]
 
 _ALLOWED: Final = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
 _DRIVERS: Final = {
@@ -67,6 +67,14 @@ class Address:
         """`message` without the password, should a driver have repeated it."""
         password = self.url.password
         return re.sub(rf"(?<!\w){re.escape(password)}(?!\w)", "***", message) if password else message
+
+
+def from_anywhere(text: str) -> str:
+    """A store's URL, with its password, as it leads to the store from any folder."""
+    address = Address.parse(text)
+    if not address.is_sqlite or "uri" in address.url.query or address.file.is_absolute():
+        return text
+    return address.url.set(database=str(address.file.absolute())).render_as_string(hide_password=False)
 
 
 def _in_memory(url: sa.URL) -> bool:

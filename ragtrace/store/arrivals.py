@@ -9,14 +9,14 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from ragtrace.store.content import chunks
+from ragtrace.store.bulk import chunks
 from ragtrace.store.database import insert
 from ragtrace.store.once import uncounted
 from ragtrace.store.tables import fault, feedback
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import Fault, Feedback, RequestRecord, content_hash, replace
 
-__all__ = ["add_faults", "add_feedback", "faults", "feedback_of", "judgements", "united"]
+__all__ = ["add_faults", "add_feedback", "carried", "faults", "feedback_of", "hand_over", "judgements", "united"]
 
 _FAULT: Final = "fault"
 _FIELDS: Final = tuple(feedback.c[name] for name in Feedback.__struct_fields__)
@@ -57,27 +57,47 @@ def feedback_of(connection: sa.Connection, request_ids: Iterable[str]) -> dict[s
     return found
 
 
-def judgements(
-    connection: sa.Connection, given: Iterable[Feedback], records: Mapping[str, RequestRecord], new: Iterable[str]
-) -> dict[str, Feedback]:
-    """Judgements that may count from now on, by identity: those that arrive, those that these records carry, and those
-    that waited for the requests that are new."""
-    carried = (
-        replace(each, request_id=request_id) for request_id, record in records.items() for each in record.feedback
-    )
+def hand_over(connection: sa.Connection, given: Mapping[str, str]) -> None:
+    """Give the feedback of one id to another one, for some pairs of them."""
+    for request_id, said in feedback_of(connection, sorted(given)).items():
+        to = given[request_id]
+        connection.execute(sa.delete(feedback).where(feedback.c.request_id == request_id))
+        add_feedback(connection, [_of_another(each, to) for each in said])
+
+
+def _of_another(given: Feedback, request_id: str) -> Feedback:
+    """The same judgement of another request; an identity that says what it judges goes along."""
+    nameless = replace(given, feedback_id="")
+    identity = "" if _identity(nameless) == given.feedback_id else given.feedback_id
+    return replace(nameless, request_id=request_id, feedback_id=identity)
+
+
+def carried(records: Mapping[str, RequestRecord]) -> list[Feedback]:
+    """The judgements that these records carry, by the ids that the requests have in the store. They are stored apart as
+    well: another record of the same request may be the newer one, and carry none."""
+    return [replace(each, request_id=request_id) for request_id, record in records.items() for each in record.feedback]
+
+
+def judgements(connection: sa.Connection, given: Iterable[Feedback], new: Iterable[str]) -> dict[str, Feedback]:
+    """Judgements that may count from now on, by identity: those that arrive, and those that waited for the requests
+    that are new."""
     waited = (each for found in feedback_of(connection, new).values() for each in found)
-    return {_identity(each): each for each in (*given, *carried, *waited)}
+    return {_identity(each): each for each in (*given, *waited)}
 
 
-def united(carried: Sequence[Feedback], joined: Sequence[Feedback]) -> tuple[Feedback, ...]:
+def united(request_id: str, carried: Sequence[Feedback], joined: Sequence[Feedback]) -> tuple[Feedback, ...]:
     """The feedback that a record carried, then what came by itself, each once."""
-    known = {_identity(each) for each in carried}
-    return (*carried, *(each for each in joined if each.feedback_id not in known))
+    known = {_identity(replace(each, request_id=request_id)): each for each in reversed(carried)}
+    return (*reversed(known.values()), *(each for each in joined if each.feedback_id not in known))
 
 
 def _identity(given: Feedback) -> str:
-    """Its id; where the host gave none, a hash of what it says."""
-    return clean(given.feedback_id) or content_hash(msgspec.json.encode(given).decode())
+    """Its id; where it has none, a hash of who says what of which request, whenever: the same judgement may come on a
+    span, in a log and by ragtrace's own channel."""
+    if given.feedback_id:
+        return clean(given.feedback_id)
+    said = replace(given, request_id=clean(given.request_id), created_at=0)
+    return content_hash(msgspec.json.encode(said).decode())
 
 
 def add_faults(connection: sa.Connection, given: Sequence[Fault]) -> None:

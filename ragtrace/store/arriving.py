@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ragtrace.store import records, spans
+import sqlalchemy as sa
+
+from ragtrace.store import addenda, erased, records, spans, traced
 from ragtrace.store.opened import Opened, moment
-from ragtrace.store.rows import DueTrace, SpanPart
+from ragtrace.store.rows import DueTrace, SpanPart, TraceJudgement
 from ragtrace.types import RequestRecord
 
 __all__ = ["Arriving"]
@@ -18,13 +20,25 @@ class Arriving(Opened):
     def add_spans(
         self, parts: Sequence[SpanPart], *, grace: float = 5.0, ttl: float = 60.0, now: float | None = None
     ) -> int:
-        """Store parts of traces; one that is stored already changes nothing. Returns how many were new.
+        """Store parts of traces; one that is stored already, or whose trace was erased, changes nothing. Returns how
+        many were new.
 
         grace: seconds from a trace's root, or from a span that is late, to its assembly; ttl: seconds from a trace's
         first span, after which it is assembled without a root.
         """
         with self._database.write() as connection:
-            return spans.add(connection, parts, moment(now), grace, ttl)
+            return spans.add(connection, _unerased(connection, parts), moment(now), grace, ttl)
+
+    def add_judgements(self, given: Sequence[TraceJudgement]) -> None:
+        """Store judgements that name a trace, each once, before or after the trace's request; none of an erased one.
+
+        Raises: RecordError when one cannot be encoded; nothing is written then.
+        """
+        with self._database.write() as connection:
+            addenda.wait_for_turn(connection, alone=True)
+            gone = _erased(connection, {(each.tenant, each.trace_id) for each in given})
+            kept = [each for each in given if (each.tenant, each.trace_id) not in gone]
+            records.Batch(traced.found(connection, kept)).write(connection)
 
     def claim_traces(self, *, limit: int = 64, lease_seconds: float = 60.0, now: float | None = None) -> list[DueTrace]:
         """Take traces that are due; what is not assembled within the lease is due again."""
@@ -37,12 +51,18 @@ class Arriving(Opened):
             return spans.bodies(connection, traces)
 
     def assembled(self, found: Sequence[RequestRecord], traces: Sequence[DueTrace]) -> None:
-        """Write the records of traces and settle these, in one transaction.
+        """Write the records of traces and settle these, in one transaction. A trace that was erased meanwhile is gone.
 
         Raises: RecordError when a record cannot be encoded; nothing is written then.
         """
         batch = records.Batch(list(found))
         with self._database.write() as connection:
+            addenda.wait_for_turn(connection, alone=False)
+            gone = _erased(connection, {(each.tenant, each.trace_id) for each in traces})
+            if gone:
+                ids = {trace_id for _, trace_id in gone}
+                batch = records.Batch([each for each in found if each.trace_id not in ids])
+                spans.drop(connection, gone)
             batch.write(connection)
             spans.settle(connection, traces)
 
@@ -60,3 +80,14 @@ class Arriving(Opened):
         """How many traces are to be assembled, and when the first is due, in Unix seconds."""
         with self._database.read() as connection:
             return spans.waiting(connection)
+
+
+def _unerased(connection: sa.Connection, parts: Sequence[SpanPart]) -> Sequence[SpanPart]:
+    gone = _erased(connection, {(each.tenant, each.trace_id) for each in parts})
+    return [each for each in parts if (each.tenant, each.trace_id) not in gone] if gone else parts
+
+
+def _erased(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of these traces, by tenant and trace id, that were erased."""
+    digests = {erased.of_trace(*key): key for key in keys}
+    return {digests[digest] for digest in erased.among(connection, digests)}

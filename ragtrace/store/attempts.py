@@ -13,12 +13,12 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.content import chunks
+from ragtrace.store.bulk import chunks
 from ragtrace.store.tables import request
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import Fault, RequestRecord, replace
 
-__all__ = ["newest", "repeated", "split", "tell_apart"]
+__all__ = ["given_id", "newest", "repeated", "split", "tell_apart"]
 
 _SECOND: Final = 1_000_000_000
 
@@ -55,6 +55,11 @@ def tell_apart(connection: sa.Connection, records: Iterable[RequestRecord]) -> l
         else replace(record, request_id=f"{record.request_id}~{_moment(bigint(record.started_at))}")
         for record in given
     ]
+
+
+def given_id(request_id: str, started_at: int) -> str:
+    """The id that the host gave to a stored request."""
+    return request_id.removesuffix(f"~{_moment(started_at)}")
 
 
 def _is_same(record: RequestRecord, started_at: int | None, trace_id: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Owns texts and compression: a text is stored once, under its hash, and records hold their place in order.
+"""Owns the texts of records: each is stored once, under its hash, and records hold their place in order.
 
 `strip` takes every text out of a record and says, slot by slot, what stood there; `join` puts them back. So a record
 comes back exactly as it was, whether or not the host gave hashes of its own.
@@ -6,16 +6,15 @@ comes back exactly as it was, whether or not the host gave hashes of its own.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
-import zstandard
 
-from ragtrace.errors import CorruptStore
-from ragtrace.store.database import insert
+from ragtrace.store import bundles
+from ragtrace.store.bulk import chunks
 from ragtrace.store.tables import content
 from ragtrace.types import (
     Addendum,
@@ -28,40 +27,14 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["Slots", "Texts", "chunks", "compress", "decompress", "fetch", "join", "strip"]
+__all__ = ["GRANULARITY", "Slots", "Texts", "join", "strip"]
+
+GRANULARITY: Final = 3600
+"""Seconds for which a text that was used counts as just used, so that a text that all requests share is not written
+with each of them."""
 
 Slots = tuple[str | None, ...]
 Staged = TypeVar("Staged", RequestRecord, Addendum)
-
-_LEVEL: Final = 3
-_IN: Final = 500  # values of one IN (...)
-
-
-class _Compressors(threading.local):
-    """One of each thread: to make one takes longer than to compress a text, and none serves two threads at once."""
-
-    def __init__(self) -> None:
-        self.one = zstandard.ZstdCompressor(level=_LEVEL)
-
-
-_COMPRESSORS: Final = _Compressors()
-
-
-def compress(body: bytes) -> bytes:
-    """Zstandard of `body`."""
-    return _COMPRESSORS.one.compress(body)
-
-
-def decompress(body: bytes) -> bytes:
-    """The reverse of `compress`. Raises: zstandard.ZstdError when the bytes are damaged."""
-    return zstandard.decompress(body)
-
-
-def chunks(values: Iterable[Any], size: int = _IN) -> Iterator[list[Any]]:
-    """`values` in lists that fit into one statement."""
-    known = list(values)
-    for start in range(0, len(known), size):
-        yield known[start : start + size]
 
 
 @dataclass(slots=True)
@@ -79,33 +52,39 @@ class Texts:
             known = self.hashes[text] = content_hash(text)
         return known
 
-    def store(self, connection: sa.Connection) -> None:
-        """Insert the texts that the content table does not have yet."""
+    def store(self, connection: sa.Connection, now: float | None = None) -> None:
+        """Insert the texts that the content table does not have, and note of the others that they are used.
+
+        What nobody uses is deleted by `ragtrace.store.garbage`, beside writers that use it again. So a text that was
+        last used more than `GRANULARITY` ago is locked and touched first; one that was deleted between the look and the
+        lock is inserted again. One that was used since is left alone: it is not deleted within a day, or, where it is
+        erased, not before this transaction has ended.
+        """
+        moment = int(time.time() if now is None else now)
         texts = {digest: text for text, digest in self.hashes.items()}
-        known: set[str] = set()
-        for some in chunks(texts):
-            known.update(connection.scalars(sa.select(content.c.hash).where(content.c.hash.in_(some))))
-        rows = [{"hash": digest, "body": compress(_encode(texts[digest]))} for digest in sorted(texts.keys() - known)]
-        if rows:
-            connection.execute(insert(connection, content).on_conflict_do_nothing(), rows)
+        known = _used(connection, sorted(texts), moment)
+        new = {digest: text for digest, text in texts.items() if digest not in known}
+        bundles.write(connection, new, moment)
 
 
-def fetch(connection: sa.Connection, hashes: Iterable[str]) -> dict[str, str]:
-    """The texts of these hashes."""
-    texts: dict[str, str] = {}
-    for some in chunks(dict.fromkeys(hashes)):
-        for digest, body in connection.execute(sa.select(content).where(content.c.hash.in_(some))):
-            try:
-                texts[digest] = decompress(body).decode("utf-8", "surrogatepass")
-            except (zstandard.ZstdError, UnicodeDecodeError) as error:
-                raise CorruptStore(
-                    f"the stored text {digest} is damaged ({error}); restore the database from a backup"
-                ) from error
-    return texts
-
-
-def _encode(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def _used(connection: sa.Connection, hashes: Sequence[str], now: int) -> set[str]:
+    """Those of these texts that are there, and will be when this transaction ends; in order, so that two writers never
+    wait for each other."""
+    fresh: set[str] = set()
+    stale: list[str] = []
+    for some in chunks(hashes):
+        columns = sa.select(content.c.hash, content.c.touched_at)
+        for digest, touched_at in connection.execute(columns.where(content.c.hash.in_(some)).order_by(content.c.hash)):
+            if touched_at > now - GRANULARITY:
+                fresh.add(digest)
+            else:
+                stale.append(digest)
+    for some in chunks(stale):
+        there = sa.select(content.c.hash).where(content.c.hash.in_(some)).order_by(content.c.hash).with_for_update()
+        locked = connection.scalars(there).all()
+        connection.execute(sa.update(content).where(content.c.hash.in_(locked)).values(touched_at=now))
+        fresh.update(locked)
+    return fresh
 
 
 def strip(record: Staged, texts: Texts) -> tuple[Staged, Slots]:

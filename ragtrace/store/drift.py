@@ -15,11 +15,11 @@ import sqlalchemy as sa
 
 from ragtrace.registry.instruments import CHUNK_DRIFT
 from ragtrace.store import totals
-from ragtrace.store.content import chunks
+from ragtrace.store.bulk import chunks
 from ragtrace.store.database import insert, take_turn
 from ragtrace.store.releases import CAME_AT
 from ragtrace.store.rows import ChunkSeen, Delta, Drift
-from ragtrace.store.tables import chunk_identity, release
+from ragtrace.store.surrounding_tables import chunk_identity, release
 from ragtrace.store.text import clean
 from ragtrace.types import content_hash
 

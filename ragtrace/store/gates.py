@@ -11,7 +11,7 @@ import zstandard
 from ragtrace.errors import CorruptStore
 from ragtrace.store.compared import GateRun
 from ragtrace.store.compared_tables import gate_run, gate_version
-from ragtrace.store.content import compress, decompress
+from ragtrace.store.compression import compress, decompress
 from ragtrace.store.database import insert
 from ragtrace.store.text import bigint, clean
 

@@ -6,12 +6,13 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
 
+import msgspec
 import sqlalchemy as sa
 
-from ragtrace.store.content import chunks
+from ragtrace.store.bulk import chunks
 from ragtrace.store.database import insert
 from ragtrace.store.payload import read_gold, write_gold
-from ragtrace.store.tables import gold
+from ragtrace.store.surrounding_tables import gold
 from ragtrace.store.text import clean
 from ragtrace.types import Gold, content_hash
 
@@ -30,17 +31,26 @@ def put(connection: sa.Connection, golds: Iterable[Gold]) -> int:
             "service": clean(each.service),
             "question_hash": question_hash(each.question),
             "body": write_gold(each),
+            "question": clean(each.question),
+            "query_class": clean(each.query_class),
+            "chunk_ids": _json(each.chunk_ids),
+            "facets": _json(each.facets),
         }
         for each in golds
     }
     if rows:
         statement = insert(connection, gold)
-        body = {"body": statement.excluded.body}
+        rest = {column.name: statement.excluded[column.name] for column in gold.c if not column.primary_key}
         connection.execute(
-            statement.on_conflict_do_update(index_elements=["service", "question_hash"], set_=body),
+            statement.on_conflict_do_update(index_elements=["service", "question_hash"], set_=rest),
             [rows[key] for key in sorted(rows)],
         )
     return len(rows)
+
+
+def _json(value: object) -> str:
+    """What SQL people read; the body is what counts."""
+    return clean(msgspec.json.encode(value).decode())
 
 
 def find(connection: sa.Connection, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Gold]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.content import chunks
+from ragtrace.store.bulk import chunks
 from ragtrace.store.rows import JobRow, JobState
 from ragtrace.store.tables import job
 

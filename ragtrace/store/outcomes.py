@@ -12,18 +12,18 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import OUTCOMES
-from ragtrace.store.content import chunks
+from ragtrace.store.bulk import chunks
 from ragtrace.store.once import uncounted
 from ragtrace.store.rows import Delta, Exemplar
 from ragtrace.store.tables import request
 from ragtrace.store.text import clean
 from ragtrace.types import Feedback
 
-__all__ = ["Outcome", "count", "outcome_of"]
+__all__ = ["COUNTED", "Outcome", "count", "outcome_of"]
 
 Kind: TypeAlias = Literal["task", "rating", "verifier"]
 
-_COUNTED: Final = "outcome"
+COUNTED: Final = "outcome"
 _TASK: Final = {"task_success": True, "task_failure": False}
 _GOOD: Final = frozenset(("thumbs_up", "pass", "passed", "good", "correct"))
 _BAD: Final = frozenset(("thumbs_down", "fail", "failed", "bad", "wrong", "incorrect"))
@@ -72,7 +72,7 @@ def count(connection: sa.Connection, given: Mapping[str, Feedback]) -> list[Delt
     outcomes = {identity: found for identity, said in given.items() if (found := outcome_of(said)) is not None}
     requests = _requests(connection, {clean(given[identity].request_id) for identity in outcomes})
     ready = {identity: of for identity in outcomes if (of := requests.get(clean(given[identity].request_id)))}
-    first = uncounted(connection, ((identity, _COUNTED) for identity in ready))
+    first = uncounted(connection, ((identity, COUNTED) for identity in ready))
     return [
         delta
         for identity, _ in sorted(first)

@@ -8,7 +8,8 @@ import msgspec
 import zstandard
 
 from ragtrace.errors import CorruptStore
-from ragtrace.store.content import Slots, compress, decompress
+from ragtrace.store.compression import compress, decompress
+from ragtrace.store.content import Slots
 from ragtrace.types import (
     Addendum,
     Analysis,
@@ -25,6 +26,7 @@ __all__ = [
     "read_analysis",
     "read_gold",
     "read_record",
+    "read_slots",
     "write_addendum",
     "write_analysis",
     "write_gold",
@@ -37,8 +39,13 @@ class _Payload(msgspec.Struct, frozen=True):
     texts: Slots
 
 
+class _Texts(msgspec.Struct, frozen=True):
+    texts: Slots
+
+
 _ENCODER: Final = msgspec.json.Encoder()
 _PAYLOADS: Final = msgspec.json.Decoder(_Payload)
+_SLOTS: Final = msgspec.json.Decoder(_Texts)
 _ANALYSES: Final = msgspec.json.Decoder(Analysis)
 _GOLDS: Final = msgspec.json.Decoder(Gold)
 
@@ -52,6 +59,14 @@ def read_record(request_id: str, payload: bytes) -> tuple[RequestRecord, Slots]:
     """The reverse of `write_record`. Raises: CorruptStore, RecordError (a record of a newer schema version)."""
     body, texts = _read(f"record {request_id!r}", payload)
     return decode_record(body), texts
+
+
+def read_slots(identity: str, payload: bytes) -> Slots:
+    """The hashes of the texts of a record or an addendum, without reading it. Raises: CorruptStore."""
+    try:
+        return _SLOTS.decode(decompress(payload)).texts
+    except (zstandard.ZstdError, msgspec.MsgspecError) as error:
+        raise _damaged(f"record or addendum {identity!r}", error) from error
 
 
 def write_addendum(addendum: Addendum, texts: Slots) -> bytes:

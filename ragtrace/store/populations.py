@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from ragtrace.store.compared import SILENT, UNANSWERED, Measured, Traits, Wanted
 from ragtrace.store.compared_tables import trait
 from ragtrace.store.rows import COVERAGE
-from ragtrace.store.tables import diagnosis, release, request, score
+from ragtrace.store.surrounding_tables import release
+from ragtrace.store.tables import diagnosis, request, score
 from ragtrace.store.text import clean
 
 __all__ = ["measured", "services"]

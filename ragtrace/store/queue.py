@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 
 import sqlalchemy as sa
 
-from ragtrace.store.content import chunks
+from ragtrace.store.bulk import chunks
 from ragtrace.store.database import insert
 from ragtrace.store.rows import COVERAGE, Backlog, Job, JobState
 from ragtrace.store.tables import diagnosis, job, request
@@ -35,12 +35,14 @@ __all__ = [
     "heartbeat",
     "owned",
     "redo",
+    "release",
 ]
 
 ATTEMPTS: Final = 5
 FLAGGED: Final = 10  # priority of a flagged request's job; others have 0
 
 _REPEATED: Final = -10
+_SUSPECT: Final = 2  # attempts
 
 _FIELDS: Final = tuple(job.c[name] for name in Job.__slots__)
 _PENDING: Final = job.c.state == sa.literal_column("'pending'")  # as the partial indexes have it, literally
@@ -92,11 +94,14 @@ def redo(connection: sa.Connection, analyzer_version: str, now: float) -> int:
 def claim(
     connection: sa.Connection, owner: str, kinds: Sequence[str], limit: int, lease_seconds: float, now: float
 ) -> list[Job]:
-    """Lease up to `limit` jobs, flagged first, then oldest."""
+    """Lease up to `limit` jobs, flagged first, then oldest; one that was leased several times in vain goes alone, since
+    it may be what ends its workers, and would take the others' attempts with its own."""
     _reclaim(connection, now)
     rows = connection.execute(claimable(kinds, limit, now)).mappings().all()
     if not rows:
         return []
+    suspect = next((place for place, row in enumerate(rows) if row["attempts"] >= _SUSPECT), len(rows))
+    rows = rows[: max(1, suspect)]
     lease = {"lease_owner": owner, "lease_token": uuid.uuid4().hex, "lease_expires_at": now + lease_seconds}
     leased = sa.update(job).where(job.c.id.in_([row["id"] for row in rows]))
     connection.execute(leased.values(state="leased", attempts=job.c.attempts + 1, **lease))
@@ -121,9 +126,22 @@ def expired(now: float) -> sa.Select[Any]:
 
 def _reclaim(connection: sa.Connection, now: float) -> None:
     """Put back the jobs whose lease ran out, or bury them at the cap."""
-    for ids in chunks(connection.scalars(expired(now)).all()):
+    _put_back(connection, connection.scalars(expired(now)).all(), "lease ran out", now)
+
+
+def release(connection: sa.Connection, owner: str, now: float) -> int:
+    """Put back the jobs of a worker that is gone without waiting for its leases, or bury them at the cap. What its last
+    transaction still holds is left to the lease. Returns how many."""
+    held = sa.select(job.c.id).where(_LEASED, job.c.lease_owner == owner).with_for_update(skip_locked=True)
+    ids = connection.scalars(held).all()
+    _put_back(connection, ids, "worker ended", now)
+    return len(ids)
+
+
+def _put_back(connection: sa.Connection, given: Sequence[int], why: str, now: float) -> None:
+    for ids in chunks(given):
         spent = job.c.attempts >= ATTEMPTS
-        error = sa.func.coalesce(job.c.error + sa.literal("; "), "") + sa.literal("lease ran out")
+        error = sa.func.coalesce(job.c.error + sa.literal("; "), "") + sa.literal(why)
         connection.execute(
             sa.update(job)
             .where(job.c.id.in_(ids))

@@ -17,8 +17,22 @@ import sqlalchemy as sa
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.registry.instruments import REQUESTS
-from ragtrace.store import addenda, arrivals, attempts, outcomes, queue, releases, sources, totals, traits
-from ragtrace.store.content import Slots, Texts, chunks, fetch, join, strip
+from ragtrace.store import (
+    addenda,
+    arrivals,
+    attempts,
+    erased,
+    outcomes,
+    queue,
+    releases,
+    sources,
+    totals,
+    traced,
+    traits,
+)
+from ragtrace.store.bulk import chunks
+from ragtrace.store.bundles import fetch
+from ragtrace.store.content import Slots, Texts, join, strip
 from ragtrace.store.database import insert
 from ragtrace.store.once import uncounted
 from ragtrace.store.payload import read_record, write_record
@@ -47,6 +61,7 @@ class Batch:
     """
 
     def __init__(self, items: Sequence[Item]) -> None:
+        self._items = tuple(items)
         records = attempts.newest(item for item in items if isinstance(item, RequestRecord))
         self._records, self._others = attempts.split(records)
         self._feedback = [item for item in items if isinstance(item, Feedback)]
@@ -59,22 +74,30 @@ class Batch:
         self._addenda = addenda.Addenda((item for item in items if isinstance(item, Addendum)), self._texts)
 
     def write(self, connection: sa.Connection) -> None:
-        """Write the batch. Tables and rows are taken in one order, so that two writers never wait for each other."""
-        now = time.time()
+        """Write the batch, without what was erased. Tables and rows are taken in one order, so that two writers never
+        wait for each other."""
         if self._rows or self._addenda.request_ids or self._feedback:
             self._addenda.take_turn(connection, alone=bool(self._feedback))
-        self._texts.store(connection)
+        kept = erased.without(connection, self._items)
+        batch = self if len(kept) == len(self._items) else Batch(kept)
+        batch._write(connection)
+
+    def _write(self, connection: sa.Connection) -> None:
+        now = time.time()
+        self._texts.store(connection, now)
         given, new = self._insert(connection)
         records = self._unite(connection, given, new)
         queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
         traits.put(connection, records)
         releases.register(connection, records)
-        arrivals.add_feedback(connection, self._feedback)
+        feedback = [*self._feedback, *arrivals.carried(given)]
+        arrivals.add_feedback(connection, feedback)
         repeated = [attempts.repeated(given[each]) for each in sorted(new - self._rows.keys())]
         arrivals.add_faults(connection, [*self._faults, *repeated])
         sources.add(connection, self._reports)
+        traced.take_over(connection, [given[each] for each in sorted(new)])
         first = uncounted(connection, ((each, _REQUEST) for each in new))  # one that was deleted may come again
-        judged = arrivals.judgements(connection, self._feedback, {each.request_id: each for each in records}, new)
+        judged = arrivals.judgements(connection, feedback, new)
         requests = [_count(given[each]) for each, _ in sorted(first)]
         totals.add(connection, [*requests, *outcomes.count(connection, judged)])
 
@@ -185,6 +208,8 @@ def _row(record: RequestRecord, texts: Texts) -> dict[str, Any]:
         "head_probability": record.head_probability,
         "record_revision": bigint(record.record_revision),
         "payload": write_record(bare, slots),
+        "tenant_id": clean(record.tenant_id),
+        "session_id": clean(record.session_id),
     }
 
 
@@ -214,7 +239,7 @@ def read(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, Req
     records = _read(connection, request_ids)
     judged = arrivals.feedback_of(connection, records)
     return {
-        request_id: replace(record, feedback=arrivals.united(record.feedback, judged.get(request_id, [])))
+        request_id: replace(record, feedback=arrivals.united(request_id, record.feedback, judged.get(request_id, [])))
         for request_id, record in records.items()
     }
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ragtrace.store.database import insert
 from ragtrace.store.rows import Release
-from ragtrace.store.tables import release
+from ragtrace.store.surrounding_tables import release
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import RequestRecord
 

@@ -12,13 +12,14 @@ import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSES, ANALYSIS_COST
 from ragtrace.store import queue, sources, totals
-from ragtrace.store.content import chunks
+from ragtrace.store.bulk import chunks
 from ragtrace.store.database import insert
 from ragtrace.store.once import uncounted
 from ragtrace.store.payload import read_analysis, write_analysis
 from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp
 from ragtrace.store.tables import analysis, diagnosis, request, score, success
 from ragtrace.store.text import bigint, clean
+from ragtrace.store.upkeep_tables import attribution_share
 from ragtrace.types import Analysis
 
 __all__ = ["bodies", "finish", "get", "last_success", "verifiers"]
@@ -35,6 +36,7 @@ def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) 
     newest = _newest(connection, kept)
     _write_scores(connection, newest)
     _write_diagnoses(connection, newest, started)
+    _write_shares(connection, newest)
     first = _first(connection, kept)
     queue.finish(connection, jobs, now)
     queue.enqueue(connection, [_follow_up(each) for each in kept if each.follow_up is not None], now)
@@ -162,6 +164,31 @@ def _write_diagnoses(connection: sa.Connection, analyses: Sequence[Analysis], st
     ]
     if rows:
         _upsert(connection, diagnosis, rows)
+
+
+def _write_shares(connection: sa.Connection, analyses: Sequence[Analysis]) -> None:
+    """Replace the shares of the documents of these requests' answers, for people who ask by SQL."""
+    explained = [found for found in analyses if found.explanation is not None]
+    for ids in chunks(clean(found.request_id) for found in explained):
+        connection.execute(sa.delete(attribution_share).where(attribution_share.c.request_id.in_(ids)))
+    rows = [row for found in explained for row in _shares(found)]
+    if rows:
+        _upsert(connection, attribution_share, rows)
+
+
+def _shares(found: Analysis) -> Iterator[dict[str, Any]]:
+    generator = found.explanation.generator if found.explanation else None
+    if generator is not None and generator.players == "documents":
+        errors = generator.share_errors or [None] * len(generator.shares)
+        for position, each in enumerate(zip(generator.chunk_ids, generator.shares, errors, strict=False)):
+            chunk_id, share, error = each
+            yield {
+                "request_id": clean(found.request_id),
+                "position": position,
+                "chunk_id": clean(chunk_id),
+                "share": share,
+                "share_error": error,
+            }
 
 
 def _first(connection: sa.Connection, finished: Sequence[Finished]) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.types import Analysis, Reference, Stage
+from ragtrace.types import Analysis, Feedback, Reference, Stage
 
 __all__ = [
     "ATTRIBUTION",
@@ -274,10 +274,20 @@ class SpanPart:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceJudgement:
+    """A judgement of the request of a trace, whose id the sender need not know: `said.request_id` is empty."""
+
+    tenant: str
+    trace_id: str
+    said: Feedback
+
+
+@dataclass(frozen=True, slots=True)
 class DueTrace:
-    """A trace to assemble: how many parts it has, and how often it was tried."""
+    """A trace to assemble: how many parts it has, how often it was tried, and the bytes of its parts."""
 
     tenant: str
     trace_id: str
     parts: int
     attempts: int
+    bytes: int = 0

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.content import chunks
-from ragtrace.store.payload import read_record
+from ragtrace.store.bulk import chunks
 from ragtrace.store.rows import COVERAGE, Sampled
 from ragtrace.store.tables import diagnosis, request, score
 from ragtrace.store.text import clean
@@ -84,9 +83,8 @@ def tenants(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, 
     """The tenant of each of these requests that is stored."""
     found: dict[str, str | None] = {}
     for ids in chunks(request_ids):
-        query = sa.select(request.c.request_id, request.c.payload).where(request.c.request_id.in_(ids))
-        for request_id, payload in connection.execute(query):
-            found[request_id] = read_record(request_id, payload)[0].tenant_id
+        query = sa.select(request.c.request_id, request.c.tenant_id).where(request.c.request_id.in_(ids))
+        found.update((row.request_id, row.tenant_id) for row in connection.execute(query))
     return found
 
 

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from ragtrace.registry.instruments import CANDIDATE_AGE
 from ragtrace.store.database import insert
 from ragtrace.store.rows import Delta, SourceState
-from ragtrace.store.tables import source, source_report, total
+from ragtrace.store.surrounding_tables import source, source_report
+from ragtrace.store.tables import total
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import SourceReport, content_hash
 

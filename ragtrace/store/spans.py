@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.content import chunks, compress, decompress
+from ragtrace.store.bulk import chunks
+from ragtrace.store.compression import compress, decompress
 from ragtrace.store.database import insert
 from ragtrace.store.rows import DueTrace, SpanPart
 from ragtrace.store.tables import span_part, trace
 from ragtrace.store.text import clean
 
-__all__ = ["ATTEMPTS", "add", "bodies", "claim", "fail", "forget", "settle", "waiting"]
+__all__ = ["ATTEMPTS", "add", "bodies", "claim", "drop", "fail", "forget", "settle", "waiting"]
 
 ATTEMPTS: Final = 5
 _RETRY: Final = 30.0  # seconds
@@ -34,17 +35,16 @@ def add(connection: sa.Connection, parts: Sequence[SpanPart], now: float, grace:
     statement = insert(connection, span_part).on_conflict_do_nothing().returning(*(span_part.c[name] for name in names))
     values = [dict(zip(names, key, strict=True)) | {"body": compress(rows[key].body)} for key in sorted(rows)]
     new = [tuple(row) for row in connection.execute(statement, values)]
-    due: dict[tuple[str, str], tuple[int, bool]] = {}
+    due: dict[tuple[str, str], list[SpanPart]] = {}
     for key in new:
-        count, ended = due.get(key[:2], (0, False))
-        due[key[:2]] = (count + 1, ended or rows[key].ended)
+        due.setdefault(key[:2], []).append(rows[key])
     if due:
         _touch(connection, due, now, grace, ttl)
     return len(new)
 
 
 def _touch(
-    connection: sa.Connection, due: dict[tuple[str, str], tuple[int, bool]], now: float, grace: float, ttl: float
+    connection: sa.Connection, due: dict[tuple[str, str], list[SpanPart]], now: float, grace: float, ttl: float
 ) -> None:
     statement = insert(connection, trace)
     new = statement.excluded
@@ -55,6 +55,7 @@ def _touch(
             index_elements=["tenant", "trace_id"],
             set_={
                 "parts": trace.c.parts + new.parts,
+                "bytes": trace.c.bytes + new.bytes,
                 "last_at": new.last_at,
                 "due_at": sa.case((soon < new.due_at, soon), else_=new.due_at),
                 "attempts": 0,
@@ -65,12 +66,13 @@ def _touch(
             {
                 "tenant": tenant,
                 "trace_id": trace_id,
-                "parts": count,
+                "parts": len(parts),
+                "bytes": sum(len(each.body) for each in parts),
                 "last_at": now,
-                "due_at": now + (grace if ended else ttl),
+                "due_at": now + (grace if any(each.ended for each in parts) else ttl),
                 "attempts": 0,
             }
-            for (tenant, trace_id), (count, ended) in sorted(due.items())
+            for (tenant, trace_id), parts in sorted(due.items())
         ],
     )
 
@@ -82,7 +84,7 @@ def _digest(body: bytes) -> str:
 def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: float) -> list[DueTrace]:
     """Take up to `limit` traces that are due, the longest waiting first; they are due again when the lease runs out."""
     rows = connection.execute(
-        sa.select(trace.c.tenant, trace.c.trace_id, trace.c.parts, trace.c.attempts)
+        sa.select(trace.c.tenant, trace.c.trace_id, trace.c.parts, trace.c.attempts, trace.c.bytes)
         .where(trace.c.due_at.is_not(None), trace.c.due_at <= now)
         .order_by(trace.c.due_at)
         .limit(limit)
@@ -131,11 +133,19 @@ def forget(connection: sa.Connection, before: float, limit: int) -> int:
     not be assembled stays, with its error: its spans are nowhere else."""
     settled = (trace.c.due_at.is_(None), trace.c.error.is_(None), trace.c.last_at < before)
     old = sa.select(trace.c.tenant, trace.c.trace_id).where(*settled)
-    keys = [tuple(row) for row in connection.execute(old.order_by(trace.c.last_at).limit(limit).with_for_update())]
-    for some in chunks(keys):
+    keys = [
+        (row.tenant, row.trace_id)
+        for row in connection.execute(old.order_by(trace.c.last_at).limit(limit).with_for_update())
+    ]
+    drop(connection, keys)
+    return len(keys)
+
+
+def drop(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> None:
+    """Delete traces, by tenant and trace id, with their parts."""
+    for some in chunks(sorted(keys)):
         for table in (span_part, trace):
             connection.execute(sa.delete(table).where(sa.tuple_(table.c.tenant, table.c.trace_id).in_(some)))
-    return len(keys)
 
 
 def waiting(connection: sa.Connection) -> tuple[int, float | None]:

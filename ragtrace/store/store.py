@@ -28,6 +28,7 @@ from ragtrace.store import (
 )
 from ragtrace.store.arriving import Arriving
 from ragtrace.store.compared import Measured, Replayed, Wanted
+from ragtrace.store.maintenance import Maintenance
 from ragtrace.store.opened import moment
 from ragtrace.store.rows import (
     COVERAGE,
@@ -49,7 +50,7 @@ __all__ = ["Store"]
 _PAGE: Final = 200
 
 
-class Store(Surroundings, Arriving, Upkeep):
+class Store(Surroundings, Arriving, Upkeep, Maintenance):
     """One database. Safe for several threads; processes share it through the database.
 
     Errors of the database are raised as StoreUnavailable, CorruptStore, SchemaMismatch or StoreError, whose messages
@@ -139,6 +140,11 @@ class Store(Surroundings, Arriving, Upkeep):
         """Prolong the leases, and return the jobs that are still owned."""
         with self._database.write() as connection:
             return queue.heartbeat(connection, jobs, lease_seconds, moment(now))
+
+    def release_jobs(self, owner: str, now: float | None = None) -> int:
+        """Free at once what a worker that is known to be gone has leased. Returns how many jobs."""
+        with self._database.write() as connection:
+            return queue.release(connection, owner, moment(now))
 
     def finish(self, finished: Sequence[Finished], now: float | None = None) -> int:
         """Write analyses, scores, diagnoses and totals and end their jobs, all in one transaction.

@@ -1,7 +1,8 @@
 """The tables of the store, as SQLAlchemy Core describes them. `migrations/` creates them; a test holds the two equal.
 
 Columns in nanoseconds carry the record's own times (`started_at`, `first_seen_at`, `computed_at`); the queue and the
-leases count in Unix seconds. Large bodies stand last in their rows, so that scans of the narrow columns skip them.
+leases count in Unix seconds. Large bodies stand last in their rows, so that scans of the narrow columns skip them; what
+a migration added to them since stands behind.
 """
 
 from __future__ import annotations
@@ -13,22 +14,18 @@ import sqlalchemy as sa
 __all__ = [
     "addendum",
     "analysis",
-    "chunk_identity",
+    "bundle",
     "content",
     "counted",
     "diagnosis",
     "exposed",
     "fault",
     "feedback",
-    "gold",
     "job",
     "lease",
     "metadata",
-    "release",
     "request",
     "score",
-    "source",
-    "source_report",
     "span_part",
     "spending",
     "success",
@@ -62,17 +59,50 @@ request: Final = sa.Table(
     sa.Column("head_probability", sa.Double, nullable=False),
     sa.Column("record_revision", sa.BigInteger, nullable=False),
     sa.Column("payload", sa.LargeBinary, nullable=False),
+    sa.Column("tenant_id", sa.Text),
+    sa.Column("session_id", sa.Text),
     sa.Index(None, "service", "segment", "started_at", "request_id", "head_sampled"),  # the last two: samples are
     sa.Index(None, "service", "started_at", "request_id", "head_sampled"),  # drawn from the index alone
     sa.Index(None, "started_at"),
+)
+for _name in ("tenant_id", "session_id", "trace_id"):
+    _known = sa.text(f"{_name} IS NOT NULL")
+    sa.Index(f"ix_request_{_name}", request.c[_name], sqlite_where=_known, postgresql_where=_known)
+
+
+class _Digest(sa.TypeDecorator[str]):
+    """A hash, in hexadecimal digits to us and in bytes to the database."""
+
+    impl = sa.LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> bytes | None:
+        """Raises: ValueError when it is no hexadecimal number."""
+        return None if value is None else bytes.fromhex(value)
+
+    def process_result_value(self, value: bytes | None, dialect: sa.Dialect) -> str | None:
+        """Lower-case digits."""
+        return None if value is None else value.hex()
+
+
+bundle: Final = sa.Table(
+    "bundle",
+    metadata,
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("body", sa.LargeBinary, nullable=False),
 )
 
 content: Final = sa.Table(
     "content",
     metadata,
-    sa.Column("hash", sa.Text, primary_key=True),
-    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("hash", _Digest, primary_key=True),
+    sa.Column("bundle", sa.BigInteger, nullable=False),
+    sa.Column("place", sa.Integer, nullable=False),
+    sa.Column("touched_at", sa.BigInteger, nullable=False),  # Unix seconds; 0: to be deleted unless it is used again
+    sqlite_with_rowid=False,
 )
+_CONDEMNED: Final = sa.text("touched_at = 0")
+sa.Index("ix_content_condemned", content.c.hash, sqlite_where=_CONDEMNED, postgresql_where=_CONDEMNED)
 
 addendum: Final = sa.Table(
     "addendum",
@@ -222,63 +252,6 @@ spending: Final = sa.Table(
     sa.Column("seconds", sa.Double, nullable=False),
 )
 
-release: Final = sa.Table(
-    "release",
-    metadata,
-    sa.Column("service", sa.Text, primary_key=True),
-    sa.Column("component", sa.Text, primary_key=True),
-    sa.Column("version", sa.Text, primary_key=True),
-    sa.Column("first_seen_at", sa.BigInteger),
-    sa.Column("recorded_at", sa.BigInteger),
-)
-
-source: Final = sa.Table(
-    "source",
-    metadata,
-    sa.Column("service", sa.Text, primary_key=True),
-    sa.Column("source", sa.Text, primary_key=True),
-    sa.Column("first_reported_at", sa.BigInteger, nullable=False),
-)
-
-source_report: Final = sa.Table(
-    "source_report",
-    metadata,
-    sa.Column("report_id", sa.Text, primary_key=True),
-    sa.Column("service", sa.Text, nullable=False),
-    sa.Column("source", sa.Text, nullable=False),
-    sa.Column("reported_at", sa.BigInteger, nullable=False),
-    sa.Column("documents", sa.BigInteger),
-    sa.Column("newest_at", sa.BigInteger),
-    sa.Column("delay_seconds", sa.Double),
-    sa.Index(None, "service", "source", "reported_at"),
-)
-for _field in ("documents", "newest_at", "delay_seconds"):  # each report may leave them out
-    _given = sa.text(f"{_field} IS NOT NULL")
-    _order = [source_report.c[name] for name in ("service", "source", "reported_at", "report_id")]
-    sa.Index(f"ix_source_report_{_field}", *_order, sqlite_where=_given, postgresql_where=_given)
-
-chunk_identity: Final = sa.Table(
-    "chunk_identity",
-    metadata,
-    sa.Column("service", sa.Text, primary_key=True),
-    sa.Column("chunk_id", sa.Text, primary_key=True),
-    sa.Column("index_version", sa.Text, primary_key=True),
-    sa.Column("content_hash", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text),
-    sa.Column("previous_version", sa.Text),
-    sa.Column("previous_id", sa.Text),
-    sa.Index(None, "service", "content_hash"),
-    sa.Index(None, "service", "index_version"),
-)
-
-gold: Final = sa.Table(
-    "gold",
-    metadata,
-    sa.Column("service", sa.Text, primary_key=True),
-    sa.Column("question_hash", sa.Text, primary_key=True),
-    sa.Column("body", sa.LargeBinary, nullable=False),
-)
-
 fault: Final = sa.Table(
     "fault",
     metadata,
@@ -308,6 +281,7 @@ trace: Final = sa.Table(
     sa.Column("due_at", sa.Double),
     sa.Column("attempts", sa.BigInteger, nullable=False),
     sa.Column("error", sa.Text),
+    sa.Column("bytes", sa.BigInteger, nullable=False),  # of its parts, inflated
     sa.Index(None, "last_at"),
 )
 _DUE: Final = sa.text("due_at IS NOT NULL")

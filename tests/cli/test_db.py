@@ -1,12 +1,20 @@
-"""`ragtrace db upgrade`."""
+"""`ragtrace db`: the schema, retention, garbage, erasure, and whether a store is whole."""
 
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ragtrace.store import check
+import pytest
+import sqlalchemy as sa
+from typer.testing import CliRunner
+
+from ragtrace.cli import app
+from ragtrace.errors import ConfigurationError, StoreUnavailable
+from ragtrace.store import Store, check
+from ragtrace.types import GenerateRun, Generation, RequestRecord
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
@@ -29,3 +37,130 @@ def test_store_of_the_environment_is_used(cli: Cli, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "named.db").is_file()
     assert not (tmp_path / "ragtrace.db").exists()
+
+
+DAY = 86_400 * 1_000_000_000
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with a new request and one of forty days ago, each of its own tenant."""
+    found = f"sqlite:///{tmp_path}/r.db"
+    with Store.open(found) as store:
+        for name, age in (("new", 0), ("old", 40)):
+            run = GenerateRun(generation=Generation(answer=f"{name} answer"))
+            record = RequestRecord(
+                request_id=name,
+                service="shop",
+                tenant_id=f"{name} tenant",
+                session_id="s",
+                stages=(run,),
+                started_at=time.time_ns() - age * DAY,
+            )
+            store.write([record])
+        with store._database.write() as connection:
+            connection.execute(sa.text("UPDATE content SET touched_at = 1"))
+    return found
+
+
+def run(*arguments: str, answer: str | None = None) -> tuple[str, int, BaseException | None]:
+    """What was printed, the exit code, and what was raised."""
+    result = CliRunner().invoke(app, ["db", *arguments], input=answer)
+    return result.output, result.exit_code, result.exception
+
+
+def _ids(url: str) -> list[str]:
+    with Store.open(url) as store:
+        return [row.request_id for row in store.find_requests()]
+
+
+def test_prune_and_vacuum(url: str) -> None:
+    """What is old goes with what belongs to it, then its text; a dry run says so before."""
+    would = run("prune", "--keep", "random=30d", "--dry-run", "--store", url)[0]
+    assert would.startswith("would be deleted: 1 job, 1 request, 1 trait")
+    assert _ids(url) == ["new", "old"]
+    done = json.loads(run("prune", "--keep", "random=30d", "--keep", "waiting=8w", "--store", url, "--json")[0])
+    assert done == {"dry_run": False, "rows": {**done["rows"], "request": 1, "job": 1, "trait": 1}, "busy": 0}
+    assert _ids(url) == ["new"]
+    assert run("prune", "--keep", "all=0s", "--keep-reports", "21", "--store", url)[0].startswith("deleted: 1 job")
+
+    assert run("vacuum", "--dry-run", "--store", url)[0] == "2 of 2 texts are not used\n"
+    said = run("vacuum", "--compact", "--store", url)[0]
+    assert said.startswith("2 of 2 texts were not used and are deleted, ")
+    assert "the database has" in said
+    assert json.loads(run("vacuum", "--store", url, "--json")[0])["texts"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("prune",), "say what to keep"),
+        (("prune", "--keep", "old=30d"), "'old=30d' is not usable; give each of all, random"),
+        (("prune", "--keep", "random"), "'random' is not usable"),
+        (("prune", "--keep", "random=1d", "--keep", "random=2d"), "'random=2d' is not usable"),
+        (("prune", "--keep", "random=soon"), "--keep random= 'soon' is not usable; give a span"),
+        (("vacuum", "--compact", "--dry-run"), "one of the two"),
+        (("erase",), "say whose data"),
+        (("erase", "--tenant", ""), "say whose data"),
+        (("erase", "--tenant", "t", "--request", "r"), "by itself"),
+        (("erase", "--tenant", "t", "--json"), "--yes or --dry-run"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(url: str, arguments: tuple[str, ...], said: str) -> None:
+    """Nothing is deleted then."""
+    _, _, error = run(*arguments, "--store", url)
+    assert isinstance(error, ConfigurationError)
+    assert said in str(error)
+    assert _ids(url) == ["new", "old"]
+
+
+def test_erase_asks_first(url: str) -> None:
+    """It shows what it found; only a yes deletes it."""
+    said, code, _ = run("erase", "--tenant", "old tenant", "--store", url, answer="n\n")
+    assert said.startswith("1 request (old)\nwould be deleted")
+    assert (code, _ids(url)) == (1, ["new", "old"])
+    dry = json.loads(run("erase", "--tenant", "old tenant", "--dry-run", "--json", "--store", url)[0])
+    assert (dry["dry_run"], dry["requests"], dry["rows"]["job"]) == (True, 1, 1)
+    said, code, _ = run("erase", "--tenant", "old tenant", "--store", url, answer="y\n")
+    assert "deleted: 1 content, 1 counted, 1 job, 1 request, 1 trait" in said
+    assert "not touched: gold sets, reports of the gate, backups" in said
+    assert (code, _ids(url)) == (0, ["new"])
+    done = json.loads(run("erase", "--session", "s", "--yes", "--no-rewrite", "--json", "--store", url)[0])
+    assert (done["requests"], done["first"], done["rewritten"]) == (1, ["new"], False)
+    assert run("erase", "--request", "new", "--store", url)[0].startswith("0 requests\n")
+
+
+def test_check(url: str) -> None:
+    """A whole store gives 0; each damage is a line, and 1."""
+    said, code, _ = run("check", "--all", "--store", url)
+    assert (code, "2 payloads were read; no problems" in said, "2 request" in said) == (0, True, True)
+    damages: dict[str, Any] = {
+        "UPDATE request SET payload = x'00' WHERE request_id = 'new'": "request new: record 'new' cannot be read",
+        "DELETE FROM content": "request old: 1 of its 1 texts are missing; restore",
+        "DELETE FROM request WHERE request_id = 'new'": "job: 1 rows without a request; ragtrace jobs drop",
+    }
+    for statement, problem in damages.items():
+        with Store.open(url) as store, store._database.write() as connection:
+            connection.execute(sa.text(statement))
+        for options in ((), ("--all",)):
+            said, code, _ = run("check", *options, "--store", url)
+            assert (code, problem in said) == (1, True), said
+    found = json.loads(run("check", "--json", "--store", url)[0])
+    assert (found["revision"], len(found["problems"]), found["rows"]["request"]) == (check(url).head, 2, 1)
+
+
+def test_check_of_a_damaged_file(url: str) -> None:
+    """Pages that are overwritten are found; a store that is not there gives 2."""
+    file = Path(url.removeprefix("sqlite:///"))
+    index = "SELECT rootpage FROM sqlite_master WHERE name = 'ix_request_started_at'"
+    with Store.open(url) as store:
+        store.compact()
+        with store._database.read() as connection:
+            page = connection.scalar(sa.text(index))
+    body = bytearray(file.read_bytes())
+    body[4096 * (page - 1) : 4096 * page] = b"\xff" * 4096
+    file.write_bytes(body)
+    said, code, _ = run("check", "--store", url)
+    assert (code, "SQLite: " in said) == (1, True), said
+    _, _, error = run("check", "--store", f"{url}.none")
+    assert isinstance(error, StoreUnavailable)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from ragtrace.errors import RecordError
 from ragtrace.store import Finished, Store, totals
 from ragtrace.store.records import Batch
-from ragtrace.store.tables import content, request
+from ragtrace.store.tables import bundle, request
 from ragtrace.types import (
     Addendum,
     Candidate,
@@ -79,7 +79,7 @@ def test_an_addendum_that_comes_first_waits(store: Store, make_record: MakeRecor
     store.write([FLAG])
     store.write([ELSEWHERE])
     assert (store.find_requests(), store.totals(), store.get_record("r1")) == ([], [], None)
-    assert {name for name, number in store.counts().items() if number} == {"addendum", "content"}
+    assert {name for name, number in store.counts().items() if number} == {"addendum", "bundle", "content"}
     store.write([make_record(stages=(ANSWER,))])
     assert _stored(store).stages == (*ELSEWHERE.stages, ANSWER)
     assert _stored(store).flags == ("thumbs_down",)
@@ -201,7 +201,7 @@ def test_a_damaged_record_does_not_keep_others_out(store: Store, make_record: Ma
     record = make_record()
     store.write([record])
     with store._database.write() as connection:
-        statements = {"payload": sa.update(request).values(payload=b"x"), "text": sa.update(content).values(body=b"x")}
+        statements = {"payload": sa.update(request).values(payload=b"x"), "text": sa.update(bundle).values(body=b"x")}
         connection.execute(statements[damage])
     store.write([FLAG, make_record("r2", stages=())])
     assert sorted(row.request_id for row in store.find_requests()) == ["r1", "r2"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.store.address import Address
+from ragtrace.store.address import Address, from_anywhere
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
@@ -16,6 +16,16 @@ def test_every_postgres_scheme_takes_psycopg(scheme: str) -> None:
     address = Address.parse(f"{scheme}://u:p@h/d")
     assert address.url.drivername == "postgresql+psycopg"
     assert not address.is_sqlite
+
+
+def test_a_url_leads_to_its_store_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative file is made absolute; a server's password stays in it, since it is for another process."""
+    folder = tmp_path / "two words"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert Address.parse(from_anywhere("sqlite:///r.db")).file == folder / "r.db"
+    for url in ("postgresql://u:p@h/d", "sqlite:////r.db", "sqlite:///file:r.db?mode=ro&uri=true"):
+        assert from_anywhere(url) == url
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from ragtrace.registry.instruments import OUTCOMES
 from ragtrace.store import Exemplar, Store
 from ragtrace.store.outcomes import Outcome, outcome_of
-from ragtrace.types import Feedback, RequestRecord
+from ragtrace.types import Feedback, RequestRecord, replace
 
 MakeRecord = Callable[..., RequestRecord]
 
@@ -101,12 +101,14 @@ def test_requests_that_were_kept_for_a_flag_alone_do_not_count(store: Store, mak
 
 
 def test_judgements_without_an_id_count_by_what_they_say(store: Store, make_record: MakeRecord) -> None:
-    """The same words at another time are another judgement."""
+    """The same words of the same source are the same judgement, whenever and however they come; others are another."""
     store.write([make_record()])
     said = [Feedback(request_id="r1", score=1.0, created_at=at) for at in (1, 2, 1)]
     store.write(said)
     store.write(said)
-    assert _counts(store)["billing", "rating", "good"] == 2.0
+    assert _counts(store)["billing", "rating", "good"] == 1.0
+    store.write([replace(said[0], source="another"), replace(said[0], comment="thanks")])
+    assert _counts(store)["billing", "rating", "good"] == 3.0
 
 
 def test_a_bad_judgement_shows_its_trace(store: Store, make_record: MakeRecord) -> None:

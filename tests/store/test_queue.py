@@ -77,6 +77,29 @@ def test_an_expired_lease_is_taken_over_and_fenced(
     assert store.queue_depth()["done"] == 1
 
 
+def test_jobs_of_a_worker_that_is_gone_are_free_at_once(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished
+) -> None:
+    """Its jobs are pending before the lease runs out, those of others stay; its own late result is refused."""
+    store.write([make_record("r1"), make_record("r2"), make_record("r3")])
+    lost, _ = store.claim("a", limit=2)
+    store.claim("b", limit=1)
+    assert store.release_jobs("a") == 2
+    assert store.queue_depth() == {"pending": 2, "leased": 1, "done": 0, "dead": 0}
+    assert store.finish([make_finished(lost)]) == 0
+    assert store.release_jobs("a") == 0
+    assert [(job.request_id, job.attempts) for job in store.claim("b")] == [("r1", 2), ("r2", 2)]
+
+
+def test_a_worker_that_ends_amid_a_job_again_and_again_buries_it(store: Store, make_record: MakeRecord) -> None:
+    """At the cap of attempts it is dead, with the reasons."""
+    store.write([make_record()])
+    for attempt in range(ATTEMPTS):
+        assert len(store.claim(f"w{attempt}")) == 1
+        assert store.release_jobs(f"w{attempt}") == 1
+    assert store.queue_depth()["dead"] == 1
+
+
 def test_a_result_after_the_lease_ran_out_counts_while_nobody_took_over(
     store: Store, make_record: MakeRecord, make_finished: MakeFinished
 ) -> None:
@@ -122,6 +145,22 @@ def test_a_job_that_kills_its_workers_is_dead(store: Store, make_record: MakeRec
         assert len(store.claim("a", lease_seconds=60, now=FAR + 61 * attempt)) == 1
     assert store.claim("a", now=FAR + 61 * ATTEMPTS) == []
     assert store.queue_depth()["dead"] == 1
+
+
+def test_a_job_that_kills_its_workers_takes_no_other_along(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished
+) -> None:
+    """After two leases in vain each of a batch goes alone, so that only the one at fault is buried."""
+    store.write([make_record(f"r{number}") for number in range(1, 5)])
+    now = FAR
+    sizes = []
+    while jobs := store.claim("w", lease_seconds=1, now=now):
+        sizes.append(len(jobs))
+        if all(job.request_id != "r2" for job in jobs):
+            assert store.finish([make_finished(job) for job in jobs], now=now) == len(jobs)
+        now += 10
+    assert sizes == [4, 4, *[1] * 6]
+    assert store.queue_depth() == {"pending": 0, "leased": 0, "done": 3, "dead": 1}
 
 
 def test_the_backlog_tells_what_waits(store: Store, make_record: MakeRecord) -> None:

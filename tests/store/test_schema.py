@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -17,24 +19,42 @@ from alembic.script import ScriptDirectory
 
 from ragtrace import resources
 from ragtrace.errors import SchemaMismatch
-from ragtrace.store import Finished, GateRun, Release, SchemaState, SourceState, Store, Wanted, check, migrate
+from ragtrace.explanations import Explanation, GeneratorAttribution
+from ragtrace.store import (
+    ATTRIBUTION,
+    Finished,
+    FollowUp,
+    GateRun,
+    Release,
+    SchemaState,
+    SourceState,
+    Store,
+    Wanted,
+    bundles,
+    check,
+    migrate,
+)
 from ragtrace.store.address import Address
+from ragtrace.store.compression import compress
 from ragtrace.store.database import Database
 from ragtrace.store.schema import VERSION_TABLE
 from ragtrace.store.tables import metadata
 from ragtrace.store.traits import traits_of
 from ragtrace.types import (
     Addendum,
+    Analysis,
+    Facet,
     Feedback,
     GenerateRun,
     Generation,
+    Gold,
     Query,
     RequestRecord,
     SourceReport,
     TokenUsage,
 )
 
-HEAD = "0007"
+HEAD = "0009"
 
 NEXT = '''
 """One table more."""
@@ -42,7 +62,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0007"
+down_revision = "0009"
 
 
 def upgrade():
@@ -115,7 +135,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0007, this ragtrace needs 9999; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0009, this ragtrace needs 9999; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "9999")
     assert migrate(url) == "9999"
@@ -123,7 +143,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
         assert store.get_record("r1") is not None
 
 
-@pytest.mark.parametrize("old", ["0001_spine", "0003_spending", "0005_exporter"])
+@pytest.mark.parametrize("old", ["0001_spine", "0003_spending", "0005_exporter", "0007_spans"])
 def test_a_database_of_an_old_schema_keeps_what_it_holds(
     url: str,
     old: str,
@@ -135,10 +155,21 @@ def test_a_database_of_an_old_schema_keeps_what_it_holds(
     """Records, releases, results, totals and the queue are there after the upgrade, and go on."""
     generated = GenerateRun(generation=Generation(answer="Yes.", usage=TokenUsage(input_tokens=7, output_tokens=2)))
     query = Query(original="  What\u00a0IS it?")
-    asked = make_record(versions={"index": "v1"}, session_id="s\x00", query=query, stages=(generated,))
+    whose = {"session_id": "s\x00", "tenant_id": "t"}
+    asked = make_record(versions={"index": "v1"}, query=query, stages=(generated,), **whose)
     with Store.open(f"sqlite:///{tmp_path}/filled.db") as filled:
         filled.write([asked, make_record("r2"), Feedback(request_id="r1", score=1.0)])
-        filled.finish([make_finished(job) for job in filled.claim("w", limit=1)])
+        for done in [make_finished(job) for job in filled.claim("w", limit=1)]:
+            filled.finish([replace(done, follow_up=FollowUp(ATTRIBUTION, "v", False))])
+        shares = GeneratorAttribution(chunk_ids=("c1", "c\x002"), shares=(0.75, 0.25), share_errors=(0.1, None))
+        explained = Analysis(
+            request_id="r1", kind=ATTRIBUTION, analyzer_version="v", explanation=Explanation(generator=shares)
+        )
+        filled.finish([Finished(job, explained) for job in filled.claim("w", kinds=(ATTRIBUTION,), limit=1)])
+        filled.put_gold(
+            [Gold(service="shop", question="Why\x00?", chunk_ids=("ü",), facets=(Facet(kind="time", value="1"),))]
+        )
+        narrow = _narrow(filled)
         held, totals = filled.get_records(["r1", "r2"]), filled.totals()
         analysis, depth = filled.get_analysis("r1"), filled.queue_depth()
         with monkeypatch.context() as patched:
@@ -151,6 +182,7 @@ def test_a_database_of_an_old_schema_keeps_what_it_holds(
     with Store.open(url) as store:
         assert store.get_records(["r1", "r2"]) == held
         assert (store.totals(), store.get_analysis("r1"), store.queue_depth()) == (totals, analysis, depth)
+        assert _narrow(store) == narrow
         found = list(store.measured(Wanted("shop"), ()))
         assert [(each.request_id, each.traits) for each in found] == [(each, traits_of(held[each])) for each in held]
         store.add_gate_run(GateRun("g", "shop", 1, "pass", "a", "b"), b"{}")
@@ -168,6 +200,14 @@ def test_a_database_of_an_old_schema_keeps_what_it_holds(
         assert store.sources() == [SourceState("shop", "wiki", 1, documents=3)]
 
 
+def _narrow(store: Store) -> list[list[tuple[Any, ...]]]:
+    """What was filled in columns and tables that older schemas lack; the bodies of gold sets are as they were."""
+    whose = sa.select(*(metadata.tables["request"].c[name] for name in ("request_id", "tenant_id", "session_id")))
+    queries = [whose, sa.select(metadata.tables["attribution_share"]), sa.select(metadata.tables["gold"])]
+    with store._database.read() as connection:
+        return [sorted(tuple(row) for row in connection.execute(query)) for query in queries]
+
+
 def _up_to(folder: Path, newest: str, patched: pytest.MonkeyPatch) -> None:
     """Makes this ragtrace one that knows no later migration."""
     old = folder / "old"
@@ -183,11 +223,23 @@ def _copy(filled: Store, url: str) -> None:
     target = Database(Address.parse(url))
     with filled._database.read() as source, target.write() as connection:
         for name in set(sa.inspect(connection).get_table_names()) & set(metadata.tables):
-            held = [metadata.tables[name].c[column["name"]] for column in sa.inspect(connection).get_columns(name)]
-            rows = [dict(row) for row in source.execute(sa.select(*held)).mappings()]
+            columns: list[sa.ColumnClause[Any]] = [
+                sa.column(column["name"]) for column in sa.inspect(connection).get_columns(name)
+            ]
+            rows = _rows(source, name, [column.name for column in columns])
             if rows:
-                connection.execute(sa.insert(metadata.tables[name]), rows)
+                connection.execute(sa.insert(sa.table(name, *columns)), rows)
     target.close()
+
+
+def _rows(source: sa.Connection, name: str, columns: list[str]) -> list[dict[str, Any]]:
+    """The rows of a table, with the columns that it had once."""
+    table = metadata.tables[name]
+    if name == "content" and "body" in columns:  # each text stood by itself
+        texts = bundles.fetch(source, source.scalars(sa.select(table.c.hash)).all())
+        bodies = [{"hash": digest, "body": compress(text.encode())} for digest, text in texts.items()]
+        return [row | ({"touched_at": 1} if "touched_at" in columns else {}) for row in bodies]
+    return [dict(row) for row in source.execute(sa.select(*(table.c[each] for each in columns))).mappings()]
 
 
 def test_a_migration_that_fails_changes_nothing(url: str, later: Callable[..., None]) -> None:

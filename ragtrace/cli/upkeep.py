@@ -1,0 +1,221 @@
+"""`ragtrace db prune|vacuum|erase|check`: what keeps a store small, whole, and free of what must not be in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, progress
+from ragtrace.errors import ConfigurationError
+from ragtrace.times import parse_span
+
+if TYPE_CHECKING:
+    from ragtrace.store import Erased, Kept, Space
+
+__all__ = ["check", "erase", "prune", "vacuum"]
+
+_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
+
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")]
+
+
+def prune(
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="KIND=SPAN",
+            help="How long requests stay, by kind: all, random, flagged, feedback, broken, replay; waiting: what came "
+            "for requests that never did. Say it once for each: --keep random=30d --keep flagged=180d.",
+            show_default=False,
+        ),
+    ] = None,
+    keep_reports: Annotated[
+        int | None,
+        typer.Option("--keep-reports", min=21, help="How many reports of each source stay.", show_default=False),
+    ] = None,
+    dry_run: DryRunOption = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete old requests with all that belongs to them, while others write. What was counted stays."""
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store
+
+    periods = _periods(keep or [])
+    if not periods and keep_reports is None:
+        raise ConfigurationError("say what to keep for how long: --keep random=30d, or --keep-reports 1000")
+    with Store.open(existing(store)) as opened, progress() as bar:
+        task = bar.add_task("deleting", total=None)
+        pruned = opened.prune(
+            periods,
+            reports=keep_reports,
+            dry_run=dry_run,
+            on_batch=lambda done: bar.update(task, completed=done.rows.get("request", 0)),
+        )
+    if as_json:
+        print_json({"dry_run": dry_run, "rows": dict(pruned.rows), "busy": pruned.busy})
+        return
+    _print_rows("would be deleted" if dry_run else "deleted", pruned.rows)
+    if pruned.busy:
+        console().print(f"{pruned.busy:,} requests were in use and stay until the next run")
+
+
+def _periods(given: Sequence[str]) -> dict[Kept, float]:
+    """The spans by kind, in seconds."""
+    from ragtrace.store.retention import KINDS
+
+    periods: dict[Kept, float] = {}
+    for each in given:
+        name, _, span = each.partition("=")
+        kind = next((known for known in KINDS if known == name.strip()), None)
+        if kind is None or not span or kind in periods:
+            allowed = f"each of {', '.join(KINDS)} once, with its span: random=30d"
+            raise ConfigurationError.of("--keep", each, allowed)
+        periods[kind] = parse_span(f"--keep {kind}=", span)
+    return periods
+
+
+def vacuum(
+    compact: Annotated[
+        bool,
+        typer.Option(
+            "--compact",
+            help="Then rewrite a SQLite file without its free pages (needs as much disk again, and writers wait), or "
+            "let PostgreSQL vacuum and analyze the tables.",
+        ),
+    ] = False,
+    dry_run: DryRunOption = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete the texts that no request uses any more, while others write."""
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store
+
+    if compact and dry_run:
+        raise ConfigurationError("give --compact or --dry-run, one of the two")
+    with Store.open(existing(store)) as opened, progress() as bar:
+        task = bar.add_task("looking for texts that are not used", total=None)
+        swept = opened.collect_garbage(
+            dry_run=dry_run, on_batch=lambda done: bar.update(task, total=done.texts, completed=done.examined)
+        )
+        spaces = opened.compact() if compact else None
+    if as_json:
+        space = {"before": asdict(spaces[0]), "after": asdict(spaces[1])} if spaces else None
+        print_json({"dry_run": dry_run, **asdict(swept), "space": space})
+        return
+    freed = "" if dry_run else f", {_size(swept.bytes)}"
+    done = "are not used" if dry_run else "were not used and are deleted"
+    console().print(f"{swept.deleted:,} of {swept.texts:,} texts {done}{freed}")
+    if spaces:
+        console().print(f"the database has {_size(spaces[1].bytes)}, {_size(spaces[0].bytes)} before")
+
+
+def erase(
+    tenant: Annotated[str | None, typer.Option("--tenant", help="All that a tenant sent.", show_default=False)] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", help="A session; with --tenant, of that tenant.", show_default=False)
+    ] = None,
+    request: Annotated[
+        list[str] | None, typer.Option("--request", help="A request by its id; any number of them.", show_default=False)
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    rewrite: Annotated[
+        bool,
+        typer.Option(
+            "--rewrite/--no-rewrite",
+            help="Write a SQLite file anew at the end, so that no copy of a row is left in it; writers wait meanwhile.",
+        ),
+    ] = True,
+    dry_run: DryRunOption = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete at once all that is stored of a tenant, a session or requests, for good."""
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store, Subject
+
+    subject = Subject(tenant=tenant, session=session, requests=tuple(request or ()))
+    if not any((tenant, session, request)) or any(each == "" for each in (tenant, session, *subject.requests)):
+        raise ConfigurationError("say whose data: --tenant NAME, --session ID or --request ID")
+    if request and (tenant or session):
+        raise ConfigurationError("give --request by itself: requests have their ids whoever sent them")
+    if as_json and not (yes or dry_run):
+        raise ConfigurationError("--json asks nothing; give --yes or --dry-run as well")
+    with Store.open(existing(store)) as opened:
+        if not yes:
+            found = opened.find_subject(subject)
+            _tell(found, as_json=as_json, dry_run=True)
+            if dry_run:
+                return
+            if found.rows:
+                typer.confirm("Delete this for good?", abort=True)
+        _tell(opened.erase(subject, rewrite=rewrite), as_json=as_json, dry_run=False)
+
+
+def _tell(found: Erased, *, as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        print_json({"dry_run": dry_run, **asdict(found)})
+        return
+    shown = f" ({', '.join(found.first)}{', ...' if found.requests > len(found.first) else ''})" if found.first else ""
+    console().print(f"{found.requests:,} request{'' if found.requests == 1 else 's'}{shown}")
+    _print_rows("would be deleted, and the texts that no other request uses" if dry_run else "deleted", found.rows)
+    if found.exemplars:
+        console().print(f"{found.exemplars:,} totals {'point' if dry_run else 'pointed'} to their traces")
+    if dry_run:
+        return
+    if found.rewritten is None:
+        console().print("PostgreSQL keeps deleted rows until it vacuums: ragtrace db vacuum --compact does it now")
+    if found.rewritten is False:
+        console().print("the file may hold copies of deleted rows: ragtrace db vacuum --compact rewrites it")
+    console().print(
+        "not touched: gold sets, reports of the gate, backups, spool files of hosts, and what other tools recorded"
+    )
+
+
+def check(
+    everything: Annotated[bool, typer.Option("--all", help="Read every payload, not only the newest ones.")] = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look whether a store is whole. Exit code 1: it is not; 2: it cannot be read at all."""
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store
+    from ragtrace.store import check as schema
+
+    url = existing(store)
+    with Store.open(url) as opened:
+        found = opened.inspect(**({"sample": None} if everything else {}))
+    if as_json:
+        print_json({"revision": schema(url).current, **asdict(found)})
+    else:
+        _print_found(schema(url).current or "", found.rows, found.space, found.read, found.problems)
+    if found.problems:
+        raise typer.Exit(1)
+
+
+def _print_found(revision: str, rows: Mapping[str, int], space: Space, read: int, problems: Sequence[str]) -> None:
+    free = "" if space.free is None else f", {_size(space.free)} of them free"
+    console().print(f"schema revision {revision}, {_size(space.bytes)}{free}")
+    _print_rows("stored", rows)
+    console().print(f"{read:,} payloads were read; {len(problems) or 'no'} problems")
+    for problem in problems:
+        typer.echo(problem)
+
+
+def _print_rows(what: str, rows: Mapping[str, int]) -> None:
+    some: dict[str, Any] = {name: number for name, number in sorted(rows.items()) if number}
+    listed = ", ".join(f"{number:,} {name}" for name, number in some.items())
+    console().print(f"{what}: {listed or 'nothing'}")
+
+
+def _size(number: float) -> str:
+    """Bytes in the largest unit that fits."""
+    place = 0
+    while number >= 1_000 and place + 1 < len(_UNITS):
+        number, place = number / 1_000, place + 1
+    return f"{number:.3g} {_UNITS[place]}"

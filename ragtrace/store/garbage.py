@@ -1,0 +1,159 @@
+"""Deletes the texts that no request and no addendum uses, beside writers that may use them again at any moment.
+
+First it marks the texts in use, then it deletes those that are neither marked nor used lately. Whatever is written
+meanwhile is safe, on PostgreSQL's READ COMMITTED too, since each case falls to one side:
+
+- A writer that uses a text which was last used more than `GRANULARITY` ago locks its row and sets `touched_at`
+  (`Texts.store`). If it is first, the row is no longer old when the deletion gets to look at it: rows are locked
+  before they are deleted, those that others hold are skipped, and a locked row is read as it is then. If the deletion
+  is first, the writer finds no row, and inserts the text.
+- A writer that found the text used within `GRANULARITY` leaves the row alone. Then the text was touched less than that
+  before the writer looked, and what is deleted here was not touched for `GRANULARITY` and a day before the marking
+  began. So the writer looked more than a day before the marking; its transaction, which is no day long, had ended, and
+  the marking saw its request. The day also covers clocks of several machines.
+
+The marks are a Bloom filter: one pass over the requests, two bytes for each text in memory, and it errs only by
+keeping: a text that looks marked by accident (one in a thousand) stays until another run, which draws other bits. An
+exact set would take a hundred bytes for each text, a sorted table on disk more writes than what is deleted.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import sqlalchemy as sa
+
+from ragtrace.store import bundles
+from ragtrace.store.alone import Alone
+from ragtrace.store.content import GRANULARITY
+from ragtrace.store.database import Database
+from ragtrace.store.references import in_use
+from ragtrace.store.tables import content
+
+__all__ = ["MARGIN", "Bloom", "Swept", "collect", "sweep"]
+
+MARGIN: Final = 86_400
+"""Seconds beside `GRANULARITY` for which a text that nobody uses stays."""
+
+_PAGE: Final = 2_000
+_SLICE: Final = 100_000  # texts that are held in memory, to delete together what stands together
+_BATCH: Final = 200
+_SHORTEST: Final = 0.01  # seconds between two batches
+_BITS: Final = 16  # for each text
+_PROBES: Final = 5
+_WORD: Final = (1 << 128) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a collection did: texts that were old enough to look at, those that it deleted (or would), and how many
+    compressed bytes that saved. `texts`: all texts before it.
+    """
+
+    texts: int
+    examined: int = 0
+    deleted: int = 0
+    bytes: int = 0
+
+
+class Bloom:
+    """A set of digests that may hold more than was added, and never less."""
+
+    def __init__(self, expected: int) -> None:
+        self._size = max(1 << 10, expected * _BITS)
+        self._bits = bytearray(self._size // 8 + 1)
+        self._factor = secrets.randbits(128) | 1  # each run errs on other texts
+
+    def _places(self, digest: str) -> Iterable[int]:
+        mixed = int(digest, 16) * self._factor & _WORD
+        first, step = mixed >> 64, mixed & 0xFFFF_FFFF_FFFF_FFFF | 1
+        return ((first + probe * step) % self._size for probe in range(_PROBES))
+
+    def add(self, digest: str) -> None:
+        """Add a digest in hexadecimal."""
+        for place in self._places(digest):
+            self._bits[place >> 3] |= 1 << (place & 7)
+
+    def __contains__(self, digest: str) -> bool:
+        return all(self._bits[place >> 3] & 1 << (place & 7) for place in self._places(digest))
+
+
+def collect(
+    database: Database,
+    now: float,
+    *,
+    dry_run: bool = False,
+    on_batch: Callable[[Swept], object] = lambda swept: None,
+) -> Swept:
+    """Delete the texts that nobody has used since a day before `now`. dry_run: only say which.
+
+    Raises: CorruptStore when a payload cannot be read, since the texts that it uses are not known.
+    """
+    before = int(now) - GRANULARITY - MARGIN
+    with Alone(database, "ragtrace db vacuum") as alone:
+        with database.read() as connection:
+            texts = connection.scalar(sa.select(sa.func.count()).select_from(content)) or 0
+            oldest = connection.scalar(sa.select(content.c.hash).where(content.c.touched_at < before).limit(1))
+        swept = Swept(texts)
+        if oldest is None:
+            return swept
+        used = Bloom(texts)
+        for digest in in_use(database, alone.keep):
+            used.add(digest)
+        return sweep(database, alone, used, before, swept, dry_run=dry_run, on_batch=on_batch)
+
+
+def sweep(
+    database: Database,
+    alone: Alone,
+    used: Bloom,
+    before: int,
+    swept: Swept,
+    *,
+    dry_run: bool = False,
+    on_batch: Callable[[Swept], object] = lambda swept: None,
+) -> Swept:
+    """Delete the texts that are not in `used` and were last used before `before`, those that stand together at once."""
+    for examined, garbage in _slices(database, alone, used, before):
+        for start in range(0, len(garbage), _BATCH):
+            began = time.monotonic()
+            gone = _delete(database, alone, garbage[start : start + _BATCH], before, dry_run=dry_run)
+            swept = replace(swept, deleted=swept.deleted + gone.texts, bytes=swept.bytes + gone.bytes)
+            on_batch(swept)
+            time.sleep(max(_SHORTEST, time.monotonic() - began))
+        swept = replace(swept, examined=swept.examined + examined)
+        on_batch(swept)
+    return swept
+
+
+def _slices(database: Database, alone: Alone, used: Bloom, before: int) -> Iterator[tuple[int, list[str]]]:
+    """How many texts are old, and the hashes of those that are not used, in the order of their bundles."""
+    query = sa.select(content.c.hash, content.c.bundle).order_by(content.c.hash).limit(_PAGE)
+    examined, garbage = 0, list[tuple[int, str]]()
+    last: str | None = ""
+    while last is not None:
+        alone.keep()
+        with database.read() as connection:
+            old = connection.execute(query.where(content.c.hash > last, content.c.touched_at < before)).all()
+        examined += len(old)
+        garbage += [(row.bundle, row.hash) for row in old if row.hash not in used]
+        last = old[-1].hash if len(old) == _PAGE else None
+        if last is None or len(garbage) >= _SLICE:
+            yield examined, [digest for _, digest in sorted(garbage)]
+            examined, garbage = 0, []
+
+
+def _delete(database: Database, alone: Alone, hashes: list[str], before: int, *, dry_run: bool) -> bundles.Removed:
+    """Delete those of these that are old still."""
+    old = sa.select(content.c.hash).where(content.c.hash.in_(hashes), content.c.touched_at < before)
+    if dry_run:
+        with database.read() as connection:
+            return bundles.Removed(len(connection.scalars(old).all()), 0)
+    with database.write() as connection:
+        alone.hold(connection)
+        locked = connection.scalars(old.order_by(content.c.hash).with_for_update(skip_locked=True)).all()
+        return bundles.remove(connection, locked)

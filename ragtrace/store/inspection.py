@@ -1,0 +1,141 @@
+"""Looks whether a store is whole: SQLite's file, the payloads, the texts to which they refer, the jobs."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from ragtrace.errors import CorruptStore, RecordError
+from ragtrace.store import space
+from ragtrace.store.bundles import fetch
+from ragtrace.store.compared_tables import trait
+from ragtrace.store.database import Database
+from ragtrace.store.payload import read_addendum, read_analysis, read_gold, read_record
+from ragtrace.store.surrounding_tables import gold
+from ragtrace.store.tables import addendum, analysis, diagnosis, job, metadata, request, score
+from ragtrace.store.upkeep_tables import attribution_share
+
+__all__ = ["Inspected", "inspect"]
+
+_PAGE: Final = 200
+_OF_REQUEST: Final = (trait, analysis, score, diagnosis, attribution_share)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """What was found. problems: one line for each, with its remedy; none: the store is whole.
+
+    read: how many payloads were read. rows: of each table.
+    """
+
+    problems: tuple[str, ...]
+    read: int
+    rows: Mapping[str, int]
+    space: space.Space
+
+
+def inspect(database: Database, sample: int | None) -> Inspected:
+    """Look at the newest `sample` payloads of each kind, or (None) at all of them.
+
+    Raises: CorruptStore when the file is so damaged that it cannot be read.
+    """
+    problems = [*_broken_file(database)]
+    if problems:  # reading on would stop somewhere
+        return Inspected(tuple(problems), 0, {}, space.measure(database))
+    read = 0
+    for number, problem in _payloads(database, sample):
+        read += number
+        problems += problem
+    problems += _lost(database, everything=sample is None)
+    with database.read() as connection:
+        rows = {name: _count(connection, table) for name, table in sorted(metadata.tables.items())}
+    return Inspected(tuple(problems), read, rows, space.measure(database))
+
+
+def _count(connection: sa.Connection, table: sa.FromClause, *where: sa.ColumnElement[bool]) -> int:
+    return connection.scalar(sa.select(sa.func.count()).select_from(table).where(*where)) or 0
+
+
+def _broken_file(database: Database) -> Iterator[str]:
+    """What SQLite says of its file."""
+    if database.address.is_sqlite:
+        with database.driver() as connection:
+            try:
+                said = [row[0] for row in connection.execute("PRAGMA quick_check(20)")]
+            except sqlite3.DatabaseError as error:
+                said = [str(error)]
+        yield from (f"SQLite: {line}; restore the file from a backup" for line in said if line != "ok")
+
+
+def _payloads(database: Database, sample: int | None) -> Iterator[tuple[int, list[str]]]:
+    """For each page how many payloads it has, and what is wrong with them."""
+    kinds = (
+        (request, ("request_id",), request.c.payload, request.c.started_at),
+        (addendum, ("addendum_id",), addendum.c.body, addendum.c.created_at),
+        (analysis, analysis.primary_key.columns.keys(), analysis.c.body, analysis.c.computed_at),
+        (gold, ("service", "question_hash"), gold.c.body, gold.c.question_hash),
+    )
+    for table, names, body, time in kinds:
+        key = [table.c[name] for name in names]
+        for page in _pages(database, key, body, time, sample):
+            with database.read() as connection:
+                yield len(page), [problem for row in page for problem in _wrong(connection, table, row)]
+
+
+def _pages(
+    database: Database, key: Sequence[sa.Column[Any]], body: sa.Column[Any], time: sa.Column[Any], sample: int | None
+) -> Iterator[Sequence[Any]]:
+    if sample is not None:
+        order = [time.desc(), *key] if body.table is request else key  # the others have no index of their time
+        with database.read() as connection:
+            yield connection.execute(sa.select(*key, body).order_by(*order).limit(sample)).all()
+        return
+    query = sa.select(*key, body).order_by(*key).limit(_PAGE)
+    last: Sequence[Any] | None = None
+    while True:
+        after = query if last is None else query.where(sa.tuple_(*key) > sa.tuple_(*map(sa.literal, last)))
+        with database.read() as connection:
+            rows = connection.execute(after).all()
+        yield rows
+        if len(rows) < _PAGE:
+            return
+        last = rows[-1][:-1]
+
+
+def _wrong(connection: sa.Connection, table: sa.Table, row: Any) -> Iterator[str]:
+    """What is wrong with one payload, or with the texts that it refers to."""
+    name = f"{table.name} {'/'.join(str(part) for part in row[:-1])}"
+    hashes: set[str] = set()
+    try:
+        if table is request:
+            hashes = {each for each in read_record(row[0], row[-1])[1] if each is not None}
+        elif table is addendum:
+            hashes = {each for each in read_addendum(row[0], row[-1])[1] if each is not None}
+        elif table is analysis:
+            read_analysis(row[-1])
+        else:
+            read_gold(row[-1])
+    except (CorruptStore, RecordError) as error:
+        yield f"{name}: {error}"
+    try:
+        lacking = hashes - fetch(connection, sorted(hashes)).keys()
+    except CorruptStore as error:
+        yield f"{name}: {error}"
+    else:
+        if lacking:
+            yield f"{name}: {len(lacking)} of its {len(hashes)} texts are missing; restore the database from a backup"
+
+
+def _lost(database: Database, *, everything: bool) -> Iterator[str]:
+    """Rows whose request is not there."""
+    remedy = {job.name: "ragtrace jobs drop --all takes dead ones out"}
+    for table in (job, *(_OF_REQUEST if everything else ())):
+        with database.read() as connection:
+            there = sa.exists().where(request.c.request_id == table.c.request_id)
+            number = _count(connection, table, sa.not_(there))
+        if number:
+            yield f"{table.name}: {number:,} rows without a request; {remedy.get(table.name, 'they are harmless')}"

@@ -1,0 +1,213 @@
+"""Deletes old requests, by age and by what they are, in small batches beside writers that do not notice.
+
+A batch is a transaction of its own that waits for nobody: requests that somebody works on at the moment are left for
+the next run. So it may be killed anywhere and run again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+import sqlalchemy as sa
+
+from ragtrace.store import dependents, spans
+from ragtrace.store.alone import Alone
+from ragtrace.store.bulk import chunks
+from ragtrace.store.compared_tables import trait
+from ragtrace.store.database import Database
+from ragtrace.store.surrounding_tables import source_report
+from ragtrace.store.tables import addendum, diagnosis, feedback, job, request, trace
+
+__all__ = ["KINDS", "Kept", "Pruned", "dry_run", "prune"]
+
+Kept: TypeAlias = Literal["all", "random", "flagged", "feedback", "broken", "replay", "waiting"]
+KINDS: Final[Mapping[Kept, str]] = {
+    "all": "every request",
+    "random": "requests of the random sample",
+    "flagged": "requests that carry a flag",
+    "feedback": "requests that somebody judged",
+    "broken": "requests in which a stage broke",
+    "replay": "requests of replays, which the gate compares",
+    "waiting": "feedback, addenda and spans whose request never came",
+}
+
+_BATCH: Final = 100
+_SHORTEST: Final = 0.01  # seconds between two batches
+_SECOND: Final = 1_000_000_000
+_Row: TypeAlias = sa.Row[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What was deleted, or would be: rows by table. `busy`: old requests that somebody worked on; they are left."""
+
+    rows: Mapping[str, int] = field(default_factory=dict)
+    busy: int = 0
+
+
+def _member(kind: Kept) -> sa.ColumnElement[bool]:
+    judged = sa.exists().where(feedback.c.request_id == request.c.request_id)
+    broken = sa.exists().where(diagnosis.c.request_id == request.c.request_id, diagnosis.c.stage.is_not(None))
+    replayed = sa.exists().where(trait.c.request_id == request.c.request_id, trait.c.replay.is_not(None))
+    members: dict[str, sa.ColumnElement[bool]] = {
+        "all": sa.true(),
+        "random": request.c.head_sampled.is_(True),
+        "flagged": request.c.flags != "[]",
+        "feedback": judged,
+        "broken": broken,
+        "replay": replayed,
+    }
+    return members[kind]
+
+
+def _expired(keep: Mapping[Kept, float], now: float) -> list[sa.ColumnElement[bool]]:
+    """What a request must be to be deleted: of a kind that is named, and too old for each such kind that it is of."""
+    before = {kind: int((now - seconds) * _SECOND) for kind, seconds in keep.items() if kind != "waiting"}
+    passed = [sa.or_(request.c.started_at < cut, sa.not_(_member(kind))) for kind, cut in before.items()]
+    return [
+        request.c.started_at < max(before.values()),
+        sa.or_(*map(_member, before)),
+        *passed,
+    ]
+
+
+def _pages(database: Database, keep: Mapping[Kept, float], now: float) -> Iterator[list[_Row]]:
+    """The requests to delete, oldest first; each page is read once, whatever becomes of it."""
+    if not keep.keys() - {"waiting"}:
+        return
+    columns = (request.c.request_id, request.c.started_at, request.c.tenant_id, request.c.trace_id)
+    place = sa.tuple_(request.c.started_at, request.c.request_id)
+    query = sa.select(*columns).where(*_expired(keep, now)).order_by(request.c.started_at, request.c.request_id)
+    after: tuple[int, str] | None = None
+    while True:
+        page = query if after is None else query.where(place > sa.tuple_(*map(sa.literal, after)))
+        with database.read() as connection:
+            rows: list[_Row] = list(connection.execute(page.limit(_BATCH)))
+        if rows:
+            yield rows
+            after = rows[-1].started_at, rows[-1].request_id
+        if len(rows) < _BATCH:
+            return
+
+
+def dry_run(database: Database, keep: Mapping[Kept, float], reports: int | None, now: float) -> Pruned:
+    """What `prune` would delete now."""
+    rows: Counter[str] = Counter()
+    for page in _pages(database, keep, now):
+        with database.read() as connection:
+            rows.update(dependents.count(connection, [row.request_id for row in page]))
+    for table, chosen in _others(keep, reports, now):
+        with database.read() as connection:
+            number = sa.select(sa.func.count()).select_from(chosen.subquery())
+            rows[table.name] += connection.scalar(number) or 0
+    return Pruned(rows)
+
+
+def prune(
+    database: Database,
+    keep: Mapping[Kept, float],
+    reports: int | None,
+    now: float,
+    on_batch: Callable[[Pruned], object] = lambda pruned: None,
+) -> Pruned:
+    """Delete what is older than `keep` says, in seconds by kind, and all but the newest `reports` of each source."""
+    rows: Counter[str] = Counter()
+    busy = 0
+    with Alone(database, "ragtrace db prune") as alone:
+        for page in _pages(database, keep, now):
+            began = time.monotonic()
+            with database.write() as connection:
+                alone.hold(connection)
+                free = _free(connection, page)
+                rows.update(_deleted(connection, free))
+            busy += len(page) - len(free)
+            on_batch(Pruned(dict(rows), busy))
+            _pause(began)
+        for table, chosen in _others(keep, reports, now):
+            number = _BATCH
+            while number == _BATCH:
+                began = time.monotonic()
+                with database.write() as connection:
+                    alone.hold(connection)
+                    number = _delete(connection, table, chosen)
+                rows[table.name] += number
+                _pause(began)
+    return Pruned(dict(rows), busy)
+
+
+def _pause(began: float) -> None:
+    """Leave writers as much time as the batch took."""
+    time.sleep(max(_SHORTEST, time.monotonic() - began))
+
+
+def _free(connection: sa.Connection, page: list[_Row]) -> list[_Row]:
+    """Those of these requests that nobody has in hand, locked. Whoever finishes a job locks it before its request, and
+    so does this."""
+    ids = [row.request_id for row in page]
+    jobs = sa.select(job.c.id, job.c.request_id, job.c.state).where(job.c.request_id.in_(ids))
+    known = connection.execute(jobs).all()
+    skipping = jobs.order_by(job.c.id).with_for_update(skip_locked=True)
+    locked = {row.id for row in connection.execute(skipping) if row.state != "leased"}
+    held = {row.request_id for row in known if row.id not in locked}
+    mine = sa.select(request.c.request_id).where(request.c.request_id.in_(set(ids) - held))
+    free = set(connection.scalars(mine.order_by(request.c.request_id).with_for_update(skip_locked=True)))
+    return [row for row in page if row.request_id in free]
+
+
+def _deleted(connection: sa.Connection, free: list[_Row]) -> Counter[str]:
+    deleted = dependents.delete(connection, (row.request_id for row in free))
+    keys = {(tenant, row.trace_id) for row in free if row.trace_id for tenant in (row.tenant_id or "", "")}
+    for some in chunks(sorted(keys)):
+        same = sa.tuple_(trace.c.tenant, trace.c.trace_id).in_(some)
+        settled = sa.select(trace.c.tenant, trace.c.trace_id).where(same, trace.c.due_at.is_(None))
+        old = [(row.tenant, row.trace_id) for row in connection.execute(settled.with_for_update(skip_locked=True))]
+        deleted[trace.name] += len(old)
+        spans.drop(connection, old)
+    return deleted
+
+
+def _others(keep: Mapping[Kept, float], reports: int | None, now: float) -> Iterator[tuple[sa.Table, sa.Select[Any]]]:
+    """What else is old: what waits for a request that never came, and the histories of sources."""
+    if "waiting" in keep:
+        before = now - keep["waiting"]
+        for table in (addendum, feedback):
+            there = sa.exists().where(request.c.request_id == table.c.request_id)
+            old = table.c.created_at < int(before * _SECOND)
+            yield table, sa.select(*table.primary_key).where(old, sa.not_(there))
+        given_up = (trace.c.due_at.is_(None), trace.c.error.is_not(None), trace.c.last_at < before)
+        yield trace, sa.select(*trace.primary_key).where(*given_up)
+    if reports is not None:
+        yield source_report, _old_reports(reports)
+
+
+def _old_reports(keep: int) -> sa.Select[Any]:
+    """Reports behind the newest `keep` of their source, and behind as many that say the same of it."""
+    of_source = (source_report.c.service, source_report.c.source)
+    newest = (source_report.c.reported_at.desc(), source_report.c.report_id.desc())
+    fields = [source_report.c[name] for name in ("documents", "newest_at", "delay_seconds")]
+    place = sa.func.row_number().over(partition_by=of_source, order_by=newest).label("place")
+    among = [
+        sa.func.row_number().over(partition_by=(*of_source, each.is_not(None)), order_by=newest).label(f"_{each.name}")
+        for each in fields
+    ]
+    placed = sa.select(source_report.c.report_id, *fields, place, *among).subquery()
+    behind = [sa.or_(placed.c[each.name].is_(None), placed.c[f"_{each.name}"] > keep) for each in fields]
+    return sa.select(placed.c.report_id).where(placed.c.place > keep, *behind)
+
+
+def _delete(connection: sa.Connection, table: sa.Table, chosen: sa.Select[Any]) -> int:
+    """Delete a batch of the chosen rows; returns how many."""
+    some = chosen.limit(_BATCH)
+    if table is trace:
+        some = some.with_for_update(skip_locked=True)
+    keys = [tuple(row) for row in connection.execute(some)]
+    if keys and table is trace:
+        spans.drop(connection, keys)
+    elif keys:
+        (key,) = table.primary_key
+        connection.execute(sa.delete(table).where(key.in_([each[0] for each in keys])))
+    return len(keys)

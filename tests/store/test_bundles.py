@@ -1,0 +1,98 @@
+"""Texts stand several in a bundle; one that is removed leaves nothing of itself."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import sqlalchemy as sa
+
+from ragtrace.errors import CorruptStore
+from ragtrace.store import Store, bundles
+from ragtrace.store.compression import decompress
+from ragtrace.store.tables import bundle, content
+from ragtrace.types import content_hash
+
+NOW = 1_700_000_000
+
+
+def _texts(count: int, size: int = 900, seed: int = 1) -> dict[str, str]:
+    draw = random.Random(seed)
+    texts = [
+        " ".join(draw.choice(["tariff", "of", "copper", "ü", "7"]) for _ in range(size // 6)) for _ in range(count)
+    ]
+    return {content_hash(text): text for text in texts}
+
+
+def _write(store: Store, texts: dict[str, str]) -> None:
+    with store._database.write() as connection:
+        bundles.write(connection, texts, NOW)
+
+
+def _fetch(store: Store, hashes: list[str]) -> dict[str, str]:
+    with store._database.read() as connection:
+        return bundles.fetch(connection, hashes)
+
+
+def _bodies(store: Store) -> dict[int, bytes]:
+    with store._database.read() as connection:
+        return {row.id: decompress(row.body) for row in connection.execute(sa.select(bundle))}
+
+
+@pytest.mark.parametrize("count", [1, 3, 200])
+def test_each_text_is_found_again(store: Store, count: int) -> None:
+    """A few rows go in one by one, many by COPY on PostgreSQL."""
+    texts = _texts(count) | {content_hash("\ud800 half"): "\ud800 half", content_hash(""): ""}
+    _write(store, texts)
+    assert _fetch(store, [*texts, "0" * 32]) == texts
+    assert 1 <= len(_bodies(store)) <= 2 + sum(len(text) for text in texts.values()) // 8_000
+
+
+def test_what_is_there_already_stays(store: Store) -> None:
+    """A text is stored once; a bundle that came too late for one of its texts keeps no copy of it."""
+    first, both = _texts(2), _texts(4)
+    _write(store, first)
+    _write(store, both)
+    assert _fetch(store, list(both)) == both
+    for text in first.values():
+        assert sum(text.encode() in body for body in _bodies(store).values()) == 1
+    _write(store, both)
+    assert len(_bodies(store)) == 2
+
+
+def test_a_removed_text_is_gone_and_its_neighbors_stay(store: Store) -> None:
+    """Its place is empty, so that others are found where they were."""
+    texts = _texts(5)
+    _write(store, texts)
+    gone = list(texts)[1:3]
+    with store._database.write() as connection:
+        removed = bundles.remove(connection, [*gone, "0" * 32])
+    assert removed.texts == 2
+    assert removed.bytes > 0
+    assert _fetch(store, list(texts)) == {digest: text for digest, text in texts.items() if digest not in gone}
+    assert not any(texts[digest].encode() in body for digest in gone for body in _bodies(store).values())
+
+
+def test_a_bundle_without_texts_is_deleted(store: Store) -> None:
+    """Nothing is left of texts that were all removed, and they can be stored again."""
+    texts = _texts(60)
+    _write(store, texts)
+    with store._database.write() as connection:
+        assert bundles.remove(connection, texts).texts == 60
+    assert (_bodies(store), store.counts()["content"], _fetch(store, list(texts))) == ({}, 0, {})
+    _write(store, texts)
+    assert _fetch(store, list(texts)) == texts
+
+
+@pytest.mark.parametrize("body", [b"x", b""])
+def test_a_damaged_bundle_is_named(store: Store, body: bytes) -> None:
+    """Its texts cannot be read, and others can."""
+    first, second = _texts(2), _texts(2, seed=2)
+    _write(store, first)
+    _write(store, second)
+    with store._database.write() as connection:
+        number = connection.scalar(sa.select(content.c.bundle).where(content.c.hash == next(iter(first))))
+        connection.execute(sa.update(bundle).where(bundle.c.id == number).values(body=body))
+    with pytest.raises(CorruptStore, match=f"bundle {number} .*restore the database"):
+        _fetch(store, list(first))
+    assert _fetch(store, list(second)) == second
