@@ -13,13 +13,15 @@ PYTEST_ARGS ?=
 CHAOS_SECONDS ?= 300
 # How long `make soak` goes on; a failure names the RAGTRACE_SOAK_SEED that repeats it.
 SOAK_SECONDS ?= 600
+# How long `make fuzz` sends bytes to a real receiver; a failure names the RAGTRACE_FUZZ_SEED that repeats it.
+FUZZ_SECONDS ?= 300
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addprefix --extra-index-url ,$(PIP_EXTRA_INDEX))
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test chaos soak fuzz gate-demo alert-mutants check generate bench frameworks spans capture test-models clean help
+.PHONY: demo test chaos soak fuzz gate-demo alert-mutants check generate bench bench-million frameworks spans capture test-models clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -34,8 +36,9 @@ chaos: $(VENV)/.test ## kill, fork, flood and break host processes for CHAOS_SEC
 soak: $(VENV)/.test ## kill receiver, workers and PostgreSQL for SOAK_SECONDS while spans are sent
 	RAGTRACE_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest --quiet --capture=no tests/live/test_serving.py
 
-fuzz: $(VENV)/.test ## search for new counterexamples to the property tests, with new random examples each time
+fuzz: $(VENV)/.test ## search for new counterexamples to the property tests, and send broken bytes to a receiver for FUZZ_SECONDS
 	$(BIN)/python -m pytest --hypothesis-profile=searching -m "hypothesis" $(PYTEST_ARGS)
+	RAGTRACE_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --quiet --capture=no tests/live/test_fuzzing.py
 
 gate-demo: $(VENV)/.test ## replay all of the demo's scenarios, and see that the gate blocks each bad one at its stage
 	RAGTRACE_WHOLE_DEMO=1 $(BIN)/python -m pytest tests/gate/test_demo.py $(PYTEST_ARGS)
@@ -56,6 +59,9 @@ generate: $(VENV)/.test ## write what derives from metrics/ again
 
 bench: $(VENV)/.test ## run the benchmarks, which print ratios
 	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+bench-million: $(VENV)/.test ## read a store of a million requests beside one of ten thousand (3 GB for a while, minutes)
+	$(BIN)/python bench/ingest.py --only reads --reads 10000 1000000 --rounds 5
 
 frameworks: $(VENV)/.test ## run each framework's tests in an environment of its own, and record what it returns
 	TORCH="$(TORCH)" PIP_EXTRA_INDEX="$(PIP_EXTRA_INDEX)" $(BIN)/python tests/frameworks/run.py $(VENV)/frameworks
@@ -94,6 +100,6 @@ $(VENV)/.demo: $(TORCH_STAMP) pyproject.toml
 	@touch "$@"
 
 $(VENV)/.test: $(TORCH_STAMP) pyproject.toml
-	@echo "installing ragtrace[otel,models,http,remote-write,cities,server,serve,gate,dev] into $(VENV) (a minute or two, once)"
-	@$(PIP) -e ".[otel,models,http,remote-write,cities,server,serve,gate,dev]"
+	@echo "installing ragtrace[otel,models,http,remote-write,cities,server,serve,gate,ray,dev] into $(VENV) (a minute or two, once)"
+	@$(PIP) -e ".[otel,models,http,remote-write,cities,server,serve,gate,ray,dev]"
 	@touch $(VENV)/.demo "$@"

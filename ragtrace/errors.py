@@ -10,6 +10,7 @@ RagtraceError
 ├── ModelError              a model that cannot be loaded, or does not do what is asked
 │   ├── ServerError         a model's server that cannot be reached, refuses, or answers what cannot be read
 │   └── ScoringStopped      a server or a limit ended the scoring; it holds what was done
+├── WorkerError             workers that cannot start, or end again and again
 ├── PrometheusError         a Prometheus that cannot be reached, refuses, or answers what cannot be read
 └── StoreError              the database or the spool
     ├── StoreUnavailable    cannot be opened or reached: try again, or mend the path or the server
@@ -41,6 +42,7 @@ __all__ = [
     "ServerError",
     "StoreError",
     "StoreUnavailable",
+    "WorkerError",
 ]
 
 
@@ -100,6 +102,10 @@ class ScoringStopped(ModelError):
     def __init__(self, message: str, scores: NDArray[np.float64]) -> None:
         super().__init__(message)
         self.scores = scores
+
+
+class WorkerError(RagtraceError):
+    """Workers of the analyzer cannot start, or end again and again."""
 
 
 class PrometheusError(RagtraceError):

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from enum import StrEnum
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, progress
 
-if TYPE_CHECKING:
-    from ragtrace.analyze.explainer import Explainer
-    from ragtrace.analyze.verifying import AnswerVerifier
-    from ragtrace.coverage import ReadEntities
-    from ragtrace.types import Analysis, RequestRecord
-
 __all__ = ["analyze"]
+
+
+class ExecutorName(StrEnum):
+    """Where workers run."""
+
+    thread = "thread"
+    processes = "processes"
+    ray = "ray"
 
 
 def analyze(
@@ -166,48 +167,76 @@ def analyze(
             help="The same for explanations without a GPU.",
         ),
     ] = 3600.0,
+    executor: Annotated[
+        ExecutorName,
+        typer.Option("--executor", envvar="RAGTRACE_EXECUTOR", help="Where workers run (ragtrace[ray] for ray)."),
+    ] = ExecutorName.thread,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, envvar="RAGTRACE_WORKERS", help="How many; each loads its own models.")
+    ] = 1,
+    gpus_per_worker: Annotated[
+        float | None,
+        typer.Option(
+            "--gpus-per-worker",
+            min=0.0,
+            metavar="GPUS",
+            envvar="RAGTRACE_GPUS_PER_WORKER",
+            help="GPUs of each process or actor, also a part of one (0.5).  [default: shared evenly]",
+            show_default=False,
+        ),
+    ] = None,
+    ray_address: Annotated[
+        str,
+        typer.Option(
+            "--ray-address",
+            metavar="ADDRESS",
+            envvar=["RAGTRACE_RAY_ADDRESS", "RAY_ADDRESS"],
+            help="A Ray that runs: auto, HOST:PORT or ray://HOST:PORT; local starts one on this machine.",
+        ),
+    ] = "local",
     as_json: JsonOption = False,
 ) -> None:
     """Score the recorded requests that wait in the queue. Killed at any moment, it can be run again."""
-    from ragtrace.analyze import worker
     from ragtrace.analyze.depths import Depths
+    from ragtrace.analyze.executors import Work, executor_of
     from ragtrace.cli.stores import existing
     from ragtrace.config import load
+    from ragtrace.engines.choosing import as_baseline
+    from ragtrace.export.events import sending_events
     from ragtrace.store import ATTRIBUTION, Store
 
-    url = existing(store)
-    depths = Depths.parse(explain, explain_rate) if explain else Depths.parse(rate=explain_rate)
-    daily = {"gpu": explain_gpu_seconds, "cpu": explain_cpu_seconds}
-    explainer = _explainer(
-        generator,
-        retriever,
-        depths=depths,
-        budget=explain_budget,
-        settle=explain_settle or None,
-        target_standard_error=explain_error,
-        documents=explain_documents,
-        baseline=explain_baseline,
-        daily_seconds=daily,
+    chosen = executor_of(executor.value, workers=workers, gpus_for_each=gpus_per_worker, ray_address=ray_address)
+    work = Work(
+        store=existing(store),
+        follow=follow,
+        limit=limit,
+        low_score=load().low_score,
+        depths=Depths.parse(explain, explain_rate) if explain else Depths.parse(rate=explain_rate),
+        generator=generator,
+        retriever=retriever,
+        verifier=verifier,
+        embeddings=embeddings,
+        entities=entities,
+        explaining={
+            "budget": explain_budget,
+            "settle": explain_settle or None,
+            "target_standard_error": explain_error,
+            "documents": explain_documents,
+            "baseline": as_baseline(explain_baseline),
+            "daily_seconds": {"gpu": explain_gpu_seconds, "cpu": explain_cpu_seconds},
+        },
+        results=sending_events if events else None,
     )
-    judge, nearness, names = _verifier(verifier), _embeddings(embeddings), _entities(entities)
-    with _events(events) as on_result, Store.open(url) as opened, _Ending() as ending, progress() as bar:
+    with Store.open(work.store) as opened:
         if redo:
             opened.redo()
         waiting = opened.queue_depth()["pending"]
-        waiting += opened.queue_depth(ATTRIBUTION)["pending"] if explainer is not None else 0
+        waiting += opened.queue_depth(ATTRIBUTION)["pending"] if generator or retriever else 0
+    with _Ending() as ending, progress() as bar:
         task = bar.add_task("analyzing", total=None if follow else min(waiting, limit or waiting))
-        summary = worker.run(
-            opened,
-            follow=follow,
-            limit=limit,
-            low_score=load().low_score,
-            depths=depths,
-            explainer=explainer,
-            verifier=judge,
-            embeddings=nearness,
-            entities=names,
+        summary = chosen.run(
+            work,
             on_progress=lambda so_far: bar.update(task, completed=so_far.done + so_far.failed),
-            on_result=on_result,
             stop=lambda: ending.signal is not None,
         )
     counts = {"done": summary.done, "failed": summary.failed, "lost": summary.lost}
@@ -217,60 +246,6 @@ def analyze(
         console().print(", ".join(f"{count} {name}" for name, count in counts.items()))
     if ending.signal == signal.SIGINT:
         raise typer.Exit(130)
-
-
-def _explainer(generator: str | None, retriever: str | None, *, baseline: str, **options: Any) -> Explainer | None:
-    """What explains requests, where models are given."""
-    if not (generator or retriever):
-        return None
-    from ragtrace.analyze.explainer import Explainer
-    from ragtrace.engines.choosing import as_baseline, load_generator, load_retriever
-
-    return Explainer(
-        generator=load_generator(generator) if generator else None,
-        retriever=load_retriever(retriever) if retriever else None,
-        baseline=as_baseline(baseline),
-        **options,
-    )
-
-
-def _verifier(model: str | None) -> AnswerVerifier | None:
-    if model is None:
-        return None
-    from ragtrace.engines.verifier import EntailmentVerifier
-
-    return EntailmentVerifier.load(model)
-
-
-def _embeddings(model: str | None) -> AnswerVerifier | None:
-    if model is None:
-        return None
-    from ragtrace.engines.claim_embeddings import EmbeddingVerifier
-
-    return EmbeddingVerifier.load(model)
-
-
-def _entities(pipeline: str | None) -> ReadEntities | None:
-    if pipeline is None:
-        return None
-    from ragtrace.engines.entities import EntityReader
-
-    return EntityReader.load(pipeline)
-
-
-@contextmanager
-def _events(wanted: bool) -> Iterator[Callable[[RequestRecord, Analysis], None] | None]:
-    """What sends a result's events; those that wait are sent at the end."""
-    if not wanted:
-        yield None
-        return
-    from ragtrace.export.events import EvaluationEvents
-
-    events = EvaluationEvents.open()
-    try:
-        yield events.emit
-    finally:
-        events.close()
 
 
 class _Ending:

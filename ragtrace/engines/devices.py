@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, TypeAlias, get_args
 
 from ragtrace.engines.loading import load_package
-from ragtrace.errors import ConfigurationError
+from ragtrace.errors import ConfigurationError, MissingExtraError
 
-__all__ = ["Precision", "as_precision", "best_device", "passes", "weights_digest"]
+__all__ = ["Precision", "as_precision", "best_device", "gpu_count", "passes", "weights_digest"]
 
 Precision: TypeAlias = Literal["float32", "bf16"]
 
@@ -27,6 +27,14 @@ def best_device() -> str:
     """A GPU, if there is one."""
     torch = load_package("torch")
     return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def gpu_count() -> int:
+    """How many CUDA devices torch sees; 0 without torch."""
+    try:
+        return int(load_package("torch").cuda.device_count())
+    except MissingExtraError:
+        return 0
 
 
 def passes(device: str, precision: Precision) -> AbstractContextManager[Any]:

@@ -6,6 +6,8 @@ its generation, all others to the request's span.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.context import Context
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import LogRecordExporter
 
-__all__ = ["EvaluationEvents"]
+__all__ = ["EvaluationEvents", "sending_events"]
 
 _DIAGNOSIS: Final = "ragtrace.diagnosis"
 _UNDEFINED: Final = "undefined"
@@ -99,6 +101,16 @@ def _diagnosed(analysis: Analysis) -> dict[str, Any]:
         names.REFERENCE: diagnosis.reference,
     }
     return found | ({names.EVALUATION_EXPLANATION: diagnosis.cause} if diagnosis.cause else {})
+
+
+@contextmanager
+def sending_events() -> Iterator[Callable[[RequestRecord, Analysis], None]]:
+    """What sends a result's events to the OTLP endpoint of the environment; those that wait are sent at the end."""
+    events = EvaluationEvents.open()
+    try:
+        yield events.emit
+    finally:
+        events.close()
 
 
 def _contexts(record: RequestRecord) -> tuple[Context, Context]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
+from ragtrace.store import Store
 from ragtrace.types import (
     Candidate,
     Facet,
     GenerateRun,
     Generation,
+    Gold,
     PackedChunk,
     Packing,
     PackRun,
@@ -62,3 +66,26 @@ def request(
         started_at=ended_at,
         ended_at=ended_at,
     )
+
+
+def fill(url: str, count: int) -> list[str]:
+    """`count` requests, every third with an answer that contradicts the evidence; returns their ids."""
+    answers = [ANSWER, ANSWER, ANSWER.replace("5,000", "7,000")]
+    now = time.time_ns()
+    records = [request(answer=answers[n % 3], request_id=f"r{n:03}", ended_at=now) for n in range(count)]
+    with Store.open(url) as store:
+        store.put_gold([Gold(service="s", question=QUESTION, chunk_ids=("water",))])
+        store.write(records)
+    return [record.request_id for record in records]
+
+
+def outcome(url: str, ids: list[str]) -> tuple[dict[str, object], dict[str, float]]:
+    """Scores and verdict per request, and the totals that count requests and results, not seconds."""
+    with Store.open(url) as store:
+        analyses = {name: store.get_analysis(name) for name in ids}
+        totals = {
+            f"{total.name}{total.labels}": total.value
+            for total in store.totals()
+            if not total.name.endswith(("_sum", "_lag_seconds_bucket", "_analysis_seconds_total"))
+        }
+    return {name: (found.scores, found.diagnosis) if found else None for name, found in analyses.items()}, totals

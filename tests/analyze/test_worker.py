@@ -14,8 +14,8 @@ import pytest
 from ragtrace.analyze import analyze_record, worker
 from ragtrace.analyze.worker import WorkSummary
 from ragtrace.store import Store
-from ragtrace.types import Gold, RequestRecord, content_hash
-from tests.analyze.examples import ANSWER, QUESTION, request
+from ragtrace.types import RequestRecord, content_hash
+from tests.analyze.examples import fill, outcome, request
 
 WORK = """
 import sys, time
@@ -28,29 +28,6 @@ def analyze_record(*arguments, **named):
 worker.analyze_record = analyze_record
 worker.run(sys.argv[1], batch=4, lease_seconds=0.3, follow=True, poll_seconds=0.05)
 """
-
-
-def fill(url: str, count: int) -> list[str]:
-    """`count` requests, every third with an answer that contradicts the evidence; returns their ids."""
-    answers = [ANSWER, ANSWER, ANSWER.replace("5,000", "7,000")]
-    now = time.time_ns()
-    records = [request(answer=answers[n % 3], request_id=f"r{n:03}", ended_at=now) for n in range(count)]
-    with Store.open(url) as store:
-        store.put_gold([Gold(service="s", question=QUESTION, chunk_ids=("water",))])
-        store.write(records)
-    return [record.request_id for record in records]
-
-
-def outcome(url: str, ids: list[str]) -> tuple[dict[str, object], dict[str, float]]:
-    """Scores and verdict per request, and the totals that count requests and results, not seconds."""
-    with Store.open(url) as store:
-        analyses = {name: store.get_analysis(name) for name in ids}
-        totals = {
-            f"{total.name}{total.labels}": total.value
-            for total in store.totals()
-            if not total.name.endswith(("_sum", "_lag_seconds_bucket", "_analysis_seconds_total"))
-        }
-    return {name: (found.scores, found.diagnosis) if found else None for name, found in analyses.items()}, totals
 
 
 def test_every_job_is_done_once_and_a_second_run_does_nothing(tmp_path: Path) -> None:
@@ -105,7 +82,8 @@ def test_a_damaged_record_fails_its_own_job_only(tmp_path: Path) -> None:
         store.write([request(answer="Unlike any other.", request_id="odd", ended_at=time.time_ns())])
     with sqlite3.connect(tmp_path / "r.db") as database:
         database.execute("UPDATE request SET payload = x'00' WHERE request_id = 'r002'")
-        database.execute("UPDATE content SET body = x'00' WHERE hash = ?", (content_hash("Unlike any other."),))
+        where = "id = (SELECT bundle FROM content WHERE hash = ?)"
+        database.execute(f"UPDATE bundle SET body = x'00' WHERE {where}", (content_hash("Unlike any other."),))
     database.close()
     summary = worker.run(url)
     assert (summary.done, summary.failed) == (4, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -42,15 +43,29 @@ def test_progress_is_silent_off_a_terminal(cli: Cli, store_url: str) -> None:
     assert cli("analyze", "--store", store_url).stderr == ""
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_follow_ends_cleanly_on_a_signal(store_url: str, number: signal.Signals, code: int) -> None:
-    """`--follow` commits the batch at hand and ends: with 130 on Ctrl-C, with 0 on SIGTERM."""
+@pytest.mark.parametrize(
+    ("executor", "number", "code"),
+    [
+        ("thread", signal.SIGINT, 130),
+        ("thread", signal.SIGTERM, 0),
+        ("processes", signal.SIGINT, 130),
+        ("processes", signal.SIGTERM, 0),
+        ("ray", signal.SIGTERM, 0),
+    ],
+)
+def test_follow_ends_cleanly_on_a_signal(store_url: str, executor: str, number: signal.Signals, code: int) -> None:
+    """`--follow` commits the batch at hand and ends: with 130 on Ctrl-C, which a terminal sends to the processes of
+    workers as well, with 0 on SIGTERM."""
+    if executor == "ray":
+        pytest.importorskip("ray", reason="ray is not installed (pip install 'ragtrace[ray]')")
     command = [sys.executable, "-m", "ragtrace", "analyze", "--store", store_url, "--follow", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command += ["--executor", executor, "--workers", "2"]
+    out = subprocess.PIPE
+    with subprocess.Popen(command, stdout=out, stderr=out, text=True, start_new_session=True) as process:
         with Store.open(store_url) as store:
             while store.queue_depth().get("done", 0) < 2 and process.poll() is None:
                 time.sleep(0.05)
-        process.send_signal(number)
+        (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
         stdout, stderr = process.communicate()
 
     assert process.returncode == code, stderr
@@ -58,11 +73,27 @@ def test_follow_ends_cleanly_on_a_signal(store_url: str, number: signal.Signals,
     assert json.loads(stdout) == {"done": 2, "failed": 0, "lost": 0}
 
 
-def test_events_go_to_the_endpoint_of_the_environment(cli: Cli, store_url: str) -> None:
+@pytest.mark.parametrize("executor", ["thread", "processes", "ray"])
+def test_workers_that_cannot_start_are_one_line(cli: Cli, store_url: str, executor: str) -> None:
+    """Exit code 2 and what is wrong with the model, however many fail of it."""
+    if executor == "ray":
+        pytest.importorskip("ray", reason="ray is not installed (pip install 'ragtrace[ray]')")
+    options = ["--executor", executor, "--workers", "2", "--verifier", "./nowhere", "--json"]
+    done = cli("analyze", "--store", store_url, *options)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        "ragtrace: no model folder at 'nowhere'; give an existing folder or a Hugging Face model name\n"
+    )
+
+
+@pytest.mark.parametrize("executor", ["thread", "processes"])
+def test_events_go_to_the_endpoint_of_the_environment(cli: Cli, store_url: str, executor: str) -> None:
     """`--events` sends a `gen_ai.evaluation.result` per score before the command ends; without it nothing is sent."""
     with receiving() as receiver:
         endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{receiver.server_port}"}
-        done = cli("analyze", "--store", store_url, "--events", "--limit", "1", **endpoint)
+        done = cli("analyze", "--store", store_url, "--events", "--limit", "1", "--executor", executor, **endpoint)
         sent = [
             record.event_name
             for request in receiver.requests

@@ -19,7 +19,9 @@ OUTSIDE_THE_CORE = (
     "ragtrace/export/remote_write.py",
     "ragtrace/demo/",
     "ragtrace/gate/plugin.py",  # pytest itself loads it
+    "ragtrace/receive/logs.py",
     "ragtrace/receive/otlp.py",
+    "ragtrace/receive/otlp_json.py",
     "ragtrace/receive/server/",
     "ragtrace/record/instrumentation/",
 )
