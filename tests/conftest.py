@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
@@ -110,6 +111,19 @@ class PostgresServer:
             self._process.send_signal(how)
             self._process.wait(timeout=60)
             self._process = None
+
+    def kill(self) -> None:
+        """Kill all of its processes at once, as the kernel may when memory runs out."""
+        assert self._process is not None
+        tasks = Path(f"/proc/{self._process.pid}/task").glob("*/children")
+        children = [int(each) for task in tasks for each in task.read_text().split()]
+        for each in (self._process.pid, *children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        self._process.wait(timeout=60)
+        self._process = None
+        while any(Path(f"/proc/{each}").exists() for each in children):
+            time.sleep(0.05)
 
     def url(self, database: str, *, user: str = "ragtrace", password: str = _PASSWORD) -> str:
         """The store URL of a database of this server."""

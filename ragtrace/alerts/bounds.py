@@ -74,6 +74,7 @@ def _bounds(settings: Settings) -> Iterator[_Bound]:
     yield _share("sources.volume.fall", sources.volume.fall)
     yield _positive("sources.volume.rise", sources.volume.rise)
     yield _share("platform.late_share", platform.late_share)
+    yield _share("platform.refused_share", platform.refused_share)
     yield _at_least_1("platform.sli_expected", platform.sli_expected)
     yield _positive("platform.backlog_jobs", platform.backlog_jobs)
     yield _positive("platform.internal_errors_per_hour", platform.internal_errors_per_hour)

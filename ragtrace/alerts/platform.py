@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ragtrace.alerts.annotations import explained
 from ragtrace.alerts.durations import Duration
 from ragtrace.alerts.policy import PLATFORM, Policy
-from ragtrace.alerts.promql import either, increase, selector
+from ragtrace.alerts.promql import Pattern, either, increase, selector
 from ragtrace.alerts.recording import Rule
 
 __all__ = ["platform_alerts"]
@@ -24,6 +24,8 @@ def platform_alerts(made: Policy) -> Iterator[Rule]:
     yield _late(made)
     yield _internal_errors(made)
     yield _dropped(made)
+    yield _receiver_refuses(made)
+    yield _receiver_lags(made)
 
 
 def _exporter_down(made: Policy) -> Rule:
@@ -177,6 +179,37 @@ def _dropped(made: Policy) -> Rule:
         hold=None,
         summary="platform: records were dropped: {{ $labels.reason }}",
         description='{{ $value | printf "%.0f" }} records in the last hour are not in the store.',
+    )
+
+
+def _receiver_refuses(made: Policy) -> Rule:
+    limits = made.settings.platform
+    all_, refused = (
+        f"sum(increase({selector(made.series('receiver_requests'), labels)}[{_hour(made)}]))"
+        for labels in ({}, {"answer": Pattern("busy|failed")})
+    )
+    return _alert(
+        made,
+        "ReceiverRefuses",
+        "receiver_requests",
+        expr=f"{refused}\n/ ({all_} > 0)\n> {limits.refused_share:g}",
+        hold=limits.hold,
+        summary="platform: the receiver sends senders away",
+        description="{{ $value | humanizePercentage }} of the requests of the last hour were not taken. Senders try "
+        "again for a while, and then drop their spans.",
+    )
+
+
+def _receiver_lags(made: Policy) -> Rule:
+    limits = made.settings.platform
+    return _alert(
+        made,
+        "ReceiverLags",
+        "receiver_oldest",
+        expr=f"max({made.series('receiver_oldest')}) > {limits.backlog_age.seconds:g}",
+        hold=limits.hold,
+        summary="platform: received traces wait long for their assembly",
+        description="The oldest one that is due has waited {{ $value | humanizeDuration }}. Nothing of it is analyzed.",
     )
 
 

@@ -165,6 +165,7 @@ class Platform(_Part, frozen=True):
     backlog_jobs: float
     internal_errors_per_hour: float
     late_share: float
+    refused_share: float
     hold: Duration
 
 

@@ -99,9 +99,11 @@ def _rare(made: Policy) -> Scenario:
 
 
 def _fresh(made: Policy) -> Scenario:
-    """A fresh installation: an exporter and reports of sources, and no request yet."""
+    """A fresh installation: an exporter, a receiver that is well, reports of sources, and no request yet."""
     report = selector(made.series("source_report_timestamp"), service=SERVICE, source="tariffs")
     series = (
+        *_received(made, 180, made.settings.platform.refused_share / 2),
+        _constant(made.series("receiver_oldest"), 180, made.settings.platform.backlog_age.seconds / 2),
         {"series": selector("up", job=made.settings.platform.job), "values": gauge([(181, 1.0)])},
         {"series": report, "values": ramp([(180, 60.0)])},
     )
@@ -124,7 +126,7 @@ def _exporter(made: Policy) -> Iterator[Scenario]:
 
 
 def _busy(made: Policy) -> Scenario:
-    """A backlog, an old job, dead jobs, late results, faults and drops: a ticket each."""
+    """A backlog, an old job, dead jobs, late results, faults, drops, a receiver that refuses or lags: a ticket each."""
     limits = made.settings.platform
     length = 60 + minutes(limits.hold)
     phases = [Phase(length)]
@@ -141,6 +143,8 @@ def _busy(made: Policy) -> Scenario:
             "values": ramp([(length, limits.internal_errors_per_hour / 20)]),
         },
         _constant(selector(made.series("dropped"), reason="queue_full"), length, 5),
+        *_received(made, length, min(1.0, limits.refused_share * 2)),
+        _constant(made.series("receiver_oldest"), length, limits.backlog_age.seconds * 2),
     ]
     expected = (
         _platform("QueueBacklog"),
@@ -149,8 +153,17 @@ def _busy(made: Policy) -> Scenario:
         _platform("LateEvaluations", **_OF_SERVICE),
         _platform("InternalErrors"),
         _platform("DroppedRecords"),
+        _platform("ReceiverRefuses"),
+        _platform("ReceiverLags"),
     )
     return Scenario("work that is not done", tuple(series), (Check(length - 10, expected, ever=True),))
+
+
+def _received(made: Policy, length: int, refused: float) -> Iterator[Series]:
+    """A receiver of ten requests a minute, some of which it does not take; who has no token is no fault of it."""
+    for answer, share in (("accepted", 1 - refused), ("busy", refused / 2), ("failed", refused / 2), ("invalid", 0.1)):
+        series = selector(made.series("receiver_requests"), protocol="http", signal="traces", answer=answer)
+        yield {"series": series, "values": ramp([(length, 10 * share)])}
 
 
 def _constant(series: str, samples: int, value: float) -> Series:

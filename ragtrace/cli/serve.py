@@ -19,17 +19,22 @@ def serve(
     tokens: Annotated[
         Path | None, typer.Option("--tokens", metavar="FILE", help="Lines of a tenant and its token.  [default: none]")
     ] = None,
+    metrics_tokens: Annotated[
+        Path | None,
+        typer.Option("--metrics-tokens", metavar="FILE", help="Lines of a name and its token, for /metrics."),
+    ] = None,
     certificate: Annotated[Path | None, typer.Option("--tls-certificate", metavar="FILE", help="PEM.")] = None,
     key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM.")] = None,
     grace: Annotated[float, typer.Option("--grace", help="Seconds from a trace's root to its assembly.")] = 5.0,
     ttl: Annotated[float, typer.Option("--ttl", help="Seconds until a trace without a root is assembled.")] = 60.0,
     keep: Annotated[float, typer.Option("--keep", help="Seconds for which late spans are united.")] = 3600.0,
-    assemble: Annotated[
-        bool, typer.Option("--assemble/--no-assemble", help="Make requests of traces in this process, too.")
-    ] = True,
+    assemblers: Annotated[
+        int,
+        typer.Option("--assemblers", min=0, help="Processes beside this one that make requests of traces; 0: none."),
+    ] = 1,
     store: StoreOption = None,
 ) -> None:
-    """Take spans over OTLP, and make requests of them for `ragtrace analyze`.
+    """Take spans and evaluations over OTLP, and make requests of them for `ragtrace analyze`.
 
     A request is answered when its spans are committed. Stop it with Ctrl-C or SIGTERM.
     """
@@ -42,12 +47,13 @@ def serve(
         port=port,
         grpc_port=grpc_port or None,
         tokens=tokens,
+        metrics_tokens=metrics_tokens,
         certificate=certificate,
         key=key,
         grace=grace,
         ttl=ttl,
         keep=keep,
-        assemble=assemble,
+        assemblers=assemblers,
     )
     loaded = config.load(store=store)
     scheme = "http" if certificate is None else "https"

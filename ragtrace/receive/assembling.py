@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from threading import Event
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from ragtrace.config import Config
 from ragtrace.errors import CorruptStore, SchemaMismatch, StoreError, StoreUnavailable
@@ -15,10 +15,14 @@ from ragtrace.record.content import ContentPolicy
 from ragtrace.store import DueTrace, Store
 from ragtrace.types import RequestRecord, replace
 
-__all__ = ["Assembler"]
+__all__ = ["Assembler", "Fate"]
+
+Fate: TypeAlias = Literal["assembled", "failed"]
 
 _LOG: Final = logging.getLogger("ragtrace.receive")
 _PAGE: Final = 64
+_PAGE_BYTES: Final = 16 << 20  # of the spans that are read at once; in memory they are several times as large
+_LARGEST: Final = 32 << 20  # bytes of the spans of one trace
 _IDLE: Final = 0.5  # seconds between two looks at an empty store
 _PAUSE: Final = 5.0  # seconds after the store failed
 _FORGET: Final = 60.0  # seconds between two looks for spans that are no longer needed
@@ -30,11 +34,19 @@ class Assembler:
     """Makes records of traces. Several may run, in several processes: each trace is one's at a time.
 
     config: its capture policy says what of content is kept. keep: seconds for which the spans of an assembled trace
-    stay, so that a late one can still be united with them.
+    stay, so that a late one can still be united with them. counted: is told how many traces were assembled, or failed.
     """
 
-    def __init__(self, store: Store, config: Config, *, keep: float = 3600.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        *,
+        keep: float = 3600.0,
+        counted: Callable[[Fate, int], object] = lambda fate, count: None,
+    ) -> None:
         self._store = store
+        self._counted = counted
         self._policy = ContentPolicy(config)
         self._keep = keep
 
@@ -58,18 +70,25 @@ class Assembler:
     def step(self, now: float | None = None) -> int:
         """Assemble the traces that are due, up to a page of them. Returns how many were taken."""
         due = self._store.claim_traces(limit=_PAGE, now=now)
-        if not due:
-            return 0
+        for some in _pages([each for each in due if each.bytes <= _LARGEST]):
+            self._assemble(some, now)
+        for each in due:
+            if each.bytes > _LARGEST:
+                error = f"its spans take {each.bytes:,} bytes; a trace may have {_LARGEST:,}"
+                _LOG.warning("trace %s of tenant %r cannot be assembled: %s", each.trace_id, each.tenant, error)
+                self._fail(each, error, now)
+        return len(due)
+
+    def _assemble(self, due: Sequence[DueTrace], now: float | None) -> None:
         bodies = self._store.spans_of(due)
         made: list[tuple[DueTrace, RequestRecord | None]] = []
         for each in due:
             try:
-                made.append((each, self._record(each, bodies.get((each.tenant, each.trace_id), []))))
+                made.append((each, self._record(each, bodies.pop((each.tenant, each.trace_id), []))))
             except Exception as error:  # a trace that cannot be read stops no other
                 _LOG.exception("trace %s of tenant %r cannot be assembled", each.trace_id, each.tenant)
-                self._store.fail_trace(each, f"{type(error).__name__}: {error}", now)
+                self._fail(each, f"{type(error).__name__}: {error}", now)
         self._write(made, now)
-        return len(due)
 
     def _forget(self) -> int:
         return self._store.forget_spans(self._keep, limit=_PAGE_FORGOTTEN)
@@ -91,10 +110,30 @@ class Assembler:
             raise
         except Exception as error:
             if len(made) == 1:
-                self._store.fail_trace(made[0][0], str(error), now)
+                self._fail(made[0][0], str(error), now)
             else:
                 for each in made:
                     self._write([each], now)
+        else:
+            self._counted("assembled", len(made))
+
+    def _fail(self, due: DueTrace, error: str, now: float | None) -> None:
+        self._store.fail_trace(due, error, now)
+        self._counted("failed", 1)
+
+
+def _pages(due: Sequence[DueTrace]) -> Iterator[list[DueTrace]]:
+    """The traces in groups that are not too large together."""
+    page: list[DueTrace] = []
+    size = 0
+    for each in due:
+        if page and size + each.bytes > _PAGE_BYTES:
+            yield page
+            page, size = [], 0
+        page.append(each)
+        size += each.bytes
+    if page:
+        yield page
 
 
 def _owned(record: RequestRecord, tenant: str) -> RequestRecord:
@@ -102,7 +141,5 @@ def _owned(record: RequestRecord, tenant: str) -> RequestRecord:
     if not tenant:
         return record
     request_id = f"{tenant}:{record.request_id}"
-    feedback = tuple(
-        replace(each, request_id=request_id, feedback_id=f"{tenant}:{each.feedback_id}") for each in record.feedback
-    )
+    feedback = tuple(replace(each, request_id=request_id) for each in record.feedback)
     return replace(record, request_id=request_id, tenant_id=tenant, feedback=feedback)

@@ -27,7 +27,6 @@ from ragtrace.types import (
     RerankRun,
     RetrieveRun,
     StageRun,
-    content_hash,
     replace,
 )
 
@@ -186,7 +185,7 @@ class _Runs:
     def _rerank(self, step: Reranked, span: ReceivedSpan) -> None:
         known = Known(self._candidates)
         chunks, unread = _chunks(step.kept)
-        given = self._left
+        given: Sequence[str] = step.given_ids or self._left
         if step.given is not None:
             given = [known.identify(chunk) for _, chunk in _chunks(step.given)[0]]
         _, kept, lost = read_moves(chunks, given, known)
@@ -255,13 +254,4 @@ def _error(span: ReceivedSpan) -> ErrorInfo:
 
 
 def _feedback(judgement: Judgement, request_id: str, span: ReceivedSpan) -> Feedback:
-    said = f"{span.trace_id}|{span.span_id}|{judgement.source}|{judgement.label}|{judgement.score}|{judgement.at}"
-    return Feedback(
-        request_id=request_id,
-        score=judgement.score,
-        label=judgement.label,
-        source=judgement.source,
-        comment=judgement.comment,
-        created_at=judgement.at or span.ended_at,
-        feedback_id=content_hash(said),
-    )
+    return judgement.feedback(request_id, span.ended_at)

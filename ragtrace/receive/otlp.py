@@ -7,12 +7,12 @@ Source: https://opentelemetry.io/docs/specs/otlp/; in JSON, ids are hex and 64-b
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.errors import MissingExtraError, RecordError
+from ragtrace.receive.otlp_json import Counted, documents, id_of, parse_message, parse_or_clear
 from ragtrace.receive.spans import Attributes, ReceivedSpan, SpanEvent, Status
 
 if TYPE_CHECKING:
@@ -23,13 +23,24 @@ if TYPE_CHECKING:
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-__all__ = ["Part", "Received", "Split", "parse_json", "parse_protobuf", "read_json", "read_protobuf", "split"]
+__all__ = [
+    "REASONS",
+    "Part",
+    "Received",
+    "Split",
+    "attributes_of",
+    "parse_json",
+    "parse_protobuf",
+    "read_json",
+    "read_protobuf",
+    "split",
+]
 
 _STATUS: Final[tuple[Status, ...]] = ("unset", "ok", "error")
-_IDS: Final = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
-_REASONS: Final = 5  # of rejected spans that a sender is told
+_IDS: Final = ("traceId", "spanId", "parentSpanId")
+REASONS: Final = 5
+"""Of what was rejected, that a sender is told."""
 _DEPTH: Final = 16  # of nested values; deeper ones become None
-_UNREADABLE: Final = (RecursionError, OverflowError, SystemError)  # by protobuf's reader of JSON, beside its ParseError
 _MOST_COPIED: Final = 128 << 20  # bytes of all parts of a request, each with its resource
 
 
@@ -66,7 +77,7 @@ class Split:
         answer = ExportTraceServiceResponse()
         if self.rejected:
             answer.partial_success.rejected_spans = len(self.rejected)
-            answer.partial_success.error_message = "; ".join(self.rejected[:_REASONS])
+            answer.partial_success.error_message = "; ".join(self.rejected[:REASONS])
         return answer
 
 
@@ -82,19 +93,21 @@ def parse_protobuf(body: bytes) -> ExportTraceServiceRequest:
     return message
 
 
-def parse_json(body: bytes | str) -> tuple[ExportTraceServiceRequest, list[str]]:
-    """A request in JSON, also one per line, and why spans of it were rejected. Raises: RecordError."""
-    message, rejected = _new_request(), list[str]()
-    for document in _documents(body):
+def parse_json(body: bytes | str, most: int | None = None) -> tuple[ExportTraceServiceRequest, list[str]]:
+    """A request in JSON, also one per line, and why spans of it were rejected. Raises: RecordError, also for more than
+    `most` spans.
+    """
+    message, rejected, counted = _new_request(), list[str](), Counted(most)
+    for document in documents(body):
         if not isinstance(document, dict) or not isinstance(document.get("resourceSpans"), list):
             raise RecordError("the body is no OTLP JSON of traces: it has no list `resourceSpans`")
-        for given in _dicts(document["resourceSpans"]):
+        for given in counted.dicts(document["resourceSpans"]):
             resource_spans = message.resource_spans.add()
-            _parse(given.get("resource"), resource_spans.resource)
-            for scope in _dicts(given.get("scopeSpans")):
+            parse_or_clear(given.get("resource"), resource_spans.resource)
+            for scope in counted.dicts(given.get("scopeSpans")):
                 scope_spans = resource_spans.scope_spans.add()
-                _parse(scope.get("scope"), scope_spans.scope)
-                for span in _dicts(scope.get("spans")):
+                parse_or_clear(scope.get("scope"), scope_spans.scope)
+                for span in counted.dicts(scope.get("spans")):
                     try:
                         _parse_span(span, scope_spans.spans.add())
                     except ValueError as error:
@@ -171,7 +184,7 @@ class _Builder:
 
 def _read(message: ExportTraceServiceRequest, received: Received) -> Received:
     for resource_spans in message.resource_spans:
-        resource = _mapping(resource_spans.resource.attributes)
+        resource = attributes_of(resource_spans.resource.attributes)
         for scope_spans in resource_spans.scope_spans:
             scope = scope_spans.scope.name
             for span in scope_spans.spans:
@@ -191,8 +204,8 @@ def _span(span: Span, scope: str, resource: Attributes) -> ReceivedSpan:
         name=span.name,
         started_at=span.start_time_unix_nano,
         ended_at=span.end_time_unix_nano,
-        attributes=_mapping(span.attributes),
-        events=tuple(SpanEvent(each.name, each.time_unix_nano, _mapping(each.attributes)) for each in span.events),
+        attributes=attributes_of(span.attributes),
+        events=tuple(SpanEvent(each.name, each.time_unix_nano, attributes_of(each.attributes)) for each in span.events),
         status=_STATUS[span.status.code] if 0 <= span.status.code < len(_STATUS) else "unset",
         message=span.status.message,
         scope=scope,
@@ -213,71 +226,31 @@ def _fault(span: Span) -> str | None:
     return None
 
 
-def _mapping(attributes: Iterable[KeyValue]) -> Attributes:
-    return {each.key: _value(each.value) for each in attributes}
+def attributes_of(attributes: Iterable[KeyValue]) -> Attributes:
+    """Attributes as plain values."""
+    found: Attributes = {}
+    for each in attributes:
+        value = each.value
+        kind = value.WhichOneof("value")
+        found[each.key] = value.string_value if kind == "string_value" else _value(value, kind)
+    return found
 
 
-def _value(value: AnyValue, depth: int = _DEPTH) -> Any:
-    kind = value.WhichOneof("value")
+def _value(value: AnyValue, kind: str | None, depth: int = _DEPTH) -> Any:
     if kind is None or not depth:
         return None
     if kind == "array_value":
-        return [_value(each, depth - 1) for each in value.array_value.values]
+        return [_value(each, each.WhichOneof("value"), depth - 1) for each in value.array_value.values]
     if kind == "kvlist_value":
-        return {each.key: _value(each.value, depth - 1) for each in value.kvlist_value.values}
+        values = ((each.key, each.value) for each in value.kvlist_value.values)
+        return {key: _value(each, each.WhichOneof("value"), depth - 1) for key, each in values}
     return getattr(value, kind)
-
-
-def _documents(body: bytes | str) -> Iterator[Any]:
-    try:
-        text = body if isinstance(body, str) else body.decode("utf-8")
-        try:
-            found = json.loads(text)
-            yield from found if found and isinstance(found, list) else [found]
-            return
-        except json.JSONDecodeError:
-            lines = [line for line in text.splitlines() if line.strip()]
-            if len(lines) < 2:
-                raise
-        yield from [json.loads(line) for line in lines]
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"the body is no JSON: {error}") from None
-
-
-def _dicts(value: Any) -> Iterable[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _parse(value: Any, message: Any) -> None:
-    """A resource or scope; one that cannot be read is as good as none."""
-    from google.protobuf.json_format import ParseDict, ParseError
-
-    try:
-        ParseDict(value if isinstance(value, dict) else {}, message, ignore_unknown_fields=True)
-    except (*_UNREADABLE, ParseError):
-        message.Clear()
 
 
 def _parse_span(given: dict[str, Any], span: Span) -> None:
     """Raises: ValueError."""
-    from google.protobuf.json_format import ParseDict, ParseError
-
-    found = {name: value for name, value in given.items() if name not in _IDS and name != "links"}
-    try:
-        ParseDict(found, span, ignore_unknown_fields=True)
-    except (*_UNREADABLE, ParseError) as error:
-        raise ValueError(str(error)) from None
-    span.trace_id, span.span_id, span.parent_span_id = (_id(given, name) for name in _IDS)
-
-
-def _id(given: dict[str, Any], name: str) -> bytes:
-    value = given.get(name) or ""
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is {type(value).__name__}, and should be a text of hex digits")
-    try:
-        return bytes.fromhex(value)
-    except ValueError:
-        raise ValueError(f"{name} is {value[:40]!r}, and should be {2 * _IDS[name]} hex digits") from None
+    parse_message({name: value for name, value in given.items() if name not in _IDS and name != "links"}, span)
+    span.trace_id, span.span_id, span.parent_span_id = (id_of(given, name) for name in _IDS)
 
 
 def _new_request() -> ExportTraceServiceRequest:

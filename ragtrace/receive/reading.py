@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from ragtrace.receive.spans import ReceivedSpan
-from ragtrace.types import DroppedChunk, TokenUsage
+from ragtrace.types import DroppedChunk, Feedback, TokenUsage
 
 __all__ = ["NOTHING", "Dialect", "Generated", "Judgement", "Packed", "Reading", "Reranked", "Retrieved", "Step"]
 
@@ -34,9 +34,11 @@ class Retrieved(_Part, frozen=True, kw_only=True):
 
 
 class Reranked(_Part, frozen=True, kw_only=True):
-    """A reranker's call. `given` is None where the span does not say what went in."""
+    """A reranker's call. `given` is None where the span does not say what went in; `given_ids` are the ids of what
+    went in, where the span names them all."""
 
     given: Any = None
+    given_ids: tuple[str, ...] = ()
     kept: Any = ()
     incomplete: bool = False
 
@@ -70,6 +72,17 @@ class Judgement(_Part, frozen=True, kw_only=True):
     label: str | None = None
     comment: str | None = None
     at: int = 0
+
+    def feedback(self, request_id: str, ended_at: int) -> Feedback:
+        """The judgement of this request; `ended_at` is when it was made where it does not say so itself."""
+        return Feedback(
+            request_id=request_id,
+            score=self.score,
+            label=self.label,
+            source=self.source,
+            comment=self.comment,
+            created_at=self.at or ended_at,
+        )
 
 
 class Reading(_Part, frozen=True, kw_only=True):

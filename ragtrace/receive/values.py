@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from ragtrace.receive.spans import Attributes
 from ragtrace.types import TokenUsage
@@ -65,6 +68,10 @@ def jsonish(value: Any) -> Any:
     if not isinstance(value, str) or value[:1] not in ("{", "[", '"'):
         return value
     try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        pass  # what follows reads more: halves of characters, NaN
+    try:
         found = json.loads(value)
         return _whole_characters(found) if "\\ud" in value or "\\uD" in value else found
     except (ValueError, RecursionError):
@@ -86,18 +93,24 @@ def mapping(value: Any) -> dict[str, Any]:
 def grouped(attributes: Attributes, prefix: str) -> Groups:
     """Flattened lists put together again: `prefix.N.rest = value` becomes {N: {rest: value}}, by N."""
     found: Groups = {}
-    beginning = f"{prefix}."
-    start = len(beginning)
     for name, value in attributes.items():
-        if name.startswith(beginning):
-            end = name.find(".", start)
-            place = name[start:end]
-            if end > 0 and place.isdecimal() and end - start < _DIGITS:
-                number = int(place)
-                if number not in found:
-                    found[number] = {}
-                found[number][name[end + 1 :]] = value
+        of, number, rest = _place(name)
+        if of == prefix:
+            group = found.get(number)
+            if group is None:
+                group = found[number] = {}
+            group[rest] = value
     return dict(sorted(found.items()))
+
+
+@lru_cache(maxsize=16_384)
+def _place(name: str) -> tuple[str | None, int, str]:
+    """The list of an attribute's name, its place and what follows: a sender's names come again with every trace."""
+    parts = name.split(".")
+    for number, part in enumerate(parts[1:-1], 1):
+        if part.isdecimal() and len(part) < _DIGITS:
+            return ".".join(parts[:number]), int(part), ".".join(parts[number + 1 :])
+    return None, 0, ""
 
 
 _OTHERS: Final = ("assistant", "ai", "system", "developer", "tool", "function")

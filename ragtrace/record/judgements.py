@@ -9,7 +9,6 @@ from typing import Final
 
 from ragtrace.record.recorder import active
 from ragtrace.record.requests import read_flags
-from ragtrace.record.sampling import new_request_id
 from ragtrace.types import Feedback
 
 __all__ = ["feedback", "flag"]
@@ -32,7 +31,8 @@ def feedback(
 
     A score below 0 or the label `thumbs_down` flags the request with `thumbs_down`. `task_success` is a judgement of
     its own, `task_success` or `task_failure`, and the latter flags it with that. It is on disk when this returns. Each
-    judgement counts as an outcome, good or bad, where it can be read (docs/outcomes.md).
+    judgement counts as an outcome, good or bad, where it can be read; the same of one source counts once
+    (docs/outcomes.md).
 
     Args:
         score: from -1 or 0 to 1.
@@ -92,5 +92,4 @@ def _judgements(
             source=source,
             comment=comment,
             created_at=time.time_ns(),
-            feedback_id=new_request_id(),
         )

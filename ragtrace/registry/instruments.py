@@ -49,6 +49,14 @@ __all__ = [
     "QUEUE_JOBS",
     "QUEUE_OLDEST",
     "RANK_SHIFT",
+    "RECEIVER_BYTES",
+    "RECEIVER_COMMIT",
+    "RECEIVER_ITEMS",
+    "RECEIVER_OLDEST",
+    "RECEIVER_REQUESTS",
+    "RECEIVER_ROOM",
+    "RECEIVER_TRACES",
+    "RECEIVER_WAITING",
     "RELEASE_TIMESTAMP",
     "REQUESTS",
     "SLI_GOOD_REQUESTS",
@@ -98,6 +106,10 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "resource": ("cpu", "gpu"),
     "state": ("pending", "leased", "dead"),
     "job_kind": ("coverage", "attribution"),
+    "protocol": ("http", "grpc"),
+    "signal": ("traces", "logs"),
+    "answer": ("accepted", "partial", "invalid", "unauthorized", "busy", "failed"),
+    "fate": ("accepted", "rejected", "ignored", "assembled", "failed"),
 }
 
 WARG_ADJUSTED: Final = Instrument(
@@ -557,6 +569,85 @@ OUTCOMES: Final = Instrument(
     source="Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics, section 5",
 )
 
+RECEIVER_REQUESTS: Final = Instrument(
+    id="receiver_requests",
+    name="ragtrace_receiver_requests_total",
+    kind="counter",
+    unit="{request}",
+    brief="OTLP requests that were answered, by what the answer was.",
+    owner="platform",
+    attributes=("protocol", "signal", "answer"),
+    runbook="receiver-refuses",
+)
+
+RECEIVER_ITEMS: Final = Instrument(
+    id="receiver_items",
+    name="ragtrace_receiver_items_total",
+    kind="counter",
+    unit="{item}",
+    brief="Spans and log records of answered requests, by what became of them.",
+    owner="platform",
+    attributes=("signal", "fate"),
+)
+
+RECEIVER_BYTES: Final = Instrument(
+    id="receiver_bytes",
+    name="ragtrace_receiver_bytes_total",
+    kind="counter",
+    unit="By",
+    brief="Bytes of the bodies of requests, inflated.",
+    owner="platform",
+    attributes=("protocol", "signal"),
+)
+
+RECEIVER_COMMIT: Final = Instrument(
+    id="receiver_commit",
+    name="ragtrace_receiver_commit_seconds",
+    kind="histogram",
+    unit="s",
+    brief="What a transaction took that made requests durable.",
+    owner="platform",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+)
+
+RECEIVER_ROOM: Final = Instrument(
+    id="receiver_room",
+    name="ragtrace_receiver_room_ratio",
+    kind="gauge",
+    unit="1",
+    brief="Share of the room for what waits to be committed that is taken; from 1 on, senders are asked to come back.",
+    owner="platform",
+)
+
+RECEIVER_WAITING: Final = Instrument(
+    id="receiver_waiting",
+    name="ragtrace_receiver_waiting_traces",
+    kind="gauge",
+    unit="{trace}",
+    brief="Traces that are not yet assembled; those whose root has not ended are among them.",
+    owner="platform",
+)
+
+RECEIVER_OLDEST: Final = Instrument(
+    id="receiver_oldest",
+    name="ragtrace_receiver_overdue_seconds",
+    kind="gauge",
+    unit="s",
+    brief="For how long the oldest trace that is due has waited for its assembly; 0 where none is due.",
+    owner="platform",
+    runbook="receiver-lags",
+)
+
+RECEIVER_TRACES: Final = Instrument(
+    id="receiver_traces",
+    name="ragtrace_receiver_traces_total",
+    kind="counter",
+    unit="{trace}",
+    brief="Traces whose assembly was tried, by whether it succeeded.",
+    owner="platform",
+    attributes=("fate",),
+)
+
 REQUESTS: Final = Instrument(
     id="requests",
     name="ragtrace_requests_total",
@@ -879,6 +970,14 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "citation_recall": CITATION_RECALL,
     "dangling_citations": DANGLING_CITATIONS,
     "outcomes": OUTCOMES,
+    "receiver_requests": RECEIVER_REQUESTS,
+    "receiver_items": RECEIVER_ITEMS,
+    "receiver_bytes": RECEIVER_BYTES,
+    "receiver_commit": RECEIVER_COMMIT,
+    "receiver_room": RECEIVER_ROOM,
+    "receiver_waiting": RECEIVER_WAITING,
+    "receiver_oldest": RECEIVER_OLDEST,
+    "receiver_traces": RECEIVER_TRACES,
     "requests": REQUESTS,
     "stage_duration": STAGE_DURATION,
     "sli_requests": SLI_REQUESTS,

@@ -23,6 +23,8 @@ _LOOK: Final = {
     "RagtraceLateEvaluations": "look at the queue of the analysis, and at the way from the host to the store",
     "RagtraceInternalErrors": "look for the traceback in the log of the host",
     "RagtraceDroppedRecords": "look at the reason that the alert names, and at the log of the host",
+    "RagtraceReceiverRefuses": "look for errors of the store in the log of ragtrace serve, and at its commits",
+    "RagtraceReceiverLags": "raise ragtrace serve --assemblers, or start another one, where traces wait ever longer",
 }
 _OTHERWISE: Final = "follow the page of the runbook that the alert names"
 _SOURCE: Final = "see that its ingestion runs, and what ragtrace source list says"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,15 +49,56 @@ def serving(url: str, port: int, *arguments: str) -> Iterator[subprocess.Popen[s
         process.communicate()
 
 
+def send(port: int) -> None:
+    """Send recorded spans, and have them acknowledged."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/v1/traces", RECORDED.read_bytes(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.status == 200
+
+
+def assemblers(process: subprocess.Popen[str]) -> list[int]:
+    """The process ids of the receiver's assemblers."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    found = [int(each) for thread in children.parents[1].glob("*/children") for each in thread.read_text().split()]
+    return [each for each in found if b"resource_tracker" not in Path(f"/proc/{each}/cmdline").read_bytes()]
+
+
+def wait_for(true: Callable[[], object]) -> None:
+    """Wait until it is so, or fail after a minute."""
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.1)
+    pytest.fail("it did not become so within a minute")
+
+
+def test_an_assembler_is_replaced(tmp_path: Path) -> None:
+    """One that is killed leaves its work to the next one; none outlives its receiver, however that ends."""
+    url, port = f"sqlite:///{tmp_path}/spans.db", free_port()
+    with serving(url, port, "--grpc-port", str(free_port()), "--grace", "0.1", "--assemblers", "2") as process:
+        wait_for(lambda: len(assemblers(process)) == 2)
+        killed = assemblers(process)
+        for each in killed:
+            os.kill(each, signal.SIGKILL)
+        send(port)
+        with Store.open(url) as store:
+            wait_for(store.find_requests)
+        wait_for(lambda: len(assemblers(process)) == 2)
+        left = assemblers(process)
+        assert not set(left) & set(killed)
+        process.kill()
+        process.wait(timeout=20)
+        wait_for(lambda: not any(Path(f"/proc/{each}").exists() for each in left))
+
+
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_ends(tmp_path: Path, sent: signal.Signals, code: int) -> None:
     """What was acknowledged is stored, and assembled by the next one."""
     url, port = f"sqlite:///{tmp_path}/spans.db", free_port()
-    with serving(url, port, "--grpc-port", str(free_port()), "--no-assemble") as process:
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/traces", RECORDED.read_bytes(), headers)
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            assert answer.status == 200
+    with serving(url, port, "--grpc-port", str(free_port()), "--assemblers", "0") as process:
+        send(port)
         process.send_signal(sent)
         assert process.wait(timeout=20) == code
     with Store.open(url) as store:

@@ -239,7 +239,18 @@ def _gauges(course: _Course, drawn: random.Random) -> None:
         "attribution_jobs": float(drawn.randint(0, 40)),
         "folded_segments": 0.0,
         "build_info": 1.0,
+        "receiver_room": drawn.uniform(0, 0.1),
+        "receiver_waiting": float(drawn.randint(0, 30)),
+        "receiver_oldest": drawn.uniform(0, 2),
     }
+    course.observe(counted["receiver_commit"], drawn.uniform(0.01, 0.08))
+    for name, by, labels in (
+        ("receiver_requests", 12.0, {"protocol": "http", "signal": "traces", "answer": "accepted"}),
+        ("receiver_items", 96.0, {"signal": "traces", "fate": "accepted"}),
+        ("receiver_bytes", 9e5, {"protocol": "http", "signal": "traces"}),
+        ("receiver_traces", 12.0, {"fate": "assembled"}),
+    ):
+        course.add(counted[name], by, **labels)
     for name, value in given.items():
         for labels in labelings(counted[name]):
             course.set(counted[name], value, **labels)

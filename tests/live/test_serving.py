@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import os
 import random
-import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,8 @@ SECONDS = float(os.environ.get("RAGTRACE_SOAK_SECONDS", "12"))
 SEED = int(os.environ.get("RAGTRACE_SOAK_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 PAUSE = 2.5  # seconds between two kills, on average
 SENDERS = 3
-DEADLINE = 120  # seconds, for all that is left to be stored and analyzed
+DEADLINE = 120 + SECONDS  # for all that is left to be stored and analyzed
+PAGE = 500
 
 
 def trace(number: int) -> bytes:
@@ -97,7 +98,7 @@ class Soak:
         """Kill one of them without warning, and start it again."""
         self.kills[name] += 1
         if name == "postgresql":
-            self.server.stop(signal.SIGQUIT)
+            self.server.kill()
             self.server.start()
             return
         self.processes[name].kill()
@@ -187,10 +188,22 @@ def settle(soak: Soak) -> None:
     raise AssertionError(f"seed {SEED}: work is left after {DEADLINE} s: {depth}")
 
 
+def pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The ids, as many as are read at once."""
+    return (ids[start : start + PAGE] for start in range(0, len(ids), PAGE))
+
+
+def whole(store: Store, ids: Sequence[str]) -> Iterator[str]:
+    """Those of the requests that are stored with all that their trace said."""
+    for request_id, record in store.get_records(ids).items():
+        if len(record.candidates) == 3 and record.packing is not None:
+            yield request_id
+
+
 def judge(soak: Soak) -> None:
     """Print the tally, and hold it against what was acknowledged."""
     with Store.open(soak.url) as store:
-        records = store.get_records(soak.ids())
+        stored = {each for page in pages(soak.ids()) for each in whole(store, page)}
         jobs = store.jobs(limit=1_000_000)
         depth = store.queue_depth()
         counts = store.counts()
@@ -202,8 +215,7 @@ def judge(soak: Soak) -> None:
     )
     where = f"seed {SEED}"
     assert soak.acknowledged, where
-    assert records.keys() == set(soak.ids()), where
-    assert all(len(record.candidates) == 3 and record.packing is not None for record in records.values()), where
+    assert stored == set(soak.ids()), where
     assert counts["request"] == sum(totals.values()), where
     assert set(done.values()) <= {1}, where
     assert len(done) + depth["dead"] == counts["request"], where

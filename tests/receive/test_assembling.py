@@ -162,9 +162,10 @@ def test_the_same_judgement_of_two_tenants(store: Store, assembler: Assembler) -
     )
     store.add_spans([part([root, *others, chat], tenant) for tenant in "ab"], now=100)
     assembler.step(now=200)
-    judged = [store.get_record(f"{tenant}:{TRACE}") for tenant in "ab"]
+    judged = [record for tenant in "ab" if (record := store.get_record(f"{tenant}:{TRACE}")) is not None]
 
-    assert len({each.feedback_id for record in judged if record is not None for each in record.feedback}) == 2
+    assert [len(record.feedback) for record in judged] == [1, 1]
+    assert store.counts()["feedback"] == 2
 
 
 def test_a_failure_that_is_none_of_ours(store: Store, assembler: Assembler, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,4 +234,28 @@ def test_a_record_that_the_database_refuses(
     assembler.step(now=200)
 
     assert [row.request_id for row in store.find_requests()] == [TRACE]
+    assert store.traces_waiting()[0] == 1
+
+
+def test_a_trace_that_is_too_large(
+    store: Store, assembler: Assembler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its spans are not read; others are assembled, few at a time."""
+    small = [part([replace(each, trace_id=f"{number:032x}") for each in request()]) for number in range(1, 4)]
+    large = part([*request(), replace(request()[0], span_id=f"{99:016x}", attributes={"note": "x" * 9_000})])
+    monkeypatch.setattr(assembling, "_LARGEST", 9_000)
+    monkeypatch.setattr(assembling, "_PAGE_BYTES", len(small[0].body) + 10)
+    pages: list[int] = []
+    spans_of = store.spans_of
+
+    def noted(due: Sequence[DueTrace]) -> dict[tuple[str, str], list[bytes]]:
+        pages.append(len(due))
+        return spans_of(due)
+
+    monkeypatch.setattr(store, "spans_of", noted)
+    store.add_spans([*small, large], now=10.0)
+    assert assembler.step(now=100.0) == 4
+    assert pages == [1, 1, 1]
+    assert store.counts()["request"] == 3
+    assert "a trace may have 9,000" in caplog.text
     assert store.traces_waiting()[0] == 1

@@ -19,6 +19,14 @@ from ragtrace.registry.instruments import (
     LATE_EVALUATIONS,
     QUEUE_JOBS,
     QUEUE_OLDEST,
+    RECEIVER_BYTES,
+    RECEIVER_COMMIT,
+    RECEIVER_ITEMS,
+    RECEIVER_OLDEST,
+    RECEIVER_REQUESTS,
+    RECEIVER_ROOM,
+    RECEIVER_TRACES,
+    RECEIVER_WAITING,
     REQUESTS,
     UNDEFINED,
 )
@@ -26,9 +34,12 @@ from ragtrace.registry.instruments import (
 __all__ = ["ANALYZER"]
 
 _EXPORTER: Final = "It fills when the exporter runs."
+_RECEIVER: Final = "It fills when `ragtrace serve` runs and Prometheus scrapes its /metrics."
 
 
-def _stat(title: str, description: str, expr: str, legend: str, unit: Unit, *marks: float) -> Panel:
+def _stat(
+    title: str, description: str, expr: str, legend: str, unit: Unit, *marks: float, empty: str = _EXPORTER
+) -> Panel:
     """A number that is green, orange from the first mark, red from the second."""
     colors = [Threshold(mark, color) for mark, color in zip(marks, ("orange", "red"), strict=False)]  # type: ignore[arg-type]  # colors
     return Panel(
@@ -40,7 +51,7 @@ def _stat(title: str, description: str, expr: str, legend: str, unit: Unit, *mar
         width=6,
         height=5,
         thresholds=(Threshold(None, "green"), *colors) if marks else (),
-        empty=_EXPORTER,
+        empty=empty,
     )
 
 
@@ -173,6 +184,86 @@ ANALYZER: Final = Dashboard(
                     increase(LATE_EVALUATIONS, "segment", window=WINDOW),
                     "{{segment}}",
                     empty=ANALYZE,
+                ),
+            ),
+        ),
+        Section(
+            "Does the receiver take what is sent?",
+            (
+                _stat(
+                    "Senders that are asked to come back",
+                    f"{RECEIVER_REQUESTS.brief} In the whole range, those that were busy or failed.",
+                    f"round({increase(RECEIVER_REQUESTS, answer='~busy|failed')})",
+                    "requests",
+                    "short",
+                    1,
+                    100,
+                    empty=_RECEIVER,
+                ),
+                _stat(
+                    "Senders without a token",
+                    f"{RECEIVER_REQUESTS.brief} In the whole range, those without a tenant's token.",
+                    f"round({increase(RECEIVER_REQUESTS, answer='unauthorized')})",
+                    "requests",
+                    "short",
+                    1,
+                    100,
+                    empty=_RECEIVER,
+                ),
+                _stat(
+                    "Room that is taken",
+                    RECEIVER_ROOM.brief,
+                    f"max({selector(RECEIVER_ROOM)})",
+                    "room",
+                    "percentunit",
+                    0.5,
+                    1,
+                    empty=_RECEIVER,
+                ),
+                _stat(
+                    "Oldest trace that is due",
+                    RECEIVER_OLDEST.brief,
+                    f"max({selector(RECEIVER_OLDEST)})",
+                    "overdue",
+                    "s",
+                    60,
+                    600,
+                    empty=_RECEIVER,
+                ),
+                _over_time(
+                    "Requests, by answer",
+                    RECEIVER_REQUESTS.brief,
+                    f"60 * {rate(RECEIVER_REQUESTS, 'protocol', 'answer')}",
+                    "{{answer}} over {{protocol}}",
+                    unit="cpm",
+                    empty=_RECEIVER,
+                ),
+                _over_time(
+                    "Spans and log records, by fate",
+                    RECEIVER_ITEMS.brief,
+                    f"60 * {rate(RECEIVER_ITEMS, 'signal', 'fate')}",
+                    "{{signal}} {{fate}}",
+                    unit="cpm",
+                    empty=_RECEIVER,
+                ),
+                quantiles(RECEIVER_COMMIT, title="Until a request is durable", empty=_RECEIVER),
+                _over_time(
+                    "Bytes", RECEIVER_BYTES.brief, rate(RECEIVER_BYTES, "signal"), "{{signal}}", empty=_RECEIVER
+                ),
+                _over_time(
+                    "Traces that wait",
+                    RECEIVER_WAITING.brief,
+                    f"max({selector(RECEIVER_WAITING)})",
+                    "traces",
+                    empty=_RECEIVER,
+                ),
+                _over_time(
+                    "Assembled traces",
+                    RECEIVER_TRACES.brief,
+                    f"60 * {rate(RECEIVER_TRACES, 'fate')}",
+                    "{{fate}}",
+                    unit="cpm",
+                    empty=_RECEIVER,
                 ),
             ),
         ),

@@ -7,6 +7,7 @@ from typing import Final
 from ragtrace.receive.dialects import genai, langfuse, openinference, openllmetry, own, trulens, vercel
 from ragtrace.receive.reading import NOTHING, Dialect, Reading
 from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.types import replace
 
 __all__ = ["DIALECTS", "read_span"]
 
@@ -15,8 +16,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (own, openinference, openllmetry, langfus
 
 
 def read_span(span: ReceivedSpan) -> Reading:
-    """What a span says; nothing where no dialect knows it."""
-    for dialect in DIALECTS:
-        if dialect.recognizes(span):
-            return dialect.read(span)
-    return NOTHING
+    """What a span says; nothing where no dialect knows it. Evaluations are events that any span may have."""
+    reading = next((dialect.read(span) for dialect in DIALECTS if dialect.recognizes(span)), NOTHING)
+    judged = genai.judgements(span) if span.events else ()
+    return replace(reading, judgements=(*reading.judgements, *judged)) if judged else reading

@@ -16,7 +16,7 @@ from ragtrace.receive.spans import Attributes, ReceivedSpan
 from ragtrace.receive.values import jsonish, number, text, usage, whole
 from ragtrace.record import conventions as names
 
-__all__ = ["generated", "judgements", "messages", "name", "read", "recognizes"]
+__all__ = ["generated", "judgement", "judgements", "messages", "name", "read", "recognizes"]
 
 name: Final = "OpenTelemetry GenAI"
 
@@ -49,7 +49,6 @@ def read(span: ReceivedSpan) -> Reading:
     operation = text(given, names.OPERATION_NAME)
     about: dict[str, Any] = {
         "session_id": text(given, _SESSION, names.SESSION_ID),
-        "judgements": judgements(span),
     }
     if operation == "retrieval" or names.RETRIEVAL_DOCUMENTS in given:
         query = text(given, names.RETRIEVAL_QUERY)
@@ -73,16 +72,17 @@ def read(span: ReceivedSpan) -> Reading:
 
 def judgements(span: ReceivedSpan) -> tuple[Judgement, ...]:
     """The results of evaluations, which are events."""
-    found = []
-    for event in span.events:
-        if event.name == names.EVALUATION_EVENT:
-            given = event.attributes
-            score, label = number(given.get(names.EVALUATION_VALUE)), text(given, names.EVALUATION_LABEL)
-            if score is not None or label is not None:
-                judge = text(given, names.EVALUATION_NAME) or "evaluation"
-                comment = text(given, names.EVALUATION_EXPLANATION)
-                found.append(Judgement(source=judge, score=score, label=label, comment=comment, at=event.at))
-    return tuple(found)
+    events = (each for each in span.events if each.name == names.EVALUATION_EVENT)
+    return tuple(found for each in events if (found := judgement(each.attributes, each.at)) is not None)
+
+
+def judgement(given: Attributes, at: int) -> Judgement | None:
+    """What an event of an evaluation says; None where it holds neither a score nor a label."""
+    score, label = number(given.get(names.EVALUATION_VALUE)), text(given, names.EVALUATION_LABEL)
+    if score is None and label is None:
+        return None
+    judge = text(given, names.EVALUATION_NAME) or "evaluation"
+    return Judgement(source=judge, score=score, label=label, comment=text(given, names.EVALUATION_EXPLANATION), at=at)
 
 
 def messages(value: Any) -> list[dict[str, str]]:

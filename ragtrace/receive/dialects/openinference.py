@@ -89,7 +89,7 @@ def documents(groups: Groups, given: Attributes) -> list[dict[str, Any]]:
             document["id"] = chunk_id
         if isinstance(body, str) and body:
             document["text"] = body
-        if (metadata := mapping(each.get(names.DOCUMENT_METADATA))) != {}:
+        if names.DOCUMENT_METADATA in each and (metadata := mapping(each[names.DOCUMENT_METADATA])):
             document["metadata"] = metadata
             score = number(metadata.get("score", metadata.get("relevance_score")))
         if (score := number(each.get(names.DOCUMENT_SCORE, score))) is not None:
@@ -129,8 +129,11 @@ def _is_cut(span: ReceivedSpan, *lists: Groups) -> bool:
 def _reranked(span: ReceivedSpan) -> Reranked:
     given = span.attributes
     before, after = grouped(given, names.RERANKER_INPUTS), grouped(given, names.RERANKER_OUTPUTS)
+    ids = tuple([found for each in before.values() if (found := identifier(each.get(names.DOCUMENT_ID))) is not None])
+    are_named = len(ids) == len(before)
     return Reranked(
-        given=documents(before, given) or None,
+        given=None if are_named else documents(before, given),
+        given_ids=ids if are_named else (),
         kept=documents(after, given) or _returned(given),
         incomplete=_is_cut(span, before, after),
     )

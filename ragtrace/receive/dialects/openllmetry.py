@@ -47,7 +47,6 @@ def read(span: ReceivedSpan) -> Reading:
     about: dict[str, Any] = {
         "session_id": text(given, f"{_PROPERTIES}session_id", f"{_PROPERTIES}chat_id", "gen_ai.conversation.id"),
         "tenant_id": text(given, f"{_PROPERTIES}tenant_id"),
-        "judgements": genai.judgements(span),
     }
     step = _step(span)
     if step is not None:

@@ -65,7 +65,6 @@ def _request(span: ReceivedSpan) -> Reading:
         head_sampled=sampled if isinstance(sampled, bool) else None,
         head_probability=_probability(given.get(names.REQUEST_HEAD_PROBABILITY)),
         versions={key[len(start) :]: str(value) for key, value in given.items() if key.startswith(start)},
-        judgements=genai.judgements(span),
     )
 
 

@@ -1,4 +1,4 @@
-"""The HTTP routes: OTLP traces, and what a load balancer asks.
+"""The HTTP routes: OTLP traces and logs, what a load balancer asks, and the receiver's metrics.
 
 200 only after the commit; what can be sent again later gets 503 with Retry-After, what cannot gets 4xx with the reason.
 Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp.
@@ -7,100 +7,103 @@ Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp.
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator
-from contextlib import nullcontext
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Final
 
-from ragtrace.errors import MissingExtraError, RecordError, StoreError
-from ragtrace.receive.otlp import Split, parse_json, parse_protobuf, split
+from ragtrace.errors import MissingExtraError, StoreError
 from ragtrace.receive.server.access import Access
-from ragtrace.receive.server.bodies import LATER, Refused, inflated, received, unavailable
+from ragtrace.receive.server.bodies import LATER, Refused, received
 from ragtrace.receive.server.intake import Intake
-from ragtrace.store import SpanPart, Store
+from ragtrace.receive.server.meter import CONTENT_TYPE_LATEST, Meter
+from ragtrace.receive.server.signals import JSON, PROTOBUF, SIGNALS, Signal, Taken
+from ragtrace.receive.server.taking import One, Taking
+from ragtrace.store import Store
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["LARGEST", "LARGEST_INFLATED", "make_app"]
+__all__ = ["LARGEST", "LARGEST_INFLATED", "SLOWEST", "make_app"]
 
 LARGEST: Final = 16 << 20
 """Bytes of a body as it is sent."""
 
-LARGEST_INFLATED: Final = 64 << 20
+LARGEST_INFLATED: Final = 16 << 20
 """Bytes of a body without its content encoding."""
 
-_PROTOBUF: Final = "application/x-protobuf"
-_JSON: Final = "application/json"
+SLOWEST: Final = 60.0
+"""Seconds in which a body must come."""
+
 _BODIES: Final = 8  # of the largest size, that may be received at once
-_SLOWEST: Final = 60.0  # seconds of a body
-_LARGE: Final = 4 << 20  # bytes of a body of which one at a time is decoded: it may take much more as a message
-_ONE_LARGE: Final = Lock()
 
 
 def make_app(
-    store: Store, intake: Intake, access: Access, *, largest: int = LARGEST, largest_inflated: int = LARGEST_INFLATED
+    store: Store,
+    intake: Intake,
+    taking: Taking,
+    meter: Meter,
+    scrapers: Access | None,
+    *,
+    largest: int = LARGEST,
+    largest_inflated: int = LARGEST_INFLATED,
 ) -> Starlette:
-    """The application, for any ASGI server. Raises: MissingExtraError."""
+    """The application, for any ASGI server. `scrapers`: who may read the metrics; None: nobody, there are none then.
+
+    Raises: MissingExtraError.
+    """
     try:
         from starlette.applications import Starlette
         from starlette.routing import Route
     except ImportError:
         raise MissingExtraError("starlette", "serve") from None
-    routes = _Routes(store, intake, access, largest, largest_inflated)
-    return Starlette(
-        routes=[
-            Route("/v1/traces", routes.traces, methods=["POST"]),
-            Route("/healthz", routes.health, methods=["GET"]),
-            Route("/readyz", routes.ready, methods=["GET"]),
-        ]
-    )
+    bodies = _Bodies(taking, largest, largest_inflated)
+    state = _State(store, intake)
+    routes = [Route(each.path, bodies.route(each), methods=["POST"]) for each in SIGNALS]
+    routes += [Route("/healthz", state.health, methods=["GET"]), Route("/readyz", state.ready, methods=["GET"])]
+    if scrapers is not None:
+        routes.append(Route("/metrics", _Metrics(meter, scrapers).show, methods=["GET"]))
+    return Starlette(routes=routes)
 
 
-class _Routes:
-    """What is served."""
+class _Bodies:
+    """Takes what is posted."""
 
-    def __init__(self, store: Store, intake: Intake, access: Access, largest: int, largest_inflated: int) -> None:
-        self._store, self._intake, self._access = store, intake, access
+    def __init__(self, taking: Taking, largest: int, largest_inflated: int) -> None:
+        self._taking = taking
         self._largest, self._largest_inflated = largest, largest_inflated
         self._held, self._most_held = 0, _BODIES * largest
 
-    async def traces(self, request: Request) -> Response:
-        """Takes spans."""
-        from starlette.requests import ClientDisconnect
-        from starlette.responses import Response
+    def route(self, signal: Signal) -> Callable[[Request], Awaitable[Response]]:
+        """Takes a request of this signal."""
 
-        try:
-            answer, kind = await self._take(request)
-        except Refused as refused:
-            return _refused(refused)
-        except ClientDisconnect:
-            return Response(status_code=400)  # to nobody
-        except StoreError as error:
-            return _refused(unavailable(error))
-        return Response(answer, media_type=kind)
+        async def take(request: Request) -> Response:
+            from starlette.responses import Response
 
-    async def _take(self, request: Request) -> tuple[bytes, str]:
-        """The answer, and its type. Raises: Refused, StoreError."""
-        tenant = self._access.tenant(request.headers.get("authorization"))
-        if tenant is None:
-            raise Refused(401, "no token of a tenant; send `Authorization: Bearer TOKEN`")
+            try:
+                with self._taking.request("http", signal) as one:
+                    taken, kind = await self._take(request, one)
+                return Response(await asyncio.to_thread(taken.encoded, kind), media_type=kind)
+            except Refused as refused:
+                return _refused(refused)
+
+        return take
+
+    async def _take(self, request: Request, one: One) -> tuple[Taken, str]:
+        """What was taken, and the content type of its answer. Raises: Refused, StoreError."""
+        one.authorize(request.headers.get("authorization"))
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in (_PROTOBUF, _JSON):
-            raise Refused(415, f"content type {kind!r} is not read; send {_PROTOBUF} or {_JSON}")
+        if kind not in (PROTOBUF, JSON):
+            raise Refused(415, f"content type {kind!r} is not read; send {PROTOBUF} or {JSON}")
         body = await self._received(request)
         encoding = request.headers.get("content-encoding", "").strip().lower()
-        found = await asyncio.to_thread(_split, body, encoding, kind, self._largest_inflated)
-        parts = [SpanPart(tenant, each.trace_id, each.body, each.ended) for each in found.parts]
-        if parts:
-            await asyncio.wrap_future(self._intake.submit(parts))
-        return _answer(found, kind), kind
+        taken = await asyncio.to_thread(one.read, body, kind, encoding, self._largest_inflated)
+        return await one.commit(taken), kind
 
     async def _received(self, request: Request) -> bytes:
         """The body. What is being received is bounded over all requests, and so is the time of each."""
+        from starlette.requests import ClientDisconnect
+
         held = 0
 
         async def counted() -> AsyncIterator[bytes]:
@@ -113,12 +116,21 @@ class _Routes:
                 yield part
 
         try:
-            async with asyncio.timeout(_SLOWEST):
+            async with asyncio.timeout(SLOWEST):
                 return await received(counted(), self._largest)
         except TimeoutError:
-            raise Refused(408, f"the body did not come within {_SLOWEST:.0f} seconds") from None
+            raise Refused(408, f"the body did not come within {SLOWEST:.0f} seconds") from None
+        except ClientDisconnect:
+            raise Refused(400, "the sender went away") from None
         finally:
             self._held -= held
+
+
+class _State:
+    """What a load balancer asks, without a token."""
+
+    def __init__(self, store: Store, intake: Intake) -> None:
+        self._store, self._intake = store, intake
 
     async def health(self, request: Request) -> Response:
         """Whether the process lives."""
@@ -139,6 +151,21 @@ class _Routes:
         return JSONResponse(state, 200 if load < 1 else 503)
 
 
+class _Metrics:
+    """What Prometheus scrapes."""
+
+    def __init__(self, meter: Meter, scrapers: Access) -> None:
+        self._meter, self._scrapers = meter, scrapers
+
+    async def show(self, request: Request) -> Response:
+        """The exposition."""
+        from starlette.responses import Response
+
+        if self._scrapers.tenant(request.headers.get("authorization")) is None:
+            return _refused(Refused(401, "no token of --metrics-tokens; send `Authorization: Bearer TOKEN`"))
+        return Response(await asyncio.to_thread(self._meter.exposition), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
 def _refused(refused: Refused) -> Response:
     from starlette.responses import JSONResponse
 
@@ -146,30 +173,3 @@ def _refused(refused: Refused) -> Response:
     if refused.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse({"message": refused.reason}, refused.status, headers=headers)
-
-
-def _split(body: bytes, encoding: str, kind: str, most: int) -> Split:
-    whole = inflated(body, encoding, most)
-    try:
-        with _ONE_LARGE if len(whole) > _LARGE else nullcontext():
-            return _decoded(whole, kind)
-    except RecordError as error:
-        raise Refused(400, str(error)) from None
-
-
-def _decoded(whole: bytes, kind: str) -> Split:
-    if kind == _JSON:
-        return split(*parse_json(whole))
-    return split(parse_protobuf(whole), body=whole)
-
-
-def _answer(found: Split, kind: str) -> bytes:
-    """ExportTraceServiceResponse: empty, or how many spans were rejected and why."""
-    answer = found.answer
-    if kind == _PROTOBUF:
-        return bytes(answer.SerializeToString())
-    partial: dict[str, Any] = {}
-    if found.rejected:
-        told = answer.partial_success
-        partial = {"partialSuccess": {"rejectedSpans": str(told.rejected_spans), "errorMessage": told.error_message}}
-    return json.dumps(partial).encode()

@@ -6,7 +6,8 @@ What waits is bounded in bytes; beyond, a sender is asked to come back later, wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Condition, Thread
@@ -14,27 +15,40 @@ from typing import Final
 
 from ragtrace.errors import StoreUnavailable
 from ragtrace.receive.server.bodies import Refused
-from ragtrace.store import SpanPart, Store
+from ragtrace.receive.server.signals import Item
+from ragtrace.store import SpanPart, Store, TraceJudgement
 
 __all__ = ["Intake"]
 
 _LOG: Final = logging.getLogger("ragtrace.receive")
 _BATCH: Final = 8 << 20  # bytes of a transaction
 _LATER: Final = 1  # seconds
+_JUDGEMENT: Final = 256  # bytes of one beside its comment
 
 
 @dataclass(slots=True)
 class _Waiting:
-    parts: Sequence[SpanPart]
+    items: Sequence[Item]
     size: int
     done: Future[None] = field(default_factory=Future)
 
 
 class Intake:
-    """One thread that writes. grace, ttl: seconds, see `Store.add_spans`; most: bytes that may wait."""
+    """One thread that writes. grace, ttl: seconds, see `Store.add_spans`; most: bytes that may wait. committed: is told
+    what each transaction took, in seconds.
+    """
 
-    def __init__(self, store: Store, *, grace: float, ttl: float, most: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        grace: float,
+        ttl: float,
+        most: int,
+        committed: Callable[[float], object] = lambda seconds: None,
+    ) -> None:
         self._store = store
+        self._committed = committed
         self._grace, self._ttl = grace, ttl
         self._most = most
         self._waiting: list[_Waiting] = []
@@ -44,12 +58,12 @@ class Intake:
         self._thread = Thread(target=self._run, name="ragtrace-intake", daemon=True)
         self._thread.start()
 
-    def submit(self, parts: Sequence[SpanPart]) -> Future[None]:
-        """Hand parts over; the future is done when they are committed, or fails as the store does.
+    def submit(self, items: Sequence[Item]) -> Future[None]:
+        """Hand items over; the future is done when they are committed, or fails as the store does.
 
         Raises: Refused (503) when too much waits already, or the receiver is closing.
         """
-        one = _Waiting(parts, sum(len(each.body) for each in parts))
+        one = _Waiting(items, sum(map(_size, items)))
         with self._changed:
             if self._closing:
                 raise Refused(503, "the receiver is shutting down", _LATER)
@@ -75,8 +89,7 @@ class Intake:
     def _run(self) -> None:
         while (batch := self._next()) is not None:
             try:
-                parts = [part for one in batch for part in one.parts]
-                self._store.add_spans(parts, grace=self._grace, ttl=self._ttl)
+                self._write(item for one in batch for item in one.items)
             except Exception as error:
                 if len(batch) > 1 and not isinstance(error, OSError | StoreUnavailable):
                     self._one_by_one(batch)
@@ -85,11 +98,22 @@ class Intake:
             else:
                 self._end(batch, None)
 
+    def _write(self, items: Iterable[Item]) -> None:
+        """Parts in one transaction, judgements in another; both may be written again."""
+        began, given = time.monotonic(), list(items)
+        parts = [each for each in given if isinstance(each, SpanPart)]
+        judgements = [each for each in given if isinstance(each, TraceJudgement)]
+        if parts:
+            self._store.add_spans(parts, grace=self._grace, ttl=self._ttl)
+        if judgements:
+            self._store.add_judgements(judgements)
+        self._committed(time.monotonic() - began)
+
     def _one_by_one(self, batch: list[_Waiting]) -> None:
         """Find out whose parts cannot be written."""
         for one in batch:
             try:
-                self._store.add_spans(list(one.parts), grace=self._grace, ttl=self._ttl)
+                self._write(one.items)
             except Exception as error:
                 self._end([one], error)
             else:
@@ -118,4 +142,8 @@ class Intake:
                 else:
                     one.done.set_exception(error)
         if error is not None:
-            _LOG.warning("spans of %d requests were not written: %s", len(batch), error)
+            _LOG.warning("what %d requests brought was not written: %s", len(batch), error)
+
+
+def _size(item: Item) -> int:
+    return len(item.body) if isinstance(item, SpanPart) else _JUDGEMENT + len(item.said.comment or "")

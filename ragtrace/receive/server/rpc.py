@@ -1,47 +1,48 @@
 """OTLP over gRPC: the same as over HTTP, in gRPC's own words.
 
+A message is read only when its sender is known and there is room for it, and decoded beside the event loop.
 Source: https://opentelemetry.io/docs/specs/otlp/#otlpgrpc; UNAVAILABLE with RetryInfo asks a sender to come back.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ragtrace.errors import ConfigurationError, MissingExtraError, RecordError, StoreError
-from ragtrace.receive.otlp import split
-from ragtrace.receive.server.access import Access
-from ragtrace.receive.server.bodies import LATER, Refused, unavailable
-from ragtrace.receive.server.intake import Intake
-from ragtrace.store import SpanPart
+from ragtrace.errors import ConfigurationError, MissingExtraError
+from ragtrace.receive.server.app import SLOWEST
+from ragtrace.receive.server.bodies import LATER, Refused
+from ragtrace.receive.server.signals import PROTOBUF, SIGNALS, Signal
+from ragtrace.receive.server.taking import One, Taking
 
-if TYPE_CHECKING:
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-        ExportTraceServiceRequest,
-        ExportTraceServiceResponse,
-    )
-
-__all__ = ["start"]
+__all__ = ["methods", "start"]
 
 _RETRY: Final = "google.rpc.retryinfo-bin"
+_STREAMS: Final = 128  # calls of one connection
+_CALLS: Final = 1_024  # that wait for their commit, for a place, or for their message
+_READING: Final = 16  # messages that are received or decoded at once
+_SOON: Final = 1  # seconds
 
 
-async def start(
-    intake: Intake, access: Access, address: str, *, largest: int, certificate: Path | None, key: Path | None
-) -> Any:
-    """A server that takes spans on `HOST:PORT`, and the port.
+async def start(taking: Taking, address: str, *, largest: int, certificate: Path | None, key: Path | None) -> Any:
+    """A server that takes all signals on `HOST:PORT`, and the port.
 
     Raises: ConfigurationError, MissingExtraError, OSError.
     """
     try:
         import grpc
-        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc
     except ImportError:
         raise MissingExtraError("grpcio", "serve") from None
-    server = grpc.aio.server(options=[("grpc.max_receive_message_length", largest), ("grpc.so_reuseport", 0)])
-    add: Any = trace_service_pb2_grpc.add_TraceServiceServicer_to_server
-    add(_Traces(intake, access), server)
+    bounds = {"max_receive_message_length": largest, "max_concurrent_streams": _STREAMS, "so_reuseport": 0}
+    server = grpc.aio.server(options=[(f"grpc.{name}", bound) for name, bound in bounds.items()])
+    for path, take in methods(taking).items():
+        service, name = path[1:].split("/")
+        # as a stream: else the message is received, whoever sends it, before we are asked
+        method = {name: grpc.stream_unary_rpc_method_handler(take)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, method),))
     try:
         if certificate is not None and key is not None:
             pair = (key.read_bytes(), certificate.read_bytes())
@@ -54,40 +55,86 @@ async def start(
     return server, port
 
 
-class _Traces:
-    """OTLP's service of traces."""
+def methods(taking: Taking) -> dict[str, Callable[[Any, Any], Awaitable[bytes]]]:
+    """All that can be called, by path."""
+    calls = _Calls(taking)
+    return {f"/{signal.service}/Export": calls.method(signal) for signal in SIGNALS}
 
-    def __init__(self, intake: Intake, access: Access) -> None:
-        self._intake, self._access = intake, access
 
-    async def Export(self, request: ExportTraceServiceRequest, context: Any) -> ExportTraceServiceResponse:
-        """Take spans; the answer comes when they are committed."""
-        from grpc import StatusCode
+class _Calls:
+    """Takes what is exported."""
 
+    def __init__(self, taking: Taking) -> None:
+        self._taking = taking
+        self._count = 0
+        self._reading = asyncio.Semaphore(_READING)
+
+    def method(self, signal: Signal) -> Callable[[Any, Any], Awaitable[bytes]]:
+        """`Export` of this signal: the answer comes when all is committed."""
+
+        async def export(messages: Any, context: Any) -> bytes:
+            try:
+                with self._taking.request("grpc", signal) as one:
+                    return await self._take(one, context)
+            except Refused as refused:
+                await _abort(context, refused)
+                raise
+
+        return export
+
+    async def _take(self, one: One, context: Any) -> bytes:
+        """The answer. Raises: Refused, StoreError."""
         sent = dict(context.invocation_metadata() or ())
-        tenant = self._access.tenant(sent.get("authorization"))
-        if tenant is None:
-            await context.abort(StatusCode.UNAUTHENTICATED, "no token of a tenant; send `authorization: Bearer TOKEN`")
+        one.authorize(sent.get("authorization"))
+        if self._count >= _CALLS:
+            raise Refused(503, f"{self._count:,} calls wait already; come back later", _SOON)
+        self._count += 1
         try:
-            found = await asyncio.to_thread(split, request)
-        except RecordError as error:
-            await context.abort(StatusCode.INVALID_ARGUMENT, str(error))
-            raise
-        parts = [SpanPart(tenant or "", each.trace_id, each.body, each.ended) for each in found.parts]
+            async with self._place():
+                taken = await asyncio.to_thread(one.read, await _message(context), PROTOBUF)
+            return (await one.commit(taken)).encoded(PROTOBUF)
+        finally:
+            self._count -= 1
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """One of the places for messages. Raises: Refused (503) when none becomes free in time."""
         try:
-            if parts:
-                await asyncio.wrap_future(self._intake.submit(parts))
-        except Refused as refused:
-            await _come_back(context, refused)
-        except StoreError as error:
-            await _come_back(context, unavailable(error))
-        return found.answer
+            await asyncio.wait_for(self._reading.acquire(), LATER)
+        except TimeoutError:
+            raise Refused(503, f"{_READING} messages are being received; come back later", _SOON) from None
+        try:
+            yield
+        finally:
+            self._reading.release()
 
 
-async def _come_back(context: Any, refused: Refused) -> None:
+async def _message(context: Any) -> bytes:
+    """The call's message. Raises: Refused."""
+    try:
+        async with asyncio.timeout(SLOWEST):
+            message = await context.read()
+    except TimeoutError:
+        raise Refused(408, f"the message did not come within {SLOWEST:.0f} seconds") from None
+    if not isinstance(message, bytes):
+        raise Refused(400, "the call has no message, or one that cannot be read")
+    return message
+
+
+async def _abort(context: Any, refused: Refused) -> None:
     from google.protobuf.duration_pb2 import Duration
     from google.rpc.error_details_pb2 import RetryInfo
     from grpc import StatusCode
 
-    told = RetryInfo(retry_delay=Duration(seconds=refused.retry_after or LATER)).SerializeToString()
-    await context.abort(StatusCode.UNAVAILABLE, refused.reason, trailing_metadata=((_RETRY, told),))
+    codes = {
+        401: StatusCode.UNAUTHENTICATED,
+        408: StatusCode.DEADLINE_EXCEEDED,
+        413: StatusCode.RESOURCE_EXHAUSTED,  # without RetryInfo: the sender drops it
+        500: StatusCode.INTERNAL,
+        503: StatusCode.UNAVAILABLE,
+    }
+    trailing: tuple[tuple[str, bytes], ...] = ()
+    if refused.retry_after is not None:
+        told = RetryInfo(retry_delay=Duration(seconds=refused.retry_after)).SerializeToString()
+        trailing = ((_RETRY, told),)
+    await context.abort(codes.get(refused.status, StatusCode.INVALID_ARGUMENT), refused.reason, trailing)

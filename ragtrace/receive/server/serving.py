@@ -1,4 +1,4 @@
-"""Runs the receiver: the HTTP server, the thread that commits, and the thread that assembles."""
+"""Runs the receiver: the servers, the thread that commits, and the processes that assemble."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, Final
 
 from ragtrace.config import Config
 from ragtrace.errors import ConfigurationError, MissingExtraError
-from ragtrace.receive.assembling import Assembler
 from ragtrace.receive.server import rpc as rpc_server
 from ragtrace.receive.server.access import Access, Everybody, Tokens
 from ragtrace.receive.server.app import LARGEST, make_app
+from ragtrace.receive.server.assemblers import Assemblers
 from ragtrace.receive.server.intake import Intake
+from ragtrace.receive.server.meter import Meter
+from ragtrace.receive.server.taking import Taking
+from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 
 __all__ = ["Settings", "run"]
@@ -35,13 +37,14 @@ class Settings:
     port: int = 4318
     grpc_port: int | None = 4317
     tokens: Path | None = None
+    metrics_tokens: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
     grace: float = 5.0
     ttl: float = 60.0
     keep: float = 3600.0
     room: int = 64 << 20
-    assemble: bool = True
+    assemblers: int = 1
 
     def __post_init__(self) -> None:
         """Raises: ConfigurationError."""
@@ -68,17 +71,17 @@ def run(store_url: str, config: Config, settings: Settings, ready: Callable[[], 
     except ImportError:
         raise MissingExtraError("uvicorn", "serve") from None
     access: Access = Everybody() if settings.tokens is None else Tokens(settings.tokens)
+    scrapers = _scrapers(settings)
+    meter = Meter()
     with _listening(settings) as listener, Store.open(store_url) as store:
-        intake = Intake(store, grace=settings.grace, ttl=settings.ttl, most=settings.room)
-        stop = Event()
-        assembler = Thread(
-            target=Assembler(store, config, keep=settings.keep).run, args=(stop,), name="ragtrace-assembler"
-        )
+        intake = Intake(store, grace=settings.grace, ttl=settings.ttl, most=settings.room, committed=meter.committed)
+        meter.watch(intake, store)
+        taking = Taking(intake, access, ContentPolicy(config), meter)
+        assemblers = Assemblers(settings.assemblers, store_url, config, keep=settings.keep, counted=meter.assembled)
         try:
-            if settings.assemble:
-                assembler.start()
+            assemblers.start()
             http = uvicorn.Config(
-                make_app(store, intake, access),
+                make_app(store, intake, taking, meter, scrapers),
                 log_level="warning",
                 access_log=False,
                 ssl_certfile=settings.certificate,
@@ -87,14 +90,19 @@ def run(store_url: str, config: Config, settings: Settings, ready: Callable[[], 
             # uvicorn raises the signal that ended it again, after it has ended: only then is what waits committed.
             earlier = signal.signal(signal.SIGTERM, lambda *_: None)
             try:
-                asyncio.run(_serve(uvicorn.Server(http), listener, intake, access, settings, ready))
+                asyncio.run(_serve(uvicorn.Server(http), listener, taking, settings, ready))
             finally:
                 signal.signal(signal.SIGTERM, earlier)
         finally:
             intake.close()
-            stop.set()
-            if settings.assemble:
-                assembler.join()
+            assemblers.stop()
+
+
+def _scrapers(settings: Settings) -> Access | None:
+    """Who may read the metrics: all where all may send, else who has a token for it. Raises: ConfigurationError."""
+    if settings.metrics_tokens is not None:
+        return Tokens(settings.metrics_tokens)
+    return Everybody() if settings.tokens is None else None
 
 
 @contextmanager
@@ -114,8 +122,7 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
 async def _serve(
     server: Any,
     listener: socket.socket,
-    intake: Intake,
-    access: Access,
+    taking: Taking,
     settings: Settings,
     ready: Callable[[], object],
 ) -> None:
@@ -124,7 +131,7 @@ async def _serve(
     if settings.grpc_port is not None:
         address = f"{settings.host}:{settings.grpc_port}"
         rpc, _ = await rpc_server.start(
-            intake, access, address, largest=LARGEST, certificate=settings.certificate, key=settings.key
+            taking, address, largest=LARGEST, certificate=settings.certificate, key=settings.key
         )
     ready()
     try:

@@ -75,8 +75,8 @@ class Known:
         """The candidates that stand in a prompt, in its order, each with its part and the text as it stands there.
 
         Args:
-            first: ids of the candidates that are expected there, best first: they are preferred where several fit equally
-                well. Of others at least half must stand there. None are named: all are expected.
+            first: ids of the candidates that are expected there, best first: they are preferred where several fit
+                equally well. Of others at least half must stand there. None are named: all are expected.
             questions: what the prompt asks, which is no part of a candidate that says the same.
         """
         named = [chunk_id for chunk_id in dict.fromkeys(first) if self.text(chunk_id)]

@@ -43,7 +43,7 @@ class Shape(NamedTuple):
     inner: tuple[str, ...]
     indexes: tuple[str, ...]
     others: tuple[str, ...]
-    quick: Callable[[Any], tuple[Any, Any, Any]] | None  # id, text and score at once, where nothing else is there
+    quick: Callable[[Any], tuple[Any, ...]] | None  # id, text and perhaps score at once, where nothing else is there
 
 
 SHAPES: Final[dict[Any, Shape]] = {}  # those that were met

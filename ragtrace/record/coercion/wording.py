@@ -66,8 +66,8 @@ class Wording:
 
     @cached_property
     def _marks(self) -> dict[str, list[_Row]]:
-        """Rows of words, one of each `_NEXT` in a row, by their longest word, which few other texts have; without rows of
-        short ones, such as `is it in the`, which many have."""
+        """Rows of words, one of each `_NEXT` in a row, by their longest word, which few other texts have; without rows
+        of short ones, such as `is it in the`, which many have."""
         rows = list(zip(*(self.words[shift:] for shift in range(GRAM)), strict=False))
         found: defaultdict[str, list[_Row]] = defaultdict(list)
         at = 0
@@ -76,8 +76,8 @@ class Wording:
             mark = max(longest, key=len)
             at += longest.index(mark)
             if len(mark) >= _LONG or len(mark) == 1:  # scripts without spaces
-                _, *others = sorted(rows[at], key=len, reverse=True)
-                found[mark].append(_Row(rows[at], *others, reach=sum(map(len, rows[at])) + _STREWN))
+                _, second, third, fourth = sorted(rows[at], key=len, reverse=True)
+                found[mark].append(_Row(rows[at], second, third, fourth, sum(map(len, rows[at])) + _STREWN))
             at += 1
         return found
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ragtrace import config
 from ragtrace.errors import StoreUnavailable
+from ragtrace.receive.server import rpc
 from ragtrace.receive.server.access import Tokens
 from ragtrace.receive.server.intake import Intake
+from ragtrace.receive.server.meter import Meter
 from ragtrace.receive.server.rpc import start
+from ragtrace.receive.server.taking import Taking
+from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 from tests.receive.test_otlp import message
 
@@ -21,6 +27,7 @@ grpc = pytest.importorskip("grpc")
 
 ALPHA = "alpha-token-0123456789"
 METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+RETRY = "google.rpc.retryinfo-bin"
 
 
 class Receiver:
@@ -34,17 +41,37 @@ class Receiver:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
-        options: dict[str, Any] = {"largest": 100_000, "certificate": None, "key": None}
-        starting = start(self.intake, Tokens(path), "127.0.0.1:0", **options)
+        options: dict[str, Any] = {"largest": 300_000, "certificate": None, "key": None}
+        policy = ContentPolicy(config.load(capture_content="full"))
+        self.taking = Taking(self.intake, Tokens(path), policy, Meter())
+        starting = start(self.taking, "127.0.0.1:0", **options)
         self.server, port = asyncio.run_coroutine_threadsafe(starting, self.loop).result(10)
         self.address = f"127.0.0.1:{port}"
 
-    def export(self, body: bytes, token: str | None = f"Bearer {ALPHA}", **given: Any) -> bytes:
+    def export(self, body: bytes, token: str | None = f"Bearer {ALPHA}", method: str = METHOD, **given: Any) -> bytes:
         """The answer to a request of these bytes."""
         metadata = () if token is None else (("authorization", token),)
-        with grpc.insecure_channel(self.address) as channel:
-            answer = channel.unary_unary(METHOD)(body, metadata=metadata, timeout=10, **given)
+        with grpc.insecure_channel(self.address, options=[("grpc.max_send_message_length", -1)]) as channel:
+            answer = channel.unary_unary(method)(body, metadata=metadata, timeout=20, **given)
         return bytes(answer)
+
+    @contextmanager
+    def silent(self, token: str = f"Bearer {ALPHA}", timeout: float | None = None) -> Iterator[Any]:
+        """A call that has begun and sends no message until the block ends."""
+        end = threading.Event()
+
+        def messages() -> Iterator[bytes]:
+            end.wait(20)
+            yield message()
+
+        with grpc.insecure_channel(self.address) as channel:
+            call = channel.stream_unary(METHOD).future(
+                messages(), metadata=(("authorization", token),), timeout=timeout
+            )
+            try:
+                yield call
+            finally:
+                end.set()
 
     def close(self) -> None:
         """Stop, and wait for it."""
@@ -109,7 +136,7 @@ def test_partial_success(receiver: Receiver) -> None:
 def test_too_large(receiver: Receiver) -> None:
     """What is larger than allowed is refused."""
     with pytest.raises(grpc.RpcError) as raised:
-        receiver.export(message(name="x" * 100_001))
+        receiver.export(message(name="x" * 300_001))
 
     assert raised.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
@@ -137,3 +164,86 @@ def test_any_bytes(receiver: Receiver) -> None:
         with pytest.raises(grpc.RpcError):
             receiver.export(body)
     assert receiver.export(message()) == b""
+
+
+def test_bomb(receiver: Receiver) -> None:
+    """200 MB that come as 200 kB are refused; the sender need not try again."""
+    with pytest.raises(grpc.RpcError) as raised:
+        receiver.export(bytes(200_000_000), compression=grpc.Compression.Gzip)
+
+    assert raised.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert RETRY not in dict(raised.value.trailing_metadata())
+    assert receiver.export(message()) == b""
+
+
+def test_calls_are_bounded(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond it a sender is asked to come back, with its delay, and its message is not read."""
+    monkeypatch.setattr(rpc, "_CALLS", 0)
+    with pytest.raises(grpc.RpcError) as raised:
+        receiver.export(message())
+
+    assert raised.value.code() == grpc.StatusCode.UNAVAILABLE
+    assert RETRY in dict(raised.value.trailing_metadata())
+    monkeypatch.undo()
+    assert receiver.export(message()) == b""
+
+
+def test_a_message_that_would_swell(receiver: Receiver) -> None:
+    """One of more records than may be is refused before it is decoded; the sender need not try again."""
+    with pytest.raises(grpc.RpcError) as raised:
+        receiver.export(b"\x0a\x00" * 100_001, compression=grpc.Compression.Gzip)
+
+    assert raised.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert RETRY not in dict(raised.value.trailing_metadata())
+
+
+def until_refused(receiver: Receiver) -> None:
+    """Send until it fails: calls that were begun before may not have arrived yet."""
+    while True:
+        receiver.export(message())
+
+
+def test_messages_on_their_way_are_bounded(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While all places wait for their messages another sender is asked to come back; then it is served."""
+    monkeypatch.setattr(rpc, "LATER", 0.2)
+    with ExitStack() as silent:
+        for _ in range(rpc._READING):
+            silent.enter_context(receiver.silent())
+        with pytest.raises(grpc.RpcError) as raised:
+            until_refused(receiver)
+        assert raised.value.code() == grpc.StatusCode.UNAVAILABLE
+        assert RETRY in dict(raised.value.trailing_metadata())
+    assert receiver.export(message()) == b""
+
+
+def test_slow_message(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call whose message does not come is given up."""
+    monkeypatch.setattr(rpc, "SLOWEST", 0.1)
+    with receiver.silent() as call:
+        assert call.exception(20).code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert "did not come within" in call.details()
+
+
+def test_deadline(receiver: Receiver) -> None:
+    """A sender that gives up leaves its place to others."""
+    for _ in range(2 * rpc._READING):
+        with receiver.silent(timeout=0.02) as call:
+            assert call.exception(20).code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert receiver.export(message()) == b""
+
+
+def test_an_unforeseen_fault(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The sender learns that it is ours, the log why."""
+
+    def fails(*_: Any, **__: Any) -> int:
+        raise ValueError("a column is too short")
+
+    monkeypatch.setattr(receiver.store, "add_spans", fails)
+    with pytest.raises(grpc.RpcError) as raised:
+        receiver.export(message())
+
+    assert raised.value.code() == grpc.StatusCode.INTERNAL
+    assert "column" not in (raised.value.details() or "")
+    assert "a column is too short" in caplog.text

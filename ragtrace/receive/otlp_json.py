@@ -1,0 +1,79 @@
+"""Reads OTLP's JSON: documents, also one per line, ids as hex digits, and all else as protobuf's JSON.
+
+Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ragtrace.errors import RecordError
+
+__all__ = ["Counted", "documents", "id_of", "parse_message", "parse_or_clear"]
+
+_DIGITS: Final = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
+_UNREADABLE: Final = (RecursionError, OverflowError, SystemError)  # by protobuf's reader of JSON, beside its ParseError
+
+
+def documents(body: bytes | str) -> Iterator[Any]:
+    """The values of a text, which is one of them or has one in each line. Raises: RecordError."""
+    try:
+        text = body if isinstance(body, str) else body.decode("utf-8")
+        try:
+            found = json.loads(text)
+            yield from found if found and isinstance(found, list) else [found]
+            return
+        except json.JSONDecodeError:
+            lines = [line for line in text.splitlines() if line.strip()]
+            if len(lines) < 2:
+                raise
+        yield from [json.loads(line) for line in lines]
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"the body is no JSON: {error}") from None
+
+
+class Counted:
+    """Walks through lists of mappings, up to a number of them in all; None: any number."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most, self._count = most, 0
+
+    def dicts(self, value: Any) -> Iterator[dict[str, Any]]:
+        """The mappings of a list; nothing where it is none. Raises: RecordError when there are too many."""
+        for each in value if isinstance(value, list) else ():
+            if isinstance(each, dict):
+                self._count += 1
+                if self._most is not None and self._count > self._most:
+                    raise RecordError(f"the body holds more than {self._most:,} records; send smaller batches")
+                yield each
+
+
+def parse_or_clear(value: Any, message: Any) -> None:
+    """Fill a message, as of a resource; one that cannot be read is as good as none."""
+    try:
+        parse_message(value if isinstance(value, dict) else {}, message)
+    except ValueError:
+        message.Clear()
+
+
+def parse_message(given: dict[str, Any], message: Any) -> None:
+    """Fill a message that holds no ids. Raises: ValueError."""
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    try:
+        ParseDict(given, message, ignore_unknown_fields=True)
+    except (*_UNREADABLE, ParseError) as error:
+        raise ValueError(str(error)) from None
+
+
+def id_of(given: dict[str, Any], name: str) -> bytes:
+    """An id. Raises: ValueError."""
+    value = given.get(name) or ""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {type(value).__name__}, and should be a text of hex digits")
+    try:
+        return bytes.fromhex(value)
+    except ValueError:
+        raise ValueError(f"{name} is {value[:40]!r}, and should be {_DIGITS[name]} hex digits") from None

@@ -1,0 +1,317 @@
+"""Fuzzing of a real receiver: broken HTTP and HTTP/2, bombs and slow senders at both ports, while others send well.
+
+It lives, its memory is bounded, what it stores is what it acknowledged, and it serves as before. `make fuzz` goes on
+for longer: RAGTRACE_FUZZ_SECONDS. A failure names its seed, for RAGTRACE_FUZZ_SEED.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragtrace.store import Store
+from tests.live.test_serving import trace
+
+pytest.importorskip("uvicorn")
+grpc = pytest.importorskip("grpc")
+
+SECONDS = float(os.environ.get("RAGTRACE_FUZZ_SECONDS", "6"))
+SEED = int(os.environ.get("RAGTRACE_FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+MOST = 900 << 20  # bytes of memory, beside what the process has at its start
+ATTACKERS = 4
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+UVICORN = "LocalProtocolError: can't handle event type Response when role=SERVER and state=MUST_CLOSE"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+class Served:
+    """A receiver in a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.url = f"sqlite:///{folder}/fuzzed.db"
+        self.log = folder / "log"
+        self.port, self.rpc_port = free_port(), free_port()
+        ports = ["--port", str(self.port), "--grpc-port", str(self.rpc_port)]
+        Store.open(self.url).close()
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ragtrace", "serve", *ports, "--grace", "0.2", "--store", self.url],
+                stdout=log,
+                stderr=log,
+            )
+        while b"taking spans" not in self.log.read_bytes():
+            assert self.process.poll() is None, self.log.read_text()
+            time.sleep(0.05)
+
+    @property
+    def peak(self) -> int:
+        """The most memory that it and the processes that it has started have had, in bytes."""
+        return sum(
+            int(status.partition("VmHWM:")[2].split()[0]) << 10
+            for process in [self.process.pid, *children(self.process.pid)]
+            if "VmHWM:" in (status := Path(f"/proc/{process}/status").read_text())
+        )
+
+    def post(self, number: int) -> int:
+        """Send one trace over HTTP as it should be."""
+        headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/traces", trace(number), headers)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def export(self, number: int) -> bool:
+        """Send one over gRPC as it should be."""
+        with grpc.insecure_channel(f"127.0.0.1:{self.rpc_port}") as channel:
+            try:
+                export: Any = channel.unary_unary(EXPORT)
+                export(gzip.decompress(trace(number)), timeout=30)
+            except grpc.RpcError:
+                return False
+        return True
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started."""
+    listed = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(each) for path in listed for each in path.read_text().split()]
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """One that everybody may send to."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("memory of another process is read from /proc")
+    running = Served(tmp_path)
+    yield running
+    running.process.terminate()
+    running.process.wait(30)
+
+
+def head(draw: random.Random, length: object, *more: str) -> bytes:
+    """The beginning of a request."""
+    path = draw.choice(["/v1/traces", "/v1/logs", "/v1/traces?x=%ff", "/metrics", "/" + "a" * 9_000])
+    kind = draw.choice(["application/x-protobuf", "application/json", "text/plain", "application/json; charset=x"])
+    lines = [f"POST {path} HTTP/1.1", "Host: x", f"Content-Type: {kind}", f"Content-Length: {length}", *more]
+    return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n"
+
+
+def noise(draw: random.Random) -> bytes:
+    """Bytes, up to 60 kB."""
+    return draw.randbytes(draw.choice([0, 1, 9, 300, 60_000]))
+
+
+def damaged(draw: random.Random) -> bytes:
+    """A message with some bytes changed, or cut off."""
+    body = bytearray(gzip.decompress(trace(draw.randrange(1, 2**40))))
+    for _ in range(draw.randrange(6)):
+        body[draw.randrange(len(body))] = draw.randrange(256)
+    body = body[: draw.randrange(len(body))] if draw.random() < 0.5 else body
+    return bytes(body.replace(b"OpenInference", b"\xff" * 13))
+
+
+def bomb(draw: random.Random) -> bytes:
+    """Some kilobytes that inflate to many megabytes, or to a message that would."""
+    swollen = draw.choice([b"\x00", b"\x0a\x00", b"[]", b'{"a":', b"\x12\x00"]) * draw.choice(
+        [1 << 20, 3 << 20, 8 << 20]
+    )
+    return gzip.compress(swollen, 1)
+
+
+def broken_http(draw: random.Random) -> bytes:
+    """Wrong heads, lengths, chunks and bodies."""
+    body = draw.choice([noise, damaged])(draw)
+    chunked = "Transfer-Encoding: chunked"
+    made: list[Callable[[], bytes]] = [
+        lambda: noise(draw),
+        lambda: b"POST /v1/traces\r\n\r\n" + body,
+        lambda: b"GET " + noise(draw)[:300] + b" HTTP/9.9\r\n\r\n",
+        lambda: head(draw, len(body)) + body,
+        lambda: head(draw, len(body) + 7) + body,
+        lambda: head(draw, -1) + body,
+        lambda: head(draw, "9" * 30) + body,
+        lambda: head(draw, len(body), chunked) + body,
+        lambda: head(draw, "0\r\nX: y", chunked) + b"ffffffffffff\r\n" + body,
+        lambda: head(draw, len(body), "Content-Encoding: gzip") + body,
+        lambda: head(draw, len(body), "X: " + "y" * 70_000) + body,
+        lambda: head(draw, len(body), f"Authorization: Bearer {body[:99]!r}") + body,
+    ]
+    return draw.choice(made)()
+
+
+def bombed_http(draw: random.Random) -> bytes:
+    """A bomb, or a large body of nothing."""
+    if draw.random() < 0.5:
+        return head(draw, 20 << 20) + bytes(20 << 20)
+    body = bomb(draw)
+    return head(draw, len(body), "Content-Encoding: gzip") + body
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes, size: int | None = None) -> bytes:
+    """A frame of HTTP/2; its length may be wrong."""
+    length = (len(payload) if size is None else size) & 0xFFFFFF
+    return struct.pack(">I", length)[1:] + bytes([kind & 255, flags & 255]) + struct.pack(">I", stream) + payload
+
+
+def call(draw: random.Random) -> bytes:
+    """The headers of an export, as literals that need no table."""
+    fields = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": draw.choice([EXPORT, EXPORT.replace("trace", "logs"), "/x"]),
+        ":authority": "x",
+        "te": "trailers",
+        "content-type": "application/grpc",
+        "grpc-encoding": draw.choice(["gzip", "identity", "deflate", "x"]),
+        "grpc-timeout": draw.choice(["1S", "99999999H", "x"]),
+    }
+    packed = b"".join(b"\x00" + text(name) + text(value) for name, value in fields.items())
+    return frame(1, 4, 1, packed)
+
+
+def text(value: str) -> bytes:
+    """A string of HPACK."""
+    size, rest = (len(value), b"") if len(value) < 127 else (127, bytes([len(value) - 127]))
+    return bytes([size]) + rest + value.encode()
+
+
+def broken_http2(draw: random.Random) -> bytes:
+    """Frames of any kind, calls whose messages have wrong lengths, bombs, and noise."""
+    body = draw.choice([noise, damaged])(draw)[:16_000]
+    packed = bomb(draw)[:16_000] if draw.random() < 0.1 else gzip.compress(body)
+    message = draw.choice(
+        [
+            b"\x00" + struct.pack(">I", len(body)) + body,
+            b"\x00" + struct.pack(">I", draw.choice([0, 7, 2**31, 2**32 - 1])) + body,
+            b"\x01" + struct.pack(">I", len(packed)) + packed,
+            b"\x07" + struct.pack(">I", len(body)) + body,
+            body,
+        ]
+    )[:16_384]
+    flags, stream = draw.choice([0, 1, 4, 5, 255]), draw.choice([0, 1, 2, 3, 2**31 - 1])
+    frames = [frame(draw.randrange(12), flags, stream, noise(draw)[:16_384]) for _ in range(draw.randrange(4))] + [
+        frame(0, flags, stream, body[:50], draw.randrange(2**24))
+    ]
+    good = frame(4, 0, 0, b"") + call(draw) + frame(0, 1, 1, message)
+    return PREFACE + draw.choice([good, frame(4, 0, 0, b"") + b"".join(frames), good + b"".join(frames), noise(draw)])
+
+
+class Attack:
+    """Senders that send what they should not."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.stop = threading.Event()
+        self.statuses: Counter[str] = Counter()
+        self.slow: list[socket.socket] = []
+
+    def run(self, place: int) -> None:
+        """One connection after the other."""
+        draw = random.Random(SEED + place)
+        kinds: list[tuple[Callable[[random.Random], bytes], int]] = [
+            *[(broken_http, self.served.port)] * 10,
+            *[(broken_http2, self.served.rpc_port)] * 10,
+            (broken_http2, self.served.port),
+            (broken_http, self.served.rpc_port),
+            (bombed_http, self.served.port),
+        ]
+        while not self.stop.is_set():
+            make, port = draw.choice(kinds)
+            with suppress(OSError):
+                self._send(draw, make(draw), port)
+
+    def _send(self, draw: random.Random, sent: bytes, port: int) -> None:
+        sender = socket.create_connection(("127.0.0.1", port), timeout=draw.choice([0.05, 0.5]))
+        if draw.random() < 0.05 and len(self.slow) < 100:  # stays, and never comes to an end
+            self.slow.append(sender)
+            sender.sendall(sent[: len(sent) // 2])
+            return
+        with sender:
+            sender.sendall(sent)
+            answer = sender.recv(1_000)
+            if answer.startswith(b"HTTP/1.1 "):
+                self.statuses[answer[9:12].decode("latin-1")] += 1
+
+    def end(self) -> None:
+        """Close what stayed."""
+        for each in self.slow:
+            each.close()
+
+
+def test_fuzz(served: Served) -> None:
+    """Whatever comes, those who send well are served, and their traces are what is stored of them."""
+    assert served.post(1) == 200
+    assert served.export(2)
+    began = served.peak
+    attack = Attack(served)
+    attackers = [threading.Thread(target=attack.run, args=(place,)) for place in range(ATTACKERS)]
+    for each in attackers:
+        each.start()
+    acknowledged, answers, number = {1, 2}, Counter[str](), 2
+    ended = time.monotonic() + SECONDS
+    while time.monotonic() < ended:
+        number += 1
+        taken = served.post(number) == 200 if number % 2 else served.export(number)
+        answers["taken" if taken else "refused"] += 1
+        acknowledged |= {number} if taken else set()
+    attack.stop.set()
+    for each in attackers:
+        each.join()
+    attack.end()
+    grown = served.peak - began
+    where = f"seed {SEED}"
+    print(f"{where}: {dict(attack.statuses)} to attackers, {dict(answers)} beside; {grown >> 20} MB more at the peak")
+    assert served.process.poll() is None, where
+    assert served.post(number + 1) == 200, where
+    assert served.export(number + 2), where
+    assert grown < MOST, where
+    assert answers["taken"] > 0, where
+    judge(served, acknowledged | {number + 1, number + 2}, attack.statuses, where)
+
+
+def judge(served: Served, acknowledged: set[int], statuses: Counter[str], where: str) -> None:
+    """Hold the store and the log against what was answered."""
+    ids = [f"{each:032x}" for each in sorted(acknowledged)]
+    log = served.log.read_text("utf-8", "replace")
+    assert statuses["500"] <= log.count("failed\nTraceback"), f"{where}\n{log}"
+    # a body that breaks off is answered by uvicorn itself, which then meets our answer
+    assert log.count("Exception in ASGI application") == log.count(UVICORN), f"{where}\n{log}"
+    with Store.open(served.url) as store:
+        deadline = time.monotonic() + 60
+        while store.get_records(ids).keys() != set(ids) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        records = store.get_records(ids)
+    assert records.keys() == set(ids), where
+    assert all(len(record.candidates) == 3 and record.packing is not None for record in records.values()), where
+
+
+def test_that_a_message_is_whole() -> None:
+    """What is sent beside the attack is a message that is read: else nothing above could fail."""
+    message = ExportTraceServiceRequest.FromString(gzip.decompress(trace(5)))
+    assert len(message.resource_spans[0].scope_spans[0].spans) == 3

@@ -1,0 +1,134 @@
+"""The receiver under pressure and with a store that fails: nothing is acknowledged that is not stored."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace.errors import StoreUnavailable
+from ragtrace.receive.server import app
+from ragtrace.store import SpanPart
+from tests.receive.server.test_routes import JSON, Receiver
+from tests.receive.test_otlp import SPAN, batch
+
+
+@pytest.fixture
+def receiver(tmp_path: Path) -> Iterator[Receiver]:
+    """One that everybody may send to."""
+    running = Receiver(tmp_path)
+    yield running
+    running.close()
+
+
+def test_store_that_fails(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans that were not committed are not acknowledged: the sender is asked to come back."""
+
+    def fails(*_: Any, **__: Any) -> int:
+        raise StoreUnavailable("the disk is full")
+
+    monkeypatch.setattr(receiver.store, "add_spans", fails)
+    monkeypatch.setattr(receiver.store, "traces_waiting", fails)
+    status, body, headers = receiver.send(batch(SPAN), content_type=JSON)
+
+    assert status == 503
+    assert int(headers["retry-after"]) > 0
+    assert "disk" not in body.decode()
+    assert receiver.send(None, "/readyz")[0] == 503
+    monkeypatch.undo()
+    assert receiver.send(batch(SPAN), content_type=JSON)[0] == 200
+
+
+def test_back_pressure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would wait beyond the room is refused for now; all that was acknowledged is stored."""
+    receiver = Receiver(tmp_path, room=1)
+    gate = threading.Event()
+    write = receiver.store.add_spans
+    monkeypatch.setattr(receiver.store, "add_spans", lambda *a, **k: (gate.wait(10), write(*a, **k))[1])
+    statuses: list[int] = []
+
+    def send(number: int) -> None:
+        found = receiver.send(batch(SPAN | {"traceId": f"{number:032x}"}), content_type=JSON)
+        statuses.append(found[0])
+
+    senders = [threading.Thread(target=send, args=(number,)) for number in range(1, 7)]
+    for sender in senders:
+        sender.start()
+    deadline = time.monotonic() + 10
+    while len(statuses) < 4 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    gate.set()
+    for sender in senders:
+        sender.join()
+    stored = receiver.stored
+    receiver.close()
+
+    assert set(statuses) == {200, 503}
+    assert stored == statuses.count(200)
+
+
+def test_an_outage_is_met_once(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that waits is given back at once: tried one by one, each request would wait for the store's own timeout."""
+    gate, calls = threading.Event(), list[int]()
+
+    def fails(parts: Sequence[SpanPart], **_: Any) -> int:
+        gate.wait(10)
+        calls.append(len(parts))
+        raise StoreUnavailable("the server is down")
+
+    monkeypatch.setattr(receiver.store, "add_spans", fails)
+    parts = [SpanPart("", f"{number:032x}", b"x", True) for number in range(6)]
+    futures = [receiver.intake.submit([each]) for each in parts]
+    gate.set()
+
+    assert all(isinstance(each.exception(10), StoreUnavailable) for each in futures)
+    assert len(calls) <= 2
+    assert sum(calls) == 6
+    assert receiver.intake.load == 0
+
+
+def test_one_part_that_cannot_be_written(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails alone; the requests that shared its transaction are committed, and no room is lost."""
+    write, gate = receiver.store.add_spans, threading.Event()
+
+    def picky(parts: Sequence[SpanPart], **given: Any) -> int:
+        gate.wait(10)
+        if any(each.body == b"bad" for each in parts):
+            raise ValueError("no such part")
+        return write(parts, **given)
+
+    monkeypatch.setattr(receiver.store, "add_spans", picky)
+    bodies = [b"good", b"fine", b"bad", b"better"]
+    futures = [receiver.intake.submit([SpanPart("", "1" * 32, each, True)]) for each in bodies]
+    futures[1].cancel()
+    gate.set()
+
+    assert [futures[place].exception(10) is None for place in (0, 2, 3)] == [True, False, True]
+    assert receiver.stored == 3
+    assert receiver.intake.load == 0
+
+
+def test_slow_body(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that does not come to its end is given up, and what was held for it is free again."""
+    monkeypatch.setattr(app, "SLOWEST", 0.1)
+    host, port = receiver.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as sender:
+        head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: 1000\r\n\r\n"
+        sender.sendall(head.encode() + b"x")
+        assert sender.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_bodies_on_their_way_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many connections send at once: beyond it a sender is asked to come back."""
+    monkeypatch.setattr(app, "_BODIES", 0)
+    receiver = Receiver(tmp_path)
+    status, _, headers = receiver.send(batch(SPAN), content_type=JSON)
+    receiver.close()
+
+    assert status == 503
+    assert int(headers["retry-after"]) > 0

@@ -1,0 +1,53 @@
+"""What a message holds is counted without decoding it, and nothing gets by uncounted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from ragtrace.errors import RecordError
+from ragtrace.receive.otlp import parse_protobuf
+from ragtrace.receive.wire import fields
+from tests.receive.test_otlp import message
+
+MANY = 1_000_000
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=4), max_size=4))
+def test_counted(shape: list[list[int]]) -> None:
+    """Resources, scopes and spans, wherever they stand."""
+    request = ExportTraceServiceRequest()
+    for scopes in shape:
+        resource_spans = request.resource_spans.add()
+        for spans in scopes:
+            scope_spans = resource_spans.scope_spans.add()
+            for _ in range(spans):
+                scope_spans.spans.add(name="search").attributes.add(key="a").value.string_value = "b"
+    expected = len(shape) + sum(map(len, shape)) + sum(map(sum, shape))
+    assert fields(request.SerializeToString(), MANY) == expected
+
+
+def test_it_stops() -> None:
+    """Beyond what is asked for nothing more is read."""
+    assert fields(b"\x0a\x00" * MANY, 10) == 11
+
+
+@given(st.binary(max_size=60) | st.binary(max_size=20).map(lambda rest: message() + rest))
+def test_nothing_gets_by(body: bytes) -> None:
+    """What is decoded was counted in full; what cannot be counted is refused."""
+    try:
+        count = fields(body, MANY)
+        decoded = parse_protobuf(body)
+    except RecordError:
+        return
+    scopes = [scope for each in decoded.resource_spans for scope in each.scope_spans]
+    assert len(decoded.resource_spans) + len(scopes) + sum(len(each.spans) for each in scopes) <= count
+
+
+@pytest.mark.parametrize("body", [b"\x7b\x7c", b"\x0a\x05", b"\x0a", b"\xff" * 11, b"\x09\x00"])
+def test_broken(body: bytes) -> None:
+    """Groups, lengths that lead out of the message, and numbers without an end."""
+    with pytest.raises(RecordError):
+        fields(body + b"\x0a\x00" * (body[0] == 0x7B), MANY)
