@@ -26,8 +26,9 @@ class Arriving(Opened):
         grace: seconds from a trace's root, or from a span that is late, to its assembly; ttl: seconds from a trace's
         first span, after which it is assembled without a root.
         """
+        packed = spans.packed(parts)
         with self._database.write() as connection:
-            return spans.add(connection, _unerased(connection, parts), moment(now), grace, ttl)
+            return spans.add(connection, _unerased(connection, packed), moment(now), grace, ttl)
 
     def add_judgements(self, given: Sequence[TraceJudgement]) -> None:
         """Store judgements that name a trace, each once, before or after the trace's request; none of an erased one.
@@ -82,9 +83,9 @@ class Arriving(Opened):
             return spans.waiting(connection)
 
 
-def _unerased(connection: sa.Connection, parts: Sequence[SpanPart]) -> Sequence[SpanPart]:
-    gone = _erased(connection, {(each.tenant, each.trace_id) for each in parts})
-    return [each for each in parts if (each.tenant, each.trace_id) not in gone] if gone else parts
+def _unerased(connection: sa.Connection, parts: Sequence[spans.Packed]) -> Sequence[spans.Packed]:
+    gone = _erased(connection, {(each.part.tenant, each.part.trace_id) for each in parts})
+    return [each for each in parts if (each.part.tenant, each.part.trace_id) not in gone] if gone else parts
 
 
 def _erased(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -20,24 +20,38 @@ from ragtrace.store.rows import DueTrace, SpanPart
 from ragtrace.store.tables import span_part, trace
 from ragtrace.store.text import clean
 
-__all__ = ["ATTEMPTS", "add", "bodies", "claim", "drop", "fail", "forget", "settle", "waiting"]
+__all__ = ["ATTEMPTS", "Packed", "add", "bodies", "claim", "drop", "fail", "forget", "packed", "settle", "waiting"]
 
 ATTEMPTS: Final = 5
 _RETRY: Final = 30.0  # seconds
 
 
-def add(connection: sa.Connection, parts: Sequence[SpanPart], now: float, grace: float, ttl: float) -> int:
+class Packed(NamedTuple):
+    """A part as it is stored. Its digest is that of the compressed bytes, which are a fifth as many."""
+
+    part: SpanPart
+    digest: str
+    body: bytes
+
+
+def packed(parts: Iterable[SpanPart]) -> list[Packed]:
+    """The parts made ready, before the write lock is taken."""
+    bodies = [(each, compress(each.body)) for each in parts]
+    return [Packed(each, hashlib.blake2b(body, digest_size=16).hexdigest(), body) for each, body in bodies]
+
+
+def add(connection: sa.Connection, parts: Sequence[Packed], now: float, grace: float, ttl: float) -> int:
     """Store the parts that are new, and say when their traces are due. Returns how many were new."""
-    rows = {(clean(each.tenant), each.trace_id, _digest(each.body)): each for each in parts}
+    rows = {(clean(each.part.tenant), each.part.trace_id, each.digest): each for each in parts}
     if not rows:
         return 0
     names = ("tenant", "trace_id", "digest")
     statement = insert(connection, span_part).on_conflict_do_nothing().returning(*(span_part.c[name] for name in names))
-    values = [dict(zip(names, key, strict=True)) | {"body": compress(rows[key].body)} for key in sorted(rows)]
+    values = [dict(zip(names, key, strict=True)) | {"body": rows[key].body} for key in sorted(rows)]
     new = [tuple(row) for row in connection.execute(statement, values)]
     due: dict[tuple[str, str], list[SpanPart]] = {}
     for key in new:
-        due.setdefault(key[:2], []).append(rows[key])
+        due.setdefault(key[:2], []).append(rows[key].part)
     if due:
         _touch(connection, due, now, grace, ttl)
     return len(new)
@@ -75,10 +89,6 @@ def _touch(
             for (tenant, trace_id), parts in sorted(due.items())
         ],
     )
-
-
-def _digest(body: bytes) -> str:
-    return hashlib.blake2b(body, digest_size=16).hexdigest()
 
 
 def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: float) -> list[DueTrace]:
