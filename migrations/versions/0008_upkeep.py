@@ -55,10 +55,10 @@ def upgrade() -> None:
     for name in ("question", "query_class", "chunk_ids", "facets"):
         op.add_column("gold", sa.Column(name, sa.Text()))
     _fill_owners()
-    for name in ("tenant_id", "session_id", "trace_id"):  # after they are filled: an index is quicker made than kept
-        where = sa.text(f"{name} IS NOT NULL")
+    for names in (["tenant_id", "request_id"], ["session_id", "request_id"], ["trace_id"]):
+        where = sa.text(f"{names[0]} IS NOT NULL")  # after they are filled: an index is quicker made than kept
         op.create_index(
-            f"ix_request_{name}", "request", [name], unique=False, sqlite_where=where, postgresql_where=where
+            f"ix_request_{'_'.join(names)}", "request", names, unique=False, sqlite_where=where, postgresql_where=where
         )
     _fill_shares()
     _fill_gold()

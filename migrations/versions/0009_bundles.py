@@ -58,6 +58,10 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.add_column("trace", sa.Column("bytes", sa.BigInteger(), nullable=False, server_default=sa.text("0")))
+    op.execute(
+        "UPDATE trace SET bytes = (SELECT COALESCE(SUM(length(body)), 0) FROM span_part"
+        " WHERE span_part.tenant = trace.tenant AND span_part.trace_id = trace.trace_id)"
+    )
     _fill()
     op.drop_table("content_before")
     if not is_sqlite:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "erase", "prune", "vacuum"]
 
+_READ: Final = "somebody reads the database; run `ragtrace db vacuum --compact` when that has ended"
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")]
@@ -84,8 +85,8 @@ def vacuum(
         bool,
         typer.Option(
             "--compact",
-            help="Then rewrite a SQLite file without its free pages (needs as much disk again, and writers wait), or "
-            "let PostgreSQL vacuum and analyze the tables.",
+            help="Then rewrite a SQLite file without its free pages (takes twice its size of disk, and writers wait), "
+            "or let PostgreSQL vacuum and analyze the tables.",
         ),
     ] = False,
     dry_run: DryRunOption = False,
@@ -113,6 +114,8 @@ def vacuum(
     console().print(f"{swept.deleted:,} of {swept.texts:,} texts {done}{freed}")
     if spaces:
         console().print(f"the database has {_size(spaces[1].bytes)}, {_size(spaces[0].bytes)} before")
+        if spaces[1].log:
+            console().print(f"its write-ahead log could not be emptied: {_READ}")
 
 
 def erase(
@@ -172,6 +175,8 @@ def _tell(found: Erased, *, as_json: bool, dry_run: bool) -> None:
         console().print("PostgreSQL keeps deleted rows until it vacuums: ragtrace db vacuum --compact does it now")
     if found.rewritten is False:
         console().print("the file may hold copies of deleted rows: ragtrace db vacuum --compact rewrites it")
+    if found.emptied is False:
+        console().print(f"the write-ahead log still holds copies of deleted rows: {_READ}")
     console().print(
         "not touched: gold sets, reports of the gate, backups, spool files of hosts, and what other tools recorded"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragtrace.store.compared import GateRun, Measured, Replayed, Traits, Wanted
-from ragtrace.store.erasure import Erased, Subject
+from ragtrace.store.erasure import Erased
 from ragtrace.store.garbage import Swept
 from ragtrace.store.inspection import Inspected
 from ragtrace.store.retention import Kept, Pruned
@@ -34,6 +34,7 @@ from ragtrace.store.rows import (
 from ragtrace.store.schema import check, migrate
 from ragtrace.store.space import Space
 from ragtrace.store.store import Store
+from ragtrace.store.subjects import Subject
 from ragtrace.store.totals import histogram_deltas
 
 __all__ = [

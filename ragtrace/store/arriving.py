@@ -61,8 +61,7 @@ class Arriving(Opened):
             addenda.wait_for_turn(connection, alone=False)
             gone = _erased(connection, {(each.tenant, each.trace_id) for each in traces})
             if gone:
-                ids = {trace_id for _, trace_id in gone}
-                batch = records.Batch([each for each in found if each.trace_id not in ids])
+                batch = records.Batch([each for each in found if gone.isdisjoint(_traces(each))])
                 spans.drop(connection, gone)
             batch.write(connection)
             spans.settle(connection, traces)
@@ -81,6 +80,10 @@ class Arriving(Opened):
         """How many traces are to be assembled, and when the first is due, in Unix seconds."""
         with self._database.read() as connection:
             return spans.waiting(connection)
+
+
+def _traces(record: RequestRecord) -> set[tuple[str, str]]:
+    return erased.traces_of(record.request_id, record.tenant_id, record.trace_id)
 
 
 def _unerased(connection: sa.Connection, parts: Sequence[spans.Packed]) -> Sequence[spans.Packed]:

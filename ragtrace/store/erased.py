@@ -18,7 +18,7 @@ from ragtrace.store.text import bigint, clean
 from ragtrace.store.upkeep_tables import erased
 from ragtrace.types import Addendum, Feedback, Item, RequestRecord
 
-__all__ = ["add", "among", "of_id", "of_record", "of_trace", "without"]
+__all__ = ["add", "among", "of_id", "of_record", "of_trace", "traces_of", "without"]
 
 _JOINING: Final = (Addendum, Feedback)
 
@@ -36,6 +36,15 @@ def of_id(request_id: str) -> str:
 def of_trace(tenant: str, trace_id: str) -> str:
     """The digest of a trace whose spans a tenant sends."""
     return _digest("trace", clean(tenant), clean(trace_id))
+
+
+def traces_of(request_id: str, tenant_id: str | None, trace_id: str | None) -> set[tuple[str, str]]:
+    """The traces, by tenant and id, in which a request's spans may have come: one that came with its tenant's token has
+    the tenant's name before its id."""
+    tenant, known = clean(tenant_id) or "", clean(trace_id)
+    if not known:
+        return set()
+    return {(tenant, known)} if clean(request_id).startswith(f"{tenant}:") else {(tenant, known), ("", known)}
 
 
 def _digest(*parts: str) -> str:

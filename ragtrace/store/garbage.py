@@ -118,11 +118,13 @@ def sweep(
     on_batch: Callable[[Swept], object] = lambda swept: None,
 ) -> Swept:
     """Delete the texts that are not in `used` and were last used before `before`, those that stand together at once."""
+    saved = 0
     for examined, garbage in _slices(database, alone, used, before):
         for start in range(0, len(garbage), _BATCH):
             began = time.monotonic()
             gone = _delete(database, alone, garbage[start : start + _BATCH], before, dry_run=dry_run)
-            swept = replace(swept, deleted=swept.deleted + gone.texts, bytes=swept.bytes + gone.bytes)
+            saved += gone.bytes  # less than nothing where a bundle's rest packs worse than the whole
+            swept = replace(swept, deleted=swept.deleted + gone.texts, bytes=max(0, saved))
             on_batch(swept)
             time.sleep(max(_SHORTEST, time.monotonic() - began))
         swept = replace(swept, examined=swept.examined + examined)

@@ -39,7 +39,8 @@ class Inspected:
 
 
 def inspect(database: Database, sample: int | None) -> Inspected:
-    """Look at the newest `sample` payloads of each kind, or (None) at all of them.
+    """Look at the newest `sample` requests and at as many addenda, analyses and gold sets, whichever come first by
+    their keys, or (None) at all of them.
 
     Raises: CorruptStore when the file is so damaged that it cannot be read.
     """

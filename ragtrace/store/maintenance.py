@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ragtrace.store import erasure, garbage, inspection, retention, space
-from ragtrace.store.erasure import Erased, Subject
+from ragtrace.store.erasure import Erased
 from ragtrace.store.garbage import Swept
 from ragtrace.store.inspection import Inspected
 from ragtrace.store.opened import Opened, moment
 from ragtrace.store.retention import Kept, Pruned
 from ragtrace.store.space import Space
+from ragtrace.store.subjects import Subject
 
 __all__ = ["Maintenance"]
 
@@ -69,5 +70,6 @@ class Maintenance(Opened):
         return erasure.erase(self._database, subject, rewrite=rewrite)
 
     def inspect(self, *, sample: int | None = 1_000) -> Inspected:
-        """Look whether the store is whole, by the newest `sample` payloads of each kind or (None) by all."""
+        """Look whether the store is whole, by the newest `sample` requests and as many other payloads of each
+        kind, or (None) by all."""
         return inspection.inspect(self._database, sample)

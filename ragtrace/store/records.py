@@ -86,7 +86,12 @@ class Batch:
         now = time.time()
         self._texts.store(connection, now)
         given, new = self._insert(connection)
-        records = self._unite(connection, given, new)
+        stored = _locked(connection, (given.keys() | self._addenda.request_ids) - new)
+        gone = sorted(given.keys() - new - stored.keys())  # deleted as too old since they were found to be there
+        if gone:
+            new |= _inserted(connection, [_row(given[each], Texts()) for each in gone])
+            stored |= _locked(connection, given.keys() - new)
+        records = self._unite(connection, given, stored)
         queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
         traits.put(connection, records)
         releases.register(connection, records)
@@ -113,10 +118,9 @@ class Batch:
         return given, new | _inserted(connection, [_row(apart[each], Texts()) for each in further])
 
     def _unite(
-        self, connection: sa.Connection, records: Mapping[str, RequestRecord], new: set[str]
+        self, connection: sa.Connection, records: Mapping[str, RequestRecord], stored: Mapping[str, _Stored]
     ) -> list[RequestRecord]:
         """Unite records and addenda, whichever came first, and return the records that are new or changed, by id."""
-        stored = _locked(connection, (records.keys() | self._addenda.request_ids) - new)
         given = {request_id: record for request_id, record in records.items() if _is_newer(record, stored)}
         added = self._addenda.insert(connection)
         known = addenda.find(connection, given)

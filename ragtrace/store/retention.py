@@ -145,17 +145,15 @@ def _pause(began: float) -> None:
 
 
 def _free(connection: sa.Connection, page: list[_Row]) -> list[_Row]:
-    """Those of these requests that nobody has in hand, locked. Whoever finishes a job locks it before its request, and
-    so does this."""
-    ids = [row.request_id for row in page]
-    jobs = sa.select(job.c.id, job.c.request_id, job.c.state).where(job.c.request_id.in_(ids))
-    known = connection.execute(jobs).all()
+    """Those of these requests that nobody has in hand, locked with their jobs. The requests come first: a writer locks
+    one before it adds a job to it, so that none comes to be meanwhile. Neither lock is waited for."""
+    old = sa.select(request.c.request_id).where(request.c.request_id.in_([row.request_id for row in page]))
+    mine = set(connection.scalars(old.order_by(request.c.request_id).with_for_update(skip_locked=True)))
+    jobs = sa.select(job.c.id, job.c.request_id, job.c.state).where(job.c.request_id.in_(mine))
     skipping = jobs.order_by(job.c.id).with_for_update(skip_locked=True)
     locked = {row.id for row in connection.execute(skipping) if row.state != "leased"}
-    held = {row.request_id for row in known if row.id not in locked}
-    mine = sa.select(request.c.request_id).where(request.c.request_id.in_(set(ids) - held))
-    free = set(connection.scalars(mine.order_by(request.c.request_id).with_for_update(skip_locked=True)))
-    return [row for row in page if row.request_id in free]
+    held = {row.request_id for row in connection.execute(jobs) if row.id not in locked}
+    return [row for row in page if row.request_id in mine - held]
 
 
 def _deleted(connection: sa.Connection, free: list[_Row]) -> Counter[str]:

@@ -18,7 +18,7 @@ from ragtrace.store.address import Address
 from ragtrace.store.database import Database
 from ragtrace.store.tables import metadata
 
-__all__ = ["Space", "compact", "empty_log", "measure", "refuse_full"]
+__all__ = ["Space", "compact", "empty_log", "measure", "refuse_full", "rewrite"]
 
 _TEMPORARY: Final = ("SQLITE_TMPDIR", "TMPDIR")  # as SQLite looks for a folder, in this order
 _LOG_SECONDS: Final = 10.0
@@ -27,11 +27,13 @@ _FOLDERS: Final = ("/var/tmp", "/usr/tmp", "/tmp")
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Bytes of the database: all, those that rows left free (of SQLite alone), and by table (of PostgreSQL alone)."""
+    """Bytes of the database: all, those that rows left free (of SQLite alone), by table (of PostgreSQL alone), and of
+    the write-ahead log beside the file (of SQLite alone), which are in `bytes` too."""
 
     bytes: int
     free: int | None = None
     tables: Mapping[str, int] = field(default_factory=dict)
+    log: int | None = None
 
 
 def measure(database: Database) -> Space:
@@ -39,7 +41,8 @@ def measure(database: Database) -> Space:
     if database.address.is_sqlite:
         with database.driver() as connection:
             page, pages, free = (_pragma(connection, name) for name in ("page_size", "page_count", "freelist_count"))
-        return Space(page * pages + _size(_log(database.address)), page * free)
+        log = _size(_log(database.address))
+        return Space(page * pages + log, page * free, log=log)
     tables: dict[str, int] = {}
     with database.read() as connection:
         for name in sorted(metadata.tables):
@@ -56,44 +59,66 @@ def compact(database: Database) -> tuple[Space, Space]:
     """
     before = measure(database)
     if database.address.is_sqlite:
-        refuse_full(database)
-        with database.driver() as connection:
-            try:
-                connection.execute("VACUUM")
-            except sqlite3.OperationalError as error:
-                raise sa.exc.OperationalError("VACUUM", None, error) from error
+        rewrite(database)
         empty_log(database)
     else:
-        with database.driver() as connection:
-            server = connection.dbapi_connection
-            server.autocommit = True
-            try:
-                for name in sorted(metadata.tables):
-                    server.execute(f'VACUUM (ANALYZE) "{name}"')
-            finally:
-                server.autocommit = False
+        _vacuum(database)
     return before, measure(database)
 
 
-def empty_log(database: Database) -> None:
-    """Bring SQLite's write-ahead log, which holds pages as they were, into the file, as soon as nobody reads it."""
+def rewrite(database: Database) -> None:
+    """Write a SQLite file anew. Raises: StoreUnavailable where the disk has no room for the copy."""
+    refuse_full(database)
     with database.driver() as connection:
-        deadline = time.monotonic() + _LOG_SECONDS
-        while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] and time.monotonic() < deadline:
-            time.sleep(0.05)
+        try:
+            connection.execute("VACUUM")
+        except sqlite3.OperationalError as error:
+            raise sa.exc.OperationalError("VACUUM", None, error) from error
+
+
+def _vacuum(database: Database) -> None:
+    with database.read() as connection:
+        errors = connection.dialect.loaded_dbapi.Error
+    with database.driver() as connection:
+        server = connection.dbapi_connection
+        server.autocommit = True
+        try:
+            for name in sorted(metadata.tables):
+                server.execute(f'VACUUM (ANALYZE) "{name}"')
+        except errors as error:
+            raise sa.exc.DBAPIError.instance("VACUUM", None, error, errors) from error
+        finally:
+            server.autocommit = False
+
+
+def empty_log(database: Database) -> bool:
+    """Bring SQLite's write-ahead log, which holds pages as they were, into the file. Returns whether that was done:
+    it cannot be while somebody reads, for whom it waits some seconds."""
+    deadline = time.monotonic() + _LOG_SECONDS
+    with database.driver() as connection:
+        patience = _pragma(connection, "busy_timeout")
+        connection.execute("PRAGMA busy_timeout = 0")  # else one attempt alone waits for longer
+        try:
+            while not (emptied := not _pragma(connection, "wal_checkpoint(TRUNCATE)")) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {patience}")
+    return emptied
 
 
 def refuse_full(database: Database) -> None:
-    """Raise where `compact` would find no room. SQLite makes the copy in the folder for temporary files, and writes it
-    back through the write-ahead log."""
+    """Raise where `rewrite` would find no room. SQLite makes the copy in the folder for temporary files, and writes it
+    back through the write-ahead log: on one disk, that is twice as much."""
     if not database.address.is_sqlite:
         return
     size = measure(database).bytes
-    for folder in dict.fromkeys((database.address.file.absolute().parent, _temporary())):
-        free = shutil.disk_usage(folder).free
-        if free < size:
+    folders = database.address.file.absolute().parent, _temporary()
+    disks = [folder.stat().st_dev for folder in folders]
+    for folder, disk in zip(folders, disks, strict=True):
+        free, needed = shutil.disk_usage(folder).free, size * disks.count(disk)
+        if free < needed:
             raise StoreUnavailable(
-                f"store {database.address.shown}: to rewrite the file takes {size:,} bytes in {folder}, which has "
+                f"store {database.address.shown}: to rewrite the file takes {needed:,} bytes in {folder}, which has "
                 f"{free:,}; free some space, or set SQLITE_TMPDIR to a folder with more"
             )
 

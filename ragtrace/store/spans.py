@@ -24,6 +24,7 @@ __all__ = ["ATTEMPTS", "Packed", "add", "bodies", "claim", "drop", "fail", "forg
 
 ATTEMPTS: Final = 5
 _RETRY: Final = 30.0  # seconds
+_SUSPECT: Final = 2  # attempts
 
 
 class Packed(NamedTuple):
@@ -92,7 +93,11 @@ def _touch(
 
 
 def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: float) -> list[DueTrace]:
-    """Take up to `limit` traces that are due, the longest waiting first; they are due again when the lease runs out."""
+    """Take up to `limit` traces that are due, the longest waiting first; they are due again when the lease runs out.
+
+    One that was taken several times in vain goes alone: it may be what ends its assemblers. At the cap it is set aside.
+    """
+    _bury(connection, now)
     rows = connection.execute(
         sa.select(trace.c.tenant, trace.c.trace_id, trace.c.parts, trace.c.attempts, trace.c.bytes)
         .where(trace.c.due_at.is_not(None), trace.c.due_at <= now)
@@ -101,11 +106,24 @@ def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: floa
         .with_for_update(skip_locked=True)
     ).all()
     found = [DueTrace(*row) for row in rows]
+    suspect = next((place for place, each in enumerate(found) if each.attempts >= _SUSPECT), len(found))
+    found = found[: max(1, suspect)]
     for some in chunks(found):
         keys = [(each.tenant, each.trace_id) for each in some]
         leased = sa.update(trace).where(sa.tuple_(trace.c.tenant, trace.c.trace_id).in_(keys))
         connection.execute(leased.values(due_at=now + lease_seconds, attempts=trace.c.attempts + 1))
     return found
+
+
+def _bury(connection: sa.Connection, now: float) -> None:
+    spent = (trace.c.due_at.is_not(None), trace.c.due_at <= now, trace.c.attempts >= ATTEMPTS)
+    error = sa.func.coalesce(trace.c.error, f"whoever assembled it ended {ATTEMPTS} times before it was done")
+    keys = connection.execute(
+        sa.select(trace.c.tenant, trace.c.trace_id).where(*spent).with_for_update(skip_locked=True)
+    )
+    for some in chunks([(row.tenant, row.trace_id) for row in keys]):
+        same = sa.tuple_(trace.c.tenant, trace.c.trace_id).in_(some)
+        connection.execute(sa.update(trace).where(same).values(due_at=None, error=error))
 
 
 def bodies(connection: sa.Connection, traces: Iterable[DueTrace]) -> dict[tuple[str, str], list[bytes]]:
@@ -126,7 +144,8 @@ def settle(connection: sa.Connection, traces: Iterable[DueTrace]) -> None:
         trace.c.trace_id == sa.bindparam("of_trace"),
         trace.c.parts == sa.bindparam("of_parts"),
     )
-    rows = [{"of_tenant": each.tenant, "of_trace": each.trace_id, "of_parts": each.parts} for each in traces]
+    ordered = sorted(traces, key=lambda each: (each.tenant, each.trace_id))  # as `_touch` takes them
+    rows = [{"of_tenant": each.tenant, "of_trace": each.trace_id, "of_parts": each.parts} for each in ordered]
     if rows:
         connection.execute(statement.values(due_at=None, error=None), rows)
 
@@ -145,7 +164,7 @@ def forget(connection: sa.Connection, before: float, limit: int) -> int:
     old = sa.select(trace.c.tenant, trace.c.trace_id).where(*settled)
     keys = [
         (row.tenant, row.trace_id)
-        for row in connection.execute(old.order_by(trace.c.last_at).limit(limit).with_for_update())
+        for row in connection.execute(old.order_by(trace.c.last_at).limit(limit).with_for_update(skip_locked=True))
     ]
     drop(connection, keys)
     return len(keys)
@@ -159,7 +178,9 @@ def drop(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> None:
 
 
 def waiting(connection: sa.Connection) -> tuple[int, float | None]:
-    """How many traces are to be assembled, and when the first of them is due."""
-    row = connection.execute(sa.select(sa.func.count(), sa.func.min(trace.c.due_at)).where(trace.c.due_at.is_not(None)))
+    """How many traces are to be assembled, and when the first of them is due; for one that was taken already, when its
+    last span came: a lease moves what is due."""
+    due = sa.case((trace.c.attempts > 0, trace.c.last_at), else_=trace.c.due_at)
+    row = connection.execute(sa.select(sa.func.count(), sa.func.min(due)).where(trace.c.due_at.is_not(None)))
     count, first = row.one()
     return count, first

@@ -65,9 +65,9 @@ request: Final = sa.Table(
     sa.Index(None, "service", "started_at", "request_id", "head_sampled"),  # drawn from the index alone
     sa.Index(None, "started_at"),
 )
-for _name in ("tenant_id", "session_id", "trace_id"):
-    _known = sa.text(f"{_name} IS NOT NULL")
-    sa.Index(f"ix_request_{_name}", request.c[_name], sqlite_where=_known, postgresql_where=_known)
+for _names in (("tenant_id", "request_id"), ("session_id", "request_id"), ("trace_id",)):  # erased in this order
+    _known = sa.text(f"{_names[0]} IS NOT NULL")
+    sa.Index(None, *[request.c[_name] for _name in _names], sqlite_where=_known, postgresql_where=_known)
 
 
 class _Digest(sa.TypeDecorator[str]):

@@ -130,6 +130,22 @@ def test_erase_asks_first(url: str) -> None:
     assert run("erase", "--request", "new", "--store", url)[0].startswith("0 requests\n")
 
 
+def test_a_reader_keeps_what_was_erased(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write-ahead log holds it until nobody reads: erase and vacuum say so, with the remedy."""
+    monkeypatch.setattr("ragtrace.store.space._LOG_SECONDS", 0.0)
+    remedy = "somebody reads the database; run `ragtrace db vacuum --compact`"
+    with Store.open(url) as store, store._database.read() as reader:
+        reader.execute(sa.text("SELECT count(*) FROM request"))
+        assert (
+            f"still holds copies of deleted rows: {remedy}"
+            in run("erase", "--request", "old", "--yes", "--store", url)[0]
+        )
+        done = json.loads(run("erase", "--request", "new", "--yes", "--json", "--store", url)[0])
+        assert (done["rewritten"], done["emptied"]) == (True, False)
+        assert f"could not be emptied: {remedy}" in run("vacuum", "--compact", "--store", url)[0]
+    assert remedy not in run("vacuum", "--compact", "--store", url)[0]
+
+
 def test_check(url: str) -> None:
     """A whole store gives 0; each damage is a line, and 1."""
     said, code, _ = run("check", "--all", "--store", url)

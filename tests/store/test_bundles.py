@@ -7,7 +7,7 @@ import random
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.errors import CorruptStore
+from ragtrace.errors import CorruptStore, StoreUnavailable
 from ragtrace.store import Store, bundles
 from ragtrace.store.compression import decompress
 from ragtrace.store.tables import bundle, content
@@ -37,6 +37,12 @@ def _fetch(store: Store, hashes: list[str]) -> dict[str, str]:
 def _bodies(store: Store) -> dict[int, bytes]:
     with store._database.read() as connection:
         return {row.id: decompress(row.body) for row in connection.execute(sa.select(bundle))}
+
+
+def _impatient(store: Store) -> None:
+    with store._database.write() as connection:
+        connection.execute(sa.text("SET LOCAL lock_timeout = '100ms'"))
+        bundles.write(connection, _texts(40), NOW)
 
 
 @pytest.mark.parametrize("count", [1, 3, 200])
@@ -96,3 +102,13 @@ def test_a_damaged_bundle_is_named(store: Store, body: bytes) -> None:
     with pytest.raises(CorruptStore, match=f"bundle {number} .*restore the database"):
         _fetch(store, list(first))
     assert _fetch(store, list(second)) == second
+
+
+def test_trouble_while_many_rows_go_in_is_the_databases(url: str) -> None:
+    """Not the record's, which would be set aside as one that cannot be stored."""
+    if url.startswith("sqlite"):
+        pytest.skip("SQLite takes rows without COPY")
+    with Store.open(url) as store, Store.open(url) as other, other._database.write() as connection:
+        connection.execute(sa.text("LOCK TABLE content IN ACCESS EXCLUSIVE MODE"))
+        with pytest.raises(StoreUnavailable):
+            _impatient(store)

@@ -13,7 +13,20 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.errors import StoreUnavailable
-from ragtrace.store import Delta, DueTrace, Exemplar, Finished, SpanPart, Store, Subject, condemned, erased, references
+from ragtrace.store import (
+    Delta,
+    DueTrace,
+    Exemplar,
+    Finished,
+    SpanPart,
+    Store,
+    Subject,
+    condemned,
+    erased,
+    erasure,
+    references,
+    totals,
+)
 from ragtrace.store.tables import content, counted, feedback, request
 from ragtrace.types import Addendum, Fault, Feedback, GenerateRun, Generation, RequestRecord, content_hash
 
@@ -62,7 +75,7 @@ def test_a_tenant_is_found_and_erased_with_all_that_belongs_to_it(
     assert (found.requests, found.first, found.rows["trace"]) == (2, ("a:1", "a:2"), 2)
     assert found.exemplars == shown_of.count(ONE) > 0
     assert len(_ids(store)) == 3
-    totals = {(total.name, total.labels): total.value for total in store.totals()}
+    counted_before = {(total.name, total.labels): total.value for total in store.totals()}
 
     with store._database.read() as connection:
         judged = connection.scalars(sa.select(feedback.c.feedback_id)).all()
@@ -73,7 +86,7 @@ def test_a_tenant_is_found_and_erased_with_all_that_belongs_to_it(
     assert gone.rows["content"] == 1
     assert _ids(store) == {"b:1"}
     assert _texts(store) == {content_hash("shared")}
-    assert {(total.name, total.labels): total.value for total in store.totals()} == totals
+    assert {(total.name, total.labels): total.value for total in store.totals()} == counted_before
     assert {total.exemplar.trace_id for total in store.totals() if total.exemplar} == {TWO}
     assert [fault.message for fault in store.faults()] == ["(erased)"]
     assert store.spans_of([DueTrace("a", ONE, 1, 0), DueTrace("b", TWO, 1, 0)]) == {("b", TWO): [b"3"]}
@@ -283,6 +296,22 @@ def _careless(connection: sa.Connection) -> None:
 
 def _holds(folder: Path, word: str) -> bool:
     return any(word.encode() in file.read_bytes() for file in folder.iterdir() if file.is_file())
+
+
+def test_totals_are_locked_in_the_order_of_their_writers(store: Store) -> None:
+    """Whatever the database's own order is, or an erasure and a worker could wait for each other."""
+    if store.url.startswith("sqlite"):
+        pytest.skip("SQLite has one writer at a time")
+    deltas = [Delta("shown", (("of", each),), 1.0, Exemplar(ONE, 0.5, 1.0)) for each in ("a", "B", "Z", "c")]
+    with store._database.write() as connection:
+        known = sa.text("SELECT count(*) FROM pg_collation WHERE collname = 'en-x-icu'")
+        if not connection.scalar(known):
+            pytest.skip("this server has the collation C alone")
+        connection.execute(sa.text('ALTER TABLE total ALTER COLUMN labels TYPE text COLLATE "en-x-icu"'))
+        totals.add(connection, deltas)
+        found = erasure._exemplars(connection, [("", ONE)], lock=True)
+    assert len(found) == 4
+    assert found == sorted(found)
 
 
 def test_a_damaged_request_is_erased_as_well(store: Store, make_record: MakeRecord) -> None:

@@ -66,6 +66,16 @@ def test_what_no_request_uses_goes_after_a_day(store: Store, make_record: MakeRe
     assert _answer(store, "c") == "two"
 
 
+def test_what_is_saved_is_never_less_than_nothing(
+    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left of a bundle may pack worse than the whole."""
+    store.write([answering(make_record, "a", "one")])
+    _execute(store, sa.delete(request))
+    monkeypatch.setattr(bundles, "remove", lambda *arguments: bundles.Removed(1, -7))
+    assert store.collect_garbage(now=time.time() + LATER) == Swept(1, 1, 1, 0)
+
+
 def test_a_text_that_is_used_again_counts_as_used(store: Store, make_record: MakeRecord) -> None:
     """Its time is written when it is older than an hour, not with each request."""
     store.write([answering(make_record, "a", "one")])

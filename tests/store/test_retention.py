@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from subprocess import Popen
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import Finished, Kept, SpanPart, Store
 from ragtrace.store.alone import Alone
-from ragtrace.store.tables import diagnosis, job
+from ragtrace.store.tables import diagnosis, job, request
 from ragtrace.types import Addendum, Feedback, RequestRecord, SourceReport
 
 MakeRecord = Callable[..., RequestRecord]
@@ -29,7 +29,7 @@ def _old(days: float) -> int:
 
 
 def _ids(store: Store) -> set[str]:
-    return {row.request_id for row in store.find_requests(limit=1_000)}
+    return {row.request_id for row in store.find_requests(limit=100_000)}
 
 
 def test_each_kind_for_its_time(store: Store, make_record: MakeRecord) -> None:
@@ -100,6 +100,41 @@ def test_requests_in_hand_are_left(store: Store, make_record: MakeRecord) -> Non
             assert store.prune({"all": DAY}, now=NOW).busy == 1
     store.fail(leased, "late", for_good=True)
     assert store.prune({"all": DAY}, now=NOW).rows["request"] == 1
+
+
+def test_a_job_that_comes_meanwhile_is_not_waited_for(store: Store, make_record: MakeRecord) -> None:
+    """Whoever adds a job to a request holds it before; once the batch has looked for jobs, none can come any more."""
+    if store.url.startswith("sqlite"):
+        pytest.skip("SQLite has one writer at a time")
+    store.write([make_record("r", started_at=_old(40))])
+    engine = store._database._engine
+    tried: list[str] = []
+    with engine.connect() as worker:
+
+        def add_job(connection: sa.Connection, _cursor: object, statement: str, *_: object) -> None:
+            if "SKIP LOCKED" not in statement or connection is worker or tried:
+                return
+            tried.append(statement)
+            connection.connection.cursor().execute("SET LOCAL lock_timeout = '1s'")
+            try:
+                worker.execute(sa.select(request.c.request_id).with_for_update(nowait=True))
+            except sa.exc.OperationalError:
+                return
+            worker.execute(sa.insert(job).from_select(_NEXT, sa.select(*[_next(name) for name in _NEXT])))
+            worker.commit()
+            worker.execute(sa.select(job.c.id).where(job.c.record_revision == 9).with_for_update())
+
+        sa.event.listen(engine, "after_cursor_execute", add_job)
+        assert store.prune({"all": DAY}, now=NOW).rows["job"] == 1
+        sa.event.remove(engine, "after_cursor_execute", add_job)
+    assert len(tried) == 1
+
+
+_NEXT: Final = [column.name for column in job.c if column.name != "id"]
+
+
+def _next(name: str) -> sa.ColumnElement[Any]:
+    return sa.literal(9).label(name) if name == "record_revision" else job.c[name]
 
 
 def test_what_waits_and_the_histories_of_sources(store: Store, make_record: MakeRecord) -> None:

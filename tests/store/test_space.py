@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Finished, Store
+from ragtrace.errors import SchemaMismatch, StoreUnavailable
+from ragtrace.store import Finished, Store, Subject, space
 from ragtrace.store.surrounding_tables import gold
 from ragtrace.store.tables import addendum, analysis, bundle, metadata, request
 from ragtrace.types import Addendum, Gold, RequestRecord
@@ -33,6 +37,45 @@ def test_compacting(store: Store, make_record: MakeRecord) -> None:
             assert connection.scalar(analyzed) is True
     assert store.get_record("kept") is not None
     store.write([make_record("later")])
+
+
+def test_a_reader_keeps_the_log(tmp_path: Path, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An erasure says that somebody reads the database, and so does compacting; when that has ended it is emptied."""
+    monkeypatch.setattr(space, "_LOG_SECONDS", 0.0)
+    with Store.open(f"sqlite:///{tmp_path}/r.db") as store:
+        store.write([make_record("a", tenant_id="a")])
+        with store._database.read() as reader:
+            assert reader.scalar(sa.select(request.c.request_id)) == "a"
+            gone = store.erase(Subject(tenant="a"))
+            assert (gone.requests, gone.rewritten, gone.emptied) == (1, True, False)
+            assert store.compact()[1].log
+        assert store.compact()[1].log == 0
+        assert store.erase(Subject(tenant="a")).emptied is True
+
+
+def test_both_copies_must_fit_on_one_disk(
+    tmp_path: Path, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder for temporary files and that of the file each take a copy; where they share a disk, it takes both."""
+    monkeypatch.setenv("SQLITE_TMPDIR", str(tmp_path))
+    with Store.open(f"sqlite:///{tmp_path}/r.db") as store:
+        store.write([make_record("a")])
+        size = space.measure(store._database).bytes
+        monkeypatch.setattr("shutil.disk_usage", lambda folder: shutil._ntuple_diskusage(9 * size, 7 * size, 2 * size))
+        space.refuse_full(store._database)
+        monkeypatch.setattr("shutil.disk_usage", lambda folder: shutil._ntuple_diskusage(9, 9, 2 * size - 1))
+        with pytest.raises(StoreUnavailable, match=f"takes {2 * size:,} bytes"):
+            space.refuse_full(store._database)
+
+
+def test_what_the_server_says_of_a_vacuum_is_explained(store: Store) -> None:
+    """PostgreSQL's own words become an error of ours."""
+    if store.url.startswith("sqlite"):
+        pytest.skip("SQLite's VACUUM is of a file")
+    with store._database.write() as connection:
+        connection.execute(sa.text("DROP TABLE erased"))
+    with pytest.raises(SchemaMismatch, match="ragtrace db upgrade"):
+        space._vacuum(store._database)
 
 
 def test_each_damage_is_a_problem(store: Store, make_record: MakeRecord, make_finished: MakeFinished) -> None:

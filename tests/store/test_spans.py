@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from ragtrace.store import SpanPart, Store
+import sqlalchemy as sa
+
+from ragtrace.store import SpanPart, Store, spans
 from ragtrace.types import RequestRecord
 
 Make = Callable[..., RequestRecord]
@@ -113,3 +116,34 @@ def test_forgotten(store: Store) -> None:
     assert store.forget_spans(1_000, now=1_200) == 1
     assert store.counts()["span_part"] == 1
     assert store.traces_waiting()[0] == 1
+
+
+def test_a_trace_that_ends_its_assemblers(store: Store) -> None:
+    """After two leases in vain it goes alone, and at the cap it is set aside; the age of what waits is not hidden."""
+    store.add_spans([part(f"t{number}") for number in range(3)], now=100)
+    now, sizes = 200.0, []
+    while due := store.claim_traces(now=now, lease_seconds=10):
+        sizes.append(len(due))
+        store.assembled([], [each for each in due if len(due) == 1 and each.trace_id != "t1"])
+        assert store.traces_waiting()[1] in (100, None)
+        now += 20
+    assert sizes == [3, 3, *[1] * 5]
+    assert store.traces_waiting() == (0, None)
+    assert store.forget_spans(0, now=now + 9) == 2
+
+
+def test_assembly_takes_traces_in_the_order_of_their_ids(store: Store) -> None:
+    """As those do who add spans, so that on PostgreSQL neither waits for the other."""
+    seen: list[str] = []
+    store.add_spans([part("t2")], now=100)
+    store.add_spans([part("t1")], now=101)
+    due = store.claim_traces(now=200)
+    with store._database.write() as connection:
+
+        @sa.event.listens_for(connection, "before_cursor_execute")
+        def _noted(_connection: object, _cursor: object, _statement: str, parameters: Any, *_rest: object) -> None:
+            seen.extend(row["of_trace"] if isinstance(row, dict) else row[-2] for row in parameters)
+
+        spans.settle(connection, due)
+    assert [each.trace_id for each in due] == ["t2", "t1"]
+    assert seen == ["t1", "t2"]
