@@ -19,6 +19,7 @@ Groups: TypeAlias = dict[int, dict[str, Any]]
 """What a flattened list held, by its places."""
 
 _DIGITS: Final = 8  # of a place
+_USUAL: Final = 256  # characters of a name that is worth remembering
 _MOST: Final = 2**53  # whole numbers above are no counts of anything
 
 
@@ -69,7 +70,7 @@ def jsonish(value: Any) -> Any:
         return value
     try:
         return msgspec.json.decode(value)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         pass  # what follows reads more: halves of characters, NaN
     try:
         found = json.loads(value)
@@ -94,7 +95,7 @@ def grouped(attributes: Attributes, prefix: str) -> Groups:
     """Flattened lists put together again: `prefix.N.rest = value` becomes {N: {rest: value}}, by N."""
     found: Groups = {}
     for name, value in attributes.items():
-        of, number, rest = _place(name)
+        of, number, rest = _known_place(name) if len(name) <= _USUAL else _place(name)
         if of == prefix:
             group = found.get(number)
             if group is None:
@@ -104,8 +105,13 @@ def grouped(attributes: Attributes, prefix: str) -> Groups:
 
 
 @lru_cache(maxsize=16_384)
+def _known_place(name: str) -> tuple[str | None, int, str]:
+    """A sender's names come again with every trace."""
+    return _place(name)
+
+
 def _place(name: str) -> tuple[str | None, int, str]:
-    """The list of an attribute's name, its place and what follows: a sender's names come again with every trace."""
+    """The list of an attribute's name, its place and what follows."""
     parts = name.split(".")
     for number, part in enumerate(parts[1:-1], 1):
         if part.isdecimal() and len(part) < _DIGITS:

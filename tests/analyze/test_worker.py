@@ -83,7 +83,9 @@ def test_a_damaged_record_fails_its_own_job_only(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "r.db") as database:
         database.execute("UPDATE request SET payload = x'00' WHERE request_id = 'r002'")
         where = "id = (SELECT bundle FROM content WHERE hash = ?)"
-        database.execute(f"UPDATE bundle SET body = x'00' WHERE {where}", (content_hash("Unlike any other."),))
+        database.execute(
+            f"UPDATE bundle SET body = x'00' WHERE {where}", (bytes.fromhex(content_hash("Unlike any other.")),)
+        )
     database.close()
     summary = worker.run(url)
     assert (summary.done, summary.failed) == (4, 2)

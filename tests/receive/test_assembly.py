@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtrace.receive import values
 from ragtrace.receive.assembly import assemble, is_complete
 from ragtrace.receive.spans import ReceivedSpan, SpanEvent
 from ragtrace.types import GenerateRun, PackRun, RetrieveRun, encode_record, replace
@@ -324,3 +325,22 @@ def test_a_long_trace() -> None:
     assert record.packing is not None
     assert [chunk.chunk_id for chunk in record.packing.chunks] == [f"1008-{place}" for place in range(10)]
     assert len(record.candidates) == 5_000
+
+
+def test_a_value_that_is_nested_too_deep_is_a_text() -> None:
+    """What looks like JSON and cannot be read as such is kept as it came."""
+    question = "[" * 100_000
+    root, *rest = request()
+    record = assemble([replace(root, attributes={**root.attributes, "input.value": question}), *rest])
+    assert record is not None
+    assert record.query.original == question
+
+
+@pytest.mark.parametrize("length", [200, 20_000])
+def test_names_of_any_length(length: int) -> None:
+    """Places of lists are found in them; only usual ones are remembered."""
+    name = "x" * length
+    remembered = values._known_place.cache_info().currsize
+    attributes = {f"{name}.0.a": 1, f"{name}.10.b.0.c": 2, f"{name}.x.d": 3}
+    assert values.grouped(attributes, name) == {0: {"a": 1}, 10: {"b.0.c": 2}}
+    assert (values._known_place.cache_info().currsize > remembered) == (length < 256)

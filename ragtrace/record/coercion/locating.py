@@ -47,20 +47,12 @@ def _located(prompt: Wording, chunks: Sequence[Wording], count: int, expected: i
     """The passages of all chunks; those from `count` on are found as they are only."""
     found: list[Passage] = []
     others: list[int] = []
-
-    def look(order: int) -> None:
-        text = chunks[order].text
-        exact = exact_passages(prompt.text, text, order) if len(text) >= SHORTEST else []
-        found.extend(exact)
-        if not exact and order < count and len(text) >= SHORTEST:
-            others.append(order)
-
-    for order in (*range(expected), *range(count, len(chunks))):
-        look(order)
-    most = max((len(each.text) for each in _rest(prompt.text, found)), default=0) if expected < count else 0
-    for order in range(expected, count):
-        if len(chunks[order].text) // 2 <= most:
-            look(order)
+    for order, chunk in enumerate(chunks):
+        if len(chunk.text) >= SHORTEST:
+            exact = exact_passages(prompt.text, chunk.text, order)
+            found += exact
+            if not exact and order < count:
+                others.append(order)
     if not others:
         found.sort(key=_start)
         if all(passage.end <= after.start for passage, after in pairwise(found)):

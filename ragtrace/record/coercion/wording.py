@@ -13,7 +13,8 @@ __all__ = ["GRAM", "Wording", "backward", "forward", "normalized"]
 
 GRAM: Final = 4  # words in a row that are looked up
 _STREWN: Final = 24
-_LONG: Final = 4
+_SHORT: Final = 1_000  # characters of a text whose rows are looked for
+_LOOKS: Final = 40
 _NEXT: Final = 3  # rows of words that a part of a chunk has at least
 _FREQUENT: Final = 8  # a row of words that stands more often in a text says nothing of a place
 
@@ -66,8 +67,7 @@ class Wording:
 
     @cached_property
     def _marks(self) -> dict[str, list[_Row]]:
-        """Rows of words, one of each `_NEXT` in a row, by their longest word, which few other texts have; without rows
-        of short ones, such as `is it in the`, which many have."""
+        """Rows of words, one of each `_NEXT` in a row, by their longest word, which few other texts have."""
         rows = list(zip(*(self.words[shift:] for shift in range(GRAM)), strict=False))
         found: defaultdict[str, list[_Row]] = defaultdict(list)
         at = 0
@@ -75,22 +75,30 @@ class Wording:
             longest = [max(row, key=len) for row in rows[at : at + _NEXT]]
             mark = max(longest, key=len)
             at += longest.index(mark)
-            if len(mark) >= _LONG or len(mark) == 1:  # scripts without spaces
-                _, second, third, fourth = sorted(rows[at], key=len, reverse=True)
-                found[mark].append(_Row(rows[at], second, third, fourth, sum(map(len, rows[at])) + _STREWN))
+            _, second, third, fourth = sorted(rows[at], key=len, reverse=True)
+            found[mark].append(_Row(rows[at], second, third, fourth, sum(map(len, rows[at])) + _STREWN))
             at += 1
         return found
 
     def may_hold(self, text: str) -> bool:
-        """Whether a few of its words in a row stand in another text, whose words need not all be read for that. What is
-        strewn over more than `_STREWN` characters beside its words, or has short words only, is not seen."""
+        """False where no few of its words in a row stand in another text, whose words need not all be read for that.
+
+        Where that is no sooner known than by reading them, as in a long text or for frequent words, it is True. A row
+        that is strewn over more than `_STREWN` characters beside its words is not seen.
+        """
+        if len(self.text) > _SHORT:
+            return True
+        looks = 0
         for mark, rows in self._marks.items():
             at = text.find(mark)
             while at >= 0:
                 for row, second, third, fourth, reach in rows:
+                    looks += 1
                     near = text[max(0, at - reach) : at + reach]
                     if second in near and third in near and fourth in near and _has_row(near, row):
                         return True
+                if looks > _LOOKS:
+                    return True
                 at = text.find(mark, at + 1)
         return False
 

@@ -308,7 +308,8 @@ def test_what_was_not_handed_on_needs_half(part: str, whether: bool) -> None:
         ("It depends: illness, injury or a summons, it says.", True),
         ("illness\n\ninjury\n   or a summons", True),
         ("injury or illness, and a summons", False),
-        ("is it in the is it in the", False),
+        ("is it in the", True),
+        ("it in the is", False),
         ("", False),
     ],
 )
@@ -321,3 +322,28 @@ def test_a_row_of_characters_is_seen_beforehand() -> None:
     """Scripts without spaces have words of one character."""
     assert Wording("关税为百分之四").may_hold("铜的关税为百分之四。")
     assert not Wording("关税为百分之四").may_hold("铜的价格上涨了。")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| 2019 | 12 | 7 | 3 |\n| 2020 | 14 | 8 | 5 |\n| 2021 | 11 | 9 | 4 |\n| 2022 | 17 | 6 | 2 |\n"
+        "| 2023 | 15 | 8 | 6 |",
+        "If it is up to us, we do it. If not, we do as you ask us to do it. So be it. It is up to us to do so or not.",
+        "보험은 여행 취소 비용을 한 사람당 삼천 유로까지 지급한다. "
+        "병이나 부상 또는 법원의 소환이 출발을 막으면 여행은 취소된 것이다.",
+    ],
+)
+def test_short_words_and_numbers(text: str) -> None:
+    """A table that was cut, or whose lines are broken anew, is found like any other text."""
+    half = text[: len(text) * 3 // 5]
+    for given in (half, text.replace(" ", "\n")):
+        chunks = located(prompt_of(HOME, given), {"home": HOME, "short": text, "pets": PETS})
+        assert [chunk.chunk_id for chunk in chunks] == ["home", "short"]
+
+
+def test_a_parent_around_the_chunk_that_was_kept() -> None:
+    """What stands there whole is found, whoever handed on what: small chunks are often replaced by larger ones."""
+    parent = f"{HOME}\n\n{TRAVEL}\n\n{PETS}"
+    known = Known([Candidate(chunk_id="child", rank=1, text=TRAVEL), Candidate(chunk_id="parent", rank=2, text=parent)])
+    assert [each.chunk_id for each, *_ in known.located(f"Answer.\n\n{parent}", ("child",))] == ["parent"]
