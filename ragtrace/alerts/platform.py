@@ -184,9 +184,9 @@ def _dropped(made: Policy) -> Rule:
 
 def _receiver_refuses(made: Policy) -> Rule:
     limits = made.settings.platform
-    all_, refused = (
-        f"sum(increase({selector(made.series('receiver_requests'), labels)}[{_hour(made)}]))"
-        for labels in ({}, {"answer": Pattern("busy|failed")})
+    all_, refused = (  # whoever has no token sends as often as he likes
+        f"sum(increase({selector(made.series('receiver_requests'), answer=Pattern(answers))}[{_hour(made)}]))"
+        for answers in ("accepted|partial|invalid|busy|failed", "busy|failed")
     )
     return _alert(
         made,
@@ -195,8 +195,8 @@ def _receiver_refuses(made: Policy) -> Rule:
         expr=f"{refused}\n/ ({all_} > 0)\n> {limits.refused_share:g}",
         hold=limits.hold,
         summary="platform: the receiver sends senders away",
-        description="{{ $value | humanizePercentage }} of the requests of the last hour were not taken. Senders try "
-        "again for a while, and then drop their spans.",
+        description="{{ $value | humanizePercentage }} of the known senders' requests of the last hour were not taken. "
+        "Senders try again for a while, and then drop their spans.",
     )
 
 

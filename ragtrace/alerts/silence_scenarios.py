@@ -161,7 +161,8 @@ def _busy(made: Policy) -> Scenario:
 
 def _received(made: Policy, length: int, refused: float) -> Iterator[Series]:
     """A receiver of ten requests a minute, some of which it does not take; who has no token is no fault of it."""
-    for answer, share in (("accepted", 1 - refused), ("busy", refused / 2), ("failed", refused / 2), ("invalid", 0.1)):
+    well = (("accepted", 1 - refused), ("busy", refused / 2), ("failed", refused / 2), ("invalid", 0.1))
+    for answer, share in (*well, ("unauthorized", 100.0)):
         series = selector(made.series("receiver_requests"), protocol="http", signal="traces", answer=answer)
         yield {"series": series, "values": ramp([(length, 10 * share)])}
 

@@ -31,7 +31,7 @@ def serve(
     assemblers: Annotated[
         int,
         typer.Option("--assemblers", min=0, help="Processes beside this one that make requests of traces; 0: none."),
-    ] = 1,
+    ] = 2,
     store: StoreOption = None,
 ) -> None:
     """Take spans and evaluations over OTLP, and make requests of them for `ragtrace analyze`.
@@ -40,7 +40,7 @@ def serve(
     """
     from ragtrace import config
     from ragtrace.cli.stores import shown
-    from ragtrace.receive.server.serving import Settings, run
+    from ragtrace.receive.server.serving import Settings, address, run
 
     settings = Settings(
         host=host,
@@ -57,6 +57,6 @@ def serve(
     )
     loaded = config.load(store=store)
     scheme = "http" if certificate is None else "https"
-    also = f" and on {host}:{grpc_port} over gRPC" if grpc_port else ""
-    told = f"taking spans on {scheme}://{host}:{port}/v1/traces{also}, into {shown(loaded.store)}"
+    also = f" and on {address(host, grpc_port)} over gRPC" if grpc_port else ""
+    told = f"taking spans on {scheme}://{address(host, port)}/v1/traces{also}, into {shown(loaded.store)}"
     run(loaded.store, loaded, settings, lambda: typer.echo(told, err=True))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.errors import MissingExtraError, RecordError
 from ragtrace.receive.dialects.genai import judgement
-from ragtrace.receive.otlp import REASONS, attributes_of
+from ragtrace.receive.otlp import attributes_of, first_reasons
 from ragtrace.receive.otlp_json import Counted, documents, id_of, parse_message
 from ragtrace.record import conventions as names
 from ragtrace.record.content import ContentPolicy
@@ -50,7 +50,7 @@ class Judged:
         answer = ExportLogsServiceResponse()
         if self.rejected:
             answer.partial_success.rejected_log_records = len(self.rejected)
-            answer.partial_success.error_message = "; ".join(self.rejected[:REASONS])
+            answer.partial_success.error_message = first_reasons(self.rejected)
         return answer
 
 
@@ -67,7 +67,7 @@ def parse_logs_protobuf(body: bytes) -> ExportLogsServiceRequest:
 
 
 def parse_logs_json(body: bytes | str, most: int | None = None) -> tuple[ExportLogsServiceRequest, list[str]]:
-    """A request in JSON, and why log records of it were rejected. Raises: RecordError, also for more than `most` of
+    """A request in JSON, and why log records of it were rejected. Raises: RecordError; TooLarge for more than `most` of
     them.
     """
     message, rejected, counted = _new_request(), list[str](), Counted(most)

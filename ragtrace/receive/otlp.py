@@ -7,12 +7,12 @@ Source: https://opentelemetry.io/docs/specs/otlp/; in JSON, ids are hex and 64-b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.errors import MissingExtraError, RecordError
-from ragtrace.receive.otlp_json import Counted, documents, id_of, parse_message, parse_or_clear
+from ragtrace.receive.otlp_json import Counted, TooLarge, documents, id_of, parse_message, parse_or_clear
 from ragtrace.receive.spans import Attributes, ReceivedSpan, SpanEvent, Status
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 __all__ = [
-    "REASONS",
     "Part",
     "Received",
     "Split",
     "attributes_of",
+    "first_reasons",
     "parse_json",
     "parse_protobuf",
     "read_json",
@@ -38,8 +38,7 @@ __all__ = [
 
 _STATUS: Final[tuple[Status, ...]] = ("unset", "ok", "error")
 _IDS: Final = ("traceId", "spanId", "parentSpanId")
-REASONS: Final = 5
-"""Of what was rejected, that a sender is told."""
+_REASONS: Final = 5  # of what was rejected, that a sender is told
 _DEPTH: Final = 16  # of nested values; deeper ones become None
 _MOST_COPIED: Final = 128 << 20  # bytes of all parts of a request, each with its resource
 
@@ -77,8 +76,13 @@ class Split:
         answer = ExportTraceServiceResponse()
         if self.rejected:
             answer.partial_success.rejected_spans = len(self.rejected)
-            answer.partial_success.error_message = "; ".join(self.rejected[:REASONS])
+            answer.partial_success.error_message = first_reasons(self.rejected)
         return answer
+
+
+def first_reasons(rejected: Sequence[str]) -> str:
+    """Of what was rejected, as much as a sender is told; half a character in a name would be no message."""
+    return "; ".join(rejected[:_REASONS]).encode("utf-8", "replace").decode()
 
 
 def parse_protobuf(body: bytes) -> ExportTraceServiceRequest:
@@ -94,8 +98,8 @@ def parse_protobuf(body: bytes) -> ExportTraceServiceRequest:
 
 
 def parse_json(body: bytes | str, most: int | None = None) -> tuple[ExportTraceServiceRequest, list[str]]:
-    """A request in JSON, also one per line, and why spans of it were rejected. Raises: RecordError, also for more than
-    `most` spans.
+    """A request in JSON, also one per line, and why spans of it were rejected. Raises: RecordError; TooLarge for more
+    than `most` spans.
     """
     message, rejected, counted = _new_request(), list[str](), Counted(most)
     for document in documents(body):
@@ -133,7 +137,7 @@ def split(message: ExportTraceServiceRequest, rejected: Iterable[str] = (), body
 
     body: the message as it came in protobuf; it is the part where all its spans are of one trace, as most are.
 
-    Raises: RecordError where many traces have a large resource in common, which each part would repeat.
+    Raises: TooLarge where many traces have a large resource in common, which each part would repeat.
     """
     found = Split(rejected=list(rejected))
     builders: dict[bytes, _Builder] = {}
@@ -154,7 +158,7 @@ def split(message: ExportTraceServiceRequest, rejected: Iterable[str] = (), body
         part = builder.part(trace_id, given)
         size += len(part.body)
         if size > _MOST_COPIED:
-            raise RecordError(f"its {len(builders):,} traces with their resource are too large; send smaller batches")
+            raise TooLarge(f"its {len(builders):,} traces with their resource are too large; send smaller batches")
         found.parts.append(part)
     return found
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ragtrace.errors import RecordError
 
-__all__ = ["Counted", "documents", "id_of", "parse_message", "parse_or_clear"]
+__all__ = ["Counted", "TooLarge", "documents", "id_of", "parse_message", "parse_or_clear"]
 
 _DIGITS: Final = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
 _UNREADABLE: Final = (RecursionError, OverflowError, SystemError)  # by protobuf's reader of JSON, beside its ParseError
@@ -34,6 +34,10 @@ def documents(body: bytes | str) -> Iterator[Any]:
         raise RecordError(f"the body is no JSON: {error}") from None
 
 
+class TooLarge(RecordError):
+    """A body that can be read and holds too much: its sender should send smaller ones."""
+
+
 class Counted:
     """Walks through lists of mappings, up to a number of them in all; None: any number."""
 
@@ -41,12 +45,12 @@ class Counted:
         self._most, self._count = most, 0
 
     def dicts(self, value: Any) -> Iterator[dict[str, Any]]:
-        """The mappings of a list; nothing where it is none. Raises: RecordError when there are too many."""
+        """The mappings of a list; nothing where it is none. Raises: TooLarge when there are too many."""
         for each in value if isinstance(value, list) else ():
             if isinstance(each, dict):
                 self._count += 1
                 if self._most is not None and self._count > self._most:
-                    raise RecordError(f"the body holds more than {self._most:,} records; send smaller batches")
+                    raise TooLarge(f"the body holds more than {self._most:,} records; send smaller batches")
                 yield each
 
 

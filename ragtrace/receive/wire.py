@@ -11,9 +11,20 @@ from typing import Final, NamedTuple
 
 from ragtrace.errors import RecordError
 
-__all__ = ["fields"]
+__all__ = ["fields", "held"]
 
 _PATH: Final = (1, 2, 2)  # the numbers of the fields that lead to records
+_REQUEST, _RESOURCES, _SCOPES, _RESOURCE, _SCOPE, _RECORD = range(6)
+_BELOW: Final = {  # by the kind of a message, the kinds of those in its fields
+    _REQUEST: {1: _RESOURCES},
+    _RESOURCES: {1: _RESOURCE, 2: _SCOPES},
+    _SCOPES: {1: _SCOPE, 2: _RECORD},
+}
+_HELD: Final = {  # the tags of messages that are counted: attributes, events, links
+    _RESOURCE: frozenset({1 << 3 | 2, 3 << 3 | 2}),
+    _SCOPE: frozenset({3 << 3 | 2}),
+    _RECORD: frozenset({6 << 3 | 2, 9 << 3 | 2, 11 << 3 | 2, 13 << 3 | 2}),
+}
 _FIXED: Final = {1: 8, 5: 4}  # bytes by wire type
 _VARINT, _LENGTH = 0, 2
 _MOST_DIGITS: Final = 10  # of a varint
@@ -42,6 +53,46 @@ def fields(body: bytes, most: int) -> int:
                 return count
             if field.wire_type == _LENGTH and field.number == _PATH[depth] and depth + 1 < len(_PATH):
                 waiting.append((field.start, field.end, depth + 1))
+    return count
+
+
+def held(body: bytes, most: int) -> int:
+    """How many attributes, events and links a message has, a few other fields counted in; it stops beyond `most`.
+
+    Raises: RecordError, as above.
+    """
+    count = 0
+    waiting = [(0, len(body), _REQUEST)]
+    while waiting:
+        start, end, kind = waiting.pop()
+        if kind in _HELD:
+            count += _tagged(body, start, end, _HELD[kind], most - count)
+            if count > most:
+                return count
+            continue
+        for field in _read(body, start, end):
+            below = _BELOW[kind].get(field.number)
+            if below is not None and field.wire_type == _LENGTH:
+                waiting.append((field.start, field.end, below))
+    return count
+
+
+def _tagged(body: bytes, at: int, end: int, tags: frozenset[int], most: int) -> int:
+    """How many fields of a message have one of these tags of a byte; it stops beyond `most`."""
+    count = 0
+    while at < end:
+        if body[at] in tags and at + 2 < end and (body[at + 1] < 0x80 or body[at + 2] < 0x80):  # most, at once
+            size = body[at + 1]
+            at += 2 + size if size < 0x80 else 3 + (size & 0x7F | body[at + 2] << 7)
+            count += 1
+        else:
+            field = next(_read(body, at, end))
+            count += field.wire_type == _LENGTH and field.number << 3 | _LENGTH in tags
+            at = field.end
+        if count > most:
+            return count
+    if at > end:
+        raise RecordError(_BROKEN)
     return count
 
 

@@ -36,13 +36,13 @@ def command(url: str, *arguments: str) -> list[str]:
 
 
 @contextmanager
-def serving(url: str, port: int, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def serving(url: str, port: int, *arguments: str, host: str = "127.0.0.1") -> Iterator[subprocess.Popen[str]]:
     """A receiver that listens."""
     started = command(url, "--port", str(port), *arguments)
     process = subprocess.Popen(started, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stderr is not None
-        assert f"taking spans on http://127.0.0.1:{port}/v1/traces" in process.stderr.readline()
+        assert f"taking spans on http://{host}:{port}/v1/traces" in process.stderr.readline()
         yield process
     finally:
         process.kill()
@@ -125,6 +125,8 @@ def test_port_in_use(tmp_path: Path) -> None:
         (["--host", "0.0.0.0"], "take spans from everybody on 0.0.0.0; give --tokens FILE"),
         (["--tokens", "nowhere"], "tokens file nowhere cannot be read"),
         (["--tls-key", "key.pem"], "TLS needs both --tls-certificate and --tls-key"),
+        (["--tls-certificate", "no.pem", "--tls-key", "no.pem"], "TLS with no.pem and no.pem is not possible"),
+        (["--tls-certificate", str(RECORDED), "--tls-key", str(RECORDED)], "give a certificate and its key, both PEM"),
         (["--grace", "-1"], "--grace"),
         (["--store", "nowhere"], "nowhere"),
     ],
@@ -136,3 +138,96 @@ def test_bad_input(tmp_path: Path, arguments: list[str], reason: str) -> None:
 
     assert ended.returncode == 2
     assert reason in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_over_ipv6(tmp_path: Path) -> None:
+    """Both ports."""
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    url, port, grpc_port = f"sqlite:///{tmp_path}/spans.db", free_port(), free_port()
+    given = ("--host", "::1", "--grpc-port", str(grpc_port), "--assemblers", "0")
+    with serving(url, port, *given, host="[::1]"):
+        for each in (port, grpc_port):
+            socket.create_connection(("::1", each), timeout=10).close()
+
+
+AS_HOST = """
+import os, signal, socket, sys, threading, urllib.error, urllib.request
+from ragtrace import config
+from ragtrace.receive.server import serving
+
+_, url, port, grpc_port, sent = sys.argv
+settings = serving.Settings(port=int(port), grpc_port=int(grpc_port), assemblers=0)
+
+def end():
+    os.kill(os.getpid(), int(sent))
+
+def run(ready):
+    serving.run(url, config.load(store=url), settings, ready)
+"""
+
+AT_ONCE = AS_HOST + "run(end)"
+
+HALF_A_BODY = (
+    AS_HOST
+    + """
+def send():
+    with socket.create_connection(("127.0.0.1", int(port)), timeout=30) as sender:
+        sender.sendall(
+            b"POST /v1/traces HTTP/1.1\\r\\nHost: x\\r\\nContent-Type: application/json\\r\\n"
+            b"Content-Length: 1000\\r\\nExpect: 100-continue\\r\\n\\r\\n"
+        )
+        print(sender.recv(12).decode(), sender.recv(100).decode().strip())
+        end()
+        print(sender.recv(12).decode())
+
+serving._GRACE = 1
+sending = threading.Thread(target=send)
+run(sending.start)
+sending.join()
+"""
+)
+
+CROWDED = (
+    AS_HOST
+    + """
+def ask():
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10)
+    except urllib.error.HTTPError as error:
+        print(error.code)
+    end()
+
+serving._CONNECTIONS = 1
+run(threading.Thread(target=ask).start)
+"""
+)
+
+
+def hosted(tmp_path: Path, program: str, sent: signal.Signals) -> subprocess.CompletedProcess[str]:
+    """A receiver that a program of its own runs."""
+    given = (f"sqlite:///{tmp_path}/spans.db", str(free_port()), str(free_port()), str(int(sent)))
+    return subprocess.run([sys.executable, "-c", program, *given], capture_output=True, text=True, timeout=40)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, -signal.SIGINT)])
+def test_told_to_stop_at_once(tmp_path: Path, sent: signal.Signals, code: int) -> None:
+    """Before it hears signals itself, uvicorn is told as well."""
+    assert hosted(tmp_path, AT_ONCE, sent).returncode == code
+
+
+def test_half_a_body(tmp_path: Path) -> None:
+    """One that does not come to its end does not keep the receiver; its sender is asked to send it again."""
+    ended = hosted(tmp_path, HALF_A_BODY, signal.SIGTERM)
+
+    assert ended.returncode == 0
+    assert ended.stdout.splitlines() == ["HTTP/1.1 100 Continue", "HTTP/1.1 503"]
+    assert "Traceback" not in ended.stderr
+
+
+def test_connections_are_bounded(tmp_path: Path) -> None:
+    """Beyond it 503 is answered."""
+    assert hosted(tmp_path, CROWDED, signal.SIGTERM).stdout == "503\n"

@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragtrace.errors import RecordError
 from ragtrace.receive.otlp import parse_protobuf
-from ragtrace.receive.wire import fields
+from ragtrace.receive.wire import fields, held
 from tests.receive.test_otlp import message
 
 MANY = 1_000_000
@@ -32,6 +32,33 @@ def test_counted(shape: list[list[int]]) -> None:
 def test_it_stops() -> None:
     """Beyond what is asked for nothing more is read."""
     assert fields(b"\x0a\x00" * MANY, 10) == 11
+    request = ExportTraceServiceRequest()
+    request.resource_spans.add().scope_spans.add().spans.add().MergeFromString(b"\x6a\x00" * 1_000)
+    assert held(request.SerializeToString(), 10) == 11
+
+
+@given(
+    st.lists(st.lists(st.tuples(*[st.lists(st.integers(0, 40_000), max_size=3)] * 2, st.integers(0, 3)), max_size=3))
+)
+def test_held(shape: list[list[tuple[list[int], list[int], int]]]) -> None:
+    """Attributes, events and links, also of resources and scopes, however long each is."""
+    request, expected = ExportTraceServiceRequest(), 0
+    for spans in shape:
+        resource_spans = request.resource_spans.add()
+        resource_spans.resource.attributes.add(key="a")
+        scope_spans = resource_spans.scope_spans.add()
+        scope_spans.scope.attributes.add(key="a")
+        expected += 2
+        for attributes, events, links in spans:
+            span = scope_spans.spans.add(name="search", start_time_unix_nano=1)
+            for size in attributes:
+                span.attributes.add(key="a").value.string_value = "b" * size
+            for size in events:
+                span.events.add(name="b" * size)
+            for _ in range(links):
+                span.links.add()
+            expected += len(attributes) + len(events) + links
+    assert held(request.SerializeToString(), MANY) == expected
 
 
 @given(st.binary(max_size=60) | st.binary(max_size=20).map(lambda rest: message() + rest))
@@ -43,6 +70,8 @@ def test_nothing_gets_by(body: bytes) -> None:
     except RecordError:
         return
     scopes = [scope for each in decoded.resource_spans for scope in each.scope_spans]
+    spans = [span for scope in scopes for span in scope.spans]
+    assert sum(len(each.attributes) + len(each.events) + len(each.links) for each in spans) <= held(body, MANY)
     assert len(decoded.resource_spans) + len(scopes) + sum(len(each.spans) for each in scopes) <= count
 
 
@@ -51,3 +80,10 @@ def test_broken(body: bytes) -> None:
     """Groups, lengths that lead out of the message, and numbers without an end."""
     with pytest.raises(RecordError):
         fields(body + b"\x0a\x00" * (body[0] == 0x7B), MANY)
+
+
+@pytest.mark.parametrize("field", [b"\x6a\x01", b"\x6a", b"\x6a\xff\x7f", b"\x6a\xff\xff\x01", b"\x53"])
+def test_a_broken_record(field: bytes) -> None:
+    """Within a record it is no other."""
+    with pytest.raises(RecordError):
+        held(b"\x0a%c\x12%c\x12%c" % (len(field) + 4, len(field) + 2, len(field)) + field, MANY)

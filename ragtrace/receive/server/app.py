@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from ragtrace.errors import MissingExtraError, StoreError
@@ -35,7 +36,7 @@ LARGEST_INFLATED: Final = 16 << 20
 SLOWEST: Final = 60.0
 """Seconds in which a body must come."""
 
-_BODIES: Final = 8  # of the largest size, that may be received at once
+_BODIES: Final = 16  # of the largest size, that may be received or decoded at once
 
 
 def make_app(
@@ -86,6 +87,8 @@ class _Bodies:
                 return Response(await asyncio.to_thread(taken.encoded, kind), media_type=kind)
             except Refused as refused:
                 return _refused(refused)
+            except asyncio.CancelledError:  # only when the server ends; it would say 500, after which spans are dropped
+                return _refused(Refused(503, "the receiver is shutting down", LATER))
 
         return take
 
@@ -95,13 +98,14 @@ class _Bodies:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (PROTOBUF, JSON):
             raise Refused(415, f"content type {kind!r} is not read; send {PROTOBUF} or {JSON}")
-        body = await self._received(request)
         encoding = request.headers.get("content-encoding", "").strip().lower()
-        taken = await asyncio.to_thread(one.read, body, kind, encoding, self._largest_inflated)
+        async with self._received(request) as body:
+            taken = await one.read(body, kind, encoding, self._largest_inflated)
         return await one.commit(taken), kind
 
-    async def _received(self, request: Request) -> bytes:
-        """The body. What is being received is bounded over all requests, and so is the time of each."""
+    @asynccontextmanager
+    async def _received(self, request: Request) -> AsyncIterator[bytes]:
+        """The body, within the block. What is held is bounded over all requests, and so is the time until it came."""
         from starlette.requests import ClientDisconnect
 
         held = 0
@@ -112,12 +116,13 @@ class _Bodies:
                 held += len(part)
                 self._held += len(part)
                 if self._held > self._most_held:
-                    raise Refused(503, f"{self._held:,} bytes are being received; come back later", LATER)
+                    raise Refused(503, f"{self._held:,} bytes are being read; come back later", LATER)
                 yield part
 
         try:
             async with asyncio.timeout(SLOWEST):
-                return await received(counted(), self._largest)
+                body = await received(counted(), self._largest)
+            yield body
         except TimeoutError:
             raise Refused(408, f"the body did not come within {SLOWEST:.0f} seconds") from None
         except ClientDisconnect:
@@ -147,8 +152,8 @@ class _State:
             waiting, _ = await asyncio.to_thread(self._store.traces_waiting)
         except StoreError as error:
             return JSONResponse({"ready": False, "reason": type(error).__name__}, 503)
-        state = {"ready": load < 1, "traces_waiting": waiting, "load": round(load, 3)}
-        return JSONResponse(state, 200 if load < 1 else 503)
+        state = {"ready": not self._intake.is_full, "traces_waiting": waiting, "load": round(load, 3)}
+        return JSONResponse(state, 200 if state["ready"] else 503)
 
 
 class _Metrics:

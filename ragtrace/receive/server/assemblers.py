@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import signal
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from threading import Event, Thread
@@ -26,6 +27,7 @@ _STOP: Final = "stop"
 _LOOK: Final = 0.2  # seconds between two looks whether to stop
 _PAUSE: Final = 2.0  # seconds before one that ended is replaced
 _PATIENCE: Final = 60.0  # seconds for the page at hand, when told to stop
+_ENDING: Final = 5.0  # seconds to end, with nothing left to do
 
 
 class Assemblers:
@@ -56,10 +58,17 @@ class Assemblers:
         while not self._stop.is_set():
             ours, theirs = context.Pipe()
             process = context.Process(target=_assemble, args=(theirs, *self._given), daemon=True)
-            process.start()
+            try:
+                process.start()
+            except OSError as error:  # no memory or no descriptors now; there may be later
+                _LOG.warning("an assembler cannot be started: %s", error)
+                ours.close()
+                theirs.close()
+                self._stop.wait(_PAUSE)
+                continue
             theirs.close()
             self._listen(ours)
-            process.join(_PATIENCE)
+            process.join(_ENDING)
             if process.is_alive():
                 process.kill()
                 process.join()
@@ -69,13 +78,14 @@ class Assemblers:
                 self._stop.wait(_PAUSE)
 
     def _listen(self, channel: Connection) -> None:
-        """Count what a process says until it ends, or is told to."""
+        """Count what a process says until it ends; once told to stop, it has a while for that."""
         try:
             while not self._stop.is_set():
                 if channel.poll(_LOOK):
                     self._counted(*channel.recv())
             channel.send(_STOP)
-            while True:
+            deadline = time.monotonic() + _PATIENCE
+            while channel.poll(max(0.0, deadline - time.monotonic())):
                 self._counted(*channel.recv())
         except (EOFError, OSError):  # it has ended
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Iterator
 from typing import Final
 
 __all__ = ["LATER", "Refused", "inflated", "received", "unavailable"]
@@ -13,6 +13,8 @@ LATER: Final = 5
 
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _STEP: Final = 1 << 20
+_SLICE: Final = 64 << 10  # bytes that are given to zlib at once: it copies those that follow a member
+_MEMBERS: Final = 1_000  # of a gzip
 
 
 class Refused(Exception):
@@ -47,20 +49,29 @@ def inflated(body: bytes, encoding: str, most: int) -> bytes:
         return body
     if encoding != "gzip":
         raise Refused(415, f"content encoding {encoding!r} is not read; send gzip or none")
-    reader, parts, size = zlib.decompressobj(_GZIP), list[bytes](), 0
+    parts, size = list[bytes](), 0
     try:
-        rest = body
-        while rest:
-            if reader.eof:
-                reader = zlib.decompressobj(_GZIP)  # a gzip may have several members
-            part = reader.decompress(rest, _STEP)
-            rest = reader.unused_data if reader.eof else reader.unconsumed_tail
+        for part in _parts(body):
             size += len(part)
             if size > most:
                 raise Refused(413, f"the body is larger than {most:,} bytes when inflated; send smaller batches")
             parts.append(part)
     except zlib.error as error:
         raise Refused(400, f"the body is no gzip: {error}") from None
+    return b"".join(parts)
+
+
+def _parts(body: bytes) -> Iterator[bytes]:
+    """What a gzip holds, which may have several members. Raises: Refused (400), zlib.error."""
+    reader, members = zlib.decompressobj(_GZIP), 1
+    for at in range(0, len(body), _SLICE):
+        rest = body[at : at + _SLICE]
+        while rest:
+            if reader.eof:
+                reader, members = zlib.decompressobj(_GZIP), members + 1
+                if members > _MEMBERS:
+                    raise Refused(400, f"the body's gzip has more than {_MEMBERS:,} members; compress it in one")
+            yield reader.decompress(rest, _STEP)
+            rest = reader.unused_data if reader.eof else reader.unconsumed_tail
     if not reader.eof:
         raise Refused(400, "the body's gzip breaks off; send it whole")
-    return b"".join(parts)

@@ -23,6 +23,7 @@ __all__ = ["Intake"]
 _LOG: Final = logging.getLogger("ragtrace.receive")
 _BATCH: Final = 8 << 20  # bytes of a transaction
 _LATER: Final = 1  # seconds
+_REFUSING: Final = 5.0  # seconds after a refusal, in which others are likely
 _JUDGEMENT: Final = 256  # bytes of one beside its comment
 
 
@@ -53,6 +54,7 @@ class Intake:
         self._most = most
         self._waiting: list[_Waiting] = []
         self._size = 0
+        self._refused_at = float("-inf")
         self._changed = Condition()
         self._closing = False
         self._thread = Thread(target=self._run, name="ragtrace-intake", daemon=True)
@@ -68,6 +70,7 @@ class Intake:
             if self._closing:
                 raise Refused(503, "the receiver is shutting down", _LATER)
             if self._waiting and self._size + one.size > self._most:
+                self._refused_at = time.monotonic()
                 raise Refused(503, f"{self._size:,} bytes wait to be written; come back later", _LATER)
             self._waiting.append(one)
             self._size += one.size
@@ -78,6 +81,11 @@ class Intake:
     def load(self) -> float:
         """The share of the room that is taken, in [0, 1] and a little above."""
         return self._size / self._most
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room, or was none a moment ago: a large request may find none where a small one does."""
+        return self.load >= 1 or time.monotonic() - self._refused_at < _REFUSING
 
     def close(self) -> None:
         """Write what waits, and end."""

@@ -7,16 +7,16 @@ Source: https://opentelemetry.io/docs/specs/otlp/#otlpgrpc; UNAVAILABLE with Ret
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
-from ragtrace.receive.server.app import SLOWEST
 from ragtrace.receive.server.bodies import LATER, Refused
 from ragtrace.receive.server.signals import PROTOBUF, SIGNALS, Signal
-from ragtrace.receive.server.taking import One, Taking
+from ragtrace.receive.server.taking import LARGE, One, Taking
 
 __all__ = ["methods", "start"]
 
@@ -24,6 +24,8 @@ _RETRY: Final = "google.rpc.retryinfo-bin"
 _STREAMS: Final = 128  # calls of one connection
 _CALLS: Final = 1_024  # that wait for their commit, for a place, or for their message
 _READING: Final = 16  # messages that are received or decoded at once
+_OF_TENANT: Final = 4  # of these, where there are several tenants
+_SLOWEST: Final = 10.0  # seconds in which a message must come
 _SOON: Final = 1  # seconds
 
 
@@ -68,6 +70,8 @@ class _Calls:
         self._taking = taking
         self._count = 0
         self._reading = asyncio.Semaphore(_READING)
+        self._of_tenant = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(_OF_TENANT))
+        self._of_tenant[""] = self._reading  # without tokens all are one's
 
     def method(self, signal: Signal) -> Callable[[Any, Any], Awaitable[bytes]]:
         """`Export` of this signal: the answer comes when all is committed."""
@@ -85,37 +89,41 @@ class _Calls:
     async def _take(self, one: One, context: Any) -> bytes:
         """The answer. Raises: Refused, StoreError."""
         sent = dict(context.invocation_metadata() or ())
-        one.authorize(sent.get("authorization"))
+        tenant = one.authorize(sent.get("authorization"))
         if self._count >= _CALLS:
             raise Refused(503, f"{self._count:,} calls wait already; come back later", _SOON)
         self._count += 1
         try:
-            async with self._place():
-                taken = await asyncio.to_thread(one.read, await _message(context), PROTOBUF)
+            async with AsyncExitStack() as place:
+                await place.enter_async_context(self._place(tenant))
+                message = await _message(context)
+                if len(message) > LARGE:
+                    await place.aclose()  # it waits for others of its kind
+                taken = await one.read(message, PROTOBUF)
             return (await one.commit(taken)).encoded(PROTOBUF)
         finally:
             self._count -= 1
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        """One of the places for messages. Raises: Refused (503) when none becomes free in time."""
-        try:
-            await asyncio.wait_for(self._reading.acquire(), LATER)
-        except TimeoutError:
-            raise Refused(503, f"{_READING} messages are being received; come back later", _SOON) from None
-        try:
+    async def _place(self, tenant: str) -> AsyncIterator[None]:
+        """One of the tenant's places for messages. Raises: Refused (503) when none becomes free in time."""
+        async with AsyncExitStack() as places:
+            try:
+                async with asyncio.timeout(LATER):
+                    for each in dict.fromkeys((self._of_tenant[tenant], self._reading)):
+                        await places.enter_async_context(each)
+            except TimeoutError:
+                raise Refused(503, "too many messages are being received; come back later", _SOON) from None
             yield
-        finally:
-            self._reading.release()
 
 
 async def _message(context: Any) -> bytes:
     """The call's message. Raises: Refused."""
     try:
-        async with asyncio.timeout(SLOWEST):
+        async with asyncio.timeout(_SLOWEST):
             message = await context.read()
     except TimeoutError:
-        raise Refused(408, f"the message did not come within {SLOWEST:.0f} seconds") from None
+        raise Refused(408, f"the message did not come within {_SLOWEST:.0f} seconds") from None
     if not isinstance(message, bytes):
         raise Refused(400, "the call has no message, or one that cannot be read")
     return message

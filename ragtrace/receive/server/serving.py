@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,9 +24,10 @@ from ragtrace.receive.server.taking import Taking
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 
-__all__ = ["Settings", "run"]
+__all__ = ["Settings", "address", "run"]
 
-_GRACE: Final = 5.0  # seconds in which calls that are running may end
+_GRACE: Final = 5  # seconds in which requests that are running may end
+_CONNECTIONS: Final = 1_000  # over HTTP; a silent one without a token is never ended by uvicorn
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
@@ -44,7 +46,7 @@ class Settings:
     ttl: float = 60.0
     keep: float = 3600.0
     room: int = 64 << 20
-    assemblers: int = 1
+    assemblers: int = 2
 
     def __post_init__(self) -> None:
         """Raises: ConfigurationError."""
@@ -53,10 +55,28 @@ class Settings:
                 raise ConfigurationError.of(f"--{name}", getattr(self, name), "seconds from 0 to a day")
         if (self.certificate is None) != (self.key is None):
             raise ConfigurationError("TLS needs both --tls-certificate and --tls-key")
+        if self.certificate is not None and self.key is not None:
+            _check_pair(self.certificate, self.key)
         if self.tokens is None and self.host not in _LOOPBACK:
             raise ConfigurationError(
                 f"the receiver would take spans from everybody on {self.host}; give --tokens FILE, or serve 127.0.0.1"
             )
+
+
+def _check_pair(certificate: Path, key: Path) -> None:
+    """Raises: ConfigurationError."""
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, password="")
+    except OSError as error:
+        raise ConfigurationError(
+            f"TLS with {certificate} and {key} is not possible: {error}; give a certificate and its key, both PEM, the "
+            "key without a password"
+        ) from None
+
+
+def address(host: str, port: int) -> str:
+    """Host and port as an address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def run(store_url: str, config: Config, settings: Settings, ready: Callable[[], object] = lambda: None) -> None:
@@ -78,24 +98,45 @@ def run(store_url: str, config: Config, settings: Settings, ready: Callable[[], 
         meter.watch(intake, store)
         taking = Taking(intake, access, ContentPolicy(config), meter)
         assemblers = Assemblers(settings.assemblers, store_url, config, keep=settings.keep, counted=meter.assembled)
-        try:
-            assemblers.start()
-            http = uvicorn.Config(
+        http = uvicorn.Server(
+            uvicorn.Config(
                 make_app(store, intake, taking, meter, scrapers),
                 log_level="warning",
                 access_log=False,
                 ssl_certfile=settings.certificate,
                 ssl_keyfile=settings.key,
+                limit_concurrency=_CONNECTIONS,
+                timeout_graceful_shutdown=_GRACE,
             )
-            # uvicorn raises the signal that ended it again, after it has ended: only then is what waits committed.
-            earlier = signal.signal(signal.SIGTERM, lambda *_: None)
-            try:
-                asyncio.run(_serve(uvicorn.Server(http), listener, taking, settings, ready))
-            finally:
-                signal.signal(signal.SIGTERM, earlier)
+        )
+        try:
+            with _told_to_stop(http):
+                assemblers.start()
+                asyncio.run(_serve(http, listener, taking, settings, ready))
         finally:
             intake.close()
             assemblers.stop()
+
+
+@contextmanager
+def _told_to_stop(server: Any) -> Iterator[None]:
+    """End the server at a signal, also before it hears them itself. It raises the one that ended it again, after it
+    has ended: gRPC may end by then as well, and Ctrl-C goes on afterwards.
+    """
+    heard: list[int] = []
+
+    def end(number: int, frame: object) -> None:
+        heard.append(number)
+        server.should_exit = True
+
+    earlier = {each: signal.signal(each, end) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for each, handler in earlier.items():
+            signal.signal(each, handler)
+    if signal.SIGINT in heard:
+        raise KeyboardInterrupt
 
 
 def _scrapers(settings: Settings) -> Access | None:
@@ -129,9 +170,9 @@ async def _serve(
     """HTTP, and gRPC beside it, until the process is told to stop."""
     rpc = None
     if settings.grpc_port is not None:
-        address = f"{settings.host}:{settings.grpc_port}"
+        where = address(settings.host, settings.grpc_port)
         rpc, _ = await rpc_server.start(
-            taking, address, largest=LARGEST, certificate=settings.certificate, key=settings.key
+            taking, where, largest=LARGEST, certificate=settings.certificate, key=settings.key
         )
     ready()
     try:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtrace.receive.server import bodies
 from ragtrace.receive.server.bodies import Refused, inflated, received
 
 
@@ -85,3 +86,22 @@ def test_members() -> None:
     with pytest.raises(Refused) as refused:
         inflated(body[:-3], "gzip", 12)
     assert refused.value.status == 400
+
+
+def test_many_members() -> None:
+    """Each has its own decompressor; those of a hostile sender hold nothing."""
+    member = gzip.compress(b"")
+
+    assert inflated(member * bodies._MEMBERS, "gzip", 1) == b""
+    with pytest.raises(Refused, match="more than 1,000 members") as refused:
+        inflated(member * 100_000, "gzip", 1)
+    assert refused.value.status == 400
+
+
+@given(st.integers(0, 3), st.binary(max_size=40))
+def test_longer_than_a_slice(before: int, body: bytes) -> None:
+    """Wherever a slice of the body ends: within a member, at its end, within the next one's head."""
+    filler = gzip.compress(b"x" * (bodies._SLICE - 23 - before), compresslevel=0)
+    sent = filler + gzip.compress(body)
+
+    assert inflated(sent, "gzip", 1 << 20) == b"x" * (bodies._SLICE - 23 - before) + body

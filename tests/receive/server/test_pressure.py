@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from ragtrace.errors import StoreUnavailable
-from ragtrace.receive.server import app
+from ragtrace.receive.server import app, taking
 from ragtrace.store import SpanPart
 from tests.receive.server.test_routes import JSON, Receiver
 from tests.receive.test_otlp import SPAN, batch
@@ -129,6 +130,108 @@ def test_bodies_on_their_way_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     receiver = Receiver(tmp_path)
     status, _, headers = receiver.send(batch(SPAN), content_type=JSON)
     receiver.close()
+
+    assert status == 503
+    assert int(headers["retry-after"]) > 0
+
+
+class Gate:
+    """Large bodies are not read until it opens."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.open, self.begun, read = threading.Event(), threading.Event(), taking.One._read
+
+        def slow(*given: Any) -> Any:
+            self.begun.set()
+            self.open.wait(20)
+            return read(*given)
+
+        monkeypatch.setattr(taking, "LARGE", 10_000)
+        monkeypatch.setattr(taking.One, "_read", slow)
+
+
+def send_large(receiver: Receiver, count: int) -> tuple[list[threading.Thread], list[int]]:
+    """Begin to send so many; the statuses that came until now."""
+    body, statuses = batch(SPAN) + b" " * 20_000, list[int]()
+    threads = [
+        threading.Thread(target=lambda: statuses.append(receiver.send(body, content_type=JSON)[0]))
+        for _ in range(count)
+    ]
+    for each in threads:
+        each.start()
+    return threads, statuses
+
+
+def test_large_bodies_stop_no_others(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many wait to be read, small ones are answered; of large ones no more than a number may wait."""
+    gate = Gate(monkeypatch)
+    threads, statuses = send_large(receiver, taking._MOST_LARGE + 2)
+    for _ in range(2_000):
+        if len(statuses) == 2:
+            break
+        time.sleep(0.01)
+    refused = list(statuses)
+    small = receiver.send(batch(SPAN), content_type=JSON)[0]
+    gate.open.set()
+    for each in threads:
+        each.join()
+
+    assert refused == [503, 503]
+    assert small == 200
+    assert sorted(statuses) == [200] * taking._MOST_LARGE + [503, 503]
+
+
+def test_a_body_is_held_until_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for its turn takes memory as well."""
+    monkeypatch.setattr(app, "_BODIES", 0.3)
+    receiver, gate = Receiver(tmp_path), Gate(monkeypatch)
+    threads, statuses = send_large(receiver, 1)
+    assert gate.begun.wait(20)
+    refused = receiver.send(batch(SPAN) + b" " * 20_000, content_type=JSON)
+    gate.open.set()
+    threads[0].join()
+    again = receiver.send(batch(SPAN) + b" " * 20_000, content_type=JSON)[0]
+    receiver.close()
+
+    assert refused[0] == 503
+    assert "bytes are being read" in refused[1].decode()
+    assert (statuses, again) == ([200], 200)
+
+
+def test_not_ready_after_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for a small request is none for a large one: who was refused is a sign, until a while later."""
+    receiver = Receiver(tmp_path, room=1_000)
+    gate, begun, write = threading.Event(), threading.Event(), receiver.store.add_spans
+
+    def slow(*given: Any, **named: Any) -> int:
+        begun.set()
+        gate.wait(10)
+        return write(*given, **named)
+
+    monkeypatch.setattr(receiver.store, "add_spans", slow)
+    receiver.intake.submit([SpanPart("", "1" * 32, b"x", True)])
+    assert begun.wait(10)
+    waiting = receiver.intake.submit([SpanPart("", "1" * 32, b"x" * 990, True)])
+    assert receiver.send(None, "/readyz")[0] == 200
+    refused = receiver.send(batch(SPAN), content_type=JSON)[0]
+    while_refusing = receiver.send(None, "/readyz")[0]
+    gate.set()
+    waiting.result(10)
+    monkeypatch.setattr(receiver.intake, "_refused_at", time.monotonic() - 60)
+    later = receiver.send(None, "/readyz")[0]
+    receiver.close()
+
+    assert (refused, while_refusing, later) == (503, 503, 200)
+
+
+def test_cut_off_at_the_end(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that the server gives up when it ends may be sent again: after 500 its sender would drop it."""
+
+    async def cancelled(*_: Any) -> Any:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(taking.One, "commit", cancelled)
+    status, _, headers = receiver.send(batch(SPAN), content_type=JSON)
 
     assert status == 503
     assert int(headers["retry-after"]) > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from ragtrace import config
 from ragtrace.errors import StoreUnavailable
-from ragtrace.receive.server import rpc
+from ragtrace.receive.server import rpc, taking
 from ragtrace.receive.server.access import Tokens
 from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import Meter
@@ -26,6 +27,7 @@ from tests.receive.test_otlp import message
 grpc = pytest.importorskip("grpc")
 
 ALPHA = "alpha-token-0123456789"
+BETA = "beta-token-0123456789"
 METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 RETRY = "google.rpc.retryinfo-bin"
 
@@ -37,7 +39,7 @@ class Receiver:
         self.store = Store.open(f"sqlite:///{tmp_path}/received.db")
         self.intake = Intake(self.store, grace=1, ttl=10, most=1 << 20)
         path = tmp_path / "tokens"
-        path.write_text(f"alpha {ALPHA}\n", encoding="utf-8")
+        path.write_text(f"alpha {ALPHA}\nbeta {BETA}\n", encoding="utf-8")
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
@@ -204,21 +206,46 @@ def until_refused(receiver: Receiver) -> None:
 
 
 def test_messages_on_their_way_are_bounded(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While all places wait for their messages another sender is asked to come back; then it is served."""
+    """While all places of a tenant wait for their messages it is asked to come back, others are served; then it is."""
     monkeypatch.setattr(rpc, "LATER", 0.2)
     with ExitStack() as silent:
-        for _ in range(rpc._READING):
+        for _ in range(rpc._READING + 1):
             silent.enter_context(receiver.silent())
         with pytest.raises(grpc.RpcError) as raised:
             until_refused(receiver)
         assert raised.value.code() == grpc.StatusCode.UNAVAILABLE
         assert RETRY in dict(raised.value.trailing_metadata())
+        assert receiver.export(message(), f"Bearer {BETA}") == b""
     assert receiver.export(message()) == b""
+
+
+def test_large_messages_wait_elsewhere(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While large ones are read one by one, small ones of the same tenant are served."""
+    monkeypatch.setattr(rpc, "LATER", 0.2)
+    monkeypatch.setattr(rpc, "LARGE", 1_000)
+    monkeypatch.setattr(taking, "LARGE", 1_000)
+    gate, begun, read = threading.Event(), threading.Semaphore(0), taking.One._read
+
+    def slow(*given: Any) -> Any:
+        begun.release()
+        gate.wait(20)
+        return read(*given)
+
+    monkeypatch.setattr(taking.One, "_read", slow)
+    large = [threading.Thread(target=receiver.export, args=(message(name="x" * 2_000),)) for _ in range(6)]
+    for each in large:
+        each.start()
+    assert begun.acquire(timeout=20)
+    assert receiver.export(message()) == b""
+    gate.set()
+    for each in large:
+        each.join()
+    assert receiver.store.counts()["span_part"] == 2
 
 
 def test_slow_message(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call whose message does not come is given up."""
-    monkeypatch.setattr(rpc, "SLOWEST", 0.1)
+    monkeypatch.setattr(rpc, "_SLOWEST", 0.1)
     with receiver.silent() as call:
         assert call.exception(20).code() == grpc.StatusCode.DEADLINE_EXCEEDED
     assert "did not come within" in call.details()
@@ -247,3 +274,28 @@ def test_an_unforeseen_fault(
     assert raised.value.code() == grpc.StatusCode.INTERNAL
     assert "column" not in (raised.value.details() or "")
     assert "a column is too short" in caplog.text
+
+
+def test_a_sender_that_leaves_during_the_commit(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts as busy: its request was good, and the store too slow for it."""
+    gate, begun, write = threading.Event(), threading.Event(), receiver.store.add_spans
+
+    def slow(*given: Any, **named: Any) -> int:
+        begun.set()
+        gate.wait(20)
+        return write(*given, **named)
+
+    monkeypatch.setattr(receiver.store, "add_spans", slow)
+    meter = receiver.taking._meter
+    with grpc.insecure_channel(receiver.address) as channel:
+        call = channel.unary_unary(METHOD).future(message(), metadata=(("authorization", f"Bearer {ALPHA}"),))
+        assert begun.wait(20)
+        call.cancel()
+        busy = 'ragtrace_receiver_requests_total{answer="busy",protocol="grpc",signal="traces"} 1.0'
+        for _ in range(2_000):
+            if busy in meter.exposition().decode():
+                break
+            time.sleep(0.01)
+    gate.set()
+
+    assert busy in meter.exposition().decode()
