@@ -115,7 +115,7 @@ def vacuum(
     if spaces:
         console().print(f"the database has {_size(spaces[1].bytes)}, {_size(spaces[0].bytes)} before")
         if spaces[1].log:
-            console().print(f"its write-ahead log could not be emptied: {_READ}")
+            console().print(f"its write-ahead log could not be emptied: {_READ}", soft_wrap=True)
 
 
 def erase(
@@ -172,11 +172,15 @@ def _tell(found: Erased, *, as_json: bool, dry_run: bool) -> None:
     if dry_run:
         return
     if found.rewritten is None:
-        console().print("PostgreSQL keeps deleted rows until it vacuums: ragtrace db vacuum --compact does it now")
+        console().print(
+            "PostgreSQL keeps deleted rows until it vacuums: ragtrace db vacuum --compact does it now", soft_wrap=True
+        )
     if found.rewritten is False:
-        console().print("the file may hold copies of deleted rows: ragtrace db vacuum --compact rewrites it")
+        console().print(
+            "the file may hold copies of deleted rows: ragtrace db vacuum --compact rewrites it", soft_wrap=True
+        )
     if found.emptied is False:
-        console().print(f"the write-ahead log still holds copies of deleted rows: {_READ}")
+        console().print(f"the write-ahead log still holds copies of deleted rows: {_READ}", soft_wrap=True)
     console().print(
         "not touched: gold sets, reports of the gate, backups, spool files of hosts, and what other tools recorded"
     )

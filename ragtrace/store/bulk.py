@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from ragtrace.store.trouble import driver_errors
+
 __all__ = ["chunks", "insert_new"]
 
 _IN: Final = 500  # values of one IN (...)
@@ -48,19 +50,15 @@ def _copy(
     types = [column.type.compile(connection.dialect).lower() for column in columns]
     declared = ", ".join(f"{column.name} {kind}" for column, kind in zip(columns, types, strict=True))
     keys = ", ".join(column.name for column in columns[0].table.primary_key)
-    errors = connection.dialect.loaded_dbapi.Error
     opened: Any = connection.connection.cursor()
-    try:
-        with opened as cursor:
-            cursor.execute(f"CREATE TEMPORARY TABLE IF NOT EXISTS {incoming} ({declared}) ON COMMIT DELETE ROWS")
-            with cursor.copy(f"COPY {incoming} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
-                copy.set_types(types)
-                for row in rows:
-                    copy.write_row(row)
-            cursor.execute(
-                f"INSERT INTO {name} ({names}) SELECT {names} FROM {incoming} ORDER BY {keys} ON CONFLICT DO NOTHING"
-            )
-            count: int = cursor.rowcount
-    except errors as error:  # as SQLAlchemy raises those of its own statements
-        raise sa.exc.DBAPIError.instance("COPY", None, error, errors, dialect=connection.dialect) from error
+    with driver_errors(connection.dialect), opened as cursor:
+        cursor.execute(f"CREATE TEMPORARY TABLE IF NOT EXISTS {incoming} ({declared}) ON COMMIT DELETE ROWS")
+        with cursor.copy(f"COPY {incoming} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
+            copy.set_types(types)
+            for row in rows:
+                copy.write_row(row)
+        cursor.execute(
+            f"INSERT INTO {name} ({names}) SELECT {names} FROM {incoming} ORDER BY {keys} ON CONFLICT DO NOTHING"
+        )
+        count: int = cursor.rowcount
     return count

@@ -53,10 +53,8 @@ def condemn_orphans(database: Database, alone: Alone, begin: Callable[[sa.Connec
     """
     with database.read() as connection:
         texts = connection.scalar(sa.select(sa.func.count()).select_from(content)) or 0
-    used = Bloom(2 * texts)  # twice as large as for garbage: one text in twenty thousand looks used by accident
-    try:
-        for digest in in_use(database, alone.keep):
-            used.add(digest)
+    try:  # twice as large as for garbage: one text in twenty thousand looks used by accident
+        used = Bloom.of_used(database, alone, 2 * texts)
     except CorruptStore:
         return  # nobody can tell which texts that payload uses
     last = ""

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from ragtrace.errors import MissingExtraError
 from ragtrace.store.address import Address
-from ragtrace.store.trouble import explained
+from ragtrace.store.trouble import driver_errors, explained
 
 __all__ = ["Database", "insert", "take_turn"]
 
@@ -46,7 +46,11 @@ class Database:
     @contextmanager
     def driver(self) -> Iterator[Any]:
         """The driver's own connection, outside any transaction."""
-        with explained(self.address), self._engine.connect() as connection:
+        with (
+            explained(self.address),
+            self._engine.connect() as connection,
+            driver_errors(self._engine.dialect),
+        ):
             yield connection.connection
 
     def close(self) -> None:

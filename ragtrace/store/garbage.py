@@ -68,6 +68,14 @@ class Bloom:
         self._bits = bytearray(self._size // 8 + 1)
         self._factor = secrets.randbits(128) | 1  # each run errs on other texts
 
+    @classmethod
+    def of_used(cls, database: Database, alone: Alone, expected: int) -> Bloom:
+        """The texts in use. Raises: CorruptStore when a payload cannot be read."""
+        used = cls(expected)
+        for digest in in_use(database, alone.keep):
+            used.add(digest)
+        return used
+
     def _places(self, digest: str) -> Iterable[int]:
         mixed = int(digest, 16) * self._factor & _WORD
         first, step = mixed >> 64, mixed & 0xFFFF_FFFF_FFFF_FFFF | 1
@@ -101,10 +109,9 @@ def collect(
         swept = Swept(texts)
         if oldest is None:
             return swept
-        used = Bloom(texts)
-        for digest in in_use(database, alone.keep):
-            used.add(digest)
-        return sweep(database, alone, used, before, swept, dry_run=dry_run, on_batch=on_batch)
+        return sweep(
+            database, alone, Bloom.of_used(database, alone, texts), before, swept, dry_run=dry_run, on_batch=on_batch
+        )
 
 
 def sweep(

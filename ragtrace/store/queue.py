@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from ragtrace.store.bulk import chunks
 from ragtrace.store.database import insert
 from ragtrace.store.rows import COVERAGE, Backlog, Job, JobState
+from ragtrace.store.suspects import leased_together
 from ragtrace.store.tables import diagnosis, job, request
 
 __all__ = [
@@ -42,7 +43,6 @@ ATTEMPTS: Final = 5
 FLAGGED: Final = 10  # priority of a flagged request's job; others have 0
 
 _REPEATED: Final = -10
-_SUSPECT: Final = 2  # attempts
 
 _FIELDS: Final = tuple(job.c[name] for name in Job.__slots__)
 _PENDING: Final = job.c.state == sa.literal_column("'pending'")  # as the partial indexes have it, literally
@@ -95,14 +95,12 @@ def redo(connection: sa.Connection, analyzer_version: str, now: float) -> int:
 def claim(
     connection: sa.Connection, owner: str, kinds: Sequence[str], limit: int, lease_seconds: float, now: float
 ) -> list[Job]:
-    """Lease up to `limit` jobs, flagged first, then oldest; one that was leased several times in vain goes alone, since
-    it may be what ends its workers, and would take the others' attempts with its own."""
+    """Lease up to `limit` jobs, flagged first, then oldest; one that was leased several times in vain goes alone."""
     _reclaim(connection, now)
     rows = connection.execute(claimable(kinds, limit, now)).mappings().all()
     if not rows:
         return []
-    suspect = next((place for place, row in enumerate(rows) if row["attempts"] >= _SUSPECT), len(rows))
-    rows = rows[: max(1, suspect)]
+    rows = rows[: leased_together([row["attempts"] for row in rows])]
     lease = {"lease_owner": owner, "lease_token": uuid.uuid4().hex, "lease_expires_at": now + lease_seconds}
     leased = sa.update(job).where(job.c.id.in_([row["id"] for row in rows]))
     connection.execute(leased.values(state="leased", attempts=job.c.attempts + 1, **lease))

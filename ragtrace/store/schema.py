@@ -105,7 +105,7 @@ def _use_wal(database: Database) -> None:
                 connection.execute("PRAGMA journal_mode = WAL").fetchall()
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise sa.exc.OperationalError("PRAGMA journal_mode = WAL", None, error) from error
+                    raise
             else:
                 return
         time.sleep(0.05)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -70,23 +69,16 @@ def rewrite(database: Database) -> None:
     """Write a SQLite file anew. Raises: StoreUnavailable where the disk has no room for the copy."""
     refuse_full(database)
     with database.driver() as connection:
-        try:
-            connection.execute("VACUUM")
-        except sqlite3.OperationalError as error:
-            raise sa.exc.OperationalError("VACUUM", None, error) from error
+        connection.execute("VACUUM")
 
 
 def _vacuum(database: Database) -> None:
-    with database.read() as connection:
-        errors = connection.dialect.loaded_dbapi.Error
     with database.driver() as connection:
         server = connection.dbapi_connection
         server.autocommit = True
         try:
             for name in sorted(metadata.tables):
                 server.execute(f'VACUUM (ANALYZE) "{name}"')
-        except errors as error:
-            raise sa.exc.DBAPIError.instance("VACUUM", None, error, errors) from error
         finally:
             server.autocommit = False
 

@@ -17,6 +17,7 @@ from ragtrace.store.bulk import chunks
 from ragtrace.store.compression import compress, decompress
 from ragtrace.store.database import insert
 from ragtrace.store.rows import DueTrace, SpanPart
+from ragtrace.store.suspects import leased_together
 from ragtrace.store.tables import span_part, trace
 from ragtrace.store.text import clean
 
@@ -24,7 +25,6 @@ __all__ = ["ATTEMPTS", "Packed", "add", "bodies", "claim", "drop", "fail", "forg
 
 ATTEMPTS: Final = 5
 _RETRY: Final = 30.0  # seconds
-_SUSPECT: Final = 2  # attempts
 
 
 class Packed(NamedTuple):
@@ -95,7 +95,7 @@ def _touch(
 def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: float) -> list[DueTrace]:
     """Take up to `limit` traces that are due, the longest waiting first; they are due again when the lease runs out.
 
-    One that was taken several times in vain goes alone: it may be what ends its assemblers. At the cap it is set aside.
+    One that was taken several times in vain goes alone. At the cap it is set aside.
     """
     _bury(connection, now)
     rows = connection.execute(
@@ -106,8 +106,7 @@ def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: floa
         .with_for_update(skip_locked=True)
     ).all()
     found = [DueTrace(*row) for row in rows]
-    suspect = next((place for place, each in enumerate(found) if each.attempts >= _SUSPECT), len(found))
-    found = found[: max(1, suspect)]
+    found = found[: leased_together([each.attempts for each in found])]
     for some in chunks(found):
         keys = [(each.tenant, each.trace_id) for each in some]
         leased = sa.update(trace).where(sa.tuple_(trace.c.tenant, trace.c.trace_id).in_(keys))

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from ragtrace.errors import CorruptStore, SchemaMismatch, StoreError, StoreUnavailable
 from ragtrace.store.address import Address
 
-__all__ = ["explained"]
+__all__ = ["driver_errors", "explained"]
 
 _CORRUPT: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -33,6 +33,16 @@ def explained(address: Address) -> Iterator[None]:
         raise translate(address, error) from error
     except sa.exc.TimeoutError as error:
         raise StoreUnavailable(f"store {address.shown}: too many threads use it at once; try again") from error
+
+
+@contextmanager
+def driver_errors(dialect: sa.Dialect) -> Iterator[None]:
+    """Raise what the driver itself raises inside as SQLAlchemy does for its own statements."""
+    errors = dialect.loaded_dbapi.Error
+    try:
+        yield
+    except errors as error:
+        raise DBAPIError.instance(None, None, error, errors, dialect=dialect) from error
 
 
 def _of_sqlite(address: Address, error: DBAPIError) -> StoreError:
