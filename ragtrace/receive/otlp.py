@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ragtrace.errors import MissingExtraError, RecordError
 from ragtrace.receive.otlp_json import Counted, TooLarge, documents, id_of, parse_message, parse_or_clear
 from ragtrace.receive.spans import Attributes, ReceivedSpan, SpanEvent, Status
+from ragtrace.receive.wire import Scope, joined, scopes
 
 if TYPE_CHECKING:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -135,27 +136,26 @@ def read_json(body: bytes | str) -> Received:
 def split(message: ExportTraceServiceRequest, rejected: Iterable[str] = (), body: bytes | None = None) -> Split:
     """One part for each trace, in the order in which they come.
 
-    body: the message as it came in protobuf; it is the part where all its spans are of one trace, as most are.
+    body: the message as it came in protobuf, if it did; its spans are parted as they are.
 
     Raises: TooLarge where many traces have a large resource in common, which each part would repeat.
     """
     found = Split(rejected=list(rejected))
     builders: dict[bytes, _Builder] = {}
-    is_whole = body is not None
-    for first, resource_spans in enumerate(message.resource_spans):
-        for second, scope_spans in enumerate(resource_spans.scope_spans):
-            for span in scope_spans.spans:
-                reason = _fault(span)
-                if reason is None:
-                    builder = builders.setdefault(span.trace_id, _Builder())
-                    builder.spans.append(((first, second), resource_spans, scope_spans, span))
-                else:
-                    found.rejected.append(f"span {span.name[:80]!r}: {reason}")
-                    is_whole = False
-    given = body if is_whole and len(builders) == 1 else None
+    body = bytes(message.SerializeToString()) if body is None else body
+    read = (
+        scope_spans.spans for resource_spans in message.resource_spans for scope_spans in resource_spans.scope_spans
+    )
+    for scope, spans in zip(scopes(body), read, strict=True):
+        for span, written in zip(spans, scope.records, strict=True):
+            reason = _fault(span)
+            if reason is None:
+                builders.setdefault(span.trace_id, _Builder()).add(span, scope, written)
+            else:
+                found.rejected.append(f"span {span.name[:80]!r}: {reason}")
     size = 0
     for trace_id, builder in builders.items():
-        part = builder.part(trace_id, given)
+        part = builder.part(trace_id)
         size += len(part.body)
         if size > _MOST_COPIED:
             raise TooLarge(f"its {len(builders):,} traces with their resource are too large; send smaller batches")
@@ -167,23 +167,23 @@ class _Builder:
     """The spans of one trace, each with the resource and the scope that it stands under."""
 
     def __init__(self) -> None:
-        self.spans: list[tuple[tuple[int, int], Any, Any, Span]] = []
+        self._of: Scope | None = None
+        self._scopes: list[Scope] = []
+        self._spans = 0
+        self._ended = False
 
-    def part(self, trace_id: bytes, body: bytes | None) -> Part:
-        """The spans as a request of their own: `body`, where it is one already."""
-        ended = any(not any(span.parent_span_id) and span.end_time_unix_nano for *_, span in self.spans)
-        return Part(trace_id.hex(), self._copied() if body is None else body, len(self.spans), ended)
+    def add(self, span: Span, scope: Scope, written: memoryview) -> None:
+        """A span, read and as it was written."""
+        if self._of is not scope:
+            self._of = scope
+            self._scopes.append(scope._replace(records=[]))
+        self._scopes[-1].records.append(written)
+        self._spans += 1
+        self._ended = self._ended or (not any(span.parent_span_id) and span.end_time_unix_nano > 0)
 
-    def _copied(self) -> bytes:
-        request, at = _new_request(), (-1, -1)
-        for place, resource_spans, scope_spans, span in self.spans:
-            if place[0] != at[0]:
-                request.resource_spans.add().resource.CopyFrom(resource_spans.resource)
-            if place != at:
-                request.resource_spans[-1].scope_spans.add().scope.CopyFrom(scope_spans.scope)
-            request.resource_spans[-1].scope_spans[-1].spans.add().CopyFrom(span)
-            at = place
-        return bytes(request.SerializeToString(deterministic=True))
+    def part(self, trace_id: bytes) -> Part:
+        """The spans as a request of their own."""
+        return Part(trace_id.hex(), joined(self._scopes), self._spans, self._ended)
 
 
 def _read(message: ExportTraceServiceRequest, received: Received) -> Received:
@@ -235,8 +235,7 @@ def attributes_of(attributes: Iterable[KeyValue]) -> Attributes:
     found: Attributes = {}
     for each in attributes:
         value = each.value
-        kind = value.WhichOneof("value")
-        found[each.key] = value.string_value if kind == "string_value" else _value(value, kind)
+        found[each.key] = value.string_value or _value(value, value.WhichOneof("value"))  # a text, most of the time
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import isfinite
@@ -18,8 +19,12 @@ __all__ = ["Groups", "grouped", "identifier", "jsonish", "mapping", "number", "q
 Groups: TypeAlias = dict[int, dict[str, Any]]
 """What a flattened list held, by its places."""
 
+_Layout: TypeAlias = dict[str, list[tuple[int, list[tuple[int, str]]]]]
+"""For each list, by its places: the attributes, by their place among all, and the rest of their names."""
+
 _DIGITS: Final = 8  # of a place
-_USUAL: Final = 256  # characters of a name that is worth remembering
+_FEW: Final = 512  # names of a span that are worth remembering,
+_SHORT: Final = 32_768  # and their characters
 _MOST: Final = 2**53  # whole numbers above are no counts of anything
 
 
@@ -41,6 +46,8 @@ def identifier(value: Any) -> str | None:
 
 def number(value: Any) -> float | None:
     """A finite number, also one that was written as a text."""
+    if type(value) is float:
+        return value if isfinite(value) else None
     if isinstance(value, bool):
         return None
     try:
@@ -93,21 +100,27 @@ def mapping(value: Any) -> dict[str, Any]:
 
 def grouped(attributes: Attributes, prefix: str) -> Groups:
     """Flattened lists put together again: `prefix.N.rest = value` becomes {N: {rest: value}}, by N."""
-    found: Groups = {}
-    for name, value in attributes.items():
-        of, number, rest = _known_place(name) if len(name) <= _USUAL else _place(name)
-        if of == prefix:
-            group = found.get(number)
-            if group is None:
-                group = found[number] = {}
-            group[rest] = value
-    return dict(sorted(found.items()))
+    names = tuple(attributes)
+    is_usual = len(names) <= _FEW and sum(map(len, names)) <= _SHORT
+    layout = _known_layout(names) if is_usual else _layout(names)
+    values = list(attributes.values())
+    return {number: {rest: values[at] for at, rest in group} for number, group in layout.get(prefix, ())}
 
 
-@lru_cache(maxsize=16_384)
-def _known_place(name: str) -> tuple[str | None, int, str]:
+@lru_cache(maxsize=512)
+def _known_layout(names: tuple[str, ...]) -> _Layout:
     """A sender's names come again with every trace."""
-    return _place(name)
+    return _layout(names)
+
+
+def _layout(names: Iterable[str]) -> _Layout:
+    """The lists of flattened names."""
+    found: defaultdict[str, defaultdict[int, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
+    for at, name in enumerate(names):
+        prefix, number, rest = _place(name)
+        if prefix is not None:
+            found[prefix][number].append((at, rest))
+    return {prefix: sorted(groups.items()) for prefix, groups in found.items()}
 
 
 def _place(name: str) -> tuple[str | None, int, str]:

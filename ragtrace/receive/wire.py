@@ -1,4 +1,5 @@
-"""Counts what an OTLP message in protobuf holds before it is decoded: two bytes on the wire may take 168 in memory.
+"""Reads OTLP messages in protobuf as bytes: counts what one holds before it is decoded, since two bytes on the wire may
+take 168 in memory, and takes records out as they are.
 
 Traces and logs have the same shape: resources (field 1) hold scopes (2), and these hold records (2).
 Source: https://protobuf.dev/programming-guides/encoding/.
@@ -6,12 +7,12 @@ Source: https://protobuf.dev/programming-guides/encoding/.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ragtrace.errors import RecordError
 
-__all__ = ["fields", "held"]
+__all__ = ["Scope", "fields", "held", "joined", "scopes"]
 
 _PATH: Final = (1, 2, 2)  # the numbers of the fields that lead to records
 _REQUEST, _RESOURCES, _SCOPES, _RESOURCE, _SCOPE, _RECORD = range(6)
@@ -29,6 +30,15 @@ _FIXED: Final = {1: 8, 5: 4}  # bytes by wire type
 _VARINT, _LENGTH = 0, 2
 _MOST_DIGITS: Final = 10  # of a varint
 _BROKEN: Final = "the body is no OTLP protobuf message: its fields do not fit"
+
+
+class Scope(NamedTuple):
+    """The records of one scope, in their order. resource, scope: all else that stands in its message, and in that of
+    its resource."""
+
+    resource: bytes
+    scope: bytes
+    records: list[memoryview]
 
 
 class _Field(NamedTuple):
@@ -75,6 +85,54 @@ def held(body: bytes, most: int) -> int:
             if below is not None and field.wire_type == _LENGTH:
                 waiting.append((field.start, field.end, below))
     return count
+
+
+def scopes(body: bytes) -> list[Scope]:
+    """The scopes of a message, in its order. Raises: RecordError, as above."""
+    found: list[Scope] = []
+    view = memoryview(body)
+    for first, last in _parted(body, 0, len(body), _PATH[0])[0]:
+        inner, resource = _parted(body, first, last, _PATH[1])
+        for start, end in inner:
+            records, scope = _parted(body, start, end, _PATH[2])
+            found.append(Scope(resource, scope, [view[at:to] for at, to in records]))
+    return found
+
+
+def joined(given: Iterable[Scope]) -> bytes:
+    """A message of these scopes, each with its resource."""
+    parts: list[bytes | memoryview] = []
+    for resource, scope, records in given:
+        inner: list[bytes | memoryview] = [scope]
+        for record in records:
+            inner += (_head(_PATH[2], len(record)), record)
+        size = sum(map(len, inner))
+        head = _head(_PATH[1], size)
+        parts += (_head(_PATH[0], len(resource) + len(head) + size), resource, head, *inner)
+    return b"".join(parts)
+
+
+def _parted(body: bytes, at: int, end: int, number: int) -> tuple[list[tuple[int, int]], bytes]:
+    """Where the messages with this field's number stand in a message, and the fields beside them."""
+    inner: list[tuple[int, int]] = []
+    others: list[bytes] = []
+    for field in _read(body, at, end):
+        if field.wire_type == _LENGTH and field.number == number:
+            inner.append((field.start, field.end))
+        else:
+            others.append(body[at : field.end])
+        at = field.end
+    return inner, b"".join(others)
+
+
+def _head(number: int, size: int) -> bytes:
+    """What stands before a field's message of so many bytes."""
+    digits = bytearray([number << 3 | _LENGTH])
+    while size >= 0x80:
+        digits.append(size & 0x7F | 0x80)
+        size >>= 7
+    digits.append(size)
+    return bytes(digits)
 
 
 def _tagged(body: bytes, at: int, end: int, tags: frozenset[int], most: int) -> int:

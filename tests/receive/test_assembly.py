@@ -340,7 +340,7 @@ def test_a_value_that_is_nested_too_deep_is_a_text() -> None:
 def test_names_of_any_length(length: int) -> None:
     """Places of lists are found in them; only usual ones are remembered."""
     name = "x" * length
-    remembered = values._known_place.cache_info().currsize
+    remembered = values._known_layout.cache_info().currsize
     attributes = {f"{name}.0.a": 1, f"{name}.10.b.0.c": 2, f"{name}.x.d": 3}
     assert values.grouped(attributes, name) == {0: {"a": 1}, 10: {"b.0.c": 2}}
-    assert (values._known_place.cache_info().currsize > remembered) == (length < 256)
+    assert (values._known_layout.cache_info().currsize > remembered) == (length < 256)

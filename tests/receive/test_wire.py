@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragtrace.errors import RecordError
 from ragtrace.receive.otlp import parse_protobuf
-from ragtrace.receive.wire import fields, held
+from ragtrace.receive.wire import fields, held, joined, scopes
 from tests.receive.test_otlp import message
 
 MANY = 1_000_000
@@ -19,9 +19,9 @@ MANY = 1_000_000
 def test_counted(shape: list[list[int]]) -> None:
     """Resources, scopes and spans, wherever they stand."""
     request = ExportTraceServiceRequest()
-    for scopes in shape:
+    for parts in shape:
         resource_spans = request.resource_spans.add()
-        for spans in scopes:
+        for spans in parts:
             scope_spans = resource_spans.scope_spans.add()
             for _ in range(spans):
                 scope_spans.spans.add(name="search").attributes.add(key="a").value.string_value = "b"
@@ -87,3 +87,36 @@ def test_a_broken_record(field: bytes) -> None:
     """Within a record it is no other."""
     with pytest.raises(RecordError):
         held(b"\x0a%c\x12%c\x12%c" % (len(field) + 4, len(field) + 2, len(field)) + field, MANY)
+
+
+def test_records_are_taken_out_as_they_are() -> None:
+    """Also with fields that this version does not know, at any place, and a resource in two pieces."""
+    unknown = b"\xba\x3e\x03new"
+    span = b"\x0a\x10" + b"\1" * 16 + unknown
+    scope = b"\x12" + bytes([len(span)]) + span + unknown + b"\x0a\x03\x0a\x01s"
+    resource = b"\x0a\x02\x10\x01" + b"\x12" + bytes([len(scope)]) + scope + unknown + b"\x0a\x02\x10\x02"
+    (found,) = scopes(unknown + b"\x0a" + bytes([len(resource)]) + resource)
+    assert found.resource == b"\x0a\x02\x10\x01" + unknown + b"\x0a\x02\x10\x02"
+    assert found.scope == unknown + b"\x0a\x03\x0a\x01s"
+    assert [bytes(record) for record in found.records] == [span]
+
+    again = ExportTraceServiceRequest.FromString(joined([found]))
+    assert again.resource_spans[0].resource.dropped_attributes_count == 2
+    assert again.resource_spans[0].scope_spans[0].scope.name == "s"
+    assert scopes(joined([found])) == [found]
+
+
+@given(st.lists(st.lists(st.lists(st.integers(0, 40_000), max_size=3), max_size=3), max_size=3))
+def test_joined_again(shape: list[list[list[int]]]) -> None:
+    """What is put together again says the same, however long each part is."""
+    request, expected = ExportTraceServiceRequest(), ExportTraceServiceRequest()
+    for number, scopes_of in enumerate(shape):
+        resource_spans = request.resource_spans.add()
+        resource_spans.resource.dropped_attributes_count = number
+        for sizes in scopes_of:
+            scope_spans = resource_spans.scope_spans.add()
+            for size in sizes:
+                scope_spans.spans.add(name="b" * size)
+            apart = expected.resource_spans.add(resource=resource_spans.resource)
+            apart.scope_spans.add().CopyFrom(scope_spans)
+    assert ExportTraceServiceRequest.FromString(joined(scopes(request.SerializeToString()))) == expected

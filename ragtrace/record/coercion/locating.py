@@ -61,7 +61,7 @@ def _located(prompt: Wording, chunks: Sequence[Wording], count: int, expected: i
         rest = _rest(prompt.text, found)
         for order in others:
             least = 0 if order < expected else len(chunks[order].text) // 2
-            if any(len(each.text) >= least and each.may_hold(chunks[order].text) for each in rest):
+            if any(len(each.text) >= least and chunks[order].shares(each) for each in rest):
                 found += passages(prompt, chunks[order], order)
     return sorted(_Assignment(prompt, chunks, found).placed(), key=_start)
 

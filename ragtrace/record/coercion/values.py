@@ -84,7 +84,7 @@ def plain(value: Any, depth: int = _DEPTH) -> Any:
         return value if -(2**63) <= value < 2**63 else str(value)
     if kind is float:
         return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         return {str(key): plain(item, depth - 1) for key, item in value.items()} if depth else None
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item, depth - 1) for item in list(value)[:_ITEMS]] if depth else None

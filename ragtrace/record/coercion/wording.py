@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from html import escape
-from typing import Final, NamedTuple
+from typing import Final
 
 __all__ = ["GRAM", "Wording", "backward", "forward", "normalized"]
 
 GRAM: Final = 4  # words in a row that are looked up
-_STREWN: Final = 24
-_SHORT: Final = 1_000  # characters of a text whose rows are looked for
-_LOOKS: Final = 40
 _NEXT: Final = 3  # rows of words that a part of a chunk has at least
 _FREQUENT: Final = 8  # a row of words that stands more often in a text says nothing of a place
 
@@ -23,17 +21,8 @@ _WORDS: Final = rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+"  # scripts without spaces: 
 _ENTITY: Final = r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{1,4}|#x[0-9a-fA-F]{1,4});"
 _WORD: Final = re.compile(_WORDS)
 _WORD_OR_ENTITY: Final = re.compile(f"{_ENTITY}|{_WORDS}")
+_BLANKED: Final = {code: " " for code in range(128) if not chr(code).isalnum()}  # quicker than the expression
 _ALIKE: Final = ('"“”„«»', "'\u2018’\u201a", "-–—−\u2010\u2011", "*•·")
-
-
-class _Row(NamedTuple):
-    """A row of words, those beside the longest one by their length, and how far from it they may stand."""
-
-    words: tuple[str, ...]
-    second: str
-    third: str
-    fourth: str
-    reach: int
 
 
 class Wording:
@@ -46,7 +35,7 @@ class Wording:
     def words(self) -> list[str]:
         """Its words, as they are written."""
         if "&" not in self.text:
-            return _WORD.findall(self.text)
+            return self.text.translate(_BLANKED).split() if self.text.isascii() else _WORD.findall(self.text)
         return [word for word in _WORD_OR_ENTITY.findall(self.text) if word[0] != "&"]
 
     @cached_property
@@ -59,48 +48,18 @@ class Wording:
     @cached_property
     def grams(self) -> dict[tuple[str, ...], list[int]]:
         """Where each row of `GRAM` words begins, of those that do not stand everywhere."""
-        words = self.words
         found: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-        for at, gram in enumerate(zip(*(words[shift:] for shift in range(GRAM)), strict=False)):
-            found[gram].append(at)
-        return {gram: places for gram, places in found.items() if len(places) <= _FREQUENT}
+        for at, row in enumerate(_rows(self.words)):
+            found[row].append(at)
+        return {row: places for row, places in found.items() if len(places) <= _FREQUENT}
 
     @cached_property
-    def _marks(self) -> dict[str, list[_Row]]:
-        """Rows of words, one of each `_NEXT` in a row, by their longest word, which few other texts have."""
-        rows = list(zip(*(self.words[shift:] for shift in range(GRAM)), strict=False))
-        found: defaultdict[str, list[_Row]] = defaultdict(list)
-        at = 0
-        while at < len(rows):
-            longest = [max(row, key=len) for row in rows[at : at + _NEXT]]
-            mark = max(longest, key=len)
-            at += longest.index(mark)
-            _, second, third, fourth = sorted(rows[at], key=len, reverse=True)
-            found[mark].append(_Row(rows[at], second, third, fourth, sum(map(len, rows[at])) + _STREWN))
-            at += 1
-        return found
+    def _rows(self) -> set[tuple[str, ...]]:
+        return set(_rows(self.words))
 
-    def may_hold(self, text: str) -> bool:
-        """False where no few of its words in a row stand in another text, whose words need not all be read for that.
-
-        Where that is no sooner known than by reading them, as in a long text or for frequent words, it is True. A row
-        that is strewn over more than `_STREWN` characters beside its words is not seen.
-        """
-        if len(self.text) > _SHORT:
-            return True
-        looks = 0
-        for mark, rows in self._marks.items():
-            at = text.find(mark)
-            while at >= 0:
-                for row, second, third, fourth, reach in rows:
-                    looks += 1
-                    near = text[max(0, at - reach) : at + reach]
-                    if second in near and third in near and fourth in near and _has_row(near, row):
-                        return True
-                if looks > _LOOKS:
-                    return True
-                at = text.find(mark, at + 1)
-        return False
+    def shares(self, other: Wording) -> bool:
+        """Whether one of each `_NEXT` rows of its words, of which a part of a text has so many, stands in another."""
+        return not other._rows.isdisjoint(_rows(self.words, _NEXT))
 
     def gap(self, word: int) -> str:
         """What stands before a word, from the end of the word before it; behind the last word, the rest."""
@@ -112,9 +71,9 @@ class Wording:
         return range(bisect_left(self.spans, (start, -1)), bisect_left(self.spans, (end, -1)))
 
 
-def _has_row(text: str, row: tuple[str, ...]) -> bool:
-    words = Wording(text).words
-    return row in zip(*(words[shift:] for shift in range(GRAM)), strict=False)
+def _rows(words: Sequence[str], step: int = 1) -> Iterator[tuple[str, ...]]:
+    """Each row of `GRAM` words that begins at a multiple of `step`."""
+    return zip(*(words[shift::step] for shift in range(GRAM)), strict=False)
 
 
 def normalized(text: str) -> str:
