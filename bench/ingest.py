@@ -1,8 +1,8 @@
 """Spans of real exporters until they can be queried: `ragtrace serve` beside the floor and arize-phoenix, interleaved.
 
-Each round starts every receiver in turn with an empty database, sends it the same prepared traces, and waits until the
-last of them is committed and can be queried. Then two reads of stores of the sizes given, which are made in place and
-deleted: the newest 50 requests of a segment, and one request whole.
+Each round starts every receiver in turn with an empty database, waits until it rests, sends it the same prepared
+traces, and waits until the last of them is committed and can be queried. Then two reads of stores of the sizes given,
+which are made in place and deleted: the newest 50 requests of a segment, and one request whole.
 
 Usage: python bench/ingest.py [--traces N] [--rounds N] [--only PART,PART] [--phoenix PYTHON] [--reads SIZE ...]
 """
@@ -33,7 +33,7 @@ from ragtrace.store import Store
 TRACES, ROUNDS, BATCH, EXPORTERS = 4000, 3, 10, 4
 FEWER: Final = 20  # times, for phoenix
 PARTS: Final = ("ragtrace", "floor", "postgresql", "phoenix", "reads")
-POLL: Final = 0.01  # seconds between two questions whether all can be queried
+POLL: Final = 0.05  # seconds between two questions whether all can be queried
 PATIENCE: Final = 600.0  # seconds of one receiver in one round
 
 
@@ -71,6 +71,7 @@ def measure(subject: Subject, load: Load, exporters: int) -> Figures:
         endpoint = receiver.start(Path(name))
         sending = None
         try:
+            receiver.settle()
             empty, before = receiver.database.size(), receiver.usage()
             sending = Sending(load.file, endpoint, exporters, requests)
             sending.start()

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from bench.receivers.databases import Database
 from bench.receivers.processes import Server, Usage, used
 
 __all__ = ["Receiver"]
+
+_REST: Final = 0.5  # seconds
+_IDLE: Final = 0.1  # the share of a processor that one takes which only waits
+_PATIENCE: Final = 60.0  # seconds
 
 
 class Receiver(ABC):
@@ -39,6 +45,20 @@ class Receiver(ABC):
     def forget(self) -> bool:
         """Delete what is needed for a while only, where there is such a thing. The server has ended."""
         return False
+
+    def settle(self) -> None:
+        """Wait until it has nothing more to do for its start, which the figures of a trace are not about.
+
+        Raises: RuntimeError where it never rests.
+        """
+        deadline, last = time.monotonic() + _PATIENCE, self.usage().cpu
+        while time.monotonic() < deadline:
+            time.sleep(_REST)
+            now = self.usage().cpu
+            if now - last < _IDLE * _REST:
+                return
+            last = now
+        raise RuntimeError(f"{self.name} is still busy {_PATIENCE:.0f} s after its start")
 
     def usage(self) -> Usage:
         """Of the server and the database's server; memory is the former's."""

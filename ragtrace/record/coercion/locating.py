@@ -37,7 +37,7 @@ def locate(
         expected: so many of the chunks, the first ones, may stand there in any part; of the others at least half, in
             one piece. None: all.
     """
-    asked = [Wording(question) for question in questions if question]
+    asked = [Wording(question) for question in dict.fromkeys(questions) if question]
     expected = len(chunks) if expected is None else expected
     found = _located(prompt, [*chunks, *asked], len(chunks), expected)
     return [passage for passage in found if passage.order < len(chunks)]
@@ -53,16 +53,15 @@ def _located(prompt: Wording, chunks: Sequence[Wording], count: int, expected: i
             found += exact
             if not exact and order < count:
                 others.append(order)
-    if not others:
-        found.sort(key=_start)
-        if all(passage.end <= after.start for passage, after in pairwise(found)):
-            return found
-    else:
-        rest = _rest(prompt.text, found)
-        for order in others:
-            least = 0 if order < expected else len(chunks[order].text) // 2
-            if any(len(each.text) >= least and chunks[order].shares(each) for each in rest):
-                found += passages(prompt, chunks[order], order)
+    rest = _rest(prompt.text, found) if others else []
+    for order in others:
+        least = 0 if order < expected else len(chunks[order].text) // 2
+        if any(len(each.text) >= least and chunks[order].shares(each) for each in rest):
+            found += passages(prompt, chunks[order], order)
+    found.sort(key=_start)
+    are_apart = all(passage.end <= after.start for passage, after in pairwise(found))
+    if are_apart and all(passage.whole for passage in found):
+        return found
     return sorted(_Assignment(prompt, chunks, found).placed(), key=_start)
 
 
