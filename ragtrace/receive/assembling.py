@@ -12,7 +12,7 @@ from ragtrace.errors import CorruptStore, SchemaMismatch, StoreError, StoreUnava
 from ragtrace.receive.assembly import assemble
 from ragtrace.receive.otlp import read_protobuf
 from ragtrace.record.content import ContentPolicy
-from ragtrace.store import DueTrace, Store
+from ragtrace.store import Assembled, DueTrace, Store, StoredPart
 from ragtrace.types import RequestRecord, replace
 
 __all__ = ["Assembler", "Fate"]
@@ -80,11 +80,11 @@ class Assembler:
         return len(due)
 
     def _assemble(self, due: Sequence[DueTrace], now: float | None) -> None:
-        bodies = self._store.spans_of(due)
-        made: list[tuple[DueTrace, RequestRecord | None]] = []
+        stored = self._store.spans_of(due)
+        made: list[Assembled] = []
         for each in due:
             try:
-                made.append((each, self._record(each, bodies.pop((each.tenant, each.trace_id), []))))
+                made.append(self._made(each, stored.pop((each.tenant, each.trace_id), [])))
             except Exception as error:  # a trace that cannot be read stops no other
                 _LOG.exception("trace %s of tenant %r cannot be assembled", each.trace_id, each.tenant)
                 self._fail(each, f"{type(error).__name__}: {error}", now)
@@ -93,24 +93,26 @@ class Assembler:
     def _forget(self) -> int:
         return self._store.forget_spans(self._keep, limit=_PAGE_FORGOTTEN)
 
-    def _record(self, due: DueTrace, bodies: list[bytes]) -> RequestRecord | None:
-        spans = [span for body in bodies for span in read_protobuf(body).spans]
+    def _made(self, due: DueTrace, parts: list[StoredPart] | CorruptStore) -> Assembled:
+        if isinstance(parts, CorruptStore):
+            raise parts
+        spans = [span for part in parts for span in read_protobuf(part.body).spans]
         record = assemble(spans)
         if record is None:
-            return None
+            return Assembled(due, None)
         finished = self._policy.finish(record)
         assert isinstance(finished, RequestRecord)
-        return _owned(finished, due.tenant)
+        return Assembled(due, _owned(finished, due.tenant), parts)
 
-    def _write(self, made: list[tuple[DueTrace, RequestRecord | None]], now: float | None) -> None:
+    def _write(self, made: list[Assembled], now: float | None) -> None:
         """All in one transaction; one by one where a record cannot be written, so that no other waits for it."""
         try:
-            self._store.assembled([record for _, record in made if record is not None], [due for due, _ in made])
+            self._store.assembled(made)
         except _ALL_FAIL:
             raise
         except Exception as error:
             if len(made) == 1:
-                self._fail(made[0][0], str(error), now)
+                self._fail(made[0].trace, str(error), now)
             else:
                 for each in made:
                     self._write([each], now)

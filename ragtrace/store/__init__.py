@@ -14,7 +14,6 @@ from ragtrace.store.rows import (
     ChunkSeen,
     Delta,
     Drift,
-    DueTrace,
     Exemplar,
     Finished,
     FollowUp,
@@ -27,12 +26,11 @@ from ragtrace.store.rows import (
     Sampled,
     SchemaState,
     SourceState,
-    SpanPart,
     Total,
-    TraceJudgement,
 )
 from ragtrace.store.schema import check, migrate
 from ragtrace.store.space import Space
+from ragtrace.store.span_rows import Assembled, DueTrace, SpanPart, StoredPart, TraceJudgement
 from ragtrace.store.store import Store
 from ragtrace.store.subjects import Subject
 from ragtrace.store.totals import histogram_deltas
@@ -40,6 +38,7 @@ from ragtrace.store.totals import histogram_deltas
 __all__ = [
     "ATTRIBUTION",
     "COVERAGE",
+    "Assembled",
     "Backlog",
     "ChunkSeen",
     "Delta",
@@ -67,6 +66,7 @@ __all__ = [
     "Space",
     "SpanPart",
     "Store",
+    "StoredPart",
     "Subject",
     "Swept",
     "Total",

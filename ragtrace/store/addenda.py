@@ -15,7 +15,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store.bulk import chunks
+from ragtrace.store.bulk import chunks, look_up
 from ragtrace.store.bundles import fetch
 from ragtrace.store.content import Texts, join, strip
 from ragtrace.store.database import insert, take_turn
@@ -90,7 +90,8 @@ def count(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, in
 def find(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, list[Addendum]]:
     """All addenda of these requests, oldest first. One that is damaged is there, and adds nothing."""
     found: dict[str, list[Addendum]] = defaultdict(list)
-    for ids in chunks(sorted(request_ids)):
+    having = {request_id for (request_id,) in look_up(connection, (addendum.c.request_id,), request_ids)}
+    for ids in chunks(sorted(having)):
         query = sa.select(addendum).where(addendum.c.request_id.in_(ids))
         for row in connection.execute(query.order_by(addendum.c.created_at, addendum.c.addendum_id)).all():
             found[row.request_id].append(_read(connection, row))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from ragtrace.store.bulk import chunks
+from ragtrace.store.bulk import chunks, look_up
 from ragtrace.store.database import insert
 from ragtrace.store.once import uncounted
 from ragtrace.store.tables import fault, feedback
@@ -46,7 +46,8 @@ def _feedback_row(given: Feedback) -> dict[str, Any]:
 def feedback_of(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, list[Feedback]]:
     """The feedback of these requests, oldest first."""
     found: dict[str, list[Feedback]] = defaultdict(list)
-    for ids in chunks(request_ids):
+    judged = {request_id for (request_id,) in look_up(connection, (feedback.c.request_id,), request_ids)}
+    for ids in chunks(sorted(judged)):
         rows = connection.execute(
             sa.select(*_FIELDS)
             .where(feedback.c.request_id.in_(ids))

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
 
-from ragtrace.store import addenda, erased, records, spans, traced
+from ragtrace.errors import CorruptStore
+from ragtrace.store import addenda, erased, parts, records, spans, traced
 from ragtrace.store.opened import Opened, moment
-from ragtrace.store.rows import DueTrace, SpanPart, TraceJudgement
+from ragtrace.store.span_rows import Assembled, DueTrace, SpanPart, StoredPart, TraceJudgement
 from ragtrace.types import RequestRecord
 
 __all__ = ["Arriving"]
@@ -18,7 +19,7 @@ class Arriving(Opened):
     """Spans of others, between their arrival and their assembly."""
 
     def add_spans(
-        self, parts: Sequence[SpanPart], *, grace: float = 5.0, ttl: float = 60.0, now: float | None = None
+        self, given: Sequence[SpanPart], *, grace: float = 5.0, ttl: float = 60.0, now: float | None = None
     ) -> int:
         """Store parts of traces; one that is stored already, or whose trace was erased, changes nothing. Returns how
         many were new.
@@ -26,7 +27,7 @@ class Arriving(Opened):
         grace: seconds from a trace's root, or from a span that is late, to its assembly; ttl: seconds from a trace's
         first span, after which it is assembled without a root.
         """
-        packed = spans.packed(parts)
+        packed = spans.packed(given)
         with self._database.write() as connection:
             return spans.add(connection, _unerased(connection, packed), moment(now), grace, ttl)
 
@@ -46,25 +47,32 @@ class Arriving(Opened):
         with self._database.write() as connection:
             return spans.claim(connection, limit, lease_seconds, moment(now))
 
-    def spans_of(self, traces: Iterable[DueTrace]) -> dict[tuple[str, str], list[bytes]]:
-        """The parts of traces, by tenant and trace id."""
+    def spans_of(self, traces: Iterable[DueTrace]) -> dict[tuple[str, str], list[StoredPart] | CorruptStore]:
+        """The parts of traces, by tenant and trace id; of a trace whose parts cannot be read, why."""
         with self._database.read() as connection:
-            return spans.bodies(connection, traces)
+            return parts.read(connection, traces)
 
-    def assembled(self, found: Sequence[RequestRecord], traces: Sequence[DueTrace]) -> None:
-        """Write the records of traces and settle these, in one transaction. A trace that was erased meanwhile is gone.
+    def assembled(self, made: Sequence[Assembled]) -> None:
+        """Write the records of traces and settle these, in one transaction. Their parts are then stored against the
+        texts of the records, where that takes less. A trace that was erased meanwhile is gone.
 
         Raises: RecordError when a record cannot be encoded; nothing is written then.
         """
-        batch = records.Batch(list(found))
+        found = [each.record for each in made if each.record is not None]
+        batch = records.Batch(found)
+        smaller = parts.smaller(made, batch.hashes)
+        batch.prepare(self._database)
         with self._database.write() as connection:
             addenda.wait_for_turn(connection, alone=False)
-            gone = _erased(connection, {(each.tenant, each.trace_id) for each in traces})
+            gone = _erased(connection, {(each.trace.tenant, each.trace.trace_id) for each in made})
             if gone:
                 batch = records.Batch([each for each in found if gone.isdisjoint(_traces(each))])
                 spans.drop(connection, gone)
-            batch.write(connection)
-            spans.settle(connection, traces)
+            stored = set(batch.write(connection).hashes.values())
+            settled = spans.settle(connection, [each.trace for each in made])
+            parts.rewrite(
+                connection, [each for each in smaller if each.trace in settled and stored.issuperset(each.texts)]
+            )
 
     def fail_trace(self, failed: DueTrace, error: str, now: float | None = None) -> None:
         """Try a trace again later; at the cap of attempts it waits for another span."""
@@ -86,9 +94,9 @@ def _traces(record: RequestRecord) -> set[tuple[str, str]]:
     return erased.traces_of(record.request_id, record.tenant_id, record.trace_id)
 
 
-def _unerased(connection: sa.Connection, parts: Sequence[spans.Packed]) -> Sequence[spans.Packed]:
-    gone = _erased(connection, {(each.part.tenant, each.part.trace_id) for each in parts})
-    return [each for each in parts if (each.part.tenant, each.part.trace_id) not in gone] if gone else parts
+def _unerased(connection: sa.Connection, packed: Sequence[spans.Packed]) -> Sequence[spans.Packed]:
+    gone = _erased(connection, {(each.part.tenant, each.part.trace_id) for each in packed})
+    return [each for each in packed if (each.part.tenant, each.part.trace_id) not in gone] if gone else packed
 
 
 def _erased(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Inserts many rows at once, past SQLAlchemy's work on each value: PostgreSQL takes them by COPY.
+"""Looks up and inserts many rows at once, past SQLAlchemy's work on each value: PostgreSQL takes them by COPY.
 
 COPY cannot pass over rows that are there already, so it fills a temporary table of the connection, which is empty again
 at the transaction's end.
@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ragtrace.store.trouble import driver_errors
 
-__all__ = ["chunks", "insert_new"]
+__all__ = ["chunks", "insert_new", "look_up"]
 
 _IN: Final = 500  # values of one IN (...)
 _FEW: Final = 20  # rows for which a temporary table does not pay
@@ -24,6 +24,20 @@ def chunks(values: Iterable[Any], size: int = _IN) -> Iterator[list[Any]]:
     known = list(values)
     for start in range(0, len(known), size):
         yield known[start : start + size]
+
+
+def look_up(
+    connection: sa.Connection, columns: Sequence[sa.Column[Any]], values: Iterable[Any]
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of one table whose first column has one of `values`, as the database gives them: a hash is bytes."""
+    table, names = columns[0].table.name, ", ".join(column.name for column in columns)
+    query = f"SELECT {names} FROM {table} WHERE {columns[0].name}"
+    for some in chunks(values):
+        if connection.dialect.name == "sqlite":
+            found = connection.exec_driver_sql(f"{query} IN ({', '.join('?' * len(some))})", tuple(some))
+        else:
+            found = connection.exec_driver_sql(f"{query} = ANY(%s)", (some,))
+        yield from map(tuple, found)
 
 
 def insert_new(connection: sa.Connection, columns: Sequence[sa.Column[Any]], rows: Sequence[tuple[Any, ...]]) -> int:

@@ -7,7 +7,8 @@ place empty; a bundle whose places are all empty is deleted. Bundles are small: 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,11 +16,11 @@ import sqlalchemy as sa
 import zstandard
 
 from ragtrace.errors import CorruptStore
-from ragtrace.store.bulk import chunks, insert_new
+from ragtrace.store.bulk import chunks, insert_new, look_up
 from ragtrace.store.compression import compress, decompress
 from ragtrace.store.tables import bundle, content
 
-__all__ = ["Removed", "fetch", "remove", "write"]
+__all__ = ["Packed", "Removed", "fetch", "packed", "remove", "write"]
 
 _SIZE: Final = 16 << 10  # bytes of texts from which on a bundle is full
 _PLACES: Final = (content.c.hash, content.c.bundle, content.c.place)
@@ -36,39 +37,60 @@ class Removed(NamedTuple):
 
 
 class _Place(NamedTuple):
-    hash: str
+    hash: bytes
     bundle: int
     place: int
 
 
-def write(connection: sa.Connection, texts: Mapping[str, str], now: int) -> None:
-    """Store texts under their hashes, those that stand together side by side; one that is there already stays."""
-    bundles = list(_bundled(texts))
-    if not bundles:
-        return
-    numbers = _numbers(connection, len(bundles))
-    bodies = [(number, _written(parts.values())) for number, parts in zip(numbers, bundles, strict=True)]
-    insert_new(connection, (bundle.c.id, bundle.c.body), bodies)
-    rows = sorted(
-        (bytes.fromhex(digest), number, place, now)
-        for number, parts in zip(numbers, bundles, strict=True)
-        for place, digest in enumerate(parts)
-    )
-    if insert_new(connection, _COLUMNS, rows) < len(rows):
-        _give_up(connection, rows)
+class Packed(NamedTuple):
+    """Texts in bundles that have no numbers yet: `places` says of each hash, in order, in which bundle it stands, by
+    its index in `bodies`, and where."""
+
+    places: list[tuple[bytes, int, int]]
+    bodies: list[bytes]
 
 
-def _bundled(texts: Mapping[str, str]) -> Iterator[dict[str, bytes]]:
-    parts: dict[str, bytes] = {}
+def packed(texts: Iterable[tuple[bytes, str]]) -> Packed:
+    """Texts with their hashes made ready, those that stand together side by side. No lock is needed for that."""
+    places: list[tuple[bytes, int, int]] = []
+    bodies: list[bytes] = []
+    for hashes, parts in _bundled(texts):
+        places += [(digest, len(bodies), place) for place, digest in enumerate(hashes)]
+        bodies.append(_written(parts))
+    return Packed(sorted(places, key=itemgetter(0)), bodies)
+
+
+def _bundled(texts: Iterable[tuple[bytes, str]]) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    hashes: list[bytes] = []
+    parts: list[bytes] = []
     size = 0
-    for digest, text in texts.items():
-        parts[digest] = text.encode("utf-8", "surrogatepass")
-        size += len(parts[digest])
+    for digest, text in texts:
+        part = text.encode("utf-8", "surrogatepass")
+        hashes.append(digest)
+        parts.append(part)
+        size += len(part)
         if size >= _SIZE:
-            yield parts
-            parts, size = {}, 0
+            yield hashes, parts
+            hashes, parts, size = [], [], 0
     if parts:
-        yield parts
+        yield hashes, parts
+
+
+def write(connection: sa.Connection, texts: Packed, now: int) -> set[bytes]:
+    """Store texts, each once: one that is there already stays. Returns the hashes of those that were."""
+    if not texts.places:
+        return set()
+    numbers = _numbers(connection, len(texts.bodies))
+    rows = [(digest, numbers[index], place, now) for digest, index, place in texts.places]
+    bodies = dict(zip(numbers, texts.bodies, strict=True))
+    taken: set[bytes] = set()
+    if insert_new(connection, _COLUMNS, rows) < len(rows):
+        stored = {digest: number for digest, number, _ in _places(connection, [digest for digest, *_ in rows])}
+        lost = [row for row in rows if stored.get(row[0]) != row[1]]
+        taken = {digest for digest, *_ in lost}
+        _leave_out(bodies, [(number, place) for _, number, place, _ in lost])
+    insert_new(connection, (bundle.c.id, bundle.c.body), sorted(bodies.items()))
+    return taken
 
 
 def _numbers(connection: sa.Connection, count: int) -> Sequence[int]:
@@ -80,17 +102,19 @@ def _numbers(connection: sa.Connection, count: int) -> Sequence[int]:
     return connection.scalars(sa.select(following).select_from(sa.func.generate_series(1, count))).all()
 
 
-def _give_up(connection: sa.Connection, rows: Sequence[tuple[bytes, int, int, int]]) -> None:
-    """Empty the places of texts that another writer has stored meanwhile: nobody would find them to erase them."""
-    stored = {row.hash: row.bundle for row in _places(connection, [digest.hex() for digest, *_ in rows])}
-    _empty(connection, [(number, place) for digest, number, place, _ in rows if stored.get(digest.hex()) != number])
+def _leave_out(bodies: dict[int, bytes], places: Iterable[tuple[int, int]]) -> None:
+    """Empty places of texts that another writer has stored meanwhile: nobody would find them to erase them."""
+    for number, gone in _by_bundle(places).items():
+        rest = _without(number, bodies.pop(number), gone)
+        if rest is not None:
+            bodies[number] = rest
 
 
 def fetch(connection: sa.Connection, hashes: Iterable[str]) -> dict[str, str]:
     """The texts of these hashes that are stored. Raises: CorruptStore."""
     wanted: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
-    for digest, number, place in _places(connection, dict.fromkeys(hashes)):
-        wanted[number].append((digest, place))
+    for each in _places(connection, map(bytes.fromhex, dict.fromkeys(hashes))):
+        wanted[each.bundle].append((each.hash.hex(), each.place))
     texts: dict[str, str] = {}
     for some in chunks(wanted):
         for number, body in connection.execute(sa.select(bundle).where(bundle.c.id.in_(some))):
@@ -106,39 +130,47 @@ def remove(connection: sa.Connection, hashes: Iterable[str]) -> Removed:
     """Delete the texts of these hashes. Their rows of `content` should be locked, in order."""
     places: list[tuple[int, int]] = []
     for some in chunks(sorted(hashes)):
-        places += [(row.bundle, row.place) for row in _places(connection, some)]
+        places += [(row.bundle, row.place) for row in _places(connection, map(bytes.fromhex, some))]
         connection.execute(sa.delete(content).where(content.c.hash.in_(some)))
     return Removed(len(places), _empty(connection, places))
 
 
-def _places(connection: sa.Connection, hashes: Iterable[str]) -> Iterator[_Place]:
-    for some in chunks(hashes):
-        yield from (_Place(*row) for row in connection.execute(sa.select(*_PLACES).where(content.c.hash.in_(some))))
+def _places(connection: sa.Connection, hashes: Iterable[bytes]) -> Iterator[_Place]:
+    return (_Place(*row) for row in look_up(connection, _PLACES, hashes))
 
 
 def _empty(connection: sa.Connection, places: Iterable[tuple[int, int]]) -> int:
     """Take texts out of their bundles; returns the bytes that are saved."""
-    gone: defaultdict[int, set[int]] = defaultdict(set)
-    for number, place in places:
-        gone[number].add(place)
+    gone = _by_bundle(places)
     saved = 0
     for some in chunks(sorted(gone)):
         locked = sa.select(bundle).where(bundle.c.id.in_(some)).order_by(bundle.c.id).with_for_update()
         for number, body in connection.execute(locked).all():
-            parts = [None if at in gone[number] else part for at, part in enumerate(_parts(number, body))]
             same = bundle.c.id == number
-            if any(part is not None for part in parts):
-                written = _written(parts)
-                connection.execute(sa.update(bundle).where(same).values(body=written))
-                saved += len(body) - len(written)
-            else:
+            rest = _without(number, body, gone[number])
+            if rest is None:
                 connection.execute(sa.delete(bundle).where(same))
-                saved += len(body)
+            else:
+                connection.execute(sa.update(bundle).where(same).values(body=rest))
+            saved += len(body) - len(rest or b"")
     return saved
 
 
-def _written(parts: Iterable[bytes | None]) -> bytes:
-    return compress(_ENCODE(list(parts)))
+def _by_bundle(places: Iterable[tuple[int, int]]) -> dict[int, set[int]]:
+    found: defaultdict[int, set[int]] = defaultdict(set)
+    for number, place in places:
+        found[number].add(place)
+    return found
+
+
+def _without(number: int, body: bytes, gone: Collection[int]) -> bytes | None:
+    """A bundle with these places empty; None when no text is left."""
+    parts = [None if at in gone else part for at, part in enumerate(_parts(number, body))]
+    return _written(parts) if any(part is not None for part in parts) else None
+
+
+def _written(parts: list[bytes] | list[bytes | None]) -> bytes:
+    return compress(_ENCODE(parts))
 
 
 def _parts(number: int, body: bytes) -> list[bytes | None]:

@@ -7,14 +7,16 @@ comes back exactly as it was, whether or not the host gave hashes of its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 
-from ragtrace.store import bundles
-from ragtrace.store.bulk import chunks
+from ragtrace.store.bulk import chunks, look_up
+from ragtrace.store.bundles import Packed, packed, write
+from ragtrace.store.database import Database
 from ragtrace.store.tables import content
 from ragtrace.types import (
     Addendum,
@@ -27,11 +29,13 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["GRANULARITY", "Slots", "Texts", "join", "strip"]
+__all__ = ["GRANULARITY", "Slots", "Texts", "join", "strip", "texts_of"]
 
 GRANULARITY: Final = 3600
 """Seconds for which a text that was used counts as just used, so that a text that all requests share is not written
 with each of them."""
+
+_MANY: Final = 200  # texts; fewer are compressed sooner than looked up
 
 Slots = tuple[str | None, ...]
 Staged = TypeVar("Staged", RequestRecord, Addendum)
@@ -42,15 +46,31 @@ class Texts:
     """The texts of one batch of records, each once."""
 
     hashes: dict[str, str] = field(default_factory=dict)
+    _prepared: tuple[Packed, list[tuple[bytes, str]]] | None = field(default=None, init=False)
 
     def add(self, text: str | None) -> str | None:
         """Keep a text and return its hash; None stays None."""
         if text is None:
             return None
-        known = self.hashes.get(text)
-        if known is None:
-            known = self.hashes[text] = content_hash(text)
-        return known
+        return self.hashes.get(text) or self.hashes.setdefault(text, content_hash(text))
+
+    def prepare(self, database: Database) -> None:
+        """Compress the texts that seem to be new, before SQLite's write lock is taken, for which all others wait.
+
+        `store` relies on none of what is found here. PostgreSQL's writers do not wait for each other, and few texts are
+        compressed sooner than looked up.
+        """
+        if not database.address.is_sqlite or len(self.hashes) < _MANY:
+            return
+        texts = self._hashed()
+        with database.read() as connection:
+            hashes = sorted([digest for digest, _ in texts])
+            there = {digest for (digest,) in look_up(connection, (content.c.hash,), hashes)}
+        known = [each for each in texts if each[0] in there] if there else []
+        self._prepared = packed(_without(texts, there)), known
+
+    def _hashed(self) -> list[tuple[bytes, str]]:
+        return list(zip(map(bytes.fromhex, self.hashes.values()), self.hashes, strict=True))
 
     def store(self, connection: sa.Connection, now: float | None = None) -> None:
         """Insert the texts that the content table does not have, and note of the others that they are used.
@@ -59,31 +79,39 @@ class Texts:
         last used more than `GRANULARITY` ago is locked and touched first; one that was deleted between the look and the
         lock is inserted again. One that was used since is left alone: it is not deleted within a day, or, where it is
         erased, not before this transaction has ended.
+
+        Which case a text is can change until this transaction begins, so all are looked up in it, except those that
+        were prepared as new: these are inserted, and looked up where somebody else has stored them since.
         """
         moment = int(time.time() if now is None else now)
-        texts = {digest: text for text, digest in self.hashes.items()}
-        known = _used(connection, sorted(texts), moment)
-        new = {digest: text for digest, text in texts.items() if digest not in known}
-        bundles.write(connection, new, moment)
+        new, texts = self._prepared or (None, self._hashed())
+        used = _used(connection, sorted([digest for digest, _ in texts]), moment)
+        if new is not None:
+            late = write(connection, new, moment)
+            _used(connection, sorted(late), moment)
+        if len(used) < len(texts):
+            write(connection, packed(_without(texts, used)), moment)
 
 
-def _used(connection: sa.Connection, hashes: Sequence[str], now: int) -> set[str]:
+def _without(texts: list[tuple[bytes, str]], hashes: Collection[bytes]) -> list[tuple[bytes, str]]:
+    return [each for each in texts if each[0] not in hashes] if hashes else texts
+
+
+def _used(connection: sa.Connection, hashes: Sequence[bytes], now: int) -> set[bytes]:
     """Those of these texts that are there, and will be when this transaction ends; in order, so that two writers never
     wait for each other."""
-    fresh: set[str] = set()
+    fresh: set[bytes] = set()
     stale: list[str] = []
-    for some in chunks(hashes):
-        columns = sa.select(content.c.hash, content.c.touched_at)
-        for digest, touched_at in connection.execute(columns.where(content.c.hash.in_(some)).order_by(content.c.hash)):
-            if touched_at > now - GRANULARITY:
-                fresh.add(digest)
-            else:
-                stale.append(digest)
+    for digest, touched_at in sorted(look_up(connection, (content.c.hash, content.c.touched_at), hashes)):
+        if touched_at > now - GRANULARITY:
+            fresh.add(digest)
+        else:
+            stale.append(digest.hex())
     for some in chunks(stale):
         there = sa.select(content.c.hash).where(content.c.hash.in_(some)).order_by(content.c.hash).with_for_update()
         locked = connection.scalars(there).all()
         connection.execute(sa.update(content).where(content.c.hash.in_(locked)).values(touched_at=now))
-        fresh.update(locked)
+        fresh.update(map(bytes.fromhex, locked))
     return fresh
 
 
@@ -106,8 +134,9 @@ def _strip_run(run: StageRun, texts: Texts, slots: list[str | None]) -> StageRun
 
 
 def _bare(parts: Sequence[Any], texts: Texts, slots: list[str | None]) -> tuple[Any, ...]:
-    slots.extend(texts.add(part.text) for part in parts)
-    return tuple(part if part.text is None else replace(part, text=None) for part in parts)
+    slots.extend([texts.add(part.text) for part in parts])
+    copied = msgspec.structs.replace  # of `ragtrace.types`, it would take four times as long, for each of many parts
+    return tuple([part if part.text is None else copied(part, text=None) for part in parts])
 
 
 def join(record: Staged, slots: Slots, texts: Mapping[str, str]) -> Staged:
@@ -134,3 +163,14 @@ def _full(parts: Sequence[Any], slots: Iterator[str | None], texts: Mapping[str,
         part if digest is None else replace(part, text=texts.get(digest))
         for part, digest in zip(parts, digests, strict=True)
     )
+
+
+def texts_of(record: RequestRecord) -> Iterator[str]:
+    """The texts that `strip` takes out of a record, in the order of their slots."""
+    for run in record.stages:
+        if isinstance(run, RetrieveRun):
+            yield from (part.text for part in run.candidates if part.text is not None)
+        elif isinstance(run, PackRun):
+            yield from (part.text for part in run.packing.chunks if part.text is not None)
+        elif isinstance(run, GenerateRun) and run.generation.answer is not None:
+            yield run.generation.answer

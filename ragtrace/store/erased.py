@@ -11,7 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.bulk import chunks
+from ragtrace.store.bulk import chunks, look_up
 from ragtrace.store.database import insert
 from ragtrace.store.tables import request
 from ragtrace.store.text import bigint, clean
@@ -53,10 +53,7 @@ def _digest(*parts: str) -> str:
 
 def among(connection: sa.Connection, digests: Iterable[str]) -> set[str]:
     """Those of these digests that were erased."""
-    gone: set[str] = set()
-    for some in chunks(digests):
-        gone.update(connection.scalars(sa.select(erased.c.digest).where(erased.c.digest.in_(some))))
-    return gone
+    return {digest for (digest,) in look_up(connection, (erased.c.digest,), digests)}
 
 
 def add(connection: sa.Connection, digests: Iterable[str], now: float) -> None:

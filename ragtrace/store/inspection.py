@@ -16,7 +16,7 @@ from ragtrace.store.compared_tables import trait
 from ragtrace.store.database import Database
 from ragtrace.store.payload import read_addendum, read_analysis, read_gold, read_record
 from ragtrace.store.surrounding_tables import gold
-from ragtrace.store.tables import addendum, analysis, diagnosis, job, metadata, request, score
+from ragtrace.store.tables import addendum, analysis, diagnosis, job, metadata, request, score, span_part
 from ragtrace.store.upkeep_tables import attribution_share
 
 __all__ = ["Inspected", "inspect"]
@@ -39,8 +39,8 @@ class Inspected:
 
 
 def inspect(database: Database, sample: int | None) -> Inspected:
-    """Look at the newest `sample` requests and at as many addenda, analyses and gold sets, whichever come first by
-    their keys, or (None) at all of them.
+    """Look at the newest `sample` requests and at as many addenda, analyses, gold sets and parts of traces, whichever
+    come first by their keys, or (None) at all of them.
 
     Raises: CorruptStore when the file is so damaged that it cannot be read.
     """
@@ -79,6 +79,7 @@ def _payloads(database: Database, sample: int | None) -> Iterator[tuple[int, lis
         (addendum, ("addendum_id",), addendum.c.body, addendum.c.created_at),
         (analysis, analysis.primary_key.columns.keys(), analysis.c.body, analysis.c.computed_at),
         (gold, ("service", "question_hash"), gold.c.body, gold.c.question_hash),
+        (span_part, span_part.primary_key.columns.keys(), span_part.c.texts, span_part.c.trace_id),
     )
     for table, names, body, time in kinds:
         key = [table.c[name] for name in names]
@@ -116,6 +117,8 @@ def _wrong(connection: sa.Connection, table: sa.Table, row: Any) -> Iterator[str
             hashes = {each for each in read_record(row[0], row[-1])[1] if each is not None}
         elif table is addendum:
             hashes = {each for each in read_addendum(row[0], row[-1])[1] if each is not None}
+        elif table is span_part:
+            hashes = set(row[-1] or ())
         elif table is analysis:
             read_analysis(row[-1])
         else:

@@ -33,7 +33,7 @@ from ragtrace.store import (
 from ragtrace.store.bulk import chunks
 from ragtrace.store.bundles import fetch
 from ragtrace.store.content import Slots, Texts, join, strip
-from ragtrace.store.database import insert
+from ragtrace.store.database import Database, insert
 from ragtrace.store.once import uncounted
 from ragtrace.store.payload import read_record, write_record
 from ragtrace.store.rows import COVERAGE, Delta
@@ -73,14 +73,24 @@ class Batch:
             _row(record, self._texts)  # its texts, and whether it can be encoded
         self._addenda = addenda.Addenda((item for item in items if isinstance(item, Addendum)), self._texts)
 
-    def write(self, connection: sa.Connection) -> None:
-        """Write the batch, without what was erased. Tables and rows are taken in one order, so that two writers never
-        wait for each other."""
+    @property
+    def hashes(self) -> Mapping[str, str]:
+        """The texts of the batch, each with its hash."""
+        return self._texts.hashes
+
+    def prepare(self, database: Database) -> None:
+        """Do before the transaction that writes the batch what would keep other writers waiting in it."""
+        self._texts.prepare(database)
+
+    def write(self, connection: sa.Connection) -> Batch:
+        """Write the batch, without what was erased, and return what was written. Tables and rows are taken in one
+        order, so that two writers never wait for each other."""
         if self._rows or self._addenda.request_ids or self._feedback:
             self._addenda.take_turn(connection, alone=bool(self._feedback))
         kept = erased.without(connection, self._items)
         batch = self if len(kept) == len(self._items) else Batch(kept)
         batch._write(connection)
+        return batch
 
     def _write(self, connection: sa.Connection) -> None:
         now = time.time()

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 
 from ragtrace.store import dependents, spans
 from ragtrace.store.alone import Alone
-from ragtrace.store.bulk import chunks
 from ragtrace.store.compared_tables import trait
 from ragtrace.store.database import Database
 from ragtrace.store.surrounding_tables import source_report
@@ -159,8 +158,7 @@ def _free(connection: sa.Connection, page: list[_Row]) -> list[_Row]:
 def _deleted(connection: sa.Connection, free: list[_Row]) -> Counter[str]:
     deleted = dependents.delete(connection, (row.request_id for row in free))
     keys = {(tenant, row.trace_id) for row in free if row.trace_id for tenant in (row.tenant_id or "", "")}
-    for some in chunks(sorted(keys)):
-        same = sa.tuple_(trace.c.tenant, trace.c.trace_id).in_(some)
+    for same in spans.of_traces(trace, keys):
         settled = sa.select(trace.c.tenant, trace.c.trace_id).where(same, trace.c.due_at.is_(None))
         old = [(row.tenant, row.trace_id) for row in connection.execute(settled.with_for_update(skip_locked=True))]
         deleted[trace.name] += len(old)

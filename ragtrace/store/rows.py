@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.types import Analysis, Feedback, Reference, Stage
+from ragtrace.types import Analysis, Reference, Stage
 
 __all__ = [
     "ATTRIBUTION",
@@ -14,7 +14,6 @@ __all__ = [
     "ChunkSeen",
     "Delta",
     "Drift",
-    "DueTrace",
     "Exemplar",
     "Finished",
     "FollowUp",
@@ -27,7 +26,6 @@ __all__ = [
     "Sampled",
     "SchemaState",
     "SourceState",
-    "SpanPart",
     "Total",
 ]
 
@@ -259,35 +257,3 @@ class SchemaState:
 
     current: str | None
     head: str
-
-
-@dataclass(frozen=True, slots=True)
-class SpanPart:
-    """Spans of one trace as they arrived together, as an OTLP request in protobuf.
-
-    `tenant` is "" where there is but one; `ended`: the trace's root is among them."""
-
-    tenant: str
-    trace_id: str
-    body: bytes
-    ended: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TraceJudgement:
-    """A judgement of the request of a trace, whose id the sender need not know: `said.request_id` is empty."""
-
-    tenant: str
-    trace_id: str
-    said: Feedback
-
-
-@dataclass(frozen=True, slots=True)
-class DueTrace:
-    """A trace to assemble: how many parts it has, how often it was tried, and the bytes of its parts."""
-
-    tenant: str
-    trace_id: str
-    parts: int
-    attempts: int
-    bytes: int = 0

@@ -8,20 +8,21 @@ Times are Unix seconds.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
 from ragtrace.store.bulk import chunks
-from ragtrace.store.compression import compress, decompress
+from ragtrace.store.compression import compress
 from ragtrace.store.database import insert
-from ragtrace.store.rows import DueTrace, SpanPart
+from ragtrace.store.span_rows import DueTrace, SpanPart
 from ragtrace.store.suspects import leased_together
 from ragtrace.store.tables import span_part, trace
 from ragtrace.store.text import clean
 
-__all__ = ["ATTEMPTS", "Packed", "add", "bodies", "claim", "drop", "fail", "forget", "packed", "settle", "waiting"]
+__all__ = ["ATTEMPTS", "Packed", "add", "claim", "drop", "fail", "forget", "of_traces", "packed", "settle", "waiting"]
 
 ATTEMPTS: Final = 5
 _RETRY: Final = 30.0  # seconds
@@ -107,9 +108,8 @@ def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: floa
     ).all()
     found = [DueTrace(*row) for row in rows]
     found = found[: leased_together([each.attempts for each in found])]
-    for some in chunks(found):
-        keys = [(each.tenant, each.trace_id) for each in some]
-        leased = sa.update(trace).where(sa.tuple_(trace.c.tenant, trace.c.trace_id).in_(keys))
+    for same in of_traces(trace, ((each.tenant, each.trace_id) for each in found)):
+        leased = sa.update(trace).where(same)
         connection.execute(leased.values(due_at=now + lease_seconds, attempts=trace.c.attempts + 1))
     return found
 
@@ -120,24 +120,13 @@ def _bury(connection: sa.Connection, now: float) -> None:
     keys = connection.execute(
         sa.select(trace.c.tenant, trace.c.trace_id).where(*spent).with_for_update(skip_locked=True)
     )
-    for some in chunks([(row.tenant, row.trace_id) for row in keys]):
-        same = sa.tuple_(trace.c.tenant, trace.c.trace_id).in_(some)
+    for same in of_traces(trace, ((row.tenant, row.trace_id) for row in keys)):
         connection.execute(sa.update(trace).where(same).values(due_at=None, error=error))
 
 
-def bodies(connection: sa.Connection, traces: Iterable[DueTrace]) -> dict[tuple[str, str], list[bytes]]:
-    """The parts of these traces."""
-    found: dict[tuple[str, str], list[bytes]] = {}
-    for some in chunks([(each.tenant, each.trace_id) for each in traces]):
-        columns = sa.select(span_part.c.tenant, span_part.c.trace_id, span_part.c.body)
-        wanted = sa.tuple_(span_part.c.tenant, span_part.c.trace_id).in_(some)
-        for tenant, trace_id, body in connection.execute(columns.where(wanted)):
-            found.setdefault((tenant, trace_id), []).append(decompress(body))
-    return found
-
-
-def settle(connection: sa.Connection, traces: Iterable[DueTrace]) -> None:
-    """These traces are assembled; one to which a part has come since stays due."""
+def settle(connection: sa.Connection, traces: Iterable[DueTrace]) -> set[tuple[str, str]]:
+    """These traces are assembled; one to which a part has come since stays due. Returns the others, by tenant and trace
+    id; they are locked."""
     statement = sa.update(trace).where(
         trace.c.tenant == sa.bindparam("of_tenant"),
         trace.c.trace_id == sa.bindparam("of_trace"),
@@ -147,6 +136,12 @@ def settle(connection: sa.Connection, traces: Iterable[DueTrace]) -> None:
     rows = [{"of_tenant": each.tenant, "of_trace": each.trace_id, "of_parts": each.parts} for each in ordered]
     if rows:
         connection.execute(statement.values(due_at=None, error=None), rows)
+    parts = {(each.tenant, each.trace_id): each.parts for each in ordered}
+    settled: set[tuple[str, str]] = set()
+    for same in of_traces(trace, parts):
+        found = connection.execute(sa.select(trace.c.tenant, trace.c.trace_id, trace.c.parts).where(same))
+        settled.update((row.tenant, row.trace_id) for row in found if row.parts == parts[row.tenant, row.trace_id])
+    return settled
 
 
 def fail(connection: sa.Connection, failed: DueTrace, error: str, now: float) -> None:
@@ -171,9 +166,18 @@ def forget(connection: sa.Connection, before: float, limit: int) -> int:
 
 def drop(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> None:
     """Delete traces, by tenant and trace id, with their parts."""
-    for some in chunks(sorted(keys)):
-        for table in (span_part, trace):
-            connection.execute(sa.delete(table).where(sa.tuple_(table.c.tenant, table.c.trace_id).in_(some)))
+    given = list(keys)
+    for table in (span_part, trace):
+        for same in of_traces(table, given):
+            connection.execute(sa.delete(table).where(same))
+
+
+def of_traces(table: sa.Table, keys: Iterable[tuple[str, str]]) -> Iterator[sa.ColumnElement[bool]]:
+    """Conditions on `tenant` and `trace_id` that choose these traces in their order, by tenant: for pairs in one IN,
+    SQLite would look through the whole table."""
+    for tenant, own in groupby(sorted(keys), key=lambda key: key[0]):
+        for some in chunks(trace_id for _, trace_id in own):
+            yield sa.and_(table.c.tenant == tenant, table.c.trace_id.in_(some))
 
 
 def waiting(connection: sa.Connection) -> tuple[int, float | None]:

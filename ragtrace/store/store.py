@@ -1,6 +1,6 @@
 """The store: everything that ragtrace keeps, in SQLite or PostgreSQL, behind one object.
 
-Each method is one transaction; `analyses` is one for every page.
+Each method is one transaction; `analyses` is one for every page, and what writes many texts looks at them first.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class Store(Surroundings, Arriving, Upkeep, Maintenance):
         Raises: RecordError when a record or addendum cannot be encoded; nothing is written then.
         """
         batch = records.Batch(items)
+        batch.prepare(self._database)
         with self._database.write() as connection:
             batch.write(connection)
 

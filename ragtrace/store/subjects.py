@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
-from ragtrace.store import erased
+from ragtrace.store import erased, spans
 from ragtrace.store.bulk import chunks
 from ragtrace.store.database import Database
 from ragtrace.store.tables import addendum, feedback, request, trace
@@ -79,8 +79,8 @@ def _traces(row: sa.Row[Any]) -> set[Key]:
 def stored(connection: sa.Connection, keys: Iterable[Key], *, lock: bool = False) -> set[Key]:
     """Those of these traces that are stored. They are locked before their parts, as `spans.forget` does."""
     found: set[Key] = set()
-    for some in chunks(sorted(keys)):
-        query = sa.select(trace.c.tenant, trace.c.trace_id).where(sa.tuple_(trace.c.tenant, trace.c.trace_id).in_(some))
+    for same in spans.of_traces(trace, keys):
+        query = sa.select(trace.c.tenant, trace.c.trace_id).where(same)
         if lock:
             query = query.order_by(trace.c.tenant, trace.c.trace_id).with_for_update()
         found.update((row.tenant, row.trace_id) for row in connection.execute(query))

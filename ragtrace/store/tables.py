@@ -11,6 +11,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from ragtrace.store.columns import Digest, Digests
+
 __all__ = [
     "addendum",
     "analysis",
@@ -69,22 +71,6 @@ for _names in (("tenant_id", "request_id"), ("session_id", "request_id"), ("trac
     _known = sa.text(f"{_names[0]} IS NOT NULL")
     sa.Index(None, *[request.c[_name] for _name in _names], sqlite_where=_known, postgresql_where=_known)
 
-
-class _Digest(sa.TypeDecorator[str]):
-    """A hash, in hexadecimal digits to us and in bytes to the database."""
-
-    impl = sa.LargeBinary
-    cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> bytes | None:
-        """Raises: ValueError when it is no hexadecimal number."""
-        return None if value is None else bytes.fromhex(value)
-
-    def process_result_value(self, value: bytes | None, dialect: sa.Dialect) -> str | None:
-        """Lower-case digits."""
-        return None if value is None else value.hex()
-
-
 bundle: Final = sa.Table(
     "bundle",
     metadata,
@@ -95,7 +81,7 @@ bundle: Final = sa.Table(
 content: Final = sa.Table(
     "content",
     metadata,
-    sa.Column("hash", _Digest, primary_key=True),
+    sa.Column("hash", Digest, primary_key=True),
     sa.Column("bundle", sa.BigInteger, nullable=False),
     sa.Column("place", sa.Integer, nullable=False),
     sa.Column("touched_at", sa.BigInteger, nullable=False),  # Unix seconds; 0: to be deleted unless it is used again
@@ -294,4 +280,5 @@ span_part: Final = sa.Table(
     sa.Column("trace_id", sa.Text, primary_key=True),
     sa.Column("digest", sa.Text, primary_key=True),
     sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("texts", Digests),  # against which the body is compressed
 )

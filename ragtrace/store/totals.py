@@ -60,9 +60,11 @@ def histogram_deltas(
 def add(connection: sa.Connection, deltas: Iterable[Delta]) -> None:
     """Advance the totals by `deltas`. Rows are taken in one order, so that two writers never wait for each other."""
     sums: dict[tuple[str, str], dict[str, Any]] = {}
+    written: dict[Labels, str] = {}  # most deltas of a batch have the same labels
     now = time.time()
     for delta in deltas:
-        key = (delta.name, _written(delta.labels))
+        labels = written.get(delta.labels) or written.setdefault(delta.labels, _written(delta.labels))
+        key = (delta.name, labels)
         new = {"name": key[0], "labels": key[1], "value": 0.0, "first_at": now, **dict.fromkeys(_EXEMPLAR)}
         row = sums.setdefault(key, new)
         row["value"] += delta.value

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ragtrace.store import arrivals
 from ragtrace.store.bulk import chunks
-from ragtrace.store.rows import TraceJudgement
+from ragtrace.store.span_rows import TraceJudgement
 from ragtrace.store.tables import request
 from ragtrace.store.text import clean
 from ragtrace.types import Feedback, RequestRecord, replace

@@ -10,13 +10,13 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace import config
-from ragtrace.errors import StoreError
+from ragtrace.errors import CorruptStore, StoreError
 from ragtrace.receive import assembling
 from ragtrace.receive.assembling import Assembler
 from ragtrace.receive.assembly import assemble
 from ragtrace.receive.otlp import split
 from ragtrace.receive.spans import ReceivedSpan, SpanEvent
-from ragtrace.store import DueTrace, SpanPart, Store
+from ragtrace.store import Assembled, DueTrace, SpanPart, Store, StoredPart
 from ragtrace.types import RequestRecord, replace
 from tests.receive.spans import TRACE
 from tests.receive.test_assembly import request
@@ -224,10 +224,10 @@ def test_a_record_that_the_database_refuses(
     """It is put back alone, and the records of its page are written."""
     real, other = store.assembled, "ab" * 16
 
-    def refusing(found: Sequence[RequestRecord], traces: Sequence[DueTrace]) -> None:
-        if any(each.trace_id == other for each in traces):
+    def refusing(made: Sequence[Assembled]) -> None:
+        if any(each.trace.trace_id == other for each in made):
             raise StoreError("value out of range")
-        real(found, traces)
+        real(made)
 
     monkeypatch.setattr(store, "assembled", refusing)
     store.add_spans([part([replace(request()[1], trace_id=other)]), part(request())], now=100)
@@ -248,7 +248,7 @@ def test_a_trace_that_is_too_large(
     pages: list[int] = []
     spans_of = store.spans_of
 
-    def noted(due: Sequence[DueTrace]) -> dict[tuple[str, str], list[bytes]]:
+    def noted(due: Sequence[DueTrace]) -> dict[tuple[str, str], list[StoredPart] | CorruptStore]:
         pages.append(len(due))
         return spans_of(due)
 

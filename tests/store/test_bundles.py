@@ -24,9 +24,13 @@ def _texts(count: int, size: int = 900, seed: int = 1) -> dict[str, str]:
     return {content_hash(text): text for text in texts}
 
 
+def _packed(texts: dict[str, str]) -> bundles.Packed:
+    return bundles.packed((bytes.fromhex(digest), text) for digest, text in texts.items())
+
+
 def _write(store: Store, texts: dict[str, str]) -> None:
     with store._database.write() as connection:
-        bundles.write(connection, texts, NOW)
+        bundles.write(connection, _packed(texts), NOW)
 
 
 def _fetch(store: Store, hashes: list[str]) -> dict[str, str]:
@@ -42,7 +46,7 @@ def _bodies(store: Store) -> dict[int, bytes]:
 def _impatient(store: Store) -> None:
     with store._database.write() as connection:
         connection.execute(sa.text("SET LOCAL lock_timeout = '100ms'"))
-        bundles.write(connection, _texts(40), NOW)
+        bundles.write(connection, _packed(_texts(40)), NOW)
 
 
 @pytest.mark.parametrize("count", [1, 3, 200])

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from ragtrace.errors import StoreUnavailable
 from ragtrace.store import (
+    Assembled,
     Delta,
     DueTrace,
     Exemplar,
@@ -29,6 +30,7 @@ from ragtrace.store import (
 )
 from ragtrace.store.tables import content, counted, feedback, request
 from ragtrace.types import Addendum, Fault, Feedback, GenerateRun, Generation, RequestRecord, content_hash
+from tests.store.parts import bodies
 
 MakeRecord = Callable[..., RequestRecord]
 MakeFinished = Callable[..., Finished]
@@ -89,7 +91,7 @@ def test_a_tenant_is_found_and_erased_with_all_that_belongs_to_it(
     assert {(total.name, total.labels): total.value for total in store.totals()} == counted_before
     assert {total.exemplar.trace_id for total in store.totals() if total.exemplar} == {TWO}
     assert [fault.message for fault in store.faults()] == ["(erased)"]
-    assert store.spans_of([DueTrace("a", ONE, 1, 0), DueTrace("b", TWO, 1, 0)]) == {("b", TWO): [b"3"]}
+    assert bodies(store, [DueTrace("a", ONE, 1, 0), DueTrace("b", TWO, 1, 0)]) == {("b", TWO): [b"3"]}
     record = store.get_record("b:1")
     assert record is not None
     assert [each.score for each in record.feedback] == [1.0]
@@ -117,7 +119,7 @@ def test_nothing_brings_it_back(store: Store, make_record: MakeRecord) -> None:
     (due,) = store.claim_traces(now=200.0)
     store.erase(Subject(tenant="a"))
     store.write(late)
-    store.assembled([asked(make_record, "a:1", "mine", tenant_id="a", trace_id=ONE, started_at=7)], [due])
+    store.assembled([Assembled(due, asked(make_record, "a:1", "mine", tenant_id="a", trace_id=ONE, started_at=7))])
     assert store.add_spans([part, SpanPart("b", ONE, b"1", True)], now=300.0) == 1
     assert _ids(store) == {"b:1"}
     assert _texts(store) == {content_hash("shared")}
@@ -136,10 +138,11 @@ def test_a_part_that_slipped_in_is_deleted_when_it_would_be_assembled(store: Sto
     due = store.claim_traces(now=200.0)
     with store._database.write() as connection:
         erased.add(connection, [erased.of_trace("a", ONE)], 0.0)
-    records = [asked(make_record, f"a:{each}", each, tenant_id="a", trace_id=each) for each in (ONE, TWO)]
-    store.assembled(records, due)
+    ids = [each.trace_id for each in due]
+    records = [asked(make_record, f"a:{each}", each, tenant_id="a", trace_id=each) for each in ids]
+    store.assembled(list(map(Assembled, due, records)))
     assert _ids(store) == {f"a:{TWO}"}
-    assert store.spans_of(due) == {("a", TWO): [b"1"]}
+    assert bodies(store, due) == {("a", TWO): [b"1"]}
     assert _texts(store) == {content_hash(TWO)}
 
 

@@ -165,8 +165,13 @@ def test_a_writer_that_came_second_writes_its_text_again(store: Store) -> None:
     assert _hashes(store) == {content_hash("one")}
 
 
-def test_writers_reuse_what_is_swept(store: Store, make_record: MakeRecord) -> None:
+@pytest.mark.parametrize("prepared", [False, True])
+def test_writers_reuse_what_is_swept(
+    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch, prepared: bool
+) -> None:
     """Several writers use texts again while the collection, over and over, takes them for garbage; none is missing."""
+    if prepared:
+        monkeypatch.setattr("ragtrace.store.content._MANY", 1)
     answers = [f"answer {number}" for number in range(30)]
     failed: list[BaseException] = []
     deleted, turns, stop = 0, [0, 0, 0], threading.Event()

@@ -54,7 +54,7 @@ from ragtrace.types import (
     TokenUsage,
 )
 
-HEAD = "0009"
+HEAD = "0010"
 
 NEXT = '''
 """One table more."""
@@ -62,7 +62,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0009"
+down_revision = "0010"
 
 
 def upgrade():
@@ -135,7 +135,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0009, this ragtrace needs 9999; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0010, this ragtrace needs 9999; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "9999")
     assert migrate(url) == "9999"
@@ -173,7 +173,7 @@ def test_a_database_of_an_old_schema_keeps_what_it_holds(
         held, totals = filled.get_records(["r1", "r2"]), filled.totals()
         analysis, depth = filled.get_analysis("r1"), filled.queue_depth()
         with monkeypatch.context() as patched:
-            _up_to(tmp_path, old, patched)
+            up_to(tmp_path, old, patched)
             assert migrate(url) == old[:4]
         _copy(filled, url)
     with pytest.raises(SchemaMismatch, match=rf"has schema {old[:4]}, this ragtrace needs {HEAD}; ragtrace db upgrade"):
@@ -208,8 +208,8 @@ def _narrow(store: Store) -> list[list[tuple[Any, ...]]]:
         return [sorted(tuple(row) for row in connection.execute(query)) for query in queries]
 
 
-def _up_to(folder: Path, newest: str, patched: pytest.MonkeyPatch) -> None:
-    """Makes this ragtrace one that knows no later migration."""
+def up_to(folder: Path, newest: str, patched: pytest.MonkeyPatch) -> None:
+    """Make this ragtrace one that knows no later migration."""
     old = folder / "old"
     shutil.copytree(resources.folder("migrations"), old, ignore=shutil.ignore_patterns("__pycache__"))
     for version in (old / "versions").glob("[0-9]*.py"):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from ragtrace.store import SpanPart, Store, spans
+from ragtrace.store import Assembled, SpanPart, Store, spans
+from ragtrace.store.tables import span_part, trace
 from ragtrace.types import RequestRecord
+from tests.store.parts import bodies
 
 Make = Callable[..., RequestRecord]
 
@@ -30,7 +33,7 @@ def test_each_part_once(store: Store) -> None:
     (due,) = store.claim_traces(now=200)
 
     assert due.parts == 2
-    assert sorted(store.spans_of([due])[("", "t1")]) == [b"more", b"spans"]
+    assert bodies(store, [due]) == {("", "t1"): [b"more", b"spans"]}
 
 
 def test_due_after_the_root(store: Store) -> None:
@@ -55,8 +58,8 @@ def test_due_without_a_root(store: Store) -> None:
 def test_settled(store: Store, make_record: Make) -> None:
     """An assembled trace is written with its record, and not due until another span comes."""
     store.add_spans([part()], now=100)
-    due = store.claim_traces(now=200)
-    store.assembled([make_record("r1")], due)
+    (due,) = store.claim_traces(now=200)
+    store.assembled([Assembled(due, make_record("r1"))])
 
     assert store.get_record("r1") is not None
     assert claimed(store, 9_999) == []
@@ -68,9 +71,9 @@ def test_settled(store: Store, make_record: Make) -> None:
 def test_span_during_assembly(store: Store) -> None:
     """What comes while a trace is being assembled is not forgotten."""
     store.add_spans([part()], grace=1, now=100)
-    due = store.claim_traces(now=200, lease_seconds=60)
+    (due,) = store.claim_traces(now=200, lease_seconds=60)
     store.add_spans([part(body=b"meanwhile")], grace=1, now=201)
-    store.assembled([], due)
+    store.assembled([Assembled(due, None)])
 
     (again,) = store.claim_traces(now=203)
     assert again.parts == 2
@@ -104,13 +107,13 @@ def test_tenants_are_apart(store: Store) -> None:
     store.add_spans([part(tenant="a"), part(tenant="b", body=b"other")], now=100)
     due = store.claim_traces(now=200)
 
-    assert store.spans_of(due) == {("a", "t1"): [b"spans"], ("b", "t1"): [b"other"]}
+    assert bodies(store, due) == {("a", "t1"): [b"spans"], ("b", "t1"): [b"other"]}
 
 
 def test_forgotten(store: Store) -> None:
     """Spans of assembled traces go after a while; those that wait stay."""
     store.add_spans([part(), part("t2", ended=False)], grace=1, ttl=10_000, now=100)
-    store.assembled([], store.claim_traces(now=200))
+    store.assembled([Assembled(each, None) for each in store.claim_traces(now=200)])
 
     assert store.forget_spans(1_000, now=1_000) == 0
     assert store.forget_spans(1_000, now=1_200) == 1
@@ -124,7 +127,7 @@ def test_a_trace_that_ends_its_assemblers(store: Store) -> None:
     now, sizes = 200.0, []
     while due := store.claim_traces(now=now, lease_seconds=10):
         sizes.append(len(due))
-        store.assembled([], [each for each in due if len(due) == 1 and each.trace_id != "t1"])
+        store.assembled([Assembled(each, None) for each in due if len(due) == 1 and each.trace_id != "t1"])
         assert store.traces_waiting()[1] in (100, None)
         now += 20
     assert sizes == [3, 3, *[1] * 5]
@@ -141,9 +144,26 @@ def test_assembly_takes_traces_in_the_order_of_their_ids(store: Store) -> None:
     with store._database.write() as connection:
 
         @sa.event.listens_for(connection, "before_cursor_execute")
-        def _noted(_connection: object, _cursor: object, _statement: str, parameters: Any, *_rest: object) -> None:
-            seen.extend(row["of_trace"] if isinstance(row, dict) else row[-2] for row in parameters)
+        def _noted(_connection: object, _cursor: object, statement: str, parameters: Any, *_rest: object) -> None:
+            if statement.startswith("UPDATE"):
+                seen.extend(row["of_trace"] if isinstance(row, dict) else row[-2] for row in parameters)
 
         spans.settle(connection, due)
     assert [each.trace_id for each in due] == ["t2", "t1"]
     assert seen == ["t1", "t2"]
+
+
+def test_traces_come_by_the_key(tmp_path: Path) -> None:
+    """SQLite's plan searches the key of each table for several traces, of several tenants; kept spans are many."""
+    path = tmp_path / "plan.db"
+    keys = [(tenant, f"{number:032x}") for tenant in "ab" for number in range(3)]
+    with Store.open(f"sqlite:///{path}"):
+        engine = sa.create_engine(f"sqlite:///{path}")
+        for table, index in ((trace, "sqlite_autoindex_trace_1"), (span_part, "sqlite_autoindex_span_part_1")):
+            conditions = list(spans.of_traces(table, keys))
+            assert len(conditions) == 2
+            written = sa.select(table).where(conditions[0]).compile(engine, compile_kwargs={"literal_binds": True})
+            with engine.connect() as connection:
+                plan = [row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {written}")]
+            assert plan == [f"SEARCH {table.name} USING INDEX {index} (tenant=? AND trace_id=?)"]
+        engine.dispose()

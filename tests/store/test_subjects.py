@@ -10,9 +10,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
-from ragtrace.store import SpanPart, Store, Subject, TraceJudgement, subjects
+from ragtrace.store import Assembled, SpanPart, Store, Subject, TraceJudgement, subjects
 from ragtrace.store.tables import request
 from ragtrace.types import Feedback, RequestRecord
+from tests.store.parts import bodies
 
 MakeRecord = Callable[..., RequestRecord]
 
@@ -31,11 +32,11 @@ def _of(make: MakeRecord, tenant: str, trace_id: str, **fields: Any) -> RequestR
 def test_a_trace_that_another_tenant_has_too(store: Store, make_record: MakeRecord) -> None:
     """The tenants' spans are apart: those of the erased one go, those of the other one stay."""
     store.add_spans([SpanPart("a", ONE, b"1", True), SpanPart("b", ONE, b"2", True)], now=100.0)
-    due = store.claim_traces(now=200.0)
+    due = sorted(store.claim_traces(now=200.0), key=lambda each: each.tenant)
     records = [_of(make_record, "a", ONE, session_id="s"), _of(make_record, "b", ONE)]
-    store.assembled(records, due)
+    store.assembled(list(map(Assembled, due, records)))
     assert store.erase(Subject(tenant="a", session="s")).rows["trace"] == 1
-    assert store.spans_of(due) == {("b", ONE): [b"2"]}
+    assert bodies(store, due) == {("b", ONE): [b"2"]}
 
 
 def test_another_tenants_request_is_assembled(store: Store, make_record: MakeRecord) -> None:
@@ -43,20 +44,20 @@ def test_another_tenants_request_is_assembled(store: Store, make_record: MakeRec
     store.add_spans([SpanPart("a", ONE, b"1", True), SpanPart("b", ONE, b"2", True)], now=100.0)
     due = store.claim_traces(now=200.0)
     store.erase(Subject(tenant="a"))
-    store.assembled([_of(make_record, "a", ONE), _of(make_record, "b", ONE)], due)
+    store.assembled([Assembled(each, _of(make_record, each.tenant, ONE)) for each in due])
     assert _ids(store) == {f"b:{ONE}"}
 
 
 def test_an_attribute_that_names_the_tenant(store: Store, make_record: MakeRecord) -> None:
     """Spans without a token are nobody's before they are assembled; a request of theirs does not come back either."""
     store.add_spans([SpanPart("", ONE, b"1", True)], now=100.0)
-    due = store.claim_traces(now=200.0)
+    (due,) = store.claim_traces(now=200.0)
     record = make_record(ONE, tenant_id="a", trace_id=ONE)
-    store.assembled([record], due)
+    store.assembled([Assembled(due, record)])
     store.add_spans([SpanPart("", ONE, b"2", False)], now=300.0)
-    due = store.claim_traces(now=400.0)
+    (due,) = store.claim_traces(now=400.0)
     store.erase(Subject(tenant="a"))
-    store.assembled([make_record(ONE, tenant_id="a", trace_id=ONE, started_at=7)], due)
+    store.assembled([Assembled(due, make_record(ONE, tenant_id="a", trace_id=ONE, started_at=7))])
     assert _ids(store) == set()
 
 

@@ -20,6 +20,7 @@ from ragtrace.receive.otlp import parse_json, parse_protobuf, read_protobuf
 from ragtrace.store import DueTrace
 from tests.receive.server.batches import anything, requests
 from tests.receive.server.test_routes import JSON, PROTOBUF, Receiver
+from tests.store.parts import bodies
 
 LARGE = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 PATHS = {"traces": "/v1/traces", "logs": "/v1/logs"}
@@ -82,8 +83,8 @@ def test_spans(receiver: Receiver, said: list[str], sent: dict[str, Any]) -> Non
     before = receiver.stored
     assert send(receiver, message.SerializeToString(), "traces", PROTOBUF) is not None
     accepted = {(each.trace_id, each.span_id) for each in read_protobuf(message.SerializeToString()).spans}
-    held = receiver.store.spans_of([DueTrace("", trace_id, 0, 0) for trace_id, _ in accepted])
-    stored = [span for bodies in held.values() for body in bodies for span in read_protobuf(body).spans]
+    held = bodies(receiver.store, [DueTrace("", trace_id, 0, 0) for trace_id, _ in accepted])
+    stored = [span for parts in held.values() for body in parts for span in read_protobuf(body).spans]
     assert accepted <= {(each.trace_id, each.span_id) for each in stored}
     assert receiver.stored - before <= 3
     settle(receiver)

@@ -1,0 +1,127 @@
+"""Spans that come after their request was stored, whose earlier spans refer to its texts by then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from ragtrace import config
+from ragtrace.receive.assembling import Assembler
+from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.store import Store
+from ragtrace.store.tables import content, span_part, trace
+from ragtrace.types import RequestRecord
+from tests.receive.spans import TRACE, model, retriever, span
+from tests.receive.test_assembling import part
+
+TEXTS = tuple(
+    " ".join(
+        f"Clause {place}.{number}: the tariff of {1900 + place * 7 + number} was {number}.{place} percent."
+        for number in range(12)
+    )
+    for place in range(6)
+)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An empty store, once in SQLite and once in PostgreSQL."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path}/spans.db"
+    else:
+        url = request.getfixturevalue("postgres_server").new_database()
+    with Store.open(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def assembler(store: Store) -> Assembler:
+    """It keeps all content."""
+    return Assembler(store, config.load(capture_content="full"))
+
+
+def spans() -> list[ReceivedSpan]:
+    """A chain with a retriever and a model below it, whose prompt shows three of the texts."""
+    root = span(1, attributes={"openinference.span.kind": "CHAIN", "input.value": "What was the tariff?"})
+    prompt = "\n\n".join(["Answer from this.", *TEXTS[:3], "What was the tariff?"])
+    return [root, retriever(2, 1, TEXTS), model(3, 1, prompt, "4.5 percent.")]
+
+
+def referring(store: Store) -> list[bool]:
+    """For each part whether it refers to texts."""
+    with store._database.read() as connection:
+        return sorted(connection.scalars(sa.select(span_part.c.texts.is_not(None))))
+
+
+def record(store: Store) -> RequestRecord:
+    """The request."""
+    found = store.get_record(TRACE)
+    assert found is not None
+    return found
+
+
+def test_a_late_span(store: Store, assembler: Assembler) -> None:
+    """It makes a newer revision with all texts, of what was sent early as well."""
+    store.add_spans([part(spans()[:2])], now=100)
+    assembler.step(now=200)
+    early = record(store)
+    assert referring(store) == [True]
+    store.add_spans([part(spans()[2:])], now=300)
+    assembler.step(now=400)
+
+    late = record(store)
+    assert early.record_revision < late.record_revision
+    assert tuple(each.text for each in late.candidates) == TEXTS
+    assert late.packing is not None
+    assert [each.text for each in late.packing.chunks] == list(TEXTS[:3])
+    assert late.generation is not None
+    assert late.generation.answer == "4.5 percent."
+    assert referring(store) == [True, True]
+    assert store.inspect(sample=None).problems == ()
+
+
+def test_a_part_that_is_sent_again(store: Store, assembler: Assembler) -> None:
+    """It is known, and nothing is due."""
+    for now in (100, 300):
+        store.add_spans([part(spans())], now=now)
+        assembler.step(now=now + 100)
+
+    assert referring(store) == [True]
+    assert (store.traces_waiting()[0], len(store.jobs())) == (0, 1)
+
+
+def test_a_policy_without_content(store: Store) -> None:
+    """No text is stored to which spans could refer; a late one is united with them nevertheless."""
+    assembler = Assembler(store, config.load(capture_content="off"))
+    store.add_spans([part(spans()[:2])], now=100)
+    assembler.step(now=200)
+    store.add_spans([part(spans()[2:])], now=300)
+    assembler.step(now=400)
+
+    assert referring(store) == [False, False]
+    assert store.counts()["content"] == 0
+    assert len(record(store).stages) == 3
+
+
+def test_a_text_that_is_gone(store: Store, assembler: Assembler, caplog: pytest.LogCaptureFixture) -> None:
+    """The trace is tried some times and then left, with its late span and the remedy; its request stays as it was."""
+    store.add_spans([part(spans()[:2])], now=100)
+    assembler.step(now=200)
+    early = record(store).record_revision
+    with store._database.write() as connection:
+        connection.execute(sa.delete(content))
+    store.add_spans([part(spans()[2:])], now=300)
+    for now in range(400, 2_000, 100):
+        assembler.step(now=now)
+
+    assert record(store).record_revision == early
+    assert store.traces_waiting()[0] == 0
+    assert store.forget_spans(0, now=9_999) == 0
+    assert store.counts()["span_part"] == 2
+    with store._database.read() as connection:
+        (error,) = connection.scalars(sa.select(trace.c.error)).all()
+    assert "6 of the 6 texts of its spans are missing; restore the database from a backup" in error
+    assert len([each for each in caplog.records if "cannot be assembled" in each.message]) == 5

@@ -1,0 +1,29 @@
+"""Many values at once, past SQLAlchemy."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.store import Store
+from ragtrace.store.bulk import insert_new, look_up
+from ragtrace.store.tables import content, counted
+
+
+@pytest.mark.parametrize("count", [0, 1, 1_234])
+def test_what_is_there_is_found(store: Store, count: int) -> None:
+    """However many values are asked for; those that are not there, and those given twice, add nothing."""
+    rows = [(number.to_bytes(16, "big"), 7, number, 9) for number in range(count)]
+    with store._database.write() as connection:
+        assert insert_new(connection, (content.c.hash, *list(content.c)[1:]), rows) == count
+        digests = [digest for digest, *_ in rows]
+        found = look_up(connection, (content.c.hash, content.c.place), [*digests, *digests[:3], b"\xff" * 16])
+        assert sorted(set(found)) == [(digest, place) for digest, _, place, _ in rows]
+
+
+def test_words_are_found_as_well(store: Store) -> None:
+    """With every row that has them."""
+    rows = [("a", "x"), ("a", "y"), ("ü%s", "x")]
+    with store._database.write() as connection:
+        insert_new(connection, (counted.c.request_id, counted.c.kind), rows)
+        found = look_up(connection, (counted.c.request_id, counted.c.kind), ["a", "ü%s", "?"])
+        assert sorted(found) == rows
