@@ -587,7 +587,7 @@ def content_hash(text: str) -> str:
     return _known_hash(text) if len(text) <= _REMEMBERED else _hash(text)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=8192)
 def _known_hash(text: str) -> str:
     """The same chunks are retrieved again and again."""
     return _hash(text)

@@ -20,7 +20,7 @@ __all__ = ["Assembler", "Fate"]
 Fate: TypeAlias = Literal["assembled", "failed"]
 
 _LOG: Final = logging.getLogger("ragtrace.receive")
-_PAGE: Final = 64
+_PAGE: Final = 128
 _PAGE_BYTES: Final = 16 << 20  # of the spans that are read at once; in memory they are several times as large
 _LARGEST: Final = 32 << 20  # bytes of the spans of one trace
 _IDLE: Final = 0.5  # seconds between two looks at an empty store
