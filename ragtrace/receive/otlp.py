@@ -146,20 +146,17 @@ def split(message: ExportTraceServiceRequest, rejected: Iterable[str] = (), body
     read = (
         scope_spans.spans for resource_spans in message.resource_spans for scope_spans in resource_spans.scope_spans
     )
+    size = 0
     for scope, spans in zip(scopes(body), read, strict=True):
         for span, written in zip(spans, scope.records, strict=True):
             reason = _fault(span)
             if reason is None:
-                builders.setdefault(span.trace_id, _Builder()).add(span, scope, written)
+                size += builders.setdefault(span.trace_id, _Builder()).add(span, scope, written)
             else:
                 found.rejected.append(f"span {span.name[:80]!r}: {reason}")
-    size = 0
-    for trace_id, builder in builders.items():
-        part = builder.part(trace_id)
-        size += len(part.body)
         if size > _MOST_COPIED:
             raise TooLarge(f"its {len(builders):,} traces with their resource are too large; send smaller batches")
-        found.parts.append(part)
+    found.parts += [builder.part(trace_id) for trace_id, builder in builders.items()]
     return found
 
 
@@ -172,14 +169,18 @@ class _Builder:
         self._spans = 0
         self._ended = False
 
-    def add(self, span: Span, scope: Scope, written: memoryview) -> None:
-        """A span, read and as it was written."""
+    def add(self, span: Span, scope: Scope, written: memoryview) -> int:
+        """A span, read and as it was written. Returns how many bytes the part is larger."""
+        size = len(written)
         if self._of is not scope:
+            size += len(scope.scope)
+            size += len(scope.resource) if self._of is None or self._of.resource is not scope.resource else 0
             self._of = scope
             self._scopes.append(scope._replace(records=[]))
         self._scopes[-1].records.append(written)
         self._spans += 1
         self._ended = self._ended or (not any(span.parent_span_id) and span.end_time_unix_nano > 0)
+        return size
 
     def part(self, trace_id: bytes) -> Part:
         """The spans as a request of their own."""

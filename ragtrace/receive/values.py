@@ -23,6 +23,7 @@ _Layout: TypeAlias = dict[str, list[tuple[int, list[tuple[int, str]]]]]
 """For each list, by its places: the attributes, by their place among all, and the rest of their names."""
 
 _DIGITS: Final = 8  # of a place
+_USUAL: Final = 256  # characters of a name that is worth remembering
 _FEW: Final = 512  # names of a span that are worth remembering,
 _SHORT: Final = 32_768  # and their characters
 _MOST: Final = 2**53  # whole numbers above are no counts of anything
@@ -107,7 +108,7 @@ def grouped(attributes: Attributes, prefix: str) -> Groups:
     return {number: {rest: values[at] for at, rest in group} for number, group in layout.get(prefix, ())}
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def _known_layout(names: tuple[str, ...]) -> _Layout:
     """A sender's names come again with every trace."""
     return _layout(names)
@@ -117,10 +118,15 @@ def _layout(names: Iterable[str]) -> _Layout:
     """The lists of flattened names."""
     found: defaultdict[str, defaultdict[int, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
     for at, name in enumerate(names):
-        prefix, number, rest = _place(name)
+        prefix, number, rest = _known_place(name) if len(name) <= _USUAL else _place(name)
         if prefix is not None:
             found[prefix][number].append((at, rest))
     return {prefix: sorted(groups.items()) for prefix, groups in found.items()}
+
+
+@lru_cache(maxsize=16_384)
+def _known_place(name: str) -> tuple[str | None, int, str]:
+    return _place(name)
 
 
 def _place(name: str) -> tuple[str | None, int, str]:

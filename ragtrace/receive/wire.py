@@ -8,6 +8,7 @@ Source: https://protobuf.dev/programming-guides/encoding/.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from ragtrace.errors import RecordError
@@ -100,16 +101,21 @@ def scopes(body: bytes) -> list[Scope]:
 
 
 def joined(given: Iterable[Scope]) -> bytes:
-    """A message of these scopes, each with its resource."""
+    """A message of these scopes, those of one resource in a row under it."""
     parts: list[bytes | memoryview] = []
-    for resource, scope, records in given:
-        inner: list[bytes | memoryview] = [scope]
-        for record in records:
-            inner += (_head(_PATH[2], len(record)), record)
-        size = sum(map(len, inner))
-        head = _head(_PATH[1], size)
-        parts += (_head(_PATH[0], len(resource) + len(head) + size), resource, head, *inner)
+    for _, same in groupby(given, key=lambda each: id(each.resource)):
+        own = list(same)
+        inner = [piece for each in own for piece in _pieces(each)]
+        resource = own[0].resource
+        parts += (_head(_PATH[0], len(resource) + sum(map(len, inner))), resource, *inner)
     return b"".join(parts)
+
+
+def _pieces(scope: Scope) -> list[bytes | memoryview]:
+    inner: list[bytes | memoryview] = [scope.scope]
+    for record in scope.records:
+        inner += (_head(_PATH[2], len(record)), record)
+    return [_head(_PATH[1], sum(map(len, inner))), *inner]
 
 
 def _parted(body: bytes, at: int, end: int, number: int) -> tuple[list[tuple[int, int]], bytes]:

@@ -211,3 +211,16 @@ def test_a_resource_that_many_traces_share(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(otlp, "_MOST_COPIED", 10_000)
     with pytest.raises(RecordError, match="19 traces"):
         split(request)
+
+
+def test_a_resource_that_many_scopes_share() -> None:
+    """It stands in a part once, however many scopes the trace's spans have."""
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    resource.resource.attributes.add(key="long").value.string_value = "x" * 10_000
+    for number in range(1, 200):
+        scope_spans = resource.scope_spans.add()
+        scope_spans.spans.add(trace_id=b"\1" * 16, span_id=number.to_bytes(8))
+    (part,) = split(request).parts
+    assert len(part.body) < 2 * 10_000
+    assert ExportTraceServiceRequest.FromString(part.body) == request

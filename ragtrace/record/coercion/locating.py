@@ -15,13 +15,14 @@ from operator import attrgetter
 from typing import Final
 
 from ragtrace.record.coercion.matching import SHORTEST, Passage, exact_passages, passages
-from ragtrace.record.coercion.wording import GRAM, Wording
+from ragtrace.record.coercion.wording import GRAM, Wording, rows_of
 
 __all__ = ["locate"]
 
 _OWN: Final = 3  # words more than any other chunk has, that make a part a chunk's own
 _PART: Final = 6  # words that must be left of a passage beside another
 _MOST_OF: Final = 0.75
+_EDGE: Final = 120  # characters in which a few words stand
 _start: Final = attrgetter("start")
 
 
@@ -54,10 +55,12 @@ def _located(prompt: Wording, chunks: Sequence[Wording], count: int, expected: i
             if not exact and order < count:
                 others.append(order)
     rest = _rest(prompt.text, found) if others else []
+    anywhere = frozenset[tuple[str, ...]]().union(*(rows for _, rows in rest))
     for order in others:
-        least = 0 if order < expected else len(chunks[order].text) // 2
-        if any(len(each.text) >= least and chunks[order].shares(each) for each in rest):
-            found += passages(prompt, chunks[order], order)
+        chunk = chunks[order]
+        least = 0 if order < expected else len(chunk.text) // 2
+        if any(chunk.shares(rows) for size, rows in rest if size >= least) if least else chunk.shares(anywhere):
+            found += passages(prompt, chunk, order)
     found.sort(key=_start)
     are_apart = all(passage.end <= after.start for passage, after in pairwise(found))
     if are_apart and all(passage.whole for passage in found):
@@ -65,13 +68,19 @@ def _located(prompt: Wording, chunks: Sequence[Wording], count: int, expected: i
     return sorted(_Assignment(prompt, chunks, found).placed(), key=_start)
 
 
-def _rest(prompt: str, found: Iterable[Passage]) -> list[Wording]:
-    """What of the prompt is left beside these passages, where it is enough for another chunk."""
-    left, at = [], 0
+def _rest(prompt: str, found: Iterable[Passage]) -> list[tuple[int, set[tuple[str, ...]]]]:
+    """What of the prompt is left beside these passages: each piece's length and its rows of words, also such as
+    begin or end within a passage."""
+    pieces, at = [], 0
     for start, end in sorted((passage.start, passage.end) for passage in found):
-        left.append((at, start))
+        pieces.append((at, max(at, start)))
         at = max(at, end)
-    return [Wording(prompt[at:end]) for at, end in (*left, (at, len(prompt))) if end - at >= SHORTEST]
+    left = []
+    for start, end in (*pieces, (at, len(prompt))):
+        before = Wording(prompt[max(0, start - _EDGE) : start]).words[1 - GRAM :]
+        behind = Wording(prompt[end : end + _EDGE]).words[: GRAM - 1]
+        left.append((end - start, set(rows_of([*before, *Wording(prompt[start:end]).words, *behind]))))
+    return left
 
 
 class _Assignment:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 from html import escape
 from typing import Final
 
-__all__ = ["GRAM", "Wording", "backward", "forward", "normalized"]
+__all__ = ["GRAM", "Wording", "backward", "forward", "normalized", "rows_of"]
 
 GRAM: Final = 4  # words in a row that are looked up
 _NEXT: Final = 3  # rows of words that a part of a chunk has at least
@@ -49,17 +49,14 @@ class Wording:
     def grams(self) -> dict[tuple[str, ...], list[int]]:
         """Where each row of `GRAM` words begins, of those that do not stand everywhere."""
         found: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-        for at, row in enumerate(_rows(self.words)):
+        for at, row in enumerate(rows_of(self.words)):
             found[row].append(at)
         return {row: places for row, places in found.items() if len(places) <= _FREQUENT}
 
-    @cached_property
-    def _rows(self) -> set[tuple[str, ...]]:
-        return set(_rows(self.words))
-
-    def shares(self, other: Wording) -> bool:
-        """Whether one of each `_NEXT` rows of its words, of which a part of a text has so many, stands in another."""
-        return not other._rows.isdisjoint(_rows(self.words, _NEXT))
+    def shares(self, rows: Set[tuple[str, ...]]) -> bool:
+        """Whether one of each `_NEXT` rows of its words, of which a part of a text has so many, or the last is among
+        these."""
+        return not rows.isdisjoint(rows_of(self.words, _NEXT)) or tuple(self.words[-GRAM:]) in rows
 
     def gap(self, word: int) -> str:
         """What stands before a word, from the end of the word before it; behind the last word, the rest."""
@@ -71,7 +68,7 @@ class Wording:
         return range(bisect_left(self.spans, (start, -1)), bisect_left(self.spans, (end, -1)))
 
 
-def _rows(words: Sequence[str], step: int = 1) -> Iterator[tuple[str, ...]]:
+def rows_of(words: Sequence[str], step: int = 1) -> Iterator[tuple[str, ...]]:
     """Each row of `GRAM` words that begins at a multiple of `step`."""
     return zip(*(words[shift::step] for shift in range(GRAM)), strict=False)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragtrace.record.coercion import Known, read_packing
 from ragtrace.record.coercion.locating import locate
-from ragtrace.record.coercion.wording import Wording
+from ragtrace.record.coercion.wording import Wording, rows_of
 from ragtrace.types import Candidate, PackedChunk
 
 HEADER = "Northwind Mutual, Policy Wordings for Private Customers in Ireland, Section Household and Travel:"
@@ -304,6 +304,26 @@ def test_what_was_not_handed_on_needs_half(part: str, whether: bool) -> None:
     assert "travel" in {each.chunk_id for each, *_ in known.located(prompt, ("travel", "home"))}
 
 
+def rows(text: str) -> set[tuple[str, ...]]:
+    """All rows of its words."""
+    return set(rows_of(Wording(text).words))
+
+
+def test_lines_with_numbers_between_words() -> None:
+    """The last row of a chunk may be the only one that is whole."""
+    text = "to bldhdnealee pbg adbadkk the in"
+    assert locate(Wording("to bldhdnealee 5 pbg adbadkk the in"), [Wording(text)])
+
+
+def test_a_chunk_that_another_one_stands_in() -> None:
+    """Of a section with its title and one without, the one that stands in the prompt whole is found."""
+    body = "Bicycles are covered when they were locked to a fixed object."
+    for instructions in ("Answer briefly.", "Answer briefly, and cite what you use. " * 40):
+        prompt = Wording(f"{instructions}\n\nTitle of it\n{body}")
+        (found,) = locate(prompt, [Wording(body), Wording(f"## Title of it\n\n{body}")])
+        assert found.order == 1
+
+
 @pytest.mark.parametrize(
     ("text", "whether"),
     [
@@ -317,13 +337,13 @@ def test_what_was_not_handed_on_needs_half(part: str, whether: bool) -> None:
 )
 def test_a_row_of_words_is_seen_beforehand(text: str, whether: bool) -> None:
     """Before its places are looked for, it is known whether a few of a text's words in a row stand in a prompt."""
-    assert Wording(text).shares(Wording("because of illness, injury or a summons; is it in the")) == whether
+    assert Wording(text).shares(rows("because of illness, injury or a summons; is it in the")) == whether
 
 
 def test_a_row_of_characters_is_seen_beforehand() -> None:
     """Scripts without spaces have words of one character."""
-    assert Wording("铜的关税为百分之四。").shares(Wording("关税为百分之四"))
-    assert not Wording("铜的价格上涨了。").shares(Wording("关税为百分之四"))
+    assert Wording("铜的关税为百分之四。").shares(rows("关税为百分之四"))
+    assert not Wording("铜的价格上涨了。").shares(rows("关税为百分之四"))
 
 
 _NOUNS = st.lists(st.sampled_from("tax copper four is it in the of".split()), min_size=6, max_size=30)
@@ -335,7 +355,7 @@ def test_no_part_of_a_text_is_overlooked(words: list[str], others: list[str], da
     start = data.draw(st.integers(0, len(words) - 6))
     at = data.draw(st.integers(0, len(others)))
     prompt = " ".join([*others[:at], *words[start : start + 6], *others[at:]])
-    assert Wording(" ".join(words)).shares(Wording(prompt))
+    assert Wording(" ".join(words)).shares(rows(prompt))
 
 
 @given(st.text(st.characters(max_codepoint=127, exclude_characters="&")))
