@@ -248,3 +248,17 @@ def test_an_erased_request_of_a_shared_trace(store: Store, make_record: MakeReco
     assert store.get_record("r") is None
     assert content_hash(text(1)) not in hashes(store)
     assert bodies(store, [due]) == {("", ONE): [body(ONE, [text(1)])]}
+
+
+def test_what_was_forgotten_does_not_come_back(store: Store, make_record: MakeRecord) -> None:
+    """An assembler that stood still until another one was done and the spans were forgotten brings none back."""
+    told = text(1)
+    sleeper = made(store, sent(store, (ONE, body(ONE, [told])))[ONE], retrieving(make_record, ONE, [told]))
+    (again,) = store.claim_traces(now=1_000.0)
+    store.assembled([made(store, again, sleeper.record)])
+    assert store.forget_spans(10.0, now=2_000.0) == 1
+    late = SpanPart("", ONE, body(ONE, [text(2)]), False)
+    store.add_spans([late], now=2_000.0)
+
+    store.assembled([sleeper])
+    assert len(rows(store)) == 1
