@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-import msgspec
 import sqlalchemy as sa
 
 from ragtrace.store.bulk import chunks, look_up
@@ -117,26 +116,33 @@ def _used(connection: sa.Connection, hashes: Sequence[bytes], now: int) -> set[b
 
 def strip(record: Staged, texts: Texts) -> tuple[Staged, Slots]:
     """The record (or addendum) without its texts, and the hash of the text that stood in each slot (None: none did)."""
-    slots: list[str | None] = []
-    stages = tuple(_strip_run(run, texts, slots) for run in record.stages)
-    return replace(record, stages=stages), tuple(slots)
+    slots = tuple([texts.add(text) for text in texts_of(record)])
+    return replace(record, stages=tuple(map(_bare_run, record.stages))), slots
 
 
-def _strip_run(run: StageRun, texts: Texts, slots: list[str | None]) -> StageRun:
+def texts_of(record: Staged) -> Iterator[str | None]:
+    """The text that stands in each slot."""
+    for run in record.stages:
+        if isinstance(run, RetrieveRun):
+            yield from [part.text for part in run.candidates]
+        elif isinstance(run, PackRun):
+            yield from [part.text for part in run.packing.chunks]
+        elif isinstance(run, GenerateRun):
+            yield run.generation.answer
+
+
+def _bare_run(run: StageRun) -> StageRun:
     if isinstance(run, RetrieveRun):
-        return replace(run, candidates=_bare(run.candidates, texts, slots))
+        return replace(run, candidates=_bare(run.candidates))
     if isinstance(run, PackRun):
-        return replace(run, packing=replace(run.packing, chunks=_bare(run.packing.chunks, texts, slots)))
+        return replace(run, packing=replace(run.packing, chunks=_bare(run.packing.chunks)))
     if isinstance(run, GenerateRun):
-        slots.append(texts.add(run.generation.answer))
         return replace(run, generation=replace(run.generation, answer=None))
     return run
 
 
-def _bare(parts: Sequence[Any], texts: Texts, slots: list[str | None]) -> tuple[Any, ...]:
-    slots.extend([texts.add(part.text) for part in parts])
-    copied = msgspec.structs.replace  # of `ragtrace.types`, it would take four times as long, for each of many parts
-    return tuple([part if part.text is None else copied(part, text=None) for part in parts])
+def _bare(parts: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([part if part.text is None else replace(part, text=None) for part in parts])
 
 
 def join(record: Staged, slots: Slots, texts: Mapping[str, str]) -> Staged:
@@ -163,14 +169,3 @@ def _full(parts: Sequence[Any], slots: Iterator[str | None], texts: Mapping[str,
         part if digest is None else replace(part, text=texts.get(digest))
         for part, digest in zip(parts, digests, strict=True)
     )
-
-
-def texts_of(record: RequestRecord) -> Iterator[str]:
-    """The texts that `strip` takes out of a record, in the order of their slots."""
-    for run in record.stages:
-        if isinstance(run, RetrieveRun):
-            yield from (part.text for part in run.candidates if part.text is not None)
-        elif isinstance(run, PackRun):
-            yield from (part.text for part in run.packing.chunks if part.text is not None)
-        elif isinstance(run, GenerateRun) and run.generation.answer is not None:
-            yield run.generation.answer

@@ -50,7 +50,7 @@ def _smaller(made: Assembled, hashes: Mapping[str, str]) -> Iterator[Smaller]:
     alone = [part for part in made.parts if part.alone]
     if made.record is None or not alone:
         return
-    texts = {digest: text for text in texts_of(made.record) if (digest := hashes.get(text)) is not None}
+    texts = {hashes[text]: text for text in texts_of(made.record) if text is not None and text in hashes}
     if not texts:
         return
     bodies = compress_against([part.body for part in alone], _joined(texts.values()))

@@ -68,8 +68,7 @@ def read_chunks(value: Any) -> Chunks:
     ranked: list[tuple[int, Chunk]] = []
     unread: list[str] = []
     for rank, item in enumerate(items, 1):
-        is_dict = type(item) is dict
-        shape = SHAPES.get(tuple(item) if is_dict else type(item))
+        shape = SHAPES.get(tuple(item) if type(item) is dict else type(item))
         if shape is not None and shape.quick is not None:
             try:
                 said = shape.quick(item)
@@ -81,8 +80,7 @@ def read_chunks(value: Any) -> Chunks:
                 ranked.append((rank, Chunk(chunk_id, body, score)))
                 continue
         try:
-            chunk = _from_shape(item, getitem, shape, _DEPTH) if shape is not None and is_dict else read_chunk(item)
-            ranked.append((rank, chunk))
+            ranked.append((rank, read_chunk(item)))
         except Unreadable as error:
             unread.append(error.kind)
     return Chunks(ranked, unread)

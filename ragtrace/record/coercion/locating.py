@@ -59,7 +59,8 @@ def _located(prompt: Wording, chunks: Sequence[Wording], count: int, expected: i
     for order in others:
         chunk = chunks[order]
         least = 0 if order < expected else len(chunk.text) // 2
-        if any(chunk.shares(rows) for size, rows in rest if size >= least) if least else chunk.shares(anywhere):
+        near = [rows for size, rows in rest if size >= least] if least else [anywhere]
+        if any(map(chunk.shares, near)):
             found += passages(prompt, chunk, order)
     found.sort(key=_start)
     are_apart = all(passage.end <= after.start for passage, after in pairwise(found))
