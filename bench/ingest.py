@@ -124,8 +124,19 @@ def show(subjects: Sequence[Subject]) -> None:
         print(f"{peak / 1e6:9.0f}{size / 1000:10.1f}{kept / 1000:17.1f}{median(each.of('sender')):11.2f}")
 
 
-def judge(what: str, values: Sequence[float], bound: float, *, at_least: bool = False) -> None:
-    """A ratio in all rounds beside its bound."""
+def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    """Of the rounds in which there is something to divide by: the clock of a process shows hundredths of a second."""
+    return [one / other for one, other in zip(ours, theirs, strict=True) if other > 0]
+
+
+def judge(what: str, values: Sequence[float], bound: float | None = None, *, at_least: bool = False) -> None:
+    """A ratio in all rounds, beside its bound where it has one."""
+    if not values:
+        print(f"{what:58}{'too little to measure':>26}")
+        return
+    if bound is None:
+        print(f"{what:58}{spread(values, '{:.3f}'):>26}")
+        return
     is_met = median(values) >= bound if at_least else median(values) <= bound
     print(
         f"{what:58}{spread(values, '{:.3f}'):>26}   bound: at {'least' if at_least else 'most'} {bound:.3g}: "
@@ -137,20 +148,19 @@ def compare(subjects: Sequence[Subject]) -> None:
     """The ratios of each round."""
     known = {each.receiver.name.partition(" ")[0] + each.receiver.database.kind: each for each in subjects}
 
-    def ratios(what: str, one: str, other: str) -> list[float]:
-        pairs = zip(known[one].of(what), known[other].of(what), strict=True)
-        return [mine / its for mine, its in pairs]
+    def of(what: str, one: str, other: str) -> list[float]:
+        return ratios(known[one].of(what), known[other].of(what))
 
     print("\nratios within a round")
     for kind in ("sqlite", "postgresql"):
         ours, floor, phoenix = f"ragtrace{kind}", f"floor{kind}", "phoenixsqlite"
         if ours in known and floor in known:
-            judge(f"{kind}: rate, of the floor's", ratios("rate", ours, floor), 0.6, at_least=True)
-            print(f"{kind + ': cpu, of the floor':58}{spread(ratios('cpu', ours, floor), '{:.3f}'):>26}")
+            judge(f"{kind}: rate, of the floor's", of("rate", ours, floor), 0.6, at_least=True)
+            judge(f"{kind}: cpu, of the floor's", of("cpu", ours, floor))
         if ours in known and phoenix in known:
-            judge(f"{kind}: cpu, of phoenix's", ratios("cpu", ours, phoenix), 1 / 20)
-            judge(f"{kind}: bytes, of phoenix's", ratios("size", ours, phoenix), 1 / 3)
-            judge(f"{kind}: bytes once spans are forgotten, of phoenix's", ratios("kept", ours, phoenix), 1 / 3)
+            judge(f"{kind}: cpu, of phoenix's", of("cpu", ours, phoenix), 1 / 20)
+            judge(f"{kind}: bytes, of phoenix's", of("size", ours, phoenix), 1 / 3)
+            judge(f"{kind}: bytes once spans are forgotten, of phoenix's", of("kept", ours, phoenix), 1 / 3)
 
 
 def chosen(given: argparse.Namespace, postgres: Postgres | None) -> list[Subject]:
@@ -234,7 +244,7 @@ def judge_reads(measured: Sequence[tuple[int, Sequence[Reads]]]) -> None:
             judge(f"{name}, of {size:,}", taken, 50.0)
         (least, few), (most, many) = values[0], values[-1]
         if least != most:
-            judge(f"{name}: {most:,} beside {least:,}", [a / b for a, b in zip(many, few, strict=True)], 2.0)
+            judge(f"{name}: {most:,} beside {least:,}", ratios(many, few), 2.0)
 
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:

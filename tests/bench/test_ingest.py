@@ -152,6 +152,13 @@ def test_all_of_it_on_postgresql(capsys: pytest.CaptureFixture[str]) -> None:
     assert "100 requests in postgresql" in said
 
 
+def test_what_is_too_little_to_measure_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """A clock of hundredths of a second shows none for a handful of traces: there is no ratio to that."""
+    assert ingest.ratios([1.0, 6.0], [0.0, 3.0]) == [2.0]
+    ingest.judge("cpu, of the floor's", ingest.ratios([1.0], [0.0]), 0.6)
+    assert capsys.readouterr().out.split() == "cpu, of the floor's too little to measure".split()
+
+
 def test_unknown_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     """With those that are known."""
     with pytest.raises(SystemExit):
@@ -161,5 +168,6 @@ def test_unknown_parts_are_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_ratios_are_those_of_a_round() -> None:
     """The median of a ratio, and not a ratio of medians."""
+    assert ingest.ratios([1.0, 6.0], [2.0, 3.0]) == [0.5, 2.0]
     assert ingest.spread([0.5, 0.7, 0.6], "{:.1f}") == "0.6 (0.5 to 0.7)"
     assert ingest.spread([0.5], "{:.1f}") == "0.5"
