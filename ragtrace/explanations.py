@@ -100,10 +100,14 @@ class GeneratorAttribution(_Part, frozen=True, kw_only=True):
 
 
 class RetrieverAttribution(_Part, frozen=True, kw_only=True):
-    """Integrated Gradients of one document's retrieval score, over the query's tokens and over its own."""
+    """Integrated Gradients of one document's retrieval score, over the query's tokens and over its own.
+
+    `query_number`: which of the request's distinct retrieval queries that was, from 0.
+    """
 
     chunk_id: str
     score: float | None = None
+    query_number: int = 0
     query: TokenWeights = TokenWeights()
     document: TokenWeights = TokenWeights()
     completeness_delta: float | None = None  # the larger of the two, signed

@@ -30,7 +30,7 @@ from ragtrace.types import Analysis, RequestRecord, encode_record, replace
 
 __all__ = ["ATTRIBUTION_VERSION", "DAILY_SECONDS", "SETTLE", "Explained", "Explainer"]
 
-ATTRIBUTION_VERSION: Final = "attribution-4"  # raise it whenever a change could give a stored request another result
+ATTRIBUTION_VERSION: Final = "attribution-5"  # raise it whenever a change could give a stored request another result
 DAILY_SECONDS: Final = 3600.0
 SETTLE: Final = 0.9
 

@@ -17,6 +17,7 @@ __all__ = ["Curves", "Estimate", "aipc", "aipc_difference", "area_between", "per
 Floats = NDArray[np.float64]
 _CONFIDENCE: Final = 0.95
 _RESAMPLES: Final = 1000
+_ROUNDING: Final = 1e-6  # of the largest value: curves in float32 that differ by no more do not differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Curves:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over samples with its 95 % bootstrap interval. per_sample: `(n,)`."""
+    """A mean over samples with its 95 % bootstrap interval, NaN for one sample alone. per_sample: `(n,)`."""
 
     mean: float
     low: float
@@ -62,14 +63,21 @@ def perturbation_curves(game: Game, attribution: ArrayLike) -> Curves:
 def area_between(curves: Curves) -> float:
     """The area between LeRF and MoRF over the share of players removed, in [-1, 1]; higher is more faithful.
 
-    Both are min-max normalized together; constant curves have no area.
+    Both are min-max normalized together; constant curves, and those that vary by rounding alone (1e-6), have no area.
+
+    Raises: AttributionError for curves of different lengths, or values that are not finite.
     """
     morf, lerf = (np.asarray(curve, dtype=np.float64) for curve in (curves.morf, curves.lerf))
     if morf.ndim != 1 or morf.shape != lerf.shape or len(morf) < 2:
         raise AttributionError(f"curves of shapes {morf.shape} and {lerf.shape}; give two of one length, at least 2")
-    spread = max(morf.max(), lerf.max()) - min(morf.min(), lerf.min())
+    both = np.concatenate([morf, lerf])
+    if not np.isfinite(both).all():
+        raise AttributionError("a curve holds a value that is not finite; check what the game returned")
+    spread = float(np.ptp(both))
+    if spread <= _ROUNDING * float(np.abs(both).max()):
+        return 0.0
     gap = lerf - morf
-    return 0.0 if spread == 0 else float((gap[1:] + gap[:-1]).mean() / 2 / spread)
+    return float((gap[1:] + gap[:-1]).mean() / 2 / spread)
 
 
 def aipc(samples: Sequence[Curves], *, seed: int = 0) -> Estimate:
@@ -95,6 +103,8 @@ def aipc_difference(first: Sequence[Curves], second: Sequence[Curves], *, seed: 
 def _bootstrapped(values: Floats, seed: int) -> Estimate:
     if not len(values):
         raise AttributionError("no samples; give the curves of at least one")
+    if len(values) == 1:  # all its resamples are alike, which would say that it is sure
+        return Estimate(float(values[0]), float("nan"), float("nan"), values)
     chosen = np.random.default_rng(seed).integers(len(values), size=(_RESAMPLES, len(values)))
     low, high = np.quantile(values[chosen].mean(axis=1), [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
     return Estimate(float(values.mean()), float(low), float(high), values)

@@ -87,6 +87,9 @@ def integrated_gradients_of_many(
     if len(inputs) != len(baselines):
         raise AttributionError(f"{len(inputs)} inputs and {len(baselines)} baselines; give one baseline for each input")
     paths = [_Path(number, *_checked(x, x0)) for number, (x, x0) in enumerate(zip(inputs, baselines, strict=True))]
+    dimensions = sorted({path.inputs.shape[1] for path in paths})
+    if len(dimensions) > 1:
+        raise AttributionError(f"inputs of dimensions {dimensions}; give those of one model")
     n = n_steps
     pending = paths
     while pending:

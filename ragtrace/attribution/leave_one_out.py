@@ -81,7 +81,12 @@ def score_drops(
 
 
 def distances(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 - minmax(similarities), in [0, 1]; zeros where they are all equal but for rounding."""
+    """1 - minmax(similarities), in [0, 1]; zeros where they are all equal but for rounding.
+
+    Raises: AttributionError for one that is not finite.
+    """
+    if not np.isfinite(similarities).all():
+        raise AttributionError("the similarity of two responses is not finite; check what the model responds")
     spread = float(np.ptp(similarities)) if len(similarities) else 0.0
     if spread <= _ROUNDING * max(1.0, float(np.abs(similarities).max(initial=0.0))):
         return np.zeros_like(similarities)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias, get_args
@@ -16,6 +17,7 @@ __all__ = ["Span", "Unit", "WeightedSpan", "merged_into_words", "split", "withou
 
 Unit: TypeAlias = Literal["word", "sentence"]
 _WORD: Final = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+_JOINERS: Final = "\u200c\u200d"  # stand within words of Persian and of Indic scripts
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +49,29 @@ class _Offsets(Protocol):
 def split(text: str, unit: Unit) -> list[Span]:
     """The words (punctuation marks are words of their own) or sentences of `text`.
 
-    Raises: AttributionError for another unit.
+    A letter's marks (accents, vowel signs) belong to its word. Scripts that put no spaces between words, such as those
+    of Chinese and Thai, are cut at spaces and punctuation alone. Raises: AttributionError for another unit.
     """
     if unit == "word":
-        return [Span(found.start(), found.end(), found.group()) for found in _WORD.finditer(text)]
+        places = [found.span() for found in _WORD.finditer(_with_letters_for_marks(text))]
+        return [Span(start, end, text[start:end]) for start, end in places]
     if unit == "sentence":
         from ragtrace.coverage.text import sentences
 
         return [Span(found.start, found.end, found.text) for found in sentences(text)]
     raise AttributionError(f"no unit {unit!r}; give one of {', '.join(get_args(Unit))}, or spans of your own")
+
+
+def _with_letters_for_marks(text: str) -> str:
+    """A text of the same length, in which a letter stands for each mark behind one: `\\w` takes no marks."""
+    if text.isascii():
+        return text
+    shaped: list[str] = []
+    for char in text:
+        joins = char in _JOINERS or unicodedata.category(char).startswith("M")
+        follows = bool(shaped) and (shaped[-1].isalnum() or shaped[-1] == "_")
+        shaped.append("x" if joins and follows else char)
+    return "".join(shaped)
 
 
 def without(text: str, start: int, end: int) -> str:
@@ -72,11 +88,16 @@ def merged_into_words(text: str, tokens: Sequence[_Offsets], values: ArrayLike) 
     tokens: offsets into `text`, such as a tokenizer's pieces; a token belongs to the word in which it begins (white
     space in front of it aside), and one without text (start = end) to none. values: `(n_tokens,)`.
 
-    Raises: AttributionError when there is not one value for each token.
+    Raises: AttributionError when there is not one value for each token, or a token lies outside of the text.
     """
     weights = np.asarray(values, dtype=np.float64)
     if weights.shape != (len(tokens),):
         raise AttributionError(f"values of shape {weights.shape} for {len(tokens)} tokens; give one value for each")
+    outside = next((each for each in tokens if not 0 <= each.start <= each.end <= len(text)), None)
+    if outside is not None:
+        raise AttributionError(
+            f"token {outside.start}:{outside.end} is not within the text of {len(text)} characters; give its own text"
+        )
     words = split(text, "word")
     sums = np.zeros(len(words))
     at = 0

@@ -184,7 +184,7 @@ def _united(known: Explanation | None, found: Explanation | None) -> Explanation
         generator=found.generator or known.generator,
         query=found.query or known.query,
         retriever=found.retriever or known.retriever,
-        alignment=found.alignment or known.alignment,
+        alignment=None if "alignment" in found.skipped else found.alignment or known.alignment,
         skipped=unknown | found.skipped,
         device=found.device if found.device != "cpu" else known.device,
         seconds=known.seconds + found.seconds,

@@ -25,7 +25,8 @@ def headline(view: View) -> str:
     """What the answer rests on, in a few sentences."""
     found = view.explanation
     generator = found.generator
-    ranked = sorted((each for each in view.packed if each.share is not None), key=lambda each: -(each.share or 0.0))
+    known = [each for each in view.packed if each.share is not None]
+    ranked = sorted(known, key=lambda each: each.generator_rank or len(known))  # as the table and the flags have it
     if generator is None or not ranked:
         return f"What the answer used is not known: {found.skipped.get('generator', 'it was not computed')}."
     first = ranked[0]
@@ -77,6 +78,7 @@ def flags(view: View) -> Iterator[str]:
         return
     best, used = view.by_id[alignment.retriever[0]], view.by_id[alignment.generator[0]]
     size = len(alignment.retriever)
+    role = "the answer uses most" if used.share is None or adds(used.share) else "speaks least against the answer"
     yield _flag(
         "Wasted retrieval",
         alignment.wasted_retrieval,
@@ -88,7 +90,7 @@ def flags(view: View) -> Iterator[str]:
         "Noise distraction",
         alignment.noise_distraction,
         alignment.noise_probability,
-        f"{used.letter}, which the answer uses most, is number {used.retriever_rank} of {size} for the retriever",
+        f"{used.letter}, which {role}, is number {used.retriever_rank} of {size} for the retriever",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ragtrace.explanations import Alignment, GeneratorAttribution
 from ragtrace.export.explanation_shading import FAINTEST
 from ragtrace.export.explanation_svg import share_bar
-from ragtrace.export.explanation_view import Document, View, bounds, measured, number, precision, unit_of
+from ragtrace.export.explanation_view import Document, View, bounds, measured, number, precision, precision_of, unit_of
 from ragtrace.export.markup import Html, tag
 
 __all__ = ["answer_words", "badge", "question_words", "shares", "wargs"]
@@ -77,7 +77,7 @@ def wargs(found: Alignment) -> Html:
 
 def question_words(question: str, query: GeneratorAttribution) -> Html:
     """The words of the question that matter most."""
-    digits = precision(query.shares)
+    digits = precision_of(query)
     order = sorted(range(len(query.shares)), key=lambda place: -abs(query.shares[place]))[:_WORDS]
     rows = []
     for place in order:

@@ -25,7 +25,18 @@ from ragtrace.export.explanation_shading import (
     weighed,
     words,
 )
-from ragtrace.export.explanation_view import Document, View, bounds, main_p, measured, number, precision, unit_of, view
+from ragtrace.export.explanation_view import (
+    Document,
+    View,
+    bounds,
+    main_p,
+    measured,
+    number,
+    precision,
+    precision_of,
+    unit_of,
+    view,
+)
 from ragtrace.types import RequestRecord
 
 __all__ = ["render"]
@@ -124,7 +135,7 @@ def _columns(shown: View) -> str:
         share = "how much the answer changes without the document, from 0 (the least of all) to 1 (the most)"
     else:
         share = f"what the document adds to the answer, in {shown.unit}"
-        share += ", ± one standard error (├┤)" if any(each.error is not None for each in shown.packed) else ""
+        share += ", ± one standard error (├┤)" if any(each.error for each in shown.packed) else ""
         share += ", and its part of what all add" if any(each.percent is not None for each in shown.packed) else ""
     return f"rank: for the retriever → by share of the answer; share: {share}"
 
@@ -161,7 +172,7 @@ def _query(query: GeneratorAttribution, shown: View) -> Iterator[RenderableType]
     yield _single(shown.question, TokenWeights(spans=query.query_spans, weights=query.shares), None)
     order = sorted(range(len(query.shares)), key=lambda place: -abs(query.shares[place]))[:6]
     parts = []
-    digits = precision(query.shares)
+    digits = precision_of(query)
     for place in order:
         start, end = query.query_spans[place]
         error = query.share_errors[place] if place < len(query.share_errors) else None

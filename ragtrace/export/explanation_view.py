@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
+from ragtrace.analyze.explaining.aligning import ranking_of
+from ragtrace.analyze.explaining.queries import retrieval_queries
 from ragtrace.explanations import RESOLUTION, Explanation, GeneratorAttribution, RetrieverAttribution
-from ragtrace.types import Candidate, PackedChunk, RequestRecord, RetrieveRun, replace
+from ragtrace.types import Candidate, PackedChunk, RequestRecord, replace
 
 __all__ = [
     "COLORS",
@@ -24,6 +26,7 @@ __all__ = [
     "measured",
     "number",
     "precision",
+    "precision_of",
     "unit_of",
     "view",
     "visible",
@@ -31,6 +34,7 @@ __all__ = [
 
 COLORS: Final = 10  # then they repeat, and the letters tell
 _USUAL_P: Final = 0.9
+_LEAST_WHOLE: Final = 0.1  # of the largest share: of shares that add up to less, none is a part
 _HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -38,7 +42,7 @@ _HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 class Document:
     """One document. `row`: its place in the attribution, where it is there; ranks start at 1.
 
-    `percent` is its share of what all documents of the prompt add; None where they add nothing.
+    `percent` is its share of what all documents of the prompt add; None where they add nothing, or all but cancel.
     """
 
     letter: str
@@ -132,6 +136,11 @@ def precision(values: Iterable[float]) -> int:
     return min(max(2, 2 - math.floor(math.log10(largest))), 6) if largest > 0.0 else 2
 
 
+def precision_of(query: GeneratorAttribution) -> int:
+    """The same for the shares of a question's words; what cannot be told from zero asks for no digits."""
+    return precision(share for share in query.shares if abs(share) > RESOLUTION)
+
+
 def main_p(ps: Sequence[float]) -> int | None:
     """Which of the values of p is shown first: 0.9 where it is there, else the last."""
     if not ps:
@@ -173,8 +182,8 @@ def _documents(record: RequestRecord, found: Explanation) -> Iterator[tuple[str,
     reasons = {why.chunk_id: why for why in found.retriever}
     generator, alignment = found.generator, found.alignment
     in_prompt = generator.chunk_ids if generator else tuple(packed)
-    order = alignment.retriever if alignment else ()
-    query = visible(_retrieval_query(record))
+    order = alignment.retriever if alignment else ranking_of(record, in_prompt) or ()
+    queries = [visible(query) for query in retrieval_queries(record)]
     ranked = alignment.generator if alignment else _by_share(generator)
     for place, chunk_id in zip(count(), dict.fromkeys([*in_prompt, *order, *ranked, *reasons]), strict=False):
         why, candidate, chunk = reasons.get(chunk_id), candidates.get(chunk_id), packed.get(chunk_id)
@@ -192,7 +201,7 @@ def _documents(record: RequestRecord, found: Explanation) -> Iterator[tuple[str,
                 retriever_rank=_place(order, chunk_id),
                 generator_rank=_place(ranked, chunk_id),
                 why=why,
-                query_text=query,
+                query_text=queries[why.query_number if why and why.query_number < len(queries) else 0],
                 **_share(generator, chunk_id),
             ),
         )
@@ -206,12 +215,15 @@ def _share(generator: GeneratorAttribution | None, chunk_id: str) -> dict[str, A
     share = generator.shares[row] if row < len(generator.shares) else None
     error = generator.share_errors[row] if row < len(generator.share_errors) else None
     added = gain(generator)
-    percent = 100 * share / added if share is not None and added is not None and adds(added) else None
+    largest = max(map(abs, generator.shares), default=0.0)
+    is_whole = added is not None and adds(added) and added >= _LEAST_WHOLE * largest
+    percent = 100 * share / added if share is not None and added is not None and is_whole else None
     return {"row": row, "share": share, "error": error, "percent": percent}
 
 
 def _by_share(generator: GeneratorAttribution | None) -> tuple[str, ...]:
-    if generator is None:
+    """The documents by descending share; none where several have the same, which is no order."""
+    if generator is None or (len(generator.shares) > 1 and max(generator.shares) - min(generator.shares) <= RESOLUTION):
         return ()
     pairs = zip(generator.chunk_ids, generator.shares, strict=False)
     return tuple(chunk_id for chunk_id, _ in sorted(pairs, key=lambda pair: -pair[1]))
@@ -233,9 +245,3 @@ def _text(candidate: Candidate | None, chunk: PackedChunk | None, why: Retriever
     texts = [each.text for each in (candidate, chunk) if each is not None and each.text]
     size = max((end for _, end in why.document.spans), default=0) if why else 0
     return next((text for text in texts if len(text) >= size), texts[0] if texts else "")
-
-
-def _retrieval_query(record: RequestRecord) -> str:
-    """What the retriever was given."""
-    runs = [run.query for run in record.stages if isinstance(run, RetrieveRun) and run.query]
-    return runs[0] if runs else record.query.rewritten or record.query.original

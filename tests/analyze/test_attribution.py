@@ -65,6 +65,19 @@ def test_documents_get_what_they_are_worth() -> None:
     assert found.query is None
 
 
+def test_an_answer_in_which_the_model_sees_no_token() -> None:
+    """A zero-width space, which a tokenizer leaves out: there is no share, rather than one that is no number."""
+    invisible = replace(RECORD, stages=(*RECORD.stages[:-1], GenerateRun(generation=Generation(answer="\u200b"))))
+
+    class Blind(AdditiveGenerator):
+        def score(self, prompts: Sequence[str], answer: str) -> NDArray[np.float64]:
+            return np.zeros((len(prompts), 0))
+
+    found = explain_record(invisible, generator=Blind(WORTH))
+    assert (found.generator, found.query, found.alignment) == (None, None, None)
+    assert found.skipped["generator"] == found.skipped["query"] == "the model reads no token in the answer"
+
+
 def test_the_answers_use_is_compared_with_the_rerankers_order() -> None:
     """Ranked water, theft, old; used old, water, theft."""
     found = explain_record(RECORD, generator=AdditiveGenerator(WORTH), parts=["generator"]).alignment
@@ -131,6 +144,24 @@ def test_tokens_of_query_and_document() -> None:
     assert first.score == pytest.approx(sum(first.document.weights))
     assert first.completeness_delta == pytest.approx(0.0, abs=1e-6)
     assert (first.engine, first.model, first.baseline, first.evaluations > 2) == ("encoder", "linear", "unk", True)
+
+
+def test_a_document_is_explained_by_the_query_that_found_it() -> None:
+    """At its best rank, of several queries; the same query of another retriever is no other."""
+
+    def run(query: str, *names: str) -> RetrieveRun:
+        found = [Candidate(chunk_id=name, rank=rank, text=TEXTS[name]) for rank, name in enumerate(names, 1)]
+        return RetrieveRun(query=query, candidates=tuple(found))
+
+    runs = (run("water", "water", "theft"), run("stolen bicycles", "theft", "old"), run("water", "old"))
+    record = replace(RECORD, stages=(*runs, packed("water", "theft", "old"), RECORD.stages[-1]))
+    found = {each.chunk_id: each for each in explain_record(record, retriever=LinearRetriever()).retriever}
+    assert list(found) == ["water", "theft", "old"]
+    assert {name: each.query_number for name, each in found.items()} == {"water": 0, "theft": 1, "old": 0}
+    assert {name: len(each.query.spans) for name, each in found.items()} == {"water": 1, "theft": 2, "old": 1}
+    for name, each in found.items():
+        assert each.document.spans == tuple(spans_of(TEXTS[name]))
+        assert each.score == sum(each.document.weights)
 
 
 def test_candidates_follow_the_prompts_documents_up_to_the_limit() -> None:
@@ -316,7 +347,7 @@ def test_a_chat_that_gives_none_leaves_each_document_out(model_server: Served) -
     assert found.generator is not None
     assert (found.generator.method, found.generator.unit) == ("leave_one_out", "similarity")
     assert found.generator.evaluations == 4
-    assert found.skipped == {"query": "the model gives no log-probabilities"}
+    assert found.skipped["query"] == "the model gives no log-probabilities"
 
 
 def test_reduced_precision_is_stored_with_what_it_differs(

@@ -289,7 +289,8 @@ def test_poison_is_set_aside_and_stops_no_other(store: Store, tiny_causal_lm: Pa
     assert found.explanation is not None
     assert found.explanation.generator is not None
     assert found.explanation.generator.exact
-    assert found.explanation.skipped == {}
+    assert found.explanation.retriever
+    assert found.explanation.skipped.keys() <= {"alignment"}  # a model with random weights tells no text from another
 
 
 def test_a_baseline_that_the_model_lacks_sets_the_job_aside(store: Store) -> None:

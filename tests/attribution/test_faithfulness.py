@@ -46,6 +46,22 @@ def test_a_game_without_effects_has_no_area() -> None:
     assert area_between(perturbation_curves(lambda coalitions: np.ones((len(coalitions), 1)), WORTH)) == 0
 
 
+@pytest.mark.parametrize("level", [-300.0, 1e-12, 0.3])
+def test_rounding_has_no_area(level: float) -> None:
+    """A value that differs in its last digit alone; one that really differs, at the same level, has an area."""
+    flat, off = np.full(3, level), np.array([level, np.float32(level) * (1 + 2e-7), level])
+    assert area_between(Curves(flat, off)) == 0
+    assert area_between(Curves(flat, flat * [1, 1.1, 1])) == pytest.approx(np.sign(level) / 2)
+
+
+def test_one_sample_has_no_interval() -> None:
+    """Its resamples are all alike: an interval without width would call any difference certain."""
+    one = [perturbation_curves(additive, WORTH)]
+    for found in (aipc(one), aipc_difference(one, [perturbation_curves(additive, -WORTH)])):
+        assert found.mean > 0
+        assert np.isnan([found.low, found.high]).all()
+
+
 def test_the_mean_has_an_interval() -> None:
     """It holds the mean, shrinks with the number of samples, and repeats by seed."""
     rng = np.random.default_rng(0)
@@ -86,6 +102,8 @@ def test_bad_input() -> None:
         aipc_difference([perturbation_curves(additive, WORTH)], [])
     with pytest.raises(AttributionError, match="two of one length"):
         area_between(Curves(np.zeros(3), np.zeros(4)))
+    with pytest.raises(AttributionError, match="a value that is not finite"):
+        aipc([Curves(np.array([1, np.nan]), np.zeros(2))])
     with pytest.raises(AttributionError, match=r"give finite \(n, m\)"):
         perturbation_curves(lambda coalitions: np.full((len(coalitions), 1), np.nan), WORTH)
 

@@ -203,6 +203,9 @@ def test_bad_input() -> None:
             integrated_gradients(linear, X, X0, n_steps=n_steps)  # type: ignore[arg-type]
     with pytest.raises(AttributionError, match="one baseline for each input"):
         integrated_gradients_of_many(lambda points, _: linear(points), [X], [])
+    wide = [np.ones((1, 2)), np.ones((1, 3))]
+    with pytest.raises(AttributionError, match=r"inputs of dimensions \[2, 3\]"):
+        integrated_gradients_of_many(lambda points, _: linear(points), wide, wide)
     with pytest.raises(AttributionError, match="must return"):
         integrated_gradients(lambda points: (np.zeros(3), points), X, X0)
     with pytest.raises(

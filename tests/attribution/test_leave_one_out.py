@@ -65,6 +65,8 @@ def test_rounding_gives_no_weights(scale: float) -> None:
     assert not distances(noise).any()
     assert distances(np.append(noise, 0.99 * scale))[-1] == 1
     assert distances(np.array([1e-3, 2e-3])).tolist() == [1, 0]
+    with pytest.raises(AttributionError, match="similarity of two responses is not finite"):
+        distances(np.array([0.5, np.nan]))
 
 
 def test_documents_vectors_and_own_similarities() -> None:

@@ -31,6 +31,23 @@ def test_words_and_sentences() -> None:
         split(text, "letter")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("हिन्दी में पूछो।", ["हिन्दी", "में", "पूछो", "।"]),
+        ("cafe\u0301, noir", ["cafe\u0301", ",", "noir"]),
+        ("العَرَبِيَّة", ["العَرَبِيَّة"]),
+        ("نمی\u200cشد", ["نمی\u200cشد"]),
+        ("I ❤\ufe0flove \u0301", ["I", "❤", "\ufe0f", "love", "\u0301"]),
+    ],
+)
+def test_marks_belong_to_their_letters(text: str, expected: list[str]) -> None:
+    """Vowel signs and accents, of which a word must not be cut; a mark behind no letter stands alone."""
+    found = split(text, "word")
+    assert [span.text for span in found] == expected
+    assert all(text[span.start : span.end] == span.text for span in found)
+
+
 def test_only_the_given_occurrence_is_left_out() -> None:
     """The same word elsewhere stays, and no double space is left."""
     text = "the cat saw the dog"
@@ -68,3 +85,10 @@ def test_one_value_for_each_token() -> None:
     """Else it is not clear whose they are."""
     with pytest.raises(AttributionError, match="one value for each"):
         merged_into_words("a b", [Piece(0, 1), Piece(2, 3)], [1.0])
+
+
+@pytest.mark.parametrize("place", [(2, 5), (4, 6), (-1, 1), (2, 1)])
+def test_a_token_of_another_text_is_refused(place: tuple[int, int]) -> None:
+    """Its value would go to a word that it is not of."""
+    with pytest.raises(AttributionError, match=f"token {place[0]}:{place[1]} is not within the text of 3 characters"):
+        merged_into_words("a b", [Piece(0, 1), Piece(*place)], [1.0, 2.0])

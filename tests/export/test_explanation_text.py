@@ -149,6 +149,10 @@ def test_shares_are_said_to_be_what_they_are() -> None:
     """Errors and percentages are explained where there are some, and the weights of a closed model as such."""
     text = " ".join(_shown().split())
     assert "share: what the document adds to the answer, in nats per token, ± one standard error (├┤), and its" in text
+    found = explanation()
+    assert found.generator is not None
+    exact = replace(found.generator, share_errors=(0.0,) * len(TEXTS), exact=True)
+    assert "one standard error" not in " ".join(_shown(found=replace(found, generator=exact)).split())
     text = " ".join(_shown(found=left_out((0.0, 1.0, 0.4))).split())
     assert "share: how much the answer changes without the document, from 0 (the least of all) to 1" in text
     assert "standard error" not in text

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, Precision
+from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, Precision, RetrieverAttribution
 from ragtrace.export.explanation_findings import certainty, flags, headline, method
-from ragtrace.export.explanation_view import bounds, letter, main_p, measured, number, precision, view, visible
-from ragtrace.types import replace
+from ragtrace.export.explanation_view import (
+    bounds,
+    letter,
+    main_p,
+    measured,
+    number,
+    precision,
+    precision_of,
+    view,
+    visible,
+)
+from ragtrace.types import RetrieveRun, replace
 from tests.export.explained import ANSWER, TEXTS, explanation, left_out, record
 
 
@@ -33,6 +43,16 @@ def test_documents_outside_the_prompt_come_last() -> None:
     assert len(shown.documents) == len(TEXTS)
     assert [document.share for document in shown.documents[1:]] == [None] * (len(TEXTS) - 1)
     assert [document.chunk_id for document in shown.packed] == ["travel-ie-5.0#late"]
+
+
+def test_each_document_is_shown_with_the_query_that_found_it() -> None:
+    """Where there were several; a number that the record does not have is none."""
+    runs = tuple(RetrieveRun(query=query) for query in ("police report", "late report", "police report"))
+    asked = replace(record(), stages=(*record().stages, *runs))
+    numbers = zip(TEXTS, (0, 1, 7), strict=False)
+    found = tuple(RetrieverAttribution(chunk_id=name, query_number=number) for name, number in numbers)
+    shown = view(asked, Explanation(retriever=found)).by_id
+    assert [shown[each.chunk_id].query_text for each in found] == ["police report", "late report", "police report"]
 
 
 def test_nothing_but_a_record() -> None:
@@ -107,6 +127,38 @@ def test_headline_of_shares_that_cancel() -> None:
     assert "together" not in _of_shares((1.0, 0.2, -0.3))
 
 
+def test_no_part_of_next_to_nothing() -> None:
+    """Shares of which a sum of 0.0002 is left are not 500,000 % of it; of a real sum one may be more than all."""
+    assert "%" not in _of_shares((1.0, -1.0 + 2e-4), exact=True)
+    assert "with 200 % of what" in _of_shares((1.0, -0.5), exact=True)
+
+
+def test_the_headline_ranks_ties_as_the_table_does() -> None:
+    """Of two documents with the same text the answer rests on the one that the flags call its first."""
+    ids = tuple(TEXTS)[:2]
+    generator = GeneratorAttribution(chunk_ids=ids, shares=(1.0, 1.0 + 1e-6), share_errors=(0.0, 0.0), exact=True)
+    found = Alignment(retriever=ids, generator=ids, ties=1)
+    said = headline(view(record(), Explanation(generator=generator, alignment=found)))
+    assert said.startswith(f"The answer rests most on A, {ids[0]}")
+    assert said.endswith("B has the same share.")
+
+
+def test_ranks_without_an_alignment() -> None:
+    """The retriever's are known all the same; equal shares are no order of the answer's, other shares are."""
+    ids = tuple(TEXTS)[:3]
+    for shares, ranks in (((0.2, 0.2 + 1e-7, 0.2), [None] * 3), ((0.1, 0.3, 0.2), [3, 1, 2])):
+        generator = GeneratorAttribution(chunk_ids=ids, shares=shares, exact=True)
+        shown = view(record(), Explanation(generator=generator)).packed
+        assert [document.retriever_rank for document in shown] == [1, 2, 3]
+        assert [document.generator_rank for document in shown] == ranks
+
+
+def test_words_of_no_effect_have_no_digits_of_rounding() -> None:
+    """What is left of zero after many sums sets no precision; what can be told from zero does."""
+    assert precision_of(GeneratorAttribution(shares=(1e-16, -4e-6))) == 2
+    assert precision_of(GeneratorAttribution(shares=(1e-16, -0.004))) == 5
+
+
 def test_documents_that_were_left_out() -> None:
     """They are no Shapley values, have no seed, and equal changes say nothing of probability."""
     shown = view(record(), left_out((0.0, 1.0, 0.4)))
@@ -147,6 +199,17 @@ def test_flags_as_sentences() -> None:
         "Wasted retrieval: undefined with three documents or fewer.",
         "Noise distraction: undefined with three documents or fewer.",
     ]
+
+
+def test_flags_of_documents_that_all_speak_against_the_answer() -> None:
+    """The first by share is then no document that the answer uses, as the headline says."""
+    ids = tuple(TEXTS)[:4]
+    generator = GeneratorAttribution(chunk_ids=ids, shares=(-0.5, -0.2, -1.0, -0.1), exact=True)
+    order = (ids[3], ids[1], ids[0], ids[2])
+    found = Alignment(retriever=ids, generator=order, wasted_retrieval=False, noise_distraction=True)
+    shown = view(record(), Explanation(generator=generator, alignment=found))
+    assert "rest on none of them" in headline(shown)
+    assert "yes. D, which speaks least against the answer, is number 4 of 4" in list(flags(shown))[1]
 
 
 def test_method_says_how() -> None:

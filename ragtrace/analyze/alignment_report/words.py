@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
 from ragtrace.analyze.alignment_report.estimates import Estimate, estimated
 from ragtrace.analyze.alignment_report.observed import Explained, condition_of
+from ragtrace.analyze.explaining.queries import retrieval_queries
 from ragtrace.attribution import Span, WeightedSpan, merged_into_words
 from ragtrace.attribution.spans import split
 from ragtrace.explanations import TokenWeights
-from ragtrace.types import RequestRecord, RetrieveRun
+from ragtrace.types import RequestRecord
 
 __all__ = ["Overlap", "Share", "Side", "Tagging", "WordSample", "overlaps", "sampled_words", "shares"]
 
@@ -99,20 +100,27 @@ def sampled_words(explained: Explained, tagging: Tagging | None = None) -> WordS
     A word's weight is the sum of its tokens'. Punctuation marks are no words; query words are compared without case.
     """
     record, found = explained.record, explained.explanation.retriever
-    query = _query(record)
-    asked = {word.text.casefold() for word in _words(split(query, "word"))}
+    queries = retrieval_queries(record)
+    asked = [{word.text.casefold() for word in _words(split(query, "word"))} for query in queries]
     texts = _texts(record)
-    sides = [(_weighed(texts[each.chunk_id], each.document), each) for each in found if each.chunk_id in texts]
-    known = [(words, each) for words, each in sides if words]
-    if not known or not asked:
+    sides = [
+        (_weighed(texts[each.chunk_id], each.document), each)
+        for each in found
+        if each.chunk_id in texts and each.query_number < len(queries)
+    ]
+    known = [(words, each) for words, each in sides if words and asked[each.query_number]]
+    if not known:
         return None
+    of_each = [asked[each.query_number] for _, each in known]
     tops = [[word.text.casefold() for word in _strongest(words, OVERLAP_TOP)] for words, _ in known]
     alls = [[word.text.casefold() for word in words] for words, _ in known]
     mass: dict[Side, Mapping[str, float]] = {}
     counts: dict[Side, Mapping[str, float]] = {}
     if tagging is not None:
         of_documents = [_tagged(texts[each.chunk_id], words, tagging) for words, each in known]
-        of_query = [_tagged(query, _weighed(query, each.query), tagging) for _, each in known]
+        given = [queries[each.query_number] for _, each in known]
+        weighed = [_weighed(query, each.query) for query, (_, each) in zip(given, known, strict=True)]
+        of_query = [_tagged(query, words, tagging) for query, words in zip(given, weighed, strict=True)]
         for side, pairs in zip(_SIDES, (of_query, of_documents), strict=True):
             mass[side] = _averaged([shares for shares, _ in pairs])
             counts[side] = _averaged([shares for _, shares in pairs])
@@ -123,18 +131,17 @@ def sampled_words(explained: Explained, tagging: Tagging | None = None) -> WordS
         weight=explained.weight,
         drawn=explained.drawn,
         documents=len(known),
-        overlap=_mean(sum(word in asked for word in top) / len(top) for top in tops),
-        at_random=_mean(sum(word in asked for word in every) / len(every) for every in alls),
-        found=_mean(len(asked & set(top)) / len(asked) for top in tops),
+        overlap=_mean(_shared(top, words) for top, words in zip(tops, of_each, strict=True)),
+        at_random=_mean(_shared(every, words) for every, words in zip(alls, of_each, strict=True)),
+        found=_mean(len(words & set(top)) / len(words) for top, words in zip(tops, of_each, strict=True)),
         mass=mass,
         counts=counts,
     )
 
 
-def _query(record: RequestRecord) -> str:
-    """What the retriever was given, as its explanation has it."""
-    runs = [run.query for run in record.stages if isinstance(run, RetrieveRun) and run.query]
-    return runs[0] if runs else record.query.rewritten or record.query.original
+def _shared(words: Sequence[str], asked: Set[str]) -> float:
+    """Which part of the words a query has."""
+    return sum(word in asked for word in words) / len(words)
 
 
 def _texts(record: RequestRecord) -> dict[str, str]:
@@ -146,7 +153,7 @@ def _texts(record: RequestRecord) -> dict[str, str]:
 
 def _weighed(text: str, weights: TokenWeights) -> list[WeightedSpan]:
     """The words of a text with their weights; none where the weights belong to another text."""
-    if not weights.spans or weights.spans[-1][1] > len(text):
+    if not weights.spans or max(end for _, end in weights.spans) > len(text):
         return []
     tokens = [Span(start, end, text[start:end]) for start, end in weights.spans]
     return _words(merged_into_words(text, tokens, weights.weights))

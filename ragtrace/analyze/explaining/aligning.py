@@ -54,7 +54,8 @@ def ranking_of(record: RequestRecord, documents: Sequence[str]) -> tuple[str, ..
 def align(ranking: Sequence[str] | None, generator: GeneratorAttribution) -> Alignment:
     """WARG at each p, flags and their probabilities. ranking: as `ranking_of` gives it.
 
-    Raises: Unexplained where no ranking is known, or a single document has no order.
+    Raises: Unexplained where no ranking is known, a single document has no order, or all shares are equal: the ranking
+    that breaks ties would then be compared with itself.
     """
     if ranking is None:
         raise Unexplained("the documents' ranking is not known")
@@ -65,6 +66,8 @@ def align(ranking: Sequence[str] | None, generator: GeneratorAttribution) -> Ali
     used = rank_by_score(ranking, shares)
     order = tuple(map(str, used.documents))
     k = len(ranking)
+    if used.ties == k - 1:
+        raise Unexplained("all documents have the same share, so that the answer gives them no order")
     sure = _probabilities(generator, places, shares)
     return Alignment(
         retriever=tuple(ranking),

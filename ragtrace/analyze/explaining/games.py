@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from ragtrace.analyze.explaining.engines import GeneratorEngine
+from ragtrace.analyze.explaining.prompts import Unexplained
 from ragtrace.attribution import ShapleyValues, shapley_values
 from ragtrace.attribution.game import CoalitionLog, Coalitions, Values, decode, encode
 from ragtrace.attribution.shapley import default_budget
@@ -62,9 +63,14 @@ class PromptGame:
         self._scoring = CheckedScoring(self.engine, before, like=self.full)
 
     def __call__(self, coalitions: Coalitions) -> Values:
-        """The answer's log-probabilities behind the prompts of these coalitions."""
+        """The answer's log-probabilities behind the prompts of these coalitions.
+
+        Raises: Unexplained for an answer in which the model sees no token, such as one of invisible characters.
+        """
         prompts = [self.prompt_of([bool(each) for each in row]) for row in coalitions]
         values = self._scoring.score(prompts, self.answer)
+        if not np.shape(values)[1]:
+            raise Unexplained("the model reads no token in the answer")
         self.done += len(prompts)
         if self.on_progress is not None:
             self.on_progress(self.done)

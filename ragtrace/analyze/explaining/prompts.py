@@ -110,13 +110,15 @@ class SubsetPrompts:
         return rebuild(head + escaped(question) + tail, self.chunks)
 
     def _question(self, kept: Sequence[bool]) -> str:
-        """The question without some words, each with the space before it."""
+        """The question without some words, each with the space before it; what surrounds the whole question stays."""
         parts, end = [], 0
         for word, stays in zip(self.words, kept, strict=True):
             between = self.question[end : word.start]
             parts.append(between + self.question[word.start : word.end] if stays else between.rstrip())
             end = word.end
-        return ("".join(parts) + self.question[end:]).strip()
+        asked = self.question.strip()
+        before, _, after = self.question.partition(asked)
+        return before + ("".join(parts) + self.question[end:]).strip() + after
 
     def _plain(self, kept: Collection[str], question: str) -> str:
         shown = [(number, chunk) for number, chunk in enumerate(self.chunks, 1) if chunk.chunk_id in kept]

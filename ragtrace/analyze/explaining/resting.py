@@ -25,11 +25,11 @@ LEAST: Final = 0.1  # nats per token that a claim must lose without a chunk to r
 def chunk_drops(found: GeneratorAttribution, start: int, end: int) -> dict[str, float]:
     """What each chunk's removal takes from the mean log-probability of the tokens of `answer[start:end]`, in nats.
 
-    mean_j [v_j(all chunks) - v_j(all but this one)], over the tokens j that begin in the span; a chunk whose removal
-    was not scored is left out. Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage
-    Metrics", §3.
+    mean_j [v_j(all chunks) - v_j(all but this one)], over the tokens j that stand in the span, if only in part: many
+    begin with the space before it. A chunk whose removal was not scored is left out. Source: "Diagnosing Hallucinations
+    with Attribution Traces and Retrieval Coverage Metrics", §3.
     """
-    tokens = [place for place, (first, _) in enumerate(found.answer_spans) if start <= first < end]
+    tokens = [place for place, (first, last) in enumerate(found.answer_spans) if first < end and start < last]
     if not tokens:
         return {}
     pairs = zip(found.chunk_ids, found.drops, strict=False)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.analyze.explaining.engines import Gradients, RetrieverEngine, Side
 from ragtrace.analyze.explaining.prompts import Unexplained
+from ragtrace.analyze.explaining.queries import query_number, retrieval_queries
 from ragtrace.attribution import Attribution, integrated_gradients_of_many
 from ragtrace.attribution.quadrature import Rule
 from ragtrace.engines.tokens import Baseline
 from ragtrace.explanations import RetrieverAttribution, TokenWeights
-from ragtrace.types import RequestRecord, RetrieveRun
+from ragtrace.types import RequestRecord
 
 __all__ = ["RULE", "explain_retrieval"]
 
 RULE: Final[Rule] = "gregory"
 _NODES: Final = 14
+_SIDES: Final[tuple[Side, ...]] = ("query", "document")
+
+_Sides: TypeAlias = dict[Side, tuple[Gradients, list[Attribution]]]
 
 
 def explain_retrieval(
@@ -33,33 +38,42 @@ def explain_retrieval(
 ) -> tuple[RetrieverAttribution, ...]:
     """Token weights of the first `most` documents: those of `ranking`, then other candidates by rank.
 
-    The query is what the retriever was given: rewritten, where it was rewritten.
+    The query is what the retriever was given: rewritten, where it was rewritten; of several the one that found the
+    document at its best rank.
 
     Raises: Unexplained when texts were not kept or nothing was retrieved, ModelError and AttributionError of the model.
     """
-    query = _query(record)
+    queries = retrieval_queries(record)
+    if not queries[0].strip():
+        raise Unexplained("the query's text was not kept; capture_content='full' keeps it")
     documents = _documents(record, ranking)[:most]
     if not documents:
         raise Unexplained("no document with a text that was kept")
-    texts = [text for _, text in documents]
-    sides: dict[Side, tuple[Gradients, list[Attribution]]] = {}
-    for of in ("query", "document"):
-        sides[of] = _integrated(engine.gradients(query, texts, of=of, baseline=baseline))
+    by_query: defaultdict[int, dict[str, str]] = defaultdict(dict)
+    for chunk_id, text in documents:
+        by_query[query_number(record, chunk_id)][chunk_id] = text
+    sides: dict[int, _Sides] = {number: {} for number in by_query}
+    for done, of in enumerate(_SIDES, 1):
+        for number, found in by_query.items():
+            gradients = engine.gradients(queries[number], list(found.values()), of=of, baseline=baseline)
+            sides[number][of] = _integrated(gradients)
         if on_progress is not None:
-            on_progress(len(sides))
+            on_progress(done)
+    stored = {
+        each.chunk_id: each
+        for number, found in by_query.items()
+        for each in _attributions(list(found), number, sides[number], engine, baseline)
+    }
+    return tuple(stored[chunk_id] for chunk_id, _ in documents)
+
+
+def _attributions(
+    chunk_ids: Sequence[str], query: int, sides: _Sides, engine: RetrieverEngine, baseline: Baseline
+) -> Iterator[RetrieverAttribution]:
+    """Those of the documents that one query found."""
     scores = _scores(sides["document"][0])
-    return tuple(
-        _stored(chunk_id, number, float(scores[number]), sides, engine, baseline)
-        for number, (chunk_id, _) in enumerate(documents)
-    )
-
-
-def _query(record: RequestRecord) -> str:
-    runs = [run.query for run in record.stages if isinstance(run, RetrieveRun) and run.query]
-    found = runs[0] if runs else record.query.rewritten or record.query.original
-    if not found.strip():
-        raise Unexplained("the query's text was not kept; capture_content='full' keeps it")
-    return found
+    for place, chunk_id in enumerate(chunk_ids):
+        yield _stored(chunk_id, place, float(scores[place]), query, sides, engine, baseline)
 
 
 def _documents(record: RequestRecord, ranking: Sequence[str]) -> list[tuple[str, str]]:
@@ -95,7 +109,8 @@ def _stored(
     chunk_id: str,
     number: int,
     score: float,
-    sides: dict[Side, tuple[Gradients, list[Attribution]]],
+    query: int,
+    sides: _Sides,
     engine: RetrieverEngine,
     baseline: Baseline,
 ) -> RetrieverAttribution:
@@ -103,6 +118,7 @@ def _stored(
     return RetrieverAttribution(
         chunk_id=chunk_id,
         score=score,
+        query_number=query,
         query=_weights("query", number, sides),
         document=_weights("document", number, sides),
         completeness_delta=max((each.completeness_delta for each in found), key=abs),
@@ -115,7 +131,7 @@ def _stored(
     )
 
 
-def _weights(of: Side, number: int, sides: dict[Side, tuple[Gradients, list[Attribution]]]) -> TokenWeights:
+def _weights(of: Side, number: int, sides: _Sides) -> TokenWeights:
     """The weights of the text's own tokens; the others do not move, so that theirs are 0."""
     gradients, attributions = sides[of]
     pairs = [

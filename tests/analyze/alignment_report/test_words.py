@@ -65,6 +65,21 @@ def test_overlap_counts_query_words_among_the_strongest_half() -> None:
     assert found.found == pytest.approx(2 / 5)  # of What, does, Home, Plus, pay
 
 
+def test_words_are_compared_with_the_query_that_found_the_document() -> None:
+    """Of two queries, the second here."""
+    first = _explained(wHome=0.5, wPlus=0.4, wtheft=0.9, weuro=0.8)
+    runs = (RetrieveRun(query="Theft or euro?"), RetrieveRun(query=QUERY, candidates=first.record.candidates))
+    record = replace(first.record, stages=runs)
+    (found,) = first.explanation.retriever
+    by_first, by_second = (
+        sampled_words(Explained(record, Explanation(retriever=(replace(found, query_number=number),)), drawn=True))
+        for number in (0, 1)
+    )
+    assert by_first is not None
+    assert by_second == sampled_words(first)
+    assert by_first.found == pytest.approx(2 / 3)
+
+
 def test_an_odd_number_of_words_takes_the_larger_half() -> None:
     """Three words: two of them."""
     found = sampled_words(_explained(document="Home pays theft", wHome=1.0, wtheft=0.5, wpays=-1.0))

@@ -66,11 +66,17 @@ def test_flags_are_as_sure_as_the_shares() -> None:
 
 def test_equal_shares_are_ties_in_the_rankings_order() -> None:
     """They keep the order of the ranking, and are counted."""
-    found = align(tuple("cab"), shared(a=1.0, b=1.0, c=1.0))
-    assert found.generator == tuple("cab")
+    found = align(tuple("cabd"), shared(a=1.0, b=1.0, c=1.0, d=2.0))
+    assert found.generator == tuple("dcab")
     assert found.ties == 2
-    assert found.adjusted == pytest.approx((0.0,) * 5)
-    assert found.wasted_retrieval is None
+    assert found.noise_distraction is True
+
+
+@pytest.mark.parametrize("shares", [{"a": 0.0, "b": 0.0, "c": 0.0, "d": 0.0}, {"a": 1.0, "b": 1.00003}])
+def test_equal_shares_alone_are_no_ranking(shares: dict[str, float]) -> None:
+    """The ranking would be compared with itself, and an answer that uses no document would agree with it entirely."""
+    with pytest.raises(Unexplained, match="all documents have the same share"):
+        align(tuple(shares), shared(**shares))
 
 
 @pytest.mark.parametrize("ranking", [None, ("a",)])

@@ -53,6 +53,16 @@ def test_words_leave_the_question_alone(template: str | None) -> None:
     assert prompts.of_words([True] * len(kept)) == prompts.of_documents(prompts.documents)
 
 
+@pytest.mark.parametrize("template", [None, "{chunk:water}\nQ: %s\nA:"])
+def test_white_space_around_the_question_stays(template: str | None) -> None:
+    """With all of its words the prompt is the one that was answered."""
+    asked = " \tWhat does it cover? \n"
+    record = replace(answered(template and template % asked), query=Query(original=asked))
+    prompts = SubsetPrompts.of(record)
+    assert prompts.of_words([True] * 4) == prompts.of_documents(prompts.documents)
+    assert " \tWhat cover? \n" in prompts.of_words([True, False, False, True])
+
+
 def test_the_question_need_not_stand_in_the_prompt() -> None:
     """Then its words cannot be left out of it."""
     assert not SubsetPrompts.of(answered("{chunk:water} Q: another")).has_question

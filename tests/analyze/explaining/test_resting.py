@@ -57,6 +57,14 @@ def test_each_claim_rests_on_the_chunk_without_which_it_loses_most() -> None:
     ]
 
 
+def test_a_claims_first_token_may_begin_with_the_space_before_it() -> None:
+    """As in "Yes. No." by a byte-level tokenizer: it is a token of that claim, of a short one the only one."""
+    found = GeneratorAttribution(
+        chunk_ids=("a",), answer_spans=((0, 3), (3, 4), (4, 7), (7, 8)), drops=((1.0, 3.0, 5.0, 7.0),)
+    )
+    assert [chunk_drops(found, *claim)["a"] for claim in ((0, 4), (5, 8), (5, 7))] == [2.0, 6.0, 5.0]
+
+
 def changed(**more: Any) -> tuple[Claim, Claim]:
     """A claim on the first sentence, before and after."""
     claim = Claim(start=0, end=FIRST, text=ANSWER[:FIRST], best_chunk="water", **more)
