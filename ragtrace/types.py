@@ -234,8 +234,8 @@ class _Run(_Struct, frozen=True, kw_only=True, tag_field="stage"):
 class RetrieveRun(_Run, frozen=True, kw_only=True, tag="retrieve"):
     """One retriever call: the query it was given and every candidate it returned, best first.
 
-    `incomplete`: some of the candidates are missing here, since a limit on spans cut them off on their way; what is not
-    among them is then not known to have been missed by the retriever.
+    `incomplete`: some of the candidates are missing here, since a limit on spans cut them off on their way or they were
+    never put on the span; what is not among them is then not known to have been missed by the retriever.
     """
 
     query: str | None = None

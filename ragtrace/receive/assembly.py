@@ -13,7 +13,7 @@ from ragtrace.prompts import escaped
 from ragtrace.receive.reading import Generated, Judgement, Packed, Reranked, Retrieved
 from ragtrace.receive.spans import ReceivedSpan
 from ragtrace.receive.told import Told, in_order, root_of, stages_of, times_of
-from ragtrace.record.coercion import Chunk, Known, Unreadable, read_chunks, read_packing, read_prompt
+from ragtrace.record.coercion import Chunk, Known, Unreadable, read_chunks, read_packing, read_prompt, told_apart
 from ragtrace.record.coercion.moves import read_moves
 from ragtrace.types import (
     Candidate,
@@ -30,7 +30,7 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["assemble", "is_complete"]
+__all__ = ["assemble", "judgements_of", "record_of"]
 
 _PROMPT: Final = "prompt"
 _ANSWER: Final = "answer"
@@ -46,7 +46,11 @@ def assemble(spans: Iterable[ReceivedSpan]) -> RequestRecord | None:
     The root is the span that a dialect calls a request, else the earliest one whose parent is not among the spans. The
     request's id is the sender's own where a span says it, else the trace's id.
     """
-    told, count = in_order(spans)
+    return record_of(*in_order(spans))
+
+
+def record_of(told: Sequence[Told], count: int) -> RequestRecord | None:
+    """What `assemble` makes of spans that were read: `count` different ones came."""
     steps = list(stages_of(told))
     if not steps:
         return None
@@ -89,12 +93,9 @@ def assemble(spans: Iterable[ReceivedSpan]) -> RequestRecord | None:
     )
 
 
-def is_complete(spans: Sequence[ReceivedSpan]) -> bool:
-    """Whether the trace's root has ended, and every other span's parent is there."""
-    ids = {span.span_id for span in spans}
-    return any(not span.parent_id and span.ended_at for span in spans) and all(
-        not span.parent_id or span.parent_id in ids for span in spans
-    )
+def judgements_of(told: Iterable[Told]) -> list[Feedback]:
+    """What the spans say of a request that they do not make: `request_id` is empty."""
+    return [_feedback(said, "", each.span) for each in told for said in each.reading.judgements]
 
 
 class _About:
@@ -172,6 +173,7 @@ class _Runs:
 
     def _retrieve(self, step: Retrieved, span: ReceivedSpan) -> None:
         chunks, unread = _chunks(step.found)
+        chunks = told_apart(chunks)
         ranks = step.ranks or range(1, 1 + max((place for place, _ in chunks), default=0))
         candidates = tuple(chunk.candidate(ranks[place - 1]) for place, chunk in chunks)
         self._rewritten = step.query or self._rewritten
@@ -209,7 +211,7 @@ class _Runs:
 
     def _generate(self, step: Generated, span: ReceivedSpan) -> None:
         prompt = read_prompt(step.prompt)
-        if prompt and not self._is_packed and self._candidates:
+        if prompt and not self._is_packed and self._candidates and not step.incomplete:
             self._find_packing(prompt, span)
         generation = Generation(
             answer=step.answer,

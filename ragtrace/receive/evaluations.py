@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from ragtrace.errors import RecordError
 from ragtrace.receive.values import identifier, question_in, text
-from ragtrace.record.coercion import Unreadable, read_chunks
+from ragtrace.record.coercion import Chunk, Unreadable, read_chunks, told_apart
 from ragtrace.types import (
     Candidate,
     GenerateRun,
@@ -158,9 +158,10 @@ def _contexts(where: str, value: Any) -> tuple[Candidate, ...]:
         raise RecordError(f"{where} has contexts that cannot be read: {error}") from None
     if chunks.unread:
         raise RecordError(f"{where} has a context of type {chunks.unread[0]} with neither an id nor a text")
-    unique = {chunk.identity: chunk for _, chunk in reversed(chunks.ranked)}
-    ordered = sorted(unique, key=[chunk.identity for _, chunk in chunks.ranked].index)
-    return tuple(unique[chunk_id].candidate(rank) for rank, chunk_id in enumerate(ordered, 1))
+    unique: dict[str, Chunk] = {}
+    for _, chunk in told_apart(chunks.ranked):
+        unique.setdefault(chunk.identity, chunk)
+    return tuple(chunk.candidate(rank) for rank, chunk in enumerate(unique.values(), 1))
 
 
 def listed(value: Any) -> list[Any]:

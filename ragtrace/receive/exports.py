@@ -95,6 +95,7 @@ def _javascript(documents: Iterable[dict[str, Any]]) -> Received:
                 message=str(status.get("message") or ""),
                 resource=_attributes(_attributes(each.get("resource")).get("attributes")),
                 dropped=whole(each, "droppedAttributesCount") or 0,
+                dropped_events=whole(each, "droppedEventsCount") or 0,
             )
         )
     return received

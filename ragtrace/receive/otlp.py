@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.errors import MissingExtraError, RecordError
-from ragtrace.receive.otlp_json import Counted, TooLarge, documents, id_of, parse_message, parse_or_clear
+from ragtrace.receive.otlp_json import Counted, TooLarge, id_of, parse_message, parse_or_clear, requests
 from ragtrace.receive.spans import Attributes, ReceivedSpan, SpanEvent, Status
 from ragtrace.receive.wire import Scope, joined, scopes
 
@@ -102,17 +102,16 @@ def parse_json(body: bytes | str, most: int | None = None) -> tuple[ExportTraceS
     """A request in JSON, also one per line, and why spans of it were rejected. Raises: RecordError; TooLarge for more
     than `most` spans.
     """
-    message, rejected, counted = _new_request(), list[str](), Counted(most)
-    for document in documents(body):
-        if not isinstance(document, dict) or not isinstance(document.get("resourceSpans"), list):
-            raise RecordError("the body is no OTLP JSON of traces: it has no list `resourceSpans`")
-        for given in counted.dicts(document["resourceSpans"]):
+    message, rejected = _new_request(), list[str]()
+    counted = Counted(rejected, most)
+    for document in requests(body, "resourceSpans", "traces"):
+        for given in counted.dicts(document, "resourceSpans"):
             resource_spans = message.resource_spans.add()
             parse_or_clear(given.get("resource"), resource_spans.resource)
-            for scope in counted.dicts(given.get("scopeSpans")):
+            for scope in counted.dicts(given, "scopeSpans"):
                 scope_spans = resource_spans.scope_spans.add()
                 parse_or_clear(scope.get("scope"), scope_spans.scope)
-                for span in counted.dicts(scope.get("spans")):
+                for span in counted.dicts(scope, "spans"):
                     try:
                         _parse_span(span, scope_spans.spans.add())
                     except ValueError as error:
@@ -216,6 +215,7 @@ def _span(span: Span, scope: str, resource: Attributes) -> ReceivedSpan:
         scope=scope,
         resource=resource,
         dropped=span.dropped_attributes_count,
+        dropped_events=span.dropped_events_count,
     )
 
 

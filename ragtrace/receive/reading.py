@@ -21,25 +21,26 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retrieved(_Part, frozen=True, kw_only=True):
-    """A retriever's call. `found` is what `read_chunks` takes; `incomplete`: the span's limits took candidates away.
+    """A retriever's call. `found` is what `read_chunks` takes, None where the span does not say it or it cannot be
+    read; an empty list says that nothing was found. `incomplete`: candidates are missing that it may have returned.
 
     `ranks`: those of what is left, where they are known; else they are counted from 1.
     """
 
     query: str | None = None
-    found: Any = ()
+    found: Any = None
     ranks: tuple[int, ...] | None = None
     top_k: int | None = None
     incomplete: bool = False
 
 
 class Reranked(_Part, frozen=True, kw_only=True):
-    """A reranker's call. `given` is None where the span does not say what went in; `given_ids` are the ids of what
-    went in, where the span names them all."""
+    """A reranker's call. `given` and `kept` are None where the span does not say what went in or came out;
+    `given_ids` are the ids of what went in, where the span names them all."""
 
     given: Any = None
     given_ids: tuple[str, ...] = ()
-    kept: Any = ()
+    kept: Any = None
     incomplete: bool = False
 
 
@@ -52,13 +53,15 @@ class Packed(_Part, frozen=True, kw_only=True):
 
 
 class Generated(_Part, frozen=True, kw_only=True):
-    """A call of a language model. `prompt` is a text or a list of messages."""
+    """A call of a language model. `prompt` is a text or a list of messages; `incomplete`: the span's limits took parts
+    of them away."""
 
     prompt: Any = None
     answer: str | None = None
     model: str | None = None
     usage: TokenUsage | None = None
     finish_reason: str | None = None
+    incomplete: bool = False
 
 
 Step: TypeAlias = Retrieved | Reranked | Packed | Generated
@@ -88,7 +91,8 @@ class Judgement(_Part, frozen=True, kw_only=True):
 class Reading(_Part, frozen=True, kw_only=True):
     """All that one span says. `question` and `answer` count for the request when the span is its root, or the nearest
     below it that says so. `request_id`: the sender's own id of the request, which also says that the span is its root.
-    `is_second_hand`: a record of the same request comes, or has come, by a channel that tells more.
+    `is_second_hand`: a record of the same request comes, or has come, by a channel that tells more. `error`: what the
+    sender says of a failure elsewhere than in the span's status.
     """
 
     step: Step | None = None
@@ -96,6 +100,7 @@ class Reading(_Part, frozen=True, kw_only=True):
     answer: str | None = None
     request_id: str | None = None
     is_second_hand: bool = False
+    error: str | None = None
     service: str | None = None
     session_id: str | None = None
     tenant_id: str | None = None

@@ -23,7 +23,8 @@ class SpanEvent(msgspec.Struct, frozen=True, gc=False):
 class ReceivedSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One span. Ids are lower-case hex, times are nanoseconds since the epoch.
 
-    `dropped` counts the attributes that the sender's limits took away: what is missing then is not known to be absent.
+    `dropped` and `dropped_events` count the attributes and the events that the sender's limits took away: what is
+    missing then is not known to be absent.
     """
 
     trace_id: str
@@ -39,6 +40,7 @@ class ReceivedSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     scope: str = ""
     resource: Attributes = {}
     dropped: int = 0
+    dropped_events: int = 0
 
     @property
     def service(self) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from ragtrace.receive.dialects import read_span
 from ragtrace.receive.reading import Generated, Reading, Reranked, Retrieved, Step
 from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.record.coercion import Unreadable, read_chunks
+from ragtrace.types import replace
 
 __all__ = ["Told", "in_order", "root_of", "stages_of", "times_of"]
 
@@ -37,7 +39,14 @@ def in_order(spans: Iterable[ReceivedSpan]) -> tuple[list[Told], int]:
     for span in others.values():
         unique[span.span_id] = max(unique[span.span_id], span, key=_fullness)
     ordered = sorted(unique.values(), key=lambda span: (span.started_at, -span.ended_at, span.span_id))
-    return [Told(span, read_span(span)) for span in ordered], len(unique) + len(others)
+    return [_told(span) for span in ordered], len(unique) + len(others)
+
+
+def _told(span: ReceivedSpan) -> Told:
+    reading = read_span(span)
+    if reading.error is not None and span.status != "error":
+        span = replace(span, status="error", message=span.message or reading.error)
+    return Told(span, reading)
 
 
 def _fullness(span: ReceivedSpan) -> tuple[int, int, int, str]:
@@ -66,19 +75,81 @@ def times_of(root: Told, told: Sequence[Told]) -> tuple[int, int]:
 
 
 def stages_of(told: Sequence[Told]) -> Iterator[Told]:
-    """The spans that are stages, each call once: of nested spans of one kind the outermost that says what came out."""
+    """The spans that are stages, each call once: of nested spans of one kind the outermost that says what came out.
+
+    A retriever that returns only some of what those within it found is what chose them, unless a reranker within it is:
+    these are the retrievals then.
+    """
     parents = {each.span.span_id: each.span.parent_id for each in told}
     telling: _Kinds = {
         each.span.span_id: type(each.reading.step)
         for each in told
         if each.reading.step is not None and _says_enough(each.reading.step)
     }
+    choosing = _choosing(told, parents)
+    chosen = {each.span.span_id for later in choosing.values() for each in later}
+    for span_id in chosen:
+        telling.pop(span_id, None)
     above, below = _kinds_above(parents, telling), _kinds_below(parents, telling)
     for each in told:
         span_id, kind = each.span.span_id, type(each.reading.step)
         is_told = kind in above[span_id] or (span_id not in telling and kind in below[span_id])
-        if each.reading.step is not None and not is_told:
+        if each.reading.step is not None and not is_told and span_id not in chosen:
             yield each
+        yield from (outer for outer in choosing.get(span_id, ()) if Reranked not in below[outer.span.span_id])
+
+
+def _choosing(told: Sequence[Told], parents: _Parents) -> dict[str, list[Told]]:
+    """The retrievers that chose among what others within them found, as rerankers, each by the last of these."""
+    finding = {
+        each.span.span_id: each
+        for each in told
+        if isinstance(each.reading.step, Retrieved) and not each.reading.step.incomplete
+    }
+    if len(finding) < 2:
+        return {}
+    within: defaultdict[str, list[Told]] = defaultdict(list)
+    for span_id, each in finding.items():
+        if (outer_id := _nearest(span_id, parents, finding)) is not None:
+            within[outer_id].append(each)
+    found: defaultdict[str, list[Told]] = defaultdict(list)
+    place: dict[str, str] = {}
+    for outer in reversed(list(finding.values())):  # the inner ones first
+        inner, span_id = within.get(outer.span.span_id), outer.span.span_id
+        if inner and outer.span.status != "error" and _identities([outer]) < _identities(inner):
+            last = max(inner, key=lambda each: each.span.ended_at).span
+            place[span_id] = place.get(last.span_id, last.span_id)
+            found[place[span_id]].append(_as_reranker(outer, last.ended_at))
+    return found
+
+
+def _as_reranker(retriever: Told, started_at: int) -> Told:
+    step = Reranked(kept=_found(retriever))
+    return Told(replace(retriever.span, started_at=started_at), replace(retriever.reading, step=step))
+
+
+def _found(told: Told) -> Any:
+    return told.reading.step.found if isinstance(told.reading.step, Retrieved) else ()
+
+
+def _nearest(span_id: str, parents: _Parents, among: Container[str]) -> str | None:
+    """The first span above that is among these; ids of a sender may make a circle."""
+    seen, at = {span_id}, parents[span_id]
+    while at is not None and at not in among and at in parents and at not in seen:
+        seen.add(at)
+        at = parents[at]
+    return at if at is not None and at in among and at not in seen else None
+
+
+def _identities(retrieved: Iterable[Told]) -> set[str]:
+    """What these retrievers found."""
+    found: set[str] = set()
+    for each in retrieved:
+        try:
+            found.update(chunk.identity for _, chunk in read_chunks(_found(each)).ranked)
+        except Unreadable:
+            continue
+    return found
 
 
 def _kinds_above(parents: _Parents, telling: _Kinds) -> dict[str, frozenset[type[Step]]]:

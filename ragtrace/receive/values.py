@@ -14,7 +14,20 @@ import msgspec
 from ragtrace.receive.spans import Attributes
 from ragtrace.types import TokenUsage
 
-__all__ = ["Groups", "grouped", "identifier", "jsonish", "mapping", "number", "question_in", "text", "usage", "whole"]
+__all__ = [
+    "Groups",
+    "grouped",
+    "has_gaps",
+    "identifier",
+    "jsonish",
+    "listed",
+    "mapping",
+    "number",
+    "question_in",
+    "text",
+    "usage",
+    "whole",
+]
 
 Groups: TypeAlias = dict[int, dict[str, Any]]
 """What a flattened list held, by its places."""
@@ -99,6 +112,20 @@ def mapping(value: Any) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def listed(value: Any, *names: str) -> list[Any] | None:
+    """The mappings and texts of a list, also one in JSON, or one that a mapping holds under one of these names.
+
+    None where there is no such list, or nothing in it can be read: what it held is not known then.
+    """
+    found = jsonish(value)
+    if isinstance(found, dict):
+        found = next((found[name] for name in names if isinstance(found.get(name), list)), None)
+    if not isinstance(found, list):
+        return None
+    items = [each for each in found if isinstance(each, dict | str)]
+    return items if items or not found else None
+
+
 def grouped(attributes: Attributes, prefix: str) -> Groups:
     """Flattened lists put together again: `prefix.N.rest = value` becomes {N: {rest: value}}, by N."""
     names = tuple(attributes)
@@ -106,6 +133,11 @@ def grouped(attributes: Attributes, prefix: str) -> Groups:
     layout = _known_layout(names) if is_usual else _layout(names)
     values = list(attributes.values())
     return {number: {rest: values[at] for at, rest in group} for number, group in layout.get(prefix, ())}
+
+
+def has_gaps(*lists: dict[int, Any]) -> bool:
+    """Whether the first places are missing: the SDK drops the oldest attributes first."""
+    return any(len(groups) != next(reversed(groups), -1) + 1 for groups in lists)
 
 
 @lru_cache(maxsize=64)

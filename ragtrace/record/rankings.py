@@ -16,6 +16,7 @@ from ragtrace.record.coercion import (
     freeze_known,
     read_chunks,
     read_prompt,
+    told_apart,
 )
 from ragtrace.record.coercion.items import items_of
 from ragtrace.record.coercion.moves import read_moves
@@ -126,7 +127,7 @@ class RetrieveRecording(RankingRecording):
 
     def run(self) -> StageRun:
         """The candidates; those of retrievers one after the other are merged."""
-        ranked = self.ranked()
+        ranked = told_apart(self.ranked())
         source = self._source
         found = [chunk.candidate(rank, source) for rank, chunk in ranked]
         ids = [known.chunk_id for known in found]

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.receive import values
-from ragtrace.receive.assembly import assemble, is_complete
+from ragtrace.receive.assembly import assemble
 from ragtrace.receive.spans import ReceivedSpan, SpanEvent
-from ragtrace.types import GenerateRun, PackRun, RetrieveRun, encode_record, replace
+from ragtrace.types import GenerateRun, PackRun, RerankRun, RetrieveRun, encode_record, replace
 from tests.receive.spans import TRACE, assembled, model, retriever, span
 
 TEXTS = ("The tariff of 2024 is 4.5 percent of the value.", "The tariff of 2023 was 3.9 percent of the value.")
@@ -65,13 +65,86 @@ def test_late_span_makes_a_newer_revision() -> None:
 
 
 def test_nested_spans_of_one_call() -> None:
-    """Of nested retrievers the outermost that returned something counts; one that says nothing gives way."""
-    inner, outer = retriever(4, 2, TEXTS), retriever(2, 1, TEXTS[:1])
-    silent = retriever(2, 1, ())
+    """Of nested retrievers the outermost counts; one that does not say what it returned gives way."""
+    inner, outer = retriever(4, 2, TEXTS[:1]), retriever(2, 1, TEXTS)
+    silent = retriever(2, 1, (), dropped=3)
 
-    record = assembled([request()[0], outer, inner])
-    assert len(record.candidates) == 1
-    assert len(assembled([request()[0], silent, inner]).candidates) == 2
+    for wrapper in (outer, retriever(2, 1, TEXTS[:1])):
+        record = assembled([request()[0], wrapper, inner])
+        assert [run.span_id for run in record.stages if run.span_id] == [wrapper.span_id]
+    record = assembled([request()[0], silent, inner])
+    assert [run.span_id for run in record.stages if run.span_id] == [inner.span_id]
+
+
+@pytest.mark.parametrize("kept", [1, 0])
+def test_a_retriever_that_chooses(kept: int) -> None:
+    """One that returns only some of what those within it found stands behind them as a reranker: the evidence that it
+    lost was retrieved."""
+    asked = "What is the tariff?"
+    outer = retriever(2, 1, TEXTS[:kept])
+    outer.attributes["output.value"] = "[]"
+    record = assembled([request()[0], outer, retriever(4, 2, TEXTS), model(6, 1, asked, "4.5 percent.")])
+
+    assert [type(run) for run in record.stages[:2]] == [RetrieveRun, RerankRun]
+    assert len(record.candidates) == 2
+    assert [move.rank_after for move in record.moves] == [1, None] if kept else [None, None]
+    assert record.stages[1].started_at >= record.stages[0].ended_at
+
+
+def test_retrievers_that_choose_in_turn() -> None:
+    """Each is a step of its own, the innermost first."""
+    texts = (*TEXTS, "Cork has a port.")
+    spans = [retriever(2, 1, texts[:1]), retriever(3, 2, texts[:2]), retriever(4, 3, texts)]
+    record = assembled([request()[0], *spans])
+
+    assert [run.span_id for run in record.stages[:3]] == [each.span_id for each in reversed(spans)]
+    assert [type(run) for run in record.stages[:3]] == [RetrieveRun, RerankRun, RerankRun]
+
+
+def test_a_reranker_within_a_retriever() -> None:
+    """It is what chose; the retriever around it is no further step."""
+    reranker = span(
+        5,
+        2,
+        attributes={
+            "openinference.span.kind": "RERANKER",
+            **{f"reranker.input_documents.{place}.document.id": f"chunk-{place}" for place in range(2)},
+            "reranker.output_documents.0.document.id": "chunk-1",
+        },
+    )
+    chosen = retriever(2, 1, TEXTS[1:])
+    chosen.attributes["retrieval.documents.0.document.id"] = "chunk-1"
+    record = assembled([request()[0], chosen, retriever(4, 2, TEXTS), reranker])
+
+    assert [type(run) for run in record.stages] == [RetrieveRun, RerankRun, GenerateRun]
+    assert record.stages[1].span_id == reranker.span_id
+
+
+def test_texts_under_one_id() -> None:
+    """Where the id is that of a document, each of its chunks is told apart, and the one in the prompt is found."""
+    found = retriever(2, 1, (TEXTS[1], TEXTS[0]))
+    for place in range(2):
+        found.attributes[f"retrieval.documents.{place}.document.id"] = "file"
+    record = assembled([request()[0], found, model(3, 1, f"{TEXTS[0]}\nWhat is the tariff?", "4.5 percent.")])
+
+    first, second = record.candidates
+    assert first.chunk_id == "file"
+    assert (second.chunk_id.partition("~")[0], second.doc_id) == ("file", "file")
+    assert record.packing is not None
+    assert [each.chunk_id for each in record.packing.chunks] == [second.chunk_id]
+
+
+def test_a_cut_prompt() -> None:
+    """Where messages of the model's span are missing, what is not in the rest is not known to have been left out."""
+    root, found, said = request()
+    for part in ("role", "content"):
+        said.attributes[f"llm.input_messages.1.message.{part}"] = said.attributes.pop(
+            f"llm.input_messages.0.message.{part}"
+        )
+    record = assembled([root, found, replace(said, dropped=2)])
+
+    assert record.packing is None
+    assert record.generation is not None
 
 
 def test_two_retrievers_beside_each_other() -> None:
@@ -117,7 +190,6 @@ def test_circle_of_parents() -> None:
     spans = [retriever(2, 3, TEXTS), model(3, 2, PROMPT, "4.5 percent.")]
 
     assert len(assembled(spans).candidates) == 2
-    assert not is_complete(spans)
 
 
 def test_nothing_of_a_request() -> None:
@@ -140,15 +212,6 @@ def test_error() -> None:
     assert record.stages[0].error.message == "no index"
 
 
-def test_completeness() -> None:
-    """All there: the root has ended, and no span waits for its parent."""
-    spans = request()
-
-    assert is_complete(spans)
-    assert not is_complete(spans[1:])
-    assert not is_complete([*spans, span(9, 77)])
-
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -164,7 +227,12 @@ NAMES = st.sampled_from(
             "traceloop.span.kind",
             "traceloop.entity.input",
             "traceloop.entity.output",
+            "gen_ai.provider.name",
+            "gen_ai.prompt.1.content",
+            "gen_ai.completion.0.content",
+            "llm.request.type",
             "langfuse.observation.type",
+            "langfuse.observation.level",
             "langfuse.observation.input",
             "langfuse.observation.output",
             "ai.observability.span_type",
@@ -183,14 +251,17 @@ NAMES = st.sampled_from(
     )
 )
 KINDS = st.sampled_from(
-    ["RETRIEVER", "RERANKER", "LLM", "CHAIN", "retriever", "generation", "retrieval", "chat", "task"]
+    ["RETRIEVER", "RERANKER", "LLM", "CHAIN", "retriever", "generation", "retrieval", "chat", "task", "tool", "rerank"]
 )
 SPANS = st.builds(
-    lambda number, parent, attributes, scope: span(number, parent, attributes=attributes, scope=scope),
+    lambda number, parent, attributes, scope, dropped: span(
+        number, parent, attributes=attributes, scope=scope, dropped=dropped
+    ),
     st.integers(1, 6),
     st.none() | st.integers(1, 6),
     st.dictionaries(NAMES, VALUES | KINDS, max_size=8),
     st.sampled_from(["", "ragtrace"]),
+    st.sampled_from([0, 5]),
 )
 
 

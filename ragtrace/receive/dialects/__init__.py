@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ragtrace.receive.dialects import genai, langfuse, openinference, openllmetry, own, trulens, vercel
-from ragtrace.receive.reading import NOTHING, Dialect, Reading
+from ragtrace.receive.reading import NOTHING, Dialect, Packed, Reading, Reranked, Retrieved, Step
 from ragtrace.receive.spans import ReceivedSpan
 from ragtrace.types import replace
 
@@ -18,5 +18,25 @@ DIALECTS: Final[tuple[Dialect, ...]] = (own, openinference, openllmetry, langfus
 def read_span(span: ReceivedSpan) -> Reading:
     """What a span says; nothing where no dialect knows it. Evaluations are events that any span may have."""
     reading = next((dialect.read(span) for dialect in DIALECTS if dialect.recognizes(span)), NOTHING)
+    if (step := reading.step) is not None and (span.dropped or _is_silent(step)):
+        reading = replace(reading, step=_cut(step, span, reading))
     judged = genai.judgements(span) if span.events else ()
     return replace(reading, judgements=(*reading.judgements, *judged)) if judged else reading
+
+
+def _is_silent(step: Step) -> bool:
+    """Whether the span does not say what came out."""
+    return (isinstance(step, Retrieved) and step.found is None) or (isinstance(step, Reranked) and step.kept is None)
+
+
+def _cut(step: Step, span: ReceivedSpan, reading: Reading) -> Step:
+    """A stage of whose values some did not come: a limit took them away, or they were never put on the span.
+
+    A retriever that failed returned nothing.
+    """
+    if isinstance(step, Packed):
+        return step
+    if isinstance(step, Retrieved) and step.found is None:
+        is_failed = span.status == "error" or reading.error is not None
+        return replace(step, found=(), incomplete=bool(span.dropped) or not is_failed)
+    return replace(step, incomplete=True)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ragtrace.receive.reading import Generated, Judgement, Reading, Retrieved
 from ragtrace.receive.spans import Attributes, ReceivedSpan
-from ragtrace.receive.values import jsonish, number, text, usage, whole
+from ragtrace.receive.values import jsonish, listed, number, text, usage, whole
 from ragtrace.record import conventions as names
 
 __all__ = ["generated", "judgement", "judgements", "messages", "name", "read", "recognizes"]
@@ -27,18 +27,22 @@ _DETAILS: Final = "gen_ai.client.inference.operation.details"
 _OLD_PROMPT, _OLD_ANSWER = "gen_ai.content.prompt", "gen_ai.content.completion"
 _OLD_MESSAGE: Final = ("gen_ai.system.message", "gen_ai.user.message", "gen_ai.assistant.message")
 _OLD_CHOICE: Final = "gen_ai.choice"
+_PROVIDER: Final = "gen_ai.provider.name"
+_SYSTEM_NAME: Final = "gen_ai.system"  # the provider's, until 1.36
+_DATA: Final = ("reasoning", "blob", "file", "uri")  # parts that are no text of the prompt
 _GENERATIONS: Final = frozenset({"chat", "text_completion", "generate_content", "completion"})
 _INPUT_TOKENS: Final = (names.INPUT_TOKENS, "gen_ai.usage.prompt_tokens")
 _OUTPUT_TOKENS: Final = (names.OUTPUT_TOKENS, "gen_ai.usage.completion_tokens")
 
 
 def recognizes(span: ReceivedSpan) -> bool:
-    """An operation's name, one of the attributes of a retrieval, or an evaluation."""
+    """An operation's name, the documents of a retrieval, who serves the model, or an evaluation."""
     given = span.attributes
     return (
         names.OPERATION_NAME in given
         or names.RETRIEVAL_DOCUMENTS in given
-        or "gen_ai.system" in given
+        or _PROVIDER in given
+        or _SYSTEM_NAME in given
         or any(event.name == names.EVALUATION_EVENT for event in span.events)
     )
 
@@ -52,14 +56,15 @@ def read(span: ReceivedSpan) -> Reading:
     }
     if operation == "retrieval" or names.RETRIEVAL_DOCUMENTS in given:
         query = text(given, names.RETRIEVAL_QUERY)
+        found, is_cut = _documents(given.get(names.RETRIEVAL_DOCUMENTS))
         step = Retrieved(
             query=query,
-            found=_documents(given.get(names.RETRIEVAL_DOCUMENTS)),
+            found=found,
             top_k=whole(given, names.RETRIEVAL_TOP_K, "gen_ai.request.top_k"),
-            incomplete=bool(span.dropped),
+            incomplete=is_cut,
         )
         return Reading(step=step, question=query, **about)
-    if operation in _GENERATIONS or (operation is None and "gen_ai.system" in given):
+    if operation in _GENERATIONS or (operation is None and (_PROVIDER in given or _SYSTEM_NAME in given)):
         return Reading(step=generated(span), **about)
     if operation == "embeddings":
         model = text(given, names.REQUEST_MODEL, _RESPONSE_MODEL)
@@ -107,9 +112,9 @@ def _message(given: dict[str, Any]) -> dict[str, str]:
 
 
 def _part(given: dict[str, Any]) -> Any:
-    """What a part says: its text, or what a tool returned, in which retrieved texts may stand; no reasoning."""
+    """What a part says: its text, or what a tool returned, in which retrieved texts may stand; no image."""
     kind = given.get("type")
-    if kind == "reasoning":
+    if kind in _DATA:
         return None
     if kind == "tool_call_response":
         returned = given.get("response", given.get("result"))
@@ -117,24 +122,37 @@ def _part(given: dict[str, Any]) -> Any:
     return given.get("content", given.get("text"))
 
 
-def _documents(value: Any) -> list[Any]:
-    found = jsonish(value)
-    items = found if isinstance(found, list) else []
-    return [each for each in map(jsonish, items) if isinstance(each, dict | str)]
+def _documents(value: Any) -> tuple[list[Any] | None, bool]:
+    """The documents, and whether some cannot be read: a limit on a value's length leaves the start of JSON."""
+    found = listed(value)
+    if not found:
+        return found, False
+    read = [each for each in map(jsonish, found) if not (isinstance(each, str) and each.startswith('{"'))]
+    return read or None, len(read) < len(found)
 
 
 def generated(span: ReceivedSpan) -> Generated:
     """A call of a model, from the span's messages."""
     given = span.attributes
     prompt, answers = list(_prompt(span)), list(_answers(span))
-    finish = given.get(names.FINISH_REASONS)
     return Generated(
         prompt=prompt or None,
         answer=answers[0] if answers else None,
         model=text(given, names.REQUEST_MODEL, _RESPONSE_MODEL),
         usage=usage(whole(given, *_INPUT_TOKENS), whole(given, *_OUTPUT_TOKENS)),
-        finish_reason=str(finish[0]) if isinstance(finish, list) and finish else None,
+        finish_reason=_finish_reason(span),
+        incomplete=bool(span.dropped_events) and names.INPUT_MESSAGES not in given,
     )
+
+
+def _finish_reason(span: ReceivedSpan) -> str | None:
+    """As an attribute of its own, or in the first message of the output."""
+    found = span.attributes.get(names.FINISH_REASONS)
+    if isinstance(found, list) and found:
+        return str(found[0])
+    said = (jsonish(given.get(names.OUTPUT_MESSAGES)) for given in _places(span))
+    first = next((each[0] for each in said if isinstance(each, list) and each), None)
+    return text(first, "finish_reason") if isinstance(first, dict) else None
 
 
 def _places(span: ReceivedSpan) -> Iterator[Attributes]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ragtrace.receive.reading import Generated, Reading, Reranked, Retrieved
 from ragtrace.receive.spans import Attributes, ReceivedSpan
-from ragtrace.receive.values import jsonish, mapping, question_in, text, usage, whole
+from ragtrace.receive.values import jsonish, listed, mapping, question_in, text, usage, whole
 
 __all__ = ["name", "read", "recognizes"]
 
@@ -20,6 +20,9 @@ _INPUT: Final = "langfuse.observation.input"
 _OUTPUT: Final = "langfuse.observation.output"
 _MODEL: Final = "langfuse.observation.model.name"
 _USAGE: Final = "langfuse.observation.usage_details"
+_LEVEL: Final = "langfuse.observation.level"
+_MESSAGE: Final = "langfuse.observation.status_message"
+_SILENT: Final = ("tool", "guardrail", "evaluator", "event")  # what these were given is no one's question
 _DOCUMENTS: Final = ("documents", "results", "nodes", "chunks", "contexts")
 
 
@@ -36,28 +39,33 @@ def read(span: ReceivedSpan) -> Reading:
         "session_id": text(given, "session.id", "langfuse.session.id"),
         "tenant_id": text(given, "langfuse.trace.metadata.tenant_id", "langfuse.trace.metadata.tenant"),
     }
-    if kind == "retriever":
+    if given.get(_LEVEL) == "ERROR":
+        about["error"] = text(given, _MESSAGE) or "Langfuse's level is ERROR"
+    if kind == "retriever" or (kind == "span" and _is_retriever(given)):
         query = question_in(given.get(_INPUT))
-        step = Retrieved(query=query, found=_documents(given.get(_OUTPUT)), incomplete=bool(span.dropped))
+        step = Retrieved(query=query, found=listed(given.get(_OUTPUT), *_DOCUMENTS))
         return Reading(step=step, question=query, **about)
     if kind == "reranker":
-        before = _documents(given.get(_INPUT))
-        kept = _documents(given.get(_OUTPUT))
-        return Reading(step=Reranked(given=before or None, kept=kept, incomplete=bool(span.dropped)), **about)
+        before, kept = (listed(given.get(each), *_DOCUMENTS) for each in (_INPUT, _OUTPUT))
+        return Reading(step=Reranked(given=before or None, kept=kept), **about)
     if kind == "generation":
         return Reading(step=_generated(given), **about)
     if kind == "embedding":
         model = text(given, _MODEL)
         return Reading(versions={"embedding": model} if model else {}, **about)
-    question = question_in(given.get("langfuse.trace.input", given.get(_INPUT)))
-    return Reading(question=question, answer=_answer(given.get("langfuse.trace.output", given.get(_OUTPUT))), **about)
+    is_silent = kind in _SILENT and span.parent_id
+    asked, said = (None, None) if is_silent else (given.get(_INPUT), given.get(_OUTPUT))
+    question = question_in(given.get("langfuse.trace.input", asked))
+    return Reading(question=question, answer=_answer(given.get("langfuse.trace.output", said)), **about)
 
 
-def _documents(value: Any) -> list[Any]:
-    found = jsonish(value)
-    if isinstance(found, dict):
-        found = next((found[key] for key in _DOCUMENTS if isinstance(found.get(key), list)), [])
-    return [each for each in found if isinstance(each, dict | str)] if isinstance(found, list) else []
+def _is_retriever(given: Attributes) -> bool:
+    """Before its version 3.3, LangChain's retrievers were spans as all else: a question in, documents out."""
+    said = given.get(_OUTPUT)
+    if not isinstance(said, str) or not said.startswith("[{") or '"page_content"' not in said:
+        return False
+    found = listed(said) or ()
+    return isinstance(jsonish(given.get(_INPUT)), str) and all("page_content" in each for each in found)
 
 
 def _generated(given: Attributes) -> Generated:

@@ -14,8 +14,10 @@ from ragtrace.receive.spans import Attributes, ReceivedSpan
 from ragtrace.receive.values import (
     Groups,
     grouped,
+    has_gaps,
     identifier,
     jsonish,
+    listed,
     mapping,
     number,
     question_in,
@@ -33,34 +35,46 @@ _JSON: Final = "application/json"
 _EMBEDDING_MODEL: Final = "embedding.model_name"
 _PROMPTS: Final = "llm.prompts"
 _CHOICES: Final = "llm.choices"
+_HIDDEN: Final = "__REDACTED__"  # what OPENINFERENCE_HIDE_* leave of a value
+_SILENT: Final = ("TOOL", "GUARDRAIL", "EVALUATOR", "PROMPT")  # what these were given is no one's question
+_LEFT: Final = (
+    (f"{names.DOCUMENTS}.", "RETRIEVER"),
+    (f"{names.RERANKER_INPUTS}.", "RERANKER"),
+    (f"{names.RERANKER_OUTPUTS}.", "RERANKER"),
+    (f"{names.LLM_INPUT}.", "LLM"),
+    (f"{names.LLM_OUTPUT}.", "LLM"),
+    ("embedding.embeddings.", "EMBEDDING"),
+)
+"""Which kind of span has such attributes."""
+
 _POSTPROCESSOR: Final = "._postprocess_nodes"
 _NODE: Final = re.compile(r"\bid_=(?P<id>[^)]+)\), score=(?P<score>[-+.\de]+)?")
 
 
 def recognizes(span: ReceivedSpan) -> bool:
-    """Every span of the convention has a kind."""
-    return names.SPAN_KIND in span.attributes
+    """Every span of the convention has a kind, which a limit on attributes may have taken away."""
+    return names.SPAN_KIND in span.attributes or (span.dropped > 0 and _kind_left(span.attributes) is not None)
 
 
 def read(span: ReceivedSpan) -> Reading:
     """By the span's kind."""
     given = span.attributes
-    kind = given.get(names.SPAN_KIND)
+    kind = given[names.SPAN_KIND] if names.SPAN_KIND in given else _kind_left(given)
     about: dict[str, Any] = {"session_id": text(given, names.SESSION_ID), "tenant_id": text(given, "tenant.id")}
     if kind == "RETRIEVER":
         groups = grouped(given, names.DOCUMENTS)
-        query = question_in(given.get(names.INPUT_VALUE))
+        query = question_in(_shown(given, names.INPUT_VALUE))
         step = Retrieved(
             query=query,
             found=documents(groups, given) or _returned(given),
             ranks=tuple(place + 1 for place in groups) or None,
-            incomplete=_is_cut(span, groups),
+            incomplete=has_gaps(groups),
         )
         return Reading(step=step, question=query, **about)
     if kind == "RERANKER":
-        query = text(given, names.RERANKER_QUERY) or question_in(given.get(names.INPUT_VALUE))
+        query = text(given, names.RERANKER_QUERY) or question_in(_shown(given, names.INPUT_VALUE))
         versions = {"reranker": model} if (model := text(given, names.RERANKER_MODEL)) else {}
-        return Reading(step=_reranked(span), question=query, versions=versions, **about)
+        return Reading(step=_reranked(given), question=query, versions=versions, **about)
     if kind == "LLM":
         return Reading(step=_generated(given), **about)
     if kind == "EMBEDDING":
@@ -69,7 +83,20 @@ def read(span: ReceivedSpan) -> Reading:
     if span.name.endswith(_POSTPROCESSOR) and (kept := _nodes(jsonish(given.get(names.OUTPUT_VALUE)))):
         nodes = _nodes(mapping(given.get(names.INPUT_VALUE)).get("nodes"))
         return Reading(step=Reranked(given=nodes or None, kept=kept), **about)
-    return Reading(question=question_in(given.get(names.INPUT_VALUE)), answer=_answer(given), **about)
+    if kind in _SILENT and span.parent_id:
+        return Reading(**about)
+    return Reading(question=question_in(_shown(given, names.INPUT_VALUE)), answer=_answer(given), **about)
+
+
+def _kind_left(given: Attributes) -> str | None:
+    """The kind of a span that has lost it: it is set first, and the SDK drops the oldest attributes first."""
+    return next((kind for name in given for start, kind in _LEFT if name.startswith(start)), None)
+
+
+def _shown(given: Mapping[str, Any], name: str) -> Any:
+    """A value; None where its sender hides it."""
+    value = given.get(name)
+    return None if value == _HIDDEN else value
 
 
 def _nodes(written: Any) -> list[dict[str, Any]]:
@@ -84,7 +111,7 @@ def documents(groups: Groups, given: Attributes) -> list[dict[str, Any]]:
     found = []
     for each in groups.values():
         document: dict[str, Any] = {}
-        chunk_id, body, score = identifier(each.get(names.DOCUMENT_ID)), each.get(names.DOCUMENT_CONTENT), None
+        chunk_id, body, score = identifier(each.get(names.DOCUMENT_ID)), _shown(each, names.DOCUMENT_CONTENT), None
         if chunk_id is not None:
             document["id"] = chunk_id
         if isinstance(body, str) and body:
@@ -101,7 +128,7 @@ def documents(groups: Groups, given: Attributes) -> list[dict[str, Any]]:
 def _identified(found: list[dict[str, Any]], given: Attributes) -> list[dict[str, Any]]:
     """LangChain's documents have their ids in the returned value alone; those that say the same get them from there."""
     if any("id" not in each for each in found):
-        ids = {_text_of(each): identifier(each.get("id")) for each in _returned(given)}
+        ids = {_text_of(each): identifier(each.get("id")) for each in _returned(given) or ()}
         for each in found:
             known = ids.get(each.get("text"))
             if "id" not in each and known:
@@ -113,21 +140,13 @@ def _text_of(document: Mapping[str, Any]) -> str | None:
     return text(document, "page_content", "text", "content")
 
 
-def _returned(given: Attributes) -> list[Any]:
-    """The documents in the value that the call returned, where it is JSON that holds them."""
-    value = jsonish(given.get(names.OUTPUT_VALUE))
-    if isinstance(value, dict):
-        value = next((value[key] for key in ("documents", "nodes", "results") if isinstance(value.get(key), list)), [])
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+def _returned(given: Attributes) -> list[Any] | None:
+    """The documents in the value that the call returned; None where it is no JSON that holds them."""
+    found = listed(_shown(given, names.OUTPUT_VALUE), "documents", "nodes", "results")
+    return [each for each in found if isinstance(each, dict)] or None if found else found
 
 
-def _is_cut(span: ReceivedSpan, *lists: Groups) -> bool:
-    """Whether documents were dropped: the SDK drops the oldest attributes first, so that places are missing."""
-    return bool(span.dropped) or any(list(groups) != list(range(len(groups))) for groups in lists)
-
-
-def _reranked(span: ReceivedSpan) -> Reranked:
-    given = span.attributes
+def _reranked(given: Attributes) -> Reranked:
     before, after = grouped(given, names.RERANKER_INPUTS), grouped(given, names.RERANKER_OUTPUTS)
     ids = tuple([found for each in before.values() if (found := identifier(each.get(names.DOCUMENT_ID))) is not None])
     are_named = len(ids) == len(before)
@@ -135,20 +154,22 @@ def _reranked(span: ReceivedSpan) -> Reranked:
         given=None if are_named else documents(before, given),
         given_ids=ids if are_named else (),
         kept=documents(after, given) or _returned(given),
-        incomplete=_is_cut(span, before, after),
+        incomplete=has_gaps(before, after),
     )
 
 
 def _generated(given: Attributes) -> Generated:
-    prompt: Any = _messages(given, names.LLM_INPUT) or _completed(given, _PROMPTS, "prompt.text")
-    said = [each["content"] for each in _messages(given, names.LLM_OUTPUT)]
+    asked, plain = grouped(given, names.LLM_INPUT), _shown(given, names.INPUT_VALUE)
+    prompt: Any = _messages(asked) or _completed(given, _PROMPTS, "prompt.text")
+    said = [each["content"] for each in _messages(grouped(given, names.LLM_OUTPUT))]
     answers = said or _completed(given, _CHOICES, "completion.text")
     return Generated(
-        prompt=prompt or (text(given, names.INPUT_VALUE) if given.get(names.INPUT_TYPE) != _JSON else None),
+        prompt=prompt or (plain if isinstance(plain, str) and given.get(names.INPUT_TYPE) != _JSON else None),
         answer=answers[0] if answers else _answer(given),
         model=text(given, names.LLM_MODEL),
         usage=usage(whole(given, names.PROMPT_TOKENS), whole(given, names.COMPLETION_TOKENS)),
         finish_reason=text(given, "llm.finish_reason"),
+        incomplete=has_gaps(asked),
     )
 
 
@@ -156,24 +177,24 @@ def _completed(given: Attributes, prefix: str, name: str) -> list[str]:
     """Texts of the completions interface: flattened, or a list as older versions write it."""
     values = given.get(prefix)
     found = values if isinstance(values, list) else [each.get(name) for each in grouped(given, prefix).values()]
-    return [each for each in found if isinstance(each, str) and each]
+    return [each for each in found if isinstance(each, str) and each and each != _HIDDEN]
 
 
-def _messages(given: Attributes, prefix: str) -> list[dict[str, str]]:
+def _messages(groups: Groups) -> list[dict[str, str]]:
     found = []
-    for each in grouped(given, prefix).values():
+    for each in groups.values():
         content = each.get(names.MESSAGE_CONTENT)
         if not isinstance(content, str):
             parts = grouped(each, "message.contents").values()
             said = [part.get("message_content.text") for part in parts]
             content = "".join(part for part in said if isinstance(part, str))
-        if content:
+        if content and content != _HIDDEN:
             found.append({"role": str(each.get(names.MESSAGE_ROLE, "user")), "content": content})
     return found
 
 
 def _answer(given: Attributes) -> str | None:
-    value = jsonish(given.get(names.OUTPUT_VALUE))
+    value = jsonish(_shown(given, names.OUTPUT_VALUE))
     if isinstance(value, dict):
         return text(value, "answer", "response", "output", "result", "text", "content")
     return value if isinstance(value, str) and value else None

@@ -6,12 +6,25 @@ Source: https://github.com/traceloop/openllmetry, packages/opentelemetry-semanti
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from ragtrace.receive.dialects import genai
 from ragtrace.receive.reading import NOTHING, Generated, Reading, Reranked, Retrieved, Step
 from ragtrace.receive.spans import Attributes, ReceivedSpan
-from ragtrace.receive.values import grouped, identifier, jsonish, mapping, number, question_in, text, usage, whole
+from ragtrace.receive.values import (
+    grouped,
+    has_gaps,
+    identifier,
+    jsonish,
+    listed,
+    mapping,
+    number,
+    question_in,
+    text,
+    usage,
+    whole,
+)
 from ragtrace.record import conventions as names
 
 __all__ = ["name", "read", "recognizes"]
@@ -27,18 +40,27 @@ _USAGE: Final = "llm.usage."
 _VECTOR: Final = "db.vector.query.top_k"
 _RESULTS: Final = ("db.query.result", "db.search.result", "db.pinecone.query.result")
 _RETRIEVAL: Final = "vector_db_retrieve"
+_TYPE: Final = "llm.request.type"
+_FLATTENED: Final = (f"{_PROMPT}.", f"{_COMPLETION}.")
+_RANKED: Final = re.compile(r"Doc (?P<place>\d{1,8}), Score: (?P<score>[-+.\de]+)(?:\n(?P<text>.*))?", re.DOTALL)
+"""A completion of Cohere's reranker."""
 
 
 def recognizes(span: ReceivedSpan) -> bool:
-    """An entity, a flattened prompt, or a query of a vector database."""
+    """An entity, a flattened prompt, which a limit on attributes may have cut, or a query of a vector database."""
     given = span.attributes
     return (
         _KIND in given
         or f"{_PROMPT}.0.content" in given
-        or "llm.request.type" in given
+        or _TYPE in given
         or "traceloop.workflow.name" in given
         or any(event.name in _RESULTS for event in span.events)
+        or (span.dropped > 0 and _is_flattened(given))
     )
+
+
+def _is_flattened(given: Attributes) -> bool:
+    return any(name.startswith(_FLATTENED) for name in given)
 
 
 def read(span: ReceivedSpan) -> Reading:
@@ -51,8 +73,11 @@ def read(span: ReceivedSpan) -> Reading:
     step = _step(span)
     if step is not None:
         query = step.query if isinstance(step, Retrieved) else None
+        if isinstance(step, Reranked):
+            query = next((each["content"] for each in reversed(_asked(given).values()) if each["role"] == "user"), None)
+            about["versions"] = {"reranker": model} if (model := text(given, names.REQUEST_MODEL)) else {}
         return Reading(step=step, question=query, **about)
-    if _KIND not in given:
+    if _KIND not in given or (given[_KIND] == "tool" and span.parent_id):
         return NOTHING
     asked, said = jsonish(given.get(_INPUT)), jsonish(given.get(_OUTPUT))
     answer = said.get("outputs", said) if isinstance(said, dict) else said
@@ -64,18 +89,23 @@ def _step(span: ReceivedSpan) -> Step | None:
     given = span.attributes
     if any(event.name in _RESULTS for event in span.events):
         query = text(given, "db.query.text", "db.statement")
-        return Retrieved(query=query, found=_results(span), top_k=whole(given, _VECTOR), incomplete=bool(span.dropped))
-    if _is_generation(given):
-        return _generated(span)
+        is_cut = bool(span.dropped_events)
+        return Retrieved(query=query, found=_results(span), top_k=whole(given, _VECTOR), incomplete=is_cut)
+    if given.get(_TYPE) == "rerank":
+        return _reranked(given, _ranked(given))
+    if _is_generation(given) or (span.dropped and _is_flattened(given)):
+        # a limit on attributes takes the type first
+        ranked = _ranked(given) if span.dropped and _TYPE not in given else []
+        return _reranked(given, ranked) if ranked else _generated(span)
     asked, said = jsonish(given.get(_INPUT)), jsonish(given.get(_OUTPUT))
     if given.get(names.OPERATION_NAME) == _RETRIEVAL:
-        return Retrieved(query=question_in(asked), found=_documents(said), incomplete=bool(span.dropped))
+        return Retrieved(query=question_in(asked), found=listed(said, "documents"))
     nodes = _nodes(said)
     if nodes and isinstance(asked, dict):
         before = _nodes(asked.get("nodes"))
         if before:
-            return Reranked(given=before, kept=nodes, incomplete=bool(span.dropped))
-        return Retrieved(query=question_in(asked), found=nodes, incomplete=bool(span.dropped))
+            return Reranked(given=before, kept=nodes)
+        return Retrieved(query=question_in(asked), found=nodes)
     if isinstance(said, dict) and "additional_kwargs" in said and isinstance(said.get("text"), str):
         return Generated(prompt=question_in(asked), answer=said["text"])
     return None
@@ -83,26 +113,50 @@ def _step(span: ReceivedSpan) -> Step | None:
 
 def _is_generation(given: Attributes) -> bool:
     return (
-        f"{_PROMPT}.0.content" in given
-        or names.INPUT_MESSAGES in given
-        or given.get("llm.request.type") in ("chat", "completion")
+        f"{_PROMPT}.0.content" in given or names.INPUT_MESSAGES in given or given.get(_TYPE) in ("chat", "completion")
     )
 
 
 def _generated(span: ReceivedSpan) -> Generated:
     found = genai.generated(span)
     given = span.attributes
-    asked = [_message(each) for each in grouped(given, _PROMPT).values()]
+    messages = _asked(given)
+    asked = [each for each in messages.values() if each["content"]]
     said = [_message(each)["content"] for each in grouped(given, _COMPLETION).values()]
     first = next((each for each in said if each), None)
-    prompt = [each for each in asked if each["content"]] or found.prompt
     return Generated(
-        prompt=prompt,
+        prompt=asked or found.prompt,
         answer=first or found.answer,
         model=found.model,
         usage=found.usage
         or usage(whole(given, "llm.usage.prompt_tokens"), whole(given, "llm.usage.completion_tokens")),
         finish_reason=found.finish_reason or text(given, f"{_COMPLETION}.0.finish_reason"),
+        incomplete=has_gaps(messages) if messages else found.incomplete,
+    )
+
+
+def _asked(given: Attributes) -> dict[int, dict[str, str]]:
+    """The messages of a flattened prompt, by their places."""
+    return {place: _message(each) for place, each in grouped(given, _PROMPT).items()}
+
+
+def _ranked(given: Attributes) -> list[re.Match[str]]:
+    """What a reranker returned, as completions; nothing where one of them says anything else."""
+    found = [_RANKED.fullmatch(_message(each)["content"]) for each in grouped(given, _COMPLETION).values()]
+    read = [each for each in found if each]
+    return read if len(read) == len(found) else []
+
+
+def _reranked(given: Attributes, ranked: list[re.Match[str]]) -> Reranked:
+    """Documents are the prompt's messages but the user's, which is the query."""
+    asked = _asked(given)
+    before = {place: each["content"] for place, each in asked.items() if each["role"] != "user" and each["content"]}
+    kept = [{"text": each["text"] or before.get(int(each["place"])), "score": number(each["score"])} for each in ranked]
+    named = [each for each in kept if each["text"]]
+    return Reranked(
+        given=[{"text": each} for each in before.values()] or None,
+        kept=named or None,
+        incomplete=len(named) < len(kept) or has_gaps(asked),
     )
 
 
@@ -133,11 +187,6 @@ def _results(span: ReceivedSpan) -> list[dict[str, Any]]:
             if kept.keys() & {"id", "text"}:
                 found.append(kept)
     return found
-
-
-def _documents(value: Any) -> list[Any]:
-    found = value.get("documents") if isinstance(value, dict) else value
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _nodes(value: Any) -> list[dict[str, Any]]:

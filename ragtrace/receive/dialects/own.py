@@ -40,9 +40,9 @@ def _step(span: ReceivedSpan) -> Step | None:
     if names.RETRIEVAL_IDS in given:
         query = text(given, names.RETRIEVAL_QUERY, names.INPUT_VALUE)
         top_k = whole(given, names.RETRIEVAL_TOP_K)
-        return Retrieved(query=query, found=_candidates(given), top_k=top_k, incomplete=bool(span.dropped))
+        return Retrieved(query=query, found=_candidates(given), top_k=top_k)
     if names.RERANK_IDS in given:
-        return _reranked(span)
+        return _reranked(given)
     if names.PACK_IDS in given:
         return _packed(given)
     return _generated(given) if given.get(names.OPERATION_NAME) == "chat" else None
@@ -92,9 +92,8 @@ def _candidates(given: Attributes) -> list[dict[str, Any]]:
     ]
 
 
-def _reranked(span: ReceivedSpan) -> Reranked:
+def _reranked(given: Attributes) -> Reranked:
     """The inputs in their order: each that was kept at its rank before, those that fell out in between."""
-    given = span.attributes
     kept, before = _strings(given.get(names.RERANK_IDS)), given.get(names.RERANK_RANKS_BEFORE)
     scores = given.get(names.RERANK_SCORES)
     scores = scores if isinstance(scores, list) and len(scores) == len(kept) else [None] * len(kept)
@@ -109,7 +108,6 @@ def _reranked(span: ReceivedSpan) -> Reranked:
     return Reranked(
         given=[{"id": each} for each in inputs],
         kept=[{"id": each, "score": score} for each, score in zip(kept, scores, strict=True)],
-        incomplete=bool(span.dropped),
     )
 
 

@@ -37,15 +37,16 @@ def read(span: ReceivedSpan) -> Reading:
     kind = given.get(_TYPE)
     if kind == "retrieval":
         query = text(given, _BASE + "retrieval.query_text") or _question(given)
-        found = _texts(given.get(_BASE + "retrieval.retrieved_contexts", given.get(_RETURNED)))
+        found = _contexts(given.get(_BASE + "retrieval.retrieved_contexts", given.get(_RETURNED)))
         top_k = whole(given, _BASE + "retrieval.num_contexts")
-        return Reading(step=Retrieved(query=query, found=found, top_k=top_k, incomplete=bool(span.dropped)))
+        return Reading(step=Retrieved(query=query, found=found, top_k=top_k))
     if kind == "reranking":
         before = _texts(given.get(_BASE + "reranking.input_context_texts"))
-        after = _texts(given.get(_BASE + "reranking.output_context_texts", given.get(_RETURNED)))
-        return Reading(step=Reranked(given=before or None, kept=after, incomplete=bool(span.dropped)))
+        after = _contexts(given.get(_BASE + "reranking.output_context_texts", given.get(_RETURNED)))
+        return Reading(step=Reranked(given=before or None, kept=after))
     if kind == "context_filter" or kind == "context_selection":
-        return Reading(step=Packed(chunks=_texts(given.get(_RETURNED))))
+        chunks = _contexts(given.get(_RETURNED))
+        return NOTHING if chunks is None else Reading(step=Packed(chunks=chunks))
     if kind == "generation":
         return Reading(step=_generated(given))
     if kind == "record_root":
@@ -59,6 +60,10 @@ def read(span: ReceivedSpan) -> Reading:
 
 def _question(given: Attributes) -> str | None:
     return question_in({key[len(_GIVEN) :]: value for key, value in given.items() if key.startswith(_GIVEN)})
+
+
+def _contexts(value: Any) -> list[str] | None:
+    return _texts(value) if isinstance(value, list) else None
 
 
 def _texts(value: Any) -> list[str]:

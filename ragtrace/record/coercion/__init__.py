@@ -1,7 +1,7 @@
 """Reads candidates, packed chunks and answers out of whatever a host's stage takes and returns."""
 
 from ragtrace.record.coercion.answers import read_answer, read_prompt
-from ragtrace.record.coercion.chunks import Chunk, Chunks, read_chunks
+from ragtrace.record.coercion.chunks import Chunk, Chunks, read_chunks, told_apart
 from ragtrace.record.coercion.joining import StreamedAnswer
 from ragtrace.record.coercion.known import Known
 from ragtrace.record.coercion.packing import Taken, placed, read_packing, take_packing
@@ -30,4 +30,5 @@ __all__ = [
     "read_packing",
     "read_prompt",
     "take_packing",
+    "told_apart",
 ]

@@ -15,8 +15,10 @@ from ragtrace.record.coercion.shapes import SHAPES, TEXTS, Shape, key_of, shape_
 from ragtrace.record.coercion.values import Get, Unreadable, first, number, plain, text
 from ragtrace.types import Candidate, content_hash
 
-__all__ = ["Chunk", "Chunks", "read_chunk", "read_chunks"]
+__all__ = ["APART", "Chunk", "Chunks", "read_chunk", "read_chunks", "told_apart"]
 
+APART: Final = "~"
+_APART_DIGITS: Final = 8
 _ID_LENGTH: Final = 128
 _DEPTH: Final = 2
 _BUILT_IN: Final = frozenset({dict, list, str, tuple})  # no adapter reads one of these
@@ -84,6 +86,26 @@ def read_chunks(value: Any) -> Chunks:
         except Unreadable as error:
             unread.append(error.kind)
     return Chunks(ranked, unread)
+
+
+def told_apart(ranked: list[tuple[int, Chunk]]) -> list[tuple[int, Chunk]]:
+    """The chunks of one list, each text under an id of its own. Where several have one id, as that of their document or
+    file, the first keeps it, and each other one has `ID~` and the beginning of its text's hash."""
+    ids = [chunk.chunk_id for _, chunk in ranked]
+    if len(set(ids)) == len(ids):
+        return ranked
+    first: dict[str, Chunk] = {}
+    return [(rank, _apart(chunk, first)) for rank, chunk in ranked]
+
+
+def _apart(chunk: Chunk, first: dict[str, Chunk]) -> Chunk:
+    if chunk.chunk_id is None or chunk.text is None:
+        return chunk
+    known = first.setdefault(chunk.chunk_id, chunk)
+    if known.text == chunk.text:
+        return chunk
+    chunk_id = f"{chunk.chunk_id}{APART}{content_hash(chunk.text)[:_APART_DIGITS]}"
+    return msgspec.structs.replace(chunk, chunk_id=chunk_id, doc_id=chunk.doc_id or chunk.chunk_id)
 
 
 def read_chunk(item: Any, depth: int = _DEPTH) -> Chunk:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import chain
 from typing import Final, NamedTuple
 
-from ragtrace.record.coercion.chunks import Chunk
+from ragtrace.record.coercion.chunks import APART, Chunk
 from ragtrace.record.coercion.locating import locate
 from ragtrace.record.coercion.matching import SHORTEST
 from ragtrace.record.coercion.wording import Wording
@@ -52,11 +53,23 @@ class Known:
         return None if candidate is None else candidate.text
 
     def identify(self, chunk: Chunk) -> str:
-        """The chunk's own id, else that of the candidate with the same (or a longer, cut) text, else a hash."""
+        """The chunk's own id, else that of the candidate with the same (or a longer, cut) text, else a hash. Of an id
+        that several candidates were given, that of the one with its text."""
         if chunk.chunk_id is not None:
-            return chunk.chunk_id
+            same = self._told_apart.get(chunk.chunk_id)
+            return chunk.chunk_id if same is None or not chunk.text else _fitting(same, chunk.text, chunk.chunk_id)
         found = self.find(chunk.text) if chunk.text else None
         return found.chunk_id if found is not None else chunk.identity
+
+    @cached_property
+    def _told_apart(self) -> dict[str, list[Candidate]]:
+        """Candidates that were given one id, by this id."""
+        found: dict[str, list[Candidate]] = {}
+        for chunk_id, candidate in self.by_id.items():
+            given, mark, _ = chunk_id.rpartition(APART)
+            if mark and given in self.by_id:
+                found.setdefault(given, [self.by_id[given]]).append(candidate)
+        return found
 
     def find(self, body: str) -> Candidate | None:
         """The candidate whose text this is, or of whose text it is the beginning, or else another part."""
@@ -92,6 +105,13 @@ class Known:
         if chunk_id not in self._wordings:
             self._wordings[chunk_id] = Wording(self.text(chunk_id) or "")
         return self._wordings[chunk_id]
+
+
+def _fitting(same: Iterable[Candidate], body: str, given: str) -> str:
+    """The id of the candidate with this text, or a part of it."""
+    core = body.strip(_ENDS)
+    exact = (each.chunk_id for each in same if each.text == body)
+    return next(chain(exact, (each.chunk_id for each in same if core and core in (each.text or ""))), given)
 
 
 def part_of(body: str, full: str) -> Part | None:

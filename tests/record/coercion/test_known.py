@@ -1,0 +1,33 @@
+"""Chunks that a later stage hands on are recognized among the candidates."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.record.coercion import Known, read_chunks, told_apart
+
+TEXTS = ("The tariff of 2023 was 3.9 percent of the value.", "The tariff of 2024 is 4.5 percent of the value.")
+
+
+@pytest.fixture
+def known() -> Known:
+    """Two texts that came under one id."""
+    chunks = read_chunks([{"id": "file", "text": text, "score": 0.5} for text in TEXTS])
+    return Known(chunk.candidate(rank) for rank, chunk in told_apart(chunks.ranked))
+
+
+@pytest.mark.parametrize(
+    ("body", "place"), [(TEXTS[0], 0), (TEXTS[1], 1), (TEXTS[1][:30], 1), ("changed", 0), (None, 0)]
+)
+def test_an_id_that_several_have(known: Known, body: str | None, place: int) -> None:
+    """A chunk with this id is the one with its text, or with more of it; the first where none fits."""
+    ((_, chunk),) = read_chunks([{"id": "file", "text": body}]).ranked
+
+    assert known.identify(chunk) == list(known.by_id)[place]
+
+
+def test_the_same_text_twice() -> None:
+    """It is one chunk, and keeps its id; chunks without a text cannot be told apart."""
+    chunks = [{"id": "a", "text": TEXTS[0]}, {"id": "a", "text": TEXTS[0]}, {"id": "a"}, {"id": "b", "text": TEXTS[0]}]
+
+    assert [chunk.chunk_id for _, chunk in told_apart(read_chunks(chunks).ranked)] == ["a", "a", "a", "b"]
