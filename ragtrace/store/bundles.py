@@ -16,13 +16,16 @@ import sqlalchemy as sa
 import zstandard
 
 from ragtrace.errors import CorruptStore
-from ragtrace.store.bulk import chunks, insert_new, look_up
-from ragtrace.store.compression import compress, decompress
+from ragtrace.store.bulk import chunks, insert_new, insert_numbered, look_up
+from ragtrace.store.columns import Moment
+from ragtrace.store.compression import compress_texts, decompress
 from ragtrace.store.tables import bundle, content
 
 __all__ = ["Packed", "Removed", "fetch", "packed", "remove", "write"]
 
-_SIZE: Final = 16 << 10  # bytes of texts from which on a bundle is full
+_FULL: Final = 15_900  # bytes of a bundle: a little less than PostgreSQL puts on two pages, in eight pieces
+_RATIO: Final = 0.47  # of a bundle's bytes to those of its texts, where none was written before it
+_LEAST: Final = 1 / 8  # as which a lower one counts: who needs one text inflates all of its bundle
 _PLACES: Final = (content.c.hash, content.c.bundle, content.c.place)
 _COLUMNS: Final = (*_PLACES, content.c.touched_at)
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -54,26 +57,29 @@ def packed(texts: Iterable[tuple[bytes, str]]) -> Packed:
     """Texts with their hashes made ready, those that stand together side by side. No lock is needed for that."""
     places: list[tuple[bytes, int, int]] = []
     bodies: list[bytes] = []
-    for hashes, parts in _bundled(texts):
+    for hashes, body in _bundled(texts):
         places += [(digest, len(bodies), place) for place, digest in enumerate(hashes)]
-        bodies.append(_written(parts))
+        bodies.append(body)
     return Packed(sorted(places, key=itemgetter(0)), bodies)
 
 
-def _bundled(texts: Iterable[tuple[bytes, str]]) -> Iterator[tuple[list[bytes], list[bytes]]]:
+def _bundled(texts: Iterable[tuple[bytes, str]]) -> Iterator[tuple[list[bytes], bytes]]:
+    """Each bundle, with the hashes of its texts. How much smaller a bundle will become is told by the one before."""
     hashes: list[bytes] = []
     parts: list[bytes] = []
-    size = 0
+    size, ratio = 0, _RATIO
     for digest, text in texts:
         part = text.encode("utf-8", "surrogatepass")
+        if parts and (size + len(part)) * ratio > _FULL:
+            body = _written(parts)
+            ratio = max(len(body) / max(size, 1), _LEAST)
+            yield hashes, body
+            hashes, parts, size = [], [], 0
         hashes.append(digest)
         parts.append(part)
         size += len(part)
-        if size >= _SIZE:
-            yield hashes, parts
-            hashes, parts, size = [], [], 0
     if parts:
-        yield hashes, parts
+        yield hashes, _written(parts)
 
 
 def write(connection: sa.Connection, texts: Packed, now: int) -> set[bytes]:
@@ -81,7 +87,8 @@ def write(connection: sa.Connection, texts: Packed, now: int) -> set[bytes]:
     if not texts.places:
         return set()
     numbers = _numbers(connection, len(texts.bodies))
-    rows = [(digest, numbers[index], place, now) for digest, index, place in texts.places]
+    touched = Moment().process_bind_param(now, connection.dialect)
+    rows = [(digest, numbers[index], place, touched) for digest, index, place in texts.places]
     bodies = dict(zip(numbers, texts.bodies, strict=True))
     taken: set[bytes] = set()
     if insert_new(connection, _COLUMNS, rows) < len(rows):
@@ -89,7 +96,7 @@ def write(connection: sa.Connection, texts: Packed, now: int) -> set[bytes]:
         lost = [row for row in rows if stored.get(row[0]) != row[1]]
         taken = {digest for digest, *_ in lost}
         _leave_out(bodies, [(number, place) for _, number, place, _ in lost])
-    insert_new(connection, (bundle.c.id, bundle.c.body), sorted(bodies.items()))
+    insert_numbered(connection, (bundle.c.id, bundle.c.body), sorted(bodies.items()))
     return taken
 
 
@@ -116,13 +123,12 @@ def fetch(connection: sa.Connection, hashes: Iterable[str]) -> dict[str, str]:
     for each in _places(connection, map(bytes.fromhex, dict.fromkeys(hashes))):
         wanted[each.bundle].append((each.hash.hex(), each.place))
     texts: dict[str, str] = {}
-    for some in chunks(wanted):
-        for number, body in connection.execute(sa.select(bundle).where(bundle.c.id.in_(some))):
-            parts = _parts(number, body)
-            for digest, place in wanted[number]:
-                part = parts[place] if place < len(parts) else None
-                if part is not None:
-                    texts[digest] = _text(digest, part)
+    for number, body in look_up(connection, (bundle.c.id, bundle.c.body), wanted):
+        parts = _parts(number, body)
+        for digest, place in wanted[number]:
+            part = parts[place] if place < len(parts) else None
+            if part is not None:
+                texts[digest] = _text(digest, part)
     return texts
 
 
@@ -170,7 +176,7 @@ def _without(number: int, body: bytes, gone: Collection[int]) -> bytes | None:
 
 
 def _written(parts: list[bytes] | list[bytes | None]) -> bytes:
-    return compress(_ENCODE(parts))
+    return compress_texts(_ENCODE(parts))
 
 
 def _parts(number: int, body: bytes) -> list[bytes | None]:

@@ -8,9 +8,10 @@ from typing import Final
 
 import zstandard
 
-__all__ = ["compress", "compress_against", "decompress", "decompress_against"]
+__all__ = ["compress", "compress_against", "compress_texts", "decompress", "decompress_against"]
 
-_LEVEL: Final = 1  # the usual 3 makes texts and records 2 % smaller, and takes a quarter longer
+_LEVEL: Final = 1  # the usual 3 makes records 2 % smaller, and takes a quarter longer
+_LEVEL_OF_TEXTS: Final = 2  # 2 % smaller as well; they are most of a store, and stay longest
 _WINDOWS: Final = (17, 26)  # logarithms of bytes; a trace has 32 MiB at most
 _TABLES: Final = (12, 22)  # logarithms of entries
 
@@ -20,6 +21,7 @@ class _Compressors(threading.local):
 
     def __init__(self) -> None:
         self.one = zstandard.ZstdCompressor(level=_LEVEL)
+        self.of_texts = zstandard.ZstdCompressor(level=_LEVEL_OF_TEXTS)
 
 
 _COMPRESSORS: Final = _Compressors()
@@ -30,8 +32,13 @@ def compress(body: bytes) -> bytes:
     return _COMPRESSORS.one.compress(body)
 
 
+def compress_texts(body: bytes) -> bytes:
+    """The same of several texts."""
+    return _COMPRESSORS.of_texts.compress(body)
+
+
 def decompress(body: bytes) -> bytes:
-    """The reverse of `compress`. Raises: zstandard.ZstdError when the bytes are damaged."""
+    """The reverse of both. Raises: zstandard.ZstdError when the bytes are damaged."""
     return zstandard.decompress(body)
 
 

@@ -13,11 +13,15 @@ from ragtrace.errors import MissingExtraError
 from ragtrace.store.address import Address
 from ragtrace.store.trouble import driver_errors, explained
 
-__all__ = ["Database", "insert", "take_turn"]
+__all__ = ["BINARY", "Database", "insert", "take_turn"]
 
 _BUSY_SECONDS: Final = 30.0
 _BEGIN: Final = "ragtrace_begin"
+_BINARY: Final = "ragtrace_binary"
 _SNAPSHOT: Final[dict[str, Any]] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+
+BINARY: Final[dict[str, Any]] = {_BINARY: True}
+"""Execution options of a statement whose rows PostgreSQL shall send in binary: as text, bytes are twice as many."""
 
 
 class Database:
@@ -76,9 +80,16 @@ def _sqlite(address: Address) -> sa.Engine:
 def _postgresql(address: Address) -> sa.Engine:
     connect: dict[str, Any] = {} if "connect_timeout" in address.url.query else {"connect_timeout": 10}
     try:
-        return sa.create_engine(address.url, pool_pre_ping=True, connect_args=connect, hide_parameters=True)
+        engine = sa.create_engine(address.url, pool_pre_ping=True, connect_args=connect, hide_parameters=True)
     except ImportError as error:
         raise MissingExtraError("psycopg", "server") from error
+
+    @sa.event.listens_for(engine, "before_cursor_execute")
+    def _asked(_connection: object, cursor: Any, _statement: str, _values: object, context: Any, _many: bool) -> None:
+        if context.execution_options.get(_BINARY):
+            cursor.format = 1
+
+    return engine
 
 
 def insert(connection: sa.Connection, table: sa.Table) -> sqlite.Insert:

@@ -11,7 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.columns import Digest, Digests
+from ragtrace.store.columns import Digest, Digests, Moment
 
 __all__ = [
     "addendum",
@@ -84,7 +84,7 @@ content: Final = sa.Table(
     sa.Column("hash", Digest, primary_key=True),
     sa.Column("bundle", sa.BigInteger, nullable=False),
     sa.Column("place", sa.Integer, nullable=False),
-    sa.Column("touched_at", sa.BigInteger, nullable=False),  # Unix seconds; 0: to be deleted unless it is used again
+    sa.Column("touched_at", Moment, nullable=False),  # 0: to be deleted unless it is used again
     sqlite_with_rowid=False,
 )
 _CONDEMNED: Final = sa.text("touched_at = 0")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from ragtrace.store import Store
 from ragtrace.store.bulk import insert_new, look_up
-from ragtrace.store.tables import content, counted
+from ragtrace.store.tables import bundle, content, counted
 
 
 @pytest.mark.parametrize("count", [0, 1, 1_234])
@@ -27,3 +28,17 @@ def test_words_are_found_as_well(store: Store) -> None:
         insert_new(connection, (counted.c.request_id, counted.c.kind), rows)
         found = look_up(connection, (counted.c.request_id, counted.c.kind), ["a", "ü%s", "?"])
         assert sorted(found) == rows
+
+
+def test_postgresql_sends_bytes_as_they_are(url: str) -> None:
+    """In text they would be twice as many; what SQLAlchemy asks of the catalogs it wants as text."""
+    if url.startswith("sqlite"):
+        pytest.skip("SQLite sends nothing")
+    formats: list[int] = []
+    with Store.open(url) as store:
+        engine = store._database._engine
+        sa.event.listen(engine, "after_cursor_execute", lambda _connection, cursor, *_: formats.append(cursor.format))
+        with store._database.read() as connection:
+            assert list(look_up(connection, (bundle.c.id, bundle.c.body), [7])) == []
+            assert sa.inspect(connection).has_table("bundle")
+    assert (formats[0], set(formats[1:])) == (1, {0})

@@ -116,3 +116,15 @@ def test_trouble_while_many_rows_go_in_is_the_databases(url: str) -> None:
         connection.execute(sa.text("LOCK TABLE content IN ACCESS EXCLUSIVE MODE"))
         with pytest.raises(StoreUnavailable):
             _impatient(store)
+
+
+@pytest.mark.parametrize("alphabet", ["ab", "abcdefghijklmnopqrstuvwxyz012345"])
+def test_bundles_are_alike_in_size(alphabet: str) -> None:
+    """However much smaller their texts become, but for the last ones; none must be inflated for long."""
+    draw = random.Random(3)
+    texts = ["".join(draw.choices(alphabet, k=700)) for _ in range(900)]
+    bodies = bundles.packed((bytes.fromhex(content_hash(text)), text) for text in texts).bodies
+    assert all(14_000 < len(body) < 17_000 for body in bodies[1:-1])
+    assert len(bodies) > 3
+    same = bundles.packed((bytes.fromhex(content_hash(str(number))), "a" * 700) for number in range(900)).bodies
+    assert all(len(decompress(body)) < 140_000 for body in same)

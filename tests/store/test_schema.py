@@ -54,7 +54,7 @@ from ragtrace.types import (
     TokenUsage,
 )
 
-HEAD = "0010"
+HEAD = "0011"
 
 NEXT = '''
 """One table more."""
@@ -62,7 +62,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0010"
+down_revision = "0011"
 
 
 def upgrade():
@@ -135,7 +135,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0010, this ragtrace needs 9999; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0011, this ragtrace needs 9999; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "9999")
     assert migrate(url) == "9999"
