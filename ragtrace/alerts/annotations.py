@@ -17,6 +17,7 @@ from ragtrace.registry import Instrument
 __all__ = ["explained", "labeled_owner", "of_indicator"]
 
 _SOURCES: Final = "sources"
+_TOLD: Final = "1h"
 
 _DASHBOARDS: Final = {PLATFORM: "ragtrace-analyzer", _SOURCES: "ragtrace-sources"}
 
@@ -138,16 +139,17 @@ def _links(made: Policy, instrument: Instrument, place: str, labels: tuple[str, 
 
 
 def _release(made: Policy, components: tuple[str, ...]) -> str:
-    """The newest release of the stage's components within the time in which one is suspected."""
+    """The newest release of the stage's components within the time in which one is suspected. What the exporter told
+    within the last hour counts: an alert must not deny a release because a scrape failed."""
     pattern = "|".join(components)
     since = f"{made.settings.releases.suspected.seconds:g}"
     series = f'{made.series("release_timestamp")}{{service=%q,component=~"{pattern}"}}'
-    newest = f"topk(1, {series} <= time() > time() - {since})"
+    newest = f"topk(1, last_over_time({series}[{_TOLD}]) <= time() > time() - {since})"
     found = (
         '{{ . | first | label "component" }}={{ . | first | label "version" }}'
         " at {{ . | first | value | humanizeTimestamp }}"
     )
-    none = f"none of {', '.join(components)} within {made.settings.releases.suspected.name}"
+    none = f"none known of {', '.join(components)} within {made.settings.releases.suspected.name}"
     return f"{{{{ with query (printf `{newest}` $labels.service) }}}}{found}{{{{ else }}}}{none}{{{{ end }}}}"
 
 

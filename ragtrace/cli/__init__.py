@@ -36,6 +36,7 @@ from ragtrace.cli import (
     verifier,
 )
 from ragtrace.cli.installed import version
+from ragtrace.controls import harmless
 from ragtrace.errors import RagtraceError
 
 __all__ = ["app", "main"]
@@ -94,6 +95,6 @@ def main() -> int:
     except RagtraceError as error:
         if os.environ.get("RAGTRACE_DEBUG") == "1":
             raise
-        print(f"ragtrace: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"ragtrace: {harmless(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
     return 0

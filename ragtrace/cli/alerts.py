@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ragtrace.cli.terminal import console
+from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ragtrace.alerts import Checked
@@ -44,7 +45,12 @@ def render(
     from ragtrace.alerts import render as rendered
     from ragtrace.alerts import write
 
-    for path in write(out, rendered(config, time_scale=time_scale)):
+    files = rendered(config, time_scale=time_scale)
+    try:
+        written = write(out, files)
+    except OSError as error:
+        raise ConfigurationError(f"cannot write into {out}: {error.strerror}; give another --out") from error
+    for path in written:
         console().print(f"wrote {path}")
 
 

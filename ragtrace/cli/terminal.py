@@ -32,11 +32,11 @@ JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON 
 
 def console(*, stderr: bool = False) -> Console:
     """A rich console on stdout or stderr, `WIDTH` columns wide where that is no terminal."""
-    from rich.console import Console
+    from ragtrace.cli.printing import HarmlessConsole
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH
-    return Console(stderr=stderr, width=width, markup=False, highlight=False)
+    return HarmlessConsole(stderr=stderr, width=width, markup=False, highlight=False)
 
 
 def print_json(data: Any) -> None:

@@ -11,11 +11,10 @@ from typing import Final, NamedTuple, TypeAlias
 from ragtrace.dashboards.model import Panel
 from ragtrace.dashboards.panels import SLIS, named, objective_of
 from ragtrace.dashboards.prometheus import Prometheus, Series
-from ragtrace.dashboards.promql import increase
+from ragtrace.dashboards.promql import RANGE, increase, selector
 from ragtrace.dashboards.span import Span
-from ragtrace.dashboards.variables import RELEASES
 from ragtrace.registry import Instrument
-from ragtrace.registry.instruments import SLI_GOOD_REQUESTS, SLI_REQUESTS, STAGES
+from ragtrace.registry.instruments import RELEASE_TIMESTAMP, SLI_GOOD_REQUESTS, SLI_REQUESTS, STAGES
 from ragtrace.wilson import wilson
 
 __all__ = ["Count", "Finding", "findings", "least_bad_share", "releases"]
@@ -24,6 +23,10 @@ _Key: TypeAlias = tuple[str, str, str]  # service, indicator, reference
 _Counts: TypeAlias = Mapping[_Key, Mapping[str, "Count"]]
 _ANY_PANEL: Final = Panel(title="", kind="stat", description="")
 _FEWEST: Final = 10
+_RELEASES: Final = (
+    f"1000 * max by (service, component, version) (last_over_time({selector(RELEASE_TIMESTAMP)}[{RANGE}]))"
+    " >= ${__from}"
+)
 _COMPONENTS: Final = {stage.name: stage.components for stage in STAGES}
 
 
@@ -52,8 +55,9 @@ def least_bad_share(count: Count) -> float:
 
 
 def releases(server: Prometheus, span: Span) -> list[Series]:
-    """Releases within the span, oldest first; their values are times in milliseconds."""
-    found = server.query(span.filled(RELEASES, _ANY_PANEL), span.end)
+    """Releases within the span, oldest first, also while the exporter is away; their values are times in
+    milliseconds."""
+    found = server.query(span.filled(_RELEASES, _ANY_PANEL), span.end)
     return sorted((one for one in found if one.last <= span.end * 1000), key=lambda one: one.last)
 
 
@@ -153,18 +157,26 @@ def _since(
     server: Prometheus, span: Span, one: Instrument, key: _Key, segments: list[str], releases: list[Series]
 ) -> str:
     """The release of the service's components of the stage after which its share fell most."""
+    own = [
+        each
+        for each in releases
+        if each.label("service") == key[0]
+        and each.label("component") in _COMPONENTS[one.stage or ""]
+        and span.start < each.last / 1000 < span.end
+    ]
+    if not own:
+        return "No release of its components is known in this time."
     falls: list[tuple[float, str]] = []
-    for release in releases:
+    for release in own:
         at = release.last / 1000
-        own = release.label("service") == key[0] and release.label("component") in _COMPONENTS[one.stage or ""]
-        if not own or not span.start < at < span.end:
-            continue
         halves = (span._replace(end=at), span._replace(start=at))
         before, after = (_sum(_counts(server, half).get(key, {}), segments) for half in halves)
         if min(before.requests, after.requests) >= _FEWEST:
             shares = before.good / before.requests, after.good / after.requests
             falls.append((shares[1] - shares[0], _fall(release, *shares)))
-    if not falls or min(falls)[0] >= 0:
+    if not falls:
+        return f"It cannot be told whether it fell after a release: fewer than {_FEWEST} requests before or after each."
+    if min(falls)[0] >= 0:
         return "It did not fall after a release of its components in this time."
     return min(falls)[1]
 

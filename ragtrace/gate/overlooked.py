@@ -1,7 +1,9 @@
-"""What a comparison cannot see: values that only the candidate lacks, and margins of segments that nobody asked in."""
+"""What a comparison cannot see: values that only the candidate lacks, segments that it has not, and margins of segments
+that nobody asked in."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -39,6 +41,13 @@ def _sentences(comparison: Comparison, policy: Policy) -> Iterator[str]:
             "Where only the candidate has no value, nothing is compared, and a loss stays unseen: "
             f"{_enumerated([_told(each) for each in lost])}."
         )
+    gone = _gone(comparison)
+    if gone:
+        told = [f"{segment} ({number:,} of the baseline's requests)" for segment, number in gone]
+        yield (
+            "The candidate has no request of segments that the baseline has, and they are not judged: "
+            f"{_enumerated(told)}; `required_segments` in the policy blocks that."
+        )
     known = {name for side in (comparison.baseline, comparison.candidate) for name in side.segments if name}
     strange = sorted({name for rule in policy.rules for name in rule.segment_margins} - known)
     if strange:
@@ -46,6 +55,16 @@ def _sentences(comparison: Comparison, policy: Policy) -> Iterator[str]:
             f"The policy has margins for segments that no request is of: {_enumerated(strange)}; the segments are "
             f"{_enumerated(sorted(known)) or 'not recorded'}."
         )
+
+
+def _gone(comparison: Comparison) -> list[tuple[str, int]]:
+    """Segments of the baseline that no request of the candidate is of, and none is a partner of, the largest first."""
+    baseline = comparison.baseline
+    present = set(comparison.candidate.segments)
+    if comparison.paired:
+        present.update(baseline.segments[row] for row in _rows(comparison)[0])
+    counts = Counter(name for name in baseline.segments if name and name not in present)
+    return [(name, number) for name, number in counts.most_common() if number >= _FEWEST]
 
 
 def _rows(comparison: Comparison) -> tuple[Rows, Rows]:

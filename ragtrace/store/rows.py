@@ -244,6 +244,7 @@ class Sampled:
     request_id: str
     segment: str
     started_at: int
+    head_probability: float
     reference: Reference
     stage: Stage | None
     cause: str | None

@@ -22,6 +22,7 @@ _COLUMNS: Final = (
     request.c.request_id,
     request.c.segment,
     request.c.started_at,
+    request.c.head_probability,
     diagnosis.c.reference,
     diagnosis.c.stage,
     diagnosis.c.cause,

@@ -19,7 +19,7 @@ _LOOK: Final = {
     "RagtraceSliAbsent": "see which metrics are undefined and why, on the dashboard of the analyzer",
     "RagtraceQueueBacklog": "start another ragtrace analyze --follow where the number of waiting jobs does not fall",
     "RagtraceQueueOld": "start another ragtrace analyze --follow where the number of waiting jobs does not fall",
-    "RagtraceDeadJobs": "look for their request ids in the log of ragtrace analyze",
+    "RagtraceDeadJobs": "see which with ragtrace jobs list --state dead, and why in the log of ragtrace analyze",
     "RagtraceLateEvaluations": "look at the queue of the analysis, and at the way from the host to the store",
     "RagtraceInternalErrors": "look for the traceback in the log of the host",
     "RagtraceDroppedRecords": "look at the reason that the alert names, and at the log of the host",

@@ -28,6 +28,7 @@ __all__ = [
     "Window",
     "budget",
     "load",
+    "load_each",
     "objective_text",
     "tally",
 ]
@@ -70,13 +71,15 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The judged requests of one service or segment, oldest first."""
+    """The judged requests of one service or segment, oldest first. stored: how many requests there are; drawn: how many
+    of them were looked for, evenly in time; read: how many of those have an analysis, with whatever reference."""
 
     service: str
     segment: str | None
     window: Window
     requests: tuple[Judged, ...]
     stored: int
+    drawn: int
     read: int
     reference: Reference | None
 
@@ -95,7 +98,7 @@ class Evidence:
     def of_segment(self, segment: str) -> Evidence:
         """The part that belongs to one segment."""
         part = tuple(each for each in self.requests if each.row.segment == segment)
-        return Evidence(self.service, segment, self.window, part, len(part), len(part), self.reference)
+        return Evidence(self.service, segment, self.window, part, len(part), len(part), len(part), self.reference)
 
     def values(self, stage: Stage, before: Sequence[Judged]) -> tuple[Value, ...]:
         """The stage's metrics in the window and `before`, over the requests that tell of the stage."""
@@ -103,12 +106,16 @@ class Evidence:
 
     def range(self) -> Range:
         """What was looked at."""
+        rates = [each.row.head_probability for each in self.requests]
         return Range(
             since=written(self.window.since),
             until=written(self.window.until),
             before_since=written(self.window.before),
             requests=self.stored,
             read=self.read,
+            unanalyzed=self.drawn - self.read,
+            least_sampled=min(rates, default=1.0),
+            most_sampled=max(rates, default=1.0),
             analyzed=len(self.requests),
             reference=self.reference,
         )
@@ -123,13 +130,39 @@ def load(
     reference: Reference | None = None,
     limit: int | None = LIMIT,
 ) -> Evidence:
-    """Draw and judge requests. Scores by different references are never mixed: the most frequent reference counts,
-    unless one is given. limit: how many requests are read at most, evenly in time; None for all."""
+    """Draw and judge requests, those of one reference: of the most frequent one, unless one is given."""
+    return load_each(store, service, segment, window, reference=reference, limit=limit)[0]
+
+
+def load_each(
+    store: Store,
+    service: str,
+    segment: str | None,
+    window: Window,
+    *,
+    reference: Reference | None = None,
+    limit: int | None = LIMIT,
+) -> tuple[Evidence, ...]:
+    """Draw and judge requests, by reference, the most frequent one first: scores by different references are never
+    mixed. reference: the only one that is wanted. limit: how many requests are read at most, evenly in time; None for
+    all."""
     rows, stored = store.sample(service, segment, window.before, window.until, METRICS, limit)
+    drawn = stored // (1 if limit is None else max(1, -(-stored // limit)))
     counts = Counter(row.reference for row in rows)
-    chosen = reference or next((each for each, _ in counts.most_common(1)), None)
-    judged = tuple(_judged(row) for row in rows if row.reference == chosen)
-    return Evidence(service, segment, window, judged, stored, len(rows), chosen)
+    wanted: list[Reference | None] = [reference] if reference else [each for each, _ in counts.most_common()]
+    return tuple(
+        Evidence(
+            service,
+            segment,
+            window,
+            tuple(_judged(row) for row in rows if row.reference == each),
+            stored,
+            max(drawn, len(rows)),
+            len(rows),
+            each,
+        )
+        for each in wanted or [None]
+    )
 
 
 def _judged(row: Sampled) -> Judged:

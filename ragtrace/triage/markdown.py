@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ragtrace.triage.report import Check, Report, Value
-from ragtrace.triage.text import STATES, began, looked_at, segments_summary
-from ragtrace.triage.wording import clock, counted
+from ragtrace.triage.text import STATES, affected, began, looked_at, segments_summary
+from ragtrace.triage.wording import clock, counted, plain, shortened
 
 __all__ = ["code", "escaped", "markdown", "table"]
 
@@ -22,7 +22,7 @@ def markdown(report: Report) -> str:
 
 def escaped(text: str) -> str:
     """A text that shows as it is."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", plain(text))
 
 
 def code(text: str) -> str:
@@ -30,7 +30,7 @@ def code(text: str) -> str:
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * (longest + 1)
     space = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{space}{' '.join(text.split())}{space}{fence}"
+    return f"{fence}{space}{plain(text)}{space}{fence}"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -85,8 +85,8 @@ def _facts(report: Report) -> Iterator[str]:
             found = "so does the evidence" if alert.agrees else "the evidence does not"
             yield f"- it names {escaped(alert.labels.get('stage', ''))}: {found}"
     if report.request:
-        yield f"- asked: {escaped(report.request.asked)}"
-        yield from (f"- because: {escaped(proof)}" for proof in report.request.evidence)
+        yield f"- asked: {escaped(shortened(report.request.asked))}"
+        yield from (f"- because: {escaped(shortened(proof))}" for proof in report.request.evidence)
     if report.owner:
         yield f"- owner: **{escaped(report.owner)}**"
     if report.suspected_release:
@@ -97,6 +97,8 @@ def _facts(report: Report) -> Iterator[str]:
         yield f"- {escaped(report.gate_note)}"
     if report.onset:
         yield f"- began: {escaped(began(report.onset))}"
+    if report.tenants:
+        yield f"- tenants: {affected(report.tenants)}"
     if report.range:
         yield f"- looked at: {escaped(looked_at(report))}"
     yield f"- made at {clock(report.made_at)}"

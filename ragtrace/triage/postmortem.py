@@ -43,7 +43,8 @@ def postmortem(
     """
     at = time.time_ns() if now is None else now
     report = triage_segment(store, service, segment, window, now=at, limit=None)
-    evidence = load(store, service, segment, window, limit=None)
+    reference = report.range.reference if report.range else None
+    evidence = load(store, service, segment, window, reference=reference, limit=None)
     return "\n".join(_Draft(store, report, evidence, alert, at).lines()) + "\n"
 
 
@@ -67,8 +68,9 @@ class _Draft:
         where = f"{self._report.service}, {self._report.segment or 'all segments'}"
         yield f"# Postmortem: {escaped(where)}"
         yield ""
+        made_at = self._report.made_at
         yield (
-            f"Draft of {clock(self._report.made_at)}, filled by `ragtrace postmortem` from stored requests. "
+            f"Draft of {made_at[:4]}-{clock(made_at)}, filled by `ragtrace postmortem` from stored requests. "
             f"{_blank('…')} marks what people have to add."
         )
         for title, part in (
@@ -134,7 +136,7 @@ class _Draft:
         return groups
 
     def _timeline(self) -> Iterator[str]:
-        rows = sorted(self._events())
+        rows = sorted(self._events(), key=lambda event: event[0])  # of one moment, the release came first
         yield from table(("when", "what"), [(clock(written(at)), what) for at, what in rows])
         yield ""
         if self._alert and self._risen:

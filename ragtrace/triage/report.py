@@ -26,6 +26,7 @@ __all__ = [
     "Suspect",
     "Tally",
     "Telling",
+    "Tenants",
     "Value",
 ]
 
@@ -83,8 +84,9 @@ class Check(_Part, frozen=True, kw_only=True):
 
 class Range(_Part, frozen=True, kw_only=True):
     """What was looked at: [since, until), compared with [before_since, since). requests: how many of the random
-    stratum there are in both, read: how many of them were drawn, analyzed: how many of those have an analysis with
-    the reference that counts here."""
+    stratum there are in both, read: how many of them were drawn and have an analysis, analyzed: how many of those have
+    it with the reference that counts here. unanalyzed: how many were drawn and have no analysis. least_sampled,
+    most_sampled: the probabilities with which those that count were kept."""
 
     since: str
     until: str
@@ -93,6 +95,9 @@ class Range(_Part, frozen=True, kw_only=True):
     read: int
     analyzed: int
     reference: Reference | None
+    unanalyzed: int = 0
+    least_sampled: float = 1.0
+    most_sampled: float = 1.0
 
 
 class Onset(_Part, frozen=True, kw_only=True):
@@ -138,6 +143,13 @@ class SegmentLine(_Part, frozen=True, kw_only=True):
     now: Tally
     before: Tally
     recovered_since: str | None = None
+
+
+class Tenants(_Part, frozen=True, kw_only=True):
+    """How many tenants the requests of the break are of, and how many of them have a bad one."""
+
+    known: int
+    broken: int
 
 
 class Telling(_Part, frozen=True, kw_only=True):
@@ -202,4 +214,5 @@ class Report(_Part, frozen=True, kw_only=True):
     recovery: Recovery | None = None
     segments: tuple[SegmentLine, ...] = ()
     more_segments: int = 0
+    tenants: Tenants | None = None
     telling: tuple[Telling, ...] = ()

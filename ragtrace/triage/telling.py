@@ -9,7 +9,7 @@ from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import Sampled, Store
 from ragtrace.triage.evidence import METRICS, SHOWN, Window
 from ragtrace.triage.report import Telling
-from ragtrace.triage.wording import written
+from ragtrace.triage.wording import show_command, written
 from ragtrace.types import Reference, Stage
 
 __all__ = ["telling"]
@@ -61,5 +61,5 @@ def _telling(row: Sampled) -> Telling:
         at=written(row.started_at),
         cause=(row.cause or "unknown").replace("_", " "),
         suspected_release=row.suspected_rollout,
-        command=f"ragtrace show {row.request_id}",
+        command=show_command(row.request_id),
     )

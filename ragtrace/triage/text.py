@@ -12,10 +12,10 @@ from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled, plain_table
 from ragtrace.registry.instruments import INSTRUMENTS
-from ragtrace.triage.report import Check, Onset, Report, SegmentLine, Tally, Telling, Value
-from ragtrace.triage.wording import clock, counted, percent
+from ragtrace.triage.report import Check, Onset, Report, SegmentLine, Tally, Telling, Tenants, Value
+from ragtrace.triage.wording import clock, counted, percent, plain, shortened, show_command, with_reference
 
-__all__ = ["STATES", "began", "looked_at", "render", "segments_summary"]
+__all__ = ["STATES", "affected", "began", "looked_at", "render", "segments_summary"]
 
 STATES: Final = {
     "broken": "BROKEN",
@@ -28,6 +28,7 @@ STATES: Final = {
     "better": "better, not proven",
     "not_recovered": "not recovered",
 }
+_EVEN: Final = 1.1  # times the smallest rate: what is kept alike
 _STYLES: Final = {"broken": "bold red", "not_recovered": "bold red", "good": "green", "recovered": "green",
                   "not_checked": "dim"}  # fmt: skip
 
@@ -64,9 +65,9 @@ def _facts(report: Report) -> Iterator[tuple[str, RenderableType]]:
             )
     if report.request:
         yield "request", Text(f"{report.request.request_id}  {clock(report.request.at)}", style="bold")
-        yield "asked", Text(report.request.asked)
+        yield "asked", Text(shortened(report.request.asked))
         for proof in report.request.evidence:
-            yield "because", Text(proof)
+            yield "because", Text(shortened(proof))
     if report.owner:
         yield "owner", Text(report.owner, style="bold")
     if report.suspected_release:
@@ -77,6 +78,8 @@ def _facts(report: Report) -> Iterator[tuple[str, RenderableType]]:
         yield "gate", Text(report.gate_note)
     if report.onset:
         yield "began", Text(began(report.onset))
+    if report.tenants:
+        yield "tenants", Text(affected(report.tenants))
     if report.range:
         yield "looked at", Text(looked_at(report), style="dim")
 
@@ -86,12 +89,25 @@ def looked_at(report: Report) -> str:
     found = report.range
     if found is None:
         return ""
-    read = f"{found.requests:,} requests" if found.read == found.requests else (
-        f"{found.read:,} of {found.requests:,} requests, evenly in time"
+    drawn = found.read + found.unanalyzed
+    read = f"{found.requests:,} requests" if drawn == found.requests else (
+        f"{drawn:,} of {found.requests:,} requests, evenly in time"
     )  # fmt: skip
-    judged = f"{found.analyzed:,} with the {found.reference} reference" if found.reference else "none analyzed"
+    if found.unanalyzed and found.read:
+        read += f", {found.unanalyzed:,} of them not analyzed"
+    judged = f"{found.analyzed:,} {with_reference(found.reference)}" if found.reference else "none analyzed"
+    if report.segment is None and found.most_sampled > _EVEN * found.least_sampled:
+        judged += (
+            f"; kept at rates from {percent(found.least_sampled)} to {percent(found.most_sampled)}, so that a share "
+            "over all segments is the sample's, not the traffic's"
+        )
     times = f"{clock(found.since)} to {clock(found.until)}, compared with before, from {clock(found.before_since)}"
     return f"{times}; {read}; {judged}"
+
+
+def affected(tenants: Tenants) -> str:
+    """Whether one customer is hit or all are."""
+    return f"{tenants.broken:,} of {tenants.known:,} with requests in the break have a bad one"
 
 
 def began(onset: Onset) -> str:
@@ -172,7 +188,7 @@ def _segments(lines: Sequence[SegmentLine]) -> Table:
     for line in lines:
         state = STATES[line.state] + (f" {clock(line.recovered_since)}" if line.recovered_since else "")
         state_text = Text(state, style=_STYLES.get(line.state, "yellow"))
-        table.add_row(Text(line.segment), state_text, _share(line.now), _share(line.before))
+        table.add_row(Text(plain(line.segment)), state_text, _share(line.now), _share(line.before))
     return table
 
 
@@ -185,7 +201,6 @@ def _telling(report: Report, store: str | None) -> Group:
 
 
 def _told(each: Telling, store: str | None) -> tuple[Text, Text]:
-    command = each.command + (f" --store {store}" if store else "")
-    why = f"{clock(each.at)}, {each.segment}, {each.cause}"
+    why = plain(f"{clock(each.at)}, {each.segment}, {each.cause}")
     release = f", {each.suspected_release}" if each.suspected_release else ""
-    return Text(command), Text(f"  {why}{release}", style="dim")
+    return Text(show_command(each.request_id, store)), Text(f"  {why}{release}", style="dim")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Final
 
+from ragtrace.controls import UNSAFE, harmless
 from ragtrace.triage.report import Tally
 
-__all__ = ["clock", "counted", "percent", "plain", "span", "written"]
+__all__ = ["clock", "counted", "percent", "plain", "shortened", "show_command", "span", "with_reference", "written"]
 
+_LONGEST: Final = 400  # characters; the whole stands in `ragtrace show`
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
-_UNSAFE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # and what turns lines round
 
 
 def written(nanoseconds: int) -> str:
@@ -46,6 +47,35 @@ def counted(tally: Tally) -> str:
     return f"{tally.bad} of {tally.known} bad ({percent(tally.share)})" if tally.known else "no request tells"
 
 
+def with_reference(reference: str | None) -> str:
+    """By what requests were judged."""
+    return "without a reference" if reference in (None, "none") else f"with the {reference} reference"
+
+
 def plain(text: str) -> str:
     """A text of the host on one line, without control characters."""
-    return " ".join(_UNSAFE.sub("", text).split())
+    return " ".join(harmless(text).split())
+
+
+def shortened(text: str) -> str:
+    """A text of the host that may be as long as a document, cut so that what is to be done stays in sight."""
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def show_command(request_id: str, store: str | None = None) -> str:
+    """What shows a request, as a shell takes it: an id may be any text. store: where it is, if that is to be said."""
+    word, named = _word(request_id), f" --store {quote(store)}" if store else ""
+    return f"ragtrace show{named} -- {word}" if request_id.startswith("-") else f"ragtrace show {word}{named}"
+
+
+def _word(text: str) -> str:
+    """A text as one word of a shell; what cannot be printed is written as bash and zsh read it."""
+    if plain(text) == text:
+        return quote(text)
+    return "$'" + "".join(map(_escaped, text)) + "'"
+
+
+def _escaped(char: str) -> str:
+    if char in "\\'":
+        return f"\\{char}"
+    return f"\\u{ord(char):04x}" if UNSAFE.match(char) or (char.isspace() and char != " ") else char

@@ -44,3 +44,12 @@ def test_scenarios_without_promtool_are_an_error(cli: Cli) -> None:
     done = cli("alerts", "test", PATH="/nowhere")
     assert done.returncode == 2
     assert "apt-get install prometheus" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written(cli: Cli, tmp_path: Path) -> None:
+    """One line with the folder and the remedy."""
+    (tmp_path / "file").write_text("")
+    done = cli("alerts", "render", "--out", str(tmp_path / "file" / "rules"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"cannot write into {tmp_path / 'file' / 'rules'}" in done.stderr
+    assert "give another --out" in done.stderr

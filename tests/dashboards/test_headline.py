@@ -36,6 +36,15 @@ class _Server(Prometheus):
         ]
 
 
+class _Fewer(_Server):
+    """Before it broke, hardly a request came."""
+
+    def query(self, expr: str, at: float) -> list[Series]:
+        if at > self._broke_at:
+            return super().query(expr, at)
+        return [each._replace(points={at: 3.0}) for each in super().query(expr, at)]
+
+
 class _Services(Prometheus):
     """Answers counts from a table by service, indicator and segment. An empty label is left out, as servers do."""
 
@@ -88,9 +97,18 @@ def test_broken_segment_is_named_with_the_release_that_broke_it() -> None:
 def test_fault_everywhere_is_said_to_be_everywhere() -> None:
     """All segments of a stage fail, and no release of its components explains it."""
     server = _Server({**HEALTHY, ("qc", "a"): (200.0, 100.0), ("qc", "b"): (200.0, 100.0)})
-    (text,) = _texts(server, _release("model", 5000))
+    (text,) = _texts(server, _release("index", 5000))
     assert text.startswith("Retrieval is failing everywhere")
     assert "did not fall after a release" in text
+
+
+def test_no_release_is_denied_that_could_not_be_compared() -> None:
+    """Without a release of the stage's own components, or with few requests on a side of it, the sentence says so."""
+    broken: Judged = {("qc", "a"): (12.0, 2.0)}
+    (text,) = _texts(_Server({**HEALTHY, ("qc", "a"): (200.0, 100.0)}), _release("model", 5000))
+    assert "No release of its components is known in this time." in text
+    (text,) = _texts(_Fewer(broken, 4000), _release("index", 4000))
+    assert "It cannot be told whether it fell after a release" in text
 
 
 def test_two_faults_are_two_sentences_first_stage_first() -> None:
@@ -121,7 +139,7 @@ def test_a_release_of_another_service_is_not_blamed() -> None:
     """It came at the time of the fall, and the failing service never ran it."""
     server = _Server({**HEALTHY, ("eo", "b"): (200.0, 80.0)}, broke_at=4000)
     (text,) = _texts(server, _release("reranker", 4000, service="other"))
-    assert "did not fall after a release" in text
+    assert "No release of its components is known" in text
 
 
 def test_labels_without_a_value_are_judged_too() -> None:

@@ -56,7 +56,7 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "app").mkdir()
+        (folder / "app").mkdir(parents=True)
         (folder / "app" / "rag.py").write_text(APPLICATION)
         lines = (
             {"id": f"q{at}", "question": f"What is the limit for glass of clause {at + 100}?",
@@ -64,6 +64,11 @@ class Project:
             for at in range(QUESTIONS)
         )  # fmt: skip
         (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (folder / "gate.yaml").write_text(POLICY)
+
+    def in_use(self, folder: Path) -> None:
+        """A checkout of the version in use, whose policy counts."""
+        folder.mkdir(exist_ok=True)
         (folder / "gate.yaml").write_text(POLICY)
 
     def run(self, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -78,7 +83,7 @@ class Project:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """The project after the shell's example: both runs are in `gate.db`."""
-    made = Project(tmp_path_factory.mktemp("project"))
+    made = Project(tmp_path_factory.mktemp("checkouts") / "candidate")
     done = made.run("bash", "-c", EXAMPLES["In a shell"])
     assert "the candidate may go out" in done.stdout, done.stdout + done.stderr
     assert (made.folder / "gate.html").is_file()
@@ -110,8 +115,7 @@ def test_github(project: Project) -> None:
     job = yaml.safe_load(EXAMPLES["GitHub Actions"])["jobs"]["gate"]
     (command,) = _commands(_lines(job), "gate run")
     assert len(_commands(_lines(job), "replay")) == 2
-    (project.folder / "candidate").mkdir(exist_ok=True)
-    (project.folder / "candidate" / "gate.yaml").write_text(POLICY)
+    project.in_use(project.folder / "main")
     command = ["summary.md" if word == "$GITHUB_STEP_SUMMARY" else word for word in command]
     done = project.run("ragtrace", *command, RAGTRACE_STORE="sqlite:///gate.db")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -126,12 +130,24 @@ def test_gitlab(project: Project) -> None:
     job = yaml.safe_load(EXAMPLES["GitLab CI"])["gate"]
     (command,) = _commands(_lines(job), "gate run")
     assert len(_commands(_lines(job), "replay")) == 2
+    project.in_use(project.folder.parent / "main")
     done = project.run("ragtrace", *command, RAGTRACE_STORE="sqlite:///gate.db")
     assert done.returncode == 0, done.stdout + done.stderr
     root = XML.parse(project.folder / job["artifacts"]["reports"]["junit"]).getroot()
     assert int(root.attrib["tests"]) > 10
     assert root.attrib["failures"] == root.attrib["errors"] == "0"
     assert job["allow_failure"] == {"exit_codes": [3]}
+
+
+@pytest.mark.parametrize("where", ["GitHub Actions", "GitLab CI"])
+def test_a_change_is_not_held_to_a_policy_of_its_own(where: str) -> None:
+    """Both runs ask the questions of the version in use, and its policy decides."""
+    found = yaml.safe_load(EXAMPLES[where])
+    job = found["jobs"]["gate"] if "jobs" in found else found["gate"]
+    asked = [command[command.index("--questions") + 1] for command in _commands(_lines(job), "replay")]
+    (judged,) = _commands(_lines(job), "gate run")
+    assert asked == ["questions.jsonl", "../main/questions.jsonl"]
+    assert Path(judged[judged.index("--policy") + 1]).parent.name == "main"
 
 
 def test_pytest(project: Project) -> None:

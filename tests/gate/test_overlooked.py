@@ -12,6 +12,7 @@ import pytest
 from ragtrace.gate.defaults import default_rule
 from ragtrace.gate.model import Comparison, Policy
 from ragtrace.gate.overlooked import overlooked
+from ragtrace.gate.pairing import compared
 from tests.gate.populations import pair, population, unpaired
 
 COUNT = 100
@@ -53,6 +54,21 @@ def test_a_segment_without_values_is_named() -> None:
     """Where the loss is too small to show over all requests."""
     [told] = _told(_comparison(range(90, 100)), margin=0.2)
     assert told.endswith("answer coverage in segment b (10 of 20 requests).")
+
+
+def test_segments_that_the_candidate_lacks_are_named() -> None:
+    """Nothing of them is judged; one whose questions have partners is, whatever the candidate calls it."""
+    scores = {"answer_coverage": np.ones(COUNT)}
+    baseline = population(scores, segments=SEGMENTS)
+    candidate = population({"answer_coverage": np.ones(80)}, segments=["a"] * 80, questions=baseline.questions[:80])
+    for comparison in (unpaired(baseline, candidate), compared(baseline, candidate, "paired")):
+        [told] = _told(comparison)
+        assert told.startswith(
+            "The candidate has no request of segments that the baseline has, and they are not judged: "
+        )
+        assert "b (20 of the baseline's requests); `required_segments`" in told
+    assert _told(pair(baseline, population(scores, segments=["a"] * COUNT))) == ()
+    assert _told(unpaired(candidate, baseline)) == ()
 
 
 def test_what_follows_from_a_score_comes_last() -> None:

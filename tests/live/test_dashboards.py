@@ -100,6 +100,12 @@ def test_annotations_show_releases_from_their_first_sample(server: Prometheus) -
     assert changed == []
 
 
+def test_releases_are_known_while_the_exporter_is_away(server: Prometheus) -> None:
+    """A quarter of an hour after the last scrape the headline still has those of the time that is shown."""
+    later = SPAN._replace(end=SPAN.end + 900)
+    assert BAD_RELEASE in {(one.label("component"), one.label("version")) for one in releases(server, later)}
+
+
 def test_headline_names_stage_segments_and_release(server: Prometheus) -> None:
     """One sentence: ranking, both segments, the reranker."""
     (finding,) = findings(server, SPAN, releases(server, SPAN))

@@ -93,9 +93,10 @@ def test_routes_lead_to_the_owners(tmp_path: Path) -> None:
 
 
 class Fired:
-    """What promtool says an alert was at a minute of a fault of query coverage."""
+    """What promtool says an alert was at a minute of a fault of query coverage. told: until which minute the exporter
+    tells of releases."""
 
-    def __init__(self, folder: Path, bad: float, minute: int, segment: str = "first") -> None:
+    def __init__(self, folder: Path, bad: float, minute: int, segment: str = "first", told: int = 300) -> None:
         made = policy(known_registry(), read_settings())
         phases = [Phase(180), Phase(120, {"qc": bad})]
         released = {"service": SERVICE, "component": "index", "version": "v7"}
@@ -103,7 +104,7 @@ class Fired:
         series = [
             *judged(made, phases, segment),
             *requests(made, phases, segment),
-            {"series": selector(made.series("release_timestamp"), released), "values": "10680x300"},
+            {"series": selector(made.series("release_timestamp"), released), "values": f"10680x{told}"},
             {"series": selector(made.series("release_timestamp"), older), "values": "10800x300"},
         ]
         asked = {"eval_time": f"{minute}m", "alertname": "RagtraceQueryCoveragePage", "exp_alerts": []}
@@ -282,6 +283,11 @@ def test_a_page_says_what_is_known(tmp_path: Path) -> None:
     assert page.annotation("dashboard").startswith(
         "http://localhost:3000/d/ragtrace-retrieval?var-service=ragtrace-test"
     )
+
+
+def test_a_release_is_not_denied_because_a_scrape_failed(tmp_path: Path) -> None:
+    """The exporter has been away for a quarter of an hour: what it had told of the release still stands."""
+    assert Fired(tmp_path, 0.8, 240, told=225).annotation("release").startswith("index=v7 at ")
 
 
 @pytest.mark.parametrize("segment", [AWKWARD, "\x01\a\v\n\x7f \\a\\v\\\\ 'é'", "\U000e0001 \\v"])

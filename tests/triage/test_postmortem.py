@@ -42,6 +42,15 @@ def test_a_break_that_is_over_fills_the_template(fill: Fill) -> None:
     assert "ragtrace show" in found["Evidence"]
 
 
+def test_a_release_stands_before_the_break_of_the_same_moment(fill: Fill) -> None:
+    """Its first request is the first bad one; and the draft says which year that was."""
+    page = postmortem(fill(Break("ranking", 1.0, 0.7, component="packer")), SERVICE, None, WINDOW, now=END)
+    rows = [line for line in sections(page)["Timeline"].splitlines() if line.startswith("| 11-14")]
+    assert ["release" in rows[0], "begins to break" in rows[1]] == [True, True]
+    assert rows[0].split(" | ")[0] == rows[1].split(" | ")[0]
+    assert "Draft of 2023-11-14 22:13:20Z" in page
+
+
 def test_a_break_that_goes_on_is_not_called_recovered(fill: Fill) -> None:
     """It is said, and the end is open."""
     found = sections(postmortem(fill(Break("ranking", 0.6, 0.7)), SERVICE, None, WINDOW, now=END))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,11 @@ from rich.console import Console
 
 from bench.traffic import SERVICE, Break
 from ragtrace import resources
+from ragtrace.controls import UNSAFE
 from ragtrace.triage import Report, markdown, read_payload, render, triage_alert, triage_request, triage_segment
 from ragtrace.triage.markdown import code, escaped
+from ragtrace.triage.wording import plain, show_command
+from ragtrace.types import replace
 from tests.triage.conftest import END, WINDOW
 from tests.triage.test_alerts import alert, payload
 
@@ -54,6 +58,43 @@ def test_commands_name_the_store_that_was_given(fill: Fill) -> None:
     assert f"{report.telling[0].command} --store sqlite:///x.db" in text(report, 120, "sqlite:///x.db")
 
 
+@pytest.mark.parametrize(
+    ("request_id", "words"),
+    [
+        ("01a2", ["01a2"]),
+        ("x; rm -rf ~", ["x; rm -rf ~"]),
+        ("it's", ["it's"]),
+        ("-x", ["--", "-x"]),
+        ("\x1b[2J'\\a\u202e\n", ["\x1b[2J'\\a\u202e\n"]),
+    ],
+)
+def test_a_command_names_its_request_whatever_the_id_holds(request_id: str, words: list[str]) -> None:
+    """A shell runs nothing of an id, and hands the whole of it over; nothing of it reaches the terminal before."""
+    command = show_command(request_id)
+    assert plain(command) == command
+    given = subprocess.run(
+        ["bash", "-c", f"ragtrace() {{ printf '%s\\0' \"$@\"; }}; {command}"],
+        env={"LC_ALL": "C.UTF-8"}, capture_output=True, check=True,
+    )  # fmt: skip
+    assert given.stdout.decode().split("\0")[:-1] == ["show", *words]
+
+
+def test_a_command_may_name_a_store_beside_any_id() -> None:
+    """An option stands before what ends the options."""
+    assert show_command("01a2", "sqlite:///my db") == "ragtrace show 01a2 --store 'sqlite:///my db'"
+    assert show_command("-x", "sqlite:///x.db") == "ragtrace show --store sqlite:///x.db -- -x"
+
+
+def test_names_of_the_host_command_no_terminal(fill: Fill) -> None:
+    """A segment with escapes and line breaks stands on one line, without them, in text and in Markdown."""
+    hostile = "\x1b[31mred\x1b]0;title\x07\n# two \u202e"
+    store = fill(Break("ranking", 0.6, 0.7, component="packer"), segments=(hostile, "limit"))
+    report = triage_segment(store, SERVICE, hostile, WINDOW, now=END)
+    for shown in (text(report, 120), markdown(report), report.conclusion):
+        assert not UNSAFE.search(shown)
+        assert not any(line.strip().startswith(("# two", "two")) for line in shown.splitlines())
+
+
 def test_markdown_holds_the_same(fill: Fill) -> None:
     """Conclusion, owner, checks, recovery, segments and commands."""
     report = broken(fill)
@@ -80,6 +121,20 @@ def test_markdown_of_an_alert_and_of_a_request(fill: Fill) -> None:
     report = triage_request(store, record, store.get_analysis(row.request_id), now=END)
     assert record.query.original in markdown(report)
     assert record.query.original in text(report, 80)
+
+
+def test_a_long_question_does_not_hide_the_owner(fill: Fill) -> None:
+    """A document that was asked about is cut, in text and in Markdown; the JSON has all of it."""
+    store = fill(Break("ranking", 0.6, 0.7, component="packer"))
+    row = store.find_requests(stage="ranking", limit=1)[0]
+    record = store.get_record(row.request_id)
+    assert record is not None
+    asked = replace(record, query=replace(record.query, original="حريق " * 4000))
+    report = triage_request(store, asked, store.get_analysis(row.request_id), now=END)
+    assert report.request is not None
+    assert len(report.request.asked) > 15_000
+    for shown in (text(report, 80), markdown(report)):
+        assert len(shown.partition("ranking-context")[0]) < 1500
 
 
 def test_what_the_host_wrote_cannot_become_markdown() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.traffic import MINUTE, SERVICE, Break
-from ragtrace.triage import Report, Window, triage_segment
+from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
+from ragtrace.triage import Report, Window, markdown, triage_segment
+from ragtrace.triage.postmortem import postmortem
+from ragtrace.triage.text import looked_at
+from ragtrace.types import RequestRecord, replace
 from tests.triage.conftest import END, START, WINDOW
 
 if TYPE_CHECKING:
@@ -21,6 +25,13 @@ OWNERS = {
     "generation": ("generation-governance", "model"),
     "citation": ("release-guard", "model"),
 }
+
+
+class TenthKept(Traffic):
+    """Traffic of which every tenth request was drawn."""
+
+    def _record(self, *place: Any) -> RequestRecord:
+        return replace(super()._record(*place), head_probability=0.1)
 
 
 def walk(store: Store, segment: str | None = None, window: Window = WINDOW, **options: Any) -> Report:
@@ -171,7 +182,18 @@ def test_little_data_is_said_and_not_guessed(fill: Fill) -> None:
     report = walk(fill(Break("retrieval", 1.0, 0.0), count=18))
     assert report.stage is None
     assert states(report)["retrieval"] == "no_data"
-    assert "not enough data" in report.conclusion
+    assert report.conclusion == "no break is confirmed, and there is not enough data to tell about " + ", ".join(OWNERS)
+
+
+def test_why_there_are_no_requests_is_said(fill: Fill) -> None:
+    """A slip in the name, flagged ones alone, fewer than are needed: each asks for another step."""
+    store = fill(count=7)
+    assert "7 requests with the proxy reference" in walk(store).conclusion
+    assert "an earlier --since" in walk(store).conclusion
+    fill(count=20, flagged=1.0, segments=("vip",), start=START + 1)
+    assert "there are flagged ones" in walk(store, "vip").conclusion
+    slip = triage_segment(store, "assistent", None, WINDOW, now=END).conclusion
+    assert slip.endswith("of service 'assistent' is stored in the time looked at; the store has 'assistant'")
 
 
 def test_chance_is_not_taken_for_a_break(fill: Fill) -> None:
@@ -212,13 +234,67 @@ def test_flagged_requests_do_not_bias_the_shares(fill: Fill) -> None:
 
 
 def test_oracle_and_proxy_are_not_mixed(fill: Fill) -> None:
-    """The most frequent reference counts; the other can be asked for."""
-    fill(count=400)
-    store = fill(Break("ranking", 0.8, 0.5), count=100, reference="oracle", end=END - 1, segments=("oracle",))
+    """The most frequent reference counts, and what the other shows is told; each can be asked for."""
+    fill(Break("generation", 0.8, 0.5), count=400)
+    store = fill(Break("ranking", 0.8, 0.5), count=100, reference="oracle", start=START + 1, segments=("oracle",))
     report = walk(store)
     assert report.range is not None
-    assert (report.range.reference, report.stage) == ("proxy", None)
-    assert walk(store, reference="oracle").stage == "ranking"
+    assert (report.range.reference, report.stage) == ("proxy", "generation")
+    assert report.conclusion.endswith(
+        "That is what the 400 requests with the proxy reference show; of the 100 requests with the oracle reference, "
+        "ranking is broken."
+    )
+    asked = walk(store, reference="oracle")
+    assert asked.stage == "ranking"
+    assert "proxy" not in asked.conclusion
+
+
+def test_a_break_that_only_the_rarer_reference_shows_is_found(fill: Fill) -> None:
+    """Known questions are fine, those of users are not: nothing says that no stage is broken."""
+    fill(count=400, reference="oracle")
+    store = fill(Break("retrieval", 0.8, 0.5), count=100, start=START + 1, segments=("users",))
+    report = walk(store)
+    assert report.range is not None
+    assert (report.range.reference, report.stage) == ("proxy", "retrieval")
+    assert report.conclusion.endswith("of the 400 requests with the oracle reference, no stage is broken.")
+    draft = postmortem(store, SERVICE, None, WINDOW, now=END)
+    assert re.search(r"\| retrieval \| first failed \| 0 % of 5\d \| [6-9]\d % of [45]\d \|", draft)
+
+
+def test_what_is_not_analyzed_is_not_called_good(fill: Fill) -> None:
+    """The newest quarter waits for its analysis; nothing is said to be thinned out."""
+    store = fill(count=600)
+    later = Traffic(200, END - 30 * MINUTE + 1, END, (), segments=("waiting",))
+    store.write([record for record, _ in later.requests()])
+    report = walk(store)
+    assert report.range is not None
+    assert (report.range.requests, report.range.read, report.range.unanalyzed) == (800, 600, 200)
+    assert report.conclusion.endswith(
+        "but 200 of 800 requests in the time looked at are not analyzed (ragtrace analyze)"
+    )
+    assert looked_at(report).endswith("800 requests, 200 of them not analyzed; 600 with the proxy reference")
+
+
+def test_shares_over_segments_that_were_kept_unevenly_are_said_to_be_the_samples(fill: Fill) -> None:
+    """A rare segment is kept whole beside one of which a tenth is; a report on one segment has no need to say so."""
+    store = fill(count=100, segments=("rare",))
+    store_traffic(store, TenthKept(100, START + 1, END, segments=("busy",)))
+    assert "kept at rates from 10 % to 100 %" in looked_at(walk(store))
+    assert "kept at rates" not in looked_at(walk(store, "busy"))
+
+
+def test_whether_one_tenant_is_hit_or_all_are(fill: Fill) -> None:
+    """An index of one customer's own breaks his requests alone; without tenants nothing is said."""
+    fill(Break("retrieval", 1.0, 0.5), count=90, tenants=1)
+    report = walk(fill(count=400, start=START + 1))
+    assert (report.tenants and (report.tenants.broken, report.tenants.known)) == (1, 5)
+    assert "1 of 5 with requests in the break have a bad one" in markdown(report)
+
+
+def test_requests_without_a_tenant_say_nothing_of_tenants(fill: Fill) -> None:
+    """Neither none nor all."""
+    report = walk(fill(Break("retrieval", 0.8, 0.5), tenants=0))
+    assert (report.stage, report.tenants) == ("retrieval", None)
 
 
 def test_undefined_metrics_are_no_data(fill: Fill) -> None:

@@ -65,25 +65,27 @@ _BY_SEGMENT: Final = Panel(
     title="Requests that meet the objective, by segment and stage",
     kind="table",
     description="A column that is red in every row is a fault of that stage; a single red cell is one of a segment. "
-    "Only "
-    "requests whose earlier stages were good; oracle and proxy references stand apart.",
+    "Only requests whose earlier stages were good; oracle and proxy references stand apart.",
     unit="percentunit",
     targets=(
-        *(Target(good_share(one, "segment", window=RANGE), f"{one.stage}: {named(one).lower()}") for one in SLIS),
-        Target(f"round({increase(DIAGNOSES, 'segment', 'reference')}) > 0", "requests", unit="short"),
+        *(
+            Target(good_share(one, "service", "segment", window=RANGE), f"{one.stage}: {named(one).lower()}")
+            for one in SLIS
+        ),
+        Target(f"round({increase(DIAGNOSES, 'service', 'segment', 'reference')}) > 0", "requests", unit="short"),
     ),
-    width=16,
+    width=24,
     height=9,
     minimum=0,
     maximum=1,
     decimals=1,
     thresholds=_COLORS,
-    key=("segment", "reference"),
+    key=("service", "segment", "reference"),
     links=(
         Link(
             "Only this segment",
-            "/d/ragtrace-overview?${__url_time_range}&${datasource:queryparam}&${service:queryparam}"
-            "&${stratum:queryparam}&var-segment=${__data.fields.segment}",
+            "/d/ragtrace-overview?${__url_time_range}&${datasource:queryparam}&${stratum:queryparam}"
+            "&var-service=${__data.fields.service}&var-segment=${__data.fields.segment}",
         ),
     ),
     empty=ANALYZE,
@@ -101,9 +103,9 @@ _ALERTS: Final = Panel(
             "alerts",
         ),
     ),
-    width=8,
-    height=9,
-    key=("alertname", "owner", "segment"),
+    width=24,
+    height=7,
+    key=("alertname", "service", "segment", "owner"),
     empty="No alert of ragtrace fires, or its rules are not loaded into this Prometheus.",
 )
 

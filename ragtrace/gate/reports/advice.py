@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import Final
 
 from ragtrace.gate.model import Cell, GateReport, VersionChange
 from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import is_missing, minimum, place
+from ragtrace.gate.reports.layout import is_missing, minimum, place, stays_open
 from ragtrace.gate.reports.sentences import asked
 from ragtrace.triage.wording import plain
 
@@ -33,9 +34,13 @@ def _steps(report: GateReport) -> Iterator[str]:
             yield f"Ask at least {least:,} questions of segment {place(cell)}; {min(cell.n):,} could be judged."
         else:
             yield f"See why no request of segment {place(cell)} tells of {name}, or take the metric out of the policy."
-    open_ = [cell for cell in report.cells if cell.outcome == "inconclusive" and cell.segment is None]
-    if open_ and report.decision != "block":
+    open_ = [
+        cell for cell in report.cells if (cell.outcome, cell.segment, cell.action) == ("inconclusive", None, "block")
+    ]
+    if report.decision != "block":
         yield from _enlarge(open_, report)
+        few = [cell for cell in report.cells if cell.segment is None and cell.outcome == "not_enough_data"]
+        yield from _ask_more([cell for cell in few if stays_open(cell, report.policy)], report)
     if report.decision == "pass":
         unsure = dict.fromkeys(
             place(cell) for cell in report.cells if cell.segment and cell.outcome in ("inconclusive", "not_enough_data")
@@ -69,11 +74,40 @@ def _back(suspect: VersionChange) -> str:
     return f"{figures.label(suspect.component)} back{to}"
 
 
+def _ask_more(few: Sequence[Cell], report: GateReport) -> Iterator[str]:
+    short = [cell for cell in few if 0 < min(cell.n) < minimum(cell, report)]
+    if short:
+        least = max(minimum(cell, report) for cell in short)
+        fewest = min(min(cell.n) for cell in short)
+        yield f"Ask at least {least:,} {asked(report)}; {fewest:,} could be judged."
+
+
+def _enough(open_: Sequence[Cell]) -> int | None:
+    """With how many requests all intervals would lie within their margins, if those to come are like those that are
+    here; None where a loss shows already. An interval shrinks with the root of their number, and with the number itself
+    where no request differs, so that the interval has one end at 0."""
+    sizes = [_settled(cell) for cell in open_]
+    known = [size for size in sizes if size is not None]
+    return 10 * ceil(max(known) / 10) if known and len(known) == len(sizes) else None
+
+
+def _settled(cell: Cell) -> float | None:
+    low, high, loss = cell.low, cell.high, figures.harm(cell)
+    if cell.difference is None or low is None or high is None or loss > 0 or not cell.margin > 0:
+        return None
+    end = -low if cell.direction == "higher" else high
+    power = 1 if 0.0 in (low, high) else 2
+    return min(cell.n) * max(1.0, (end - loss) / (cell.margin - loss)) ** power
+
+
 def _enlarge(open_: Sequence[Cell], report: GateReport) -> Iterator[str]:
     known = [cell for cell in open_ if cell.needed is not None]
     if known:
         lead = max(known, key=lambda cell: cell.needed or 0)
         yield f"Ask about {lead.needed:,} {asked(report)} ({min(lead.n):,} now), then run the gate again."
+        enough = _enough(open_)
+        if enough is not None and enough < (lead.needed or 0):
+            yield f"If all goes on as here, without a loss, about {enough:,} {asked(report)} are enough to pass."
     coarse = [cell for cell in open_ if cell.detectable is not None and cell.detectable > cell.margin]
     for cell in coarse[:_NAMED]:
         size = figures.amount(cell, cell.detectable or 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import Final
 
 from ragtrace.gate.metrics import METRICS
@@ -21,7 +20,6 @@ __all__ = [
     "metric_name",
     "probability",
     "short_name",
-    "show_command",
     "signed",
     "verb",
     "width",
@@ -48,11 +46,6 @@ def label(text: str) -> str:
     """A name of the host (segment, version, selection) on one line, cut where it is very long."""
     line = plain(text) or "(empty)"
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
-
-
-def show_command(request_id: str) -> str:
-    """What shows a request, as a shell takes it: an id may be any text."""
-    return f"ragtrace show {quote(plain(request_id))}"
 
 
 def change(found: VersionChange) -> str:

@@ -15,7 +15,7 @@ from ragtrace.gate.reports.layout import STATES, Section, State, floor_of, place
 from ragtrace.gate.reports.plots import scale
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, remarks
 from ragtrace.gate.reports.verdict import headline
-from ragtrace.triage.wording import plain
+from ragtrace.triage.wording import plain, show_command
 
 __all__ = ["html"]
 
@@ -143,13 +143,14 @@ def _break(found: Break, first: bool) -> Html:
         lines.append(("look at", tag("ul", *(_example(*each) for each in found.requests[:_EXAMPLES]), class_="plain")))
     entries = (join(tag("dt", name), tag("dd", text)) for name, text in lines)
     title = f"{found.failure.replace('_', ' ').capitalize()} in {where}"
-    summary = tag("summary", tag("b", title), tag("span", flips(found), class_="faint"), dir="auto")
+    parts = tag("b", title, dir="auto"), " ", tag("span", flips(found), class_="faint", dir="auto")  # each by itself
+    summary = tag("summary", *parts)
     return tag("details", summary, tag("dl", *entries), class_="break", open=first)
 
 
 def _example(before: str, after: str) -> Html:
     earlier = join(tag("span", " before: ", class_="faint"), tag("code", plain(before))) if before else ""
-    return tag("li", tag("code", figures.show_command(after)), earlier)
+    return tag("li", tag("code", show_command(after)), earlier)
 
 
 def _metric(cells: Sequence[Cell], report: GateReport) -> Html:

@@ -11,7 +11,7 @@ from ragtrace.gate.reports.layout import STATES, Section, floor_of, hidden, plac
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, remarks
 from ragtrace.gate.reports.verdict import headline
 from ragtrace.triage.markdown import code, escaped, table
-from ragtrace.triage.wording import plain
+from ragtrace.triage.wording import plain, show_command
 
 __all__ = ["markdown"]
 
@@ -69,7 +69,7 @@ def _break(found: Break) -> Iterator[str]:
     yield f"- owner: {escaped(found.owner)}"
     for before, after in found.requests[:_EXAMPLES]:
         earlier = f", before: {code(plain(before))}" if before else ""
-        yield f"- look at {code(figures.show_command(after))}{earlier}"
+        yield f"- look at {code(show_command(after))}{earlier}"
 
 
 def _metrics(found: tuple[Section, ...], report: GateReport) -> Iterator[str]:

@@ -18,7 +18,7 @@ from ragtrace.gate.reports.advice import next_steps
 from ragtrace.gate.reports.layout import STATES, Section, floor_of, hidden, place, sections, state
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, remarks
 from ragtrace.gate.reports.verdict import headline
-from ragtrace.triage.wording import plain
+from ragtrace.triage.wording import plain, show_command
 
 __all__ = ["render"]
 
@@ -103,9 +103,9 @@ def _signature(found: Break, before: Break | None, store: str | None) -> Iterato
         yield "owner", Text(found.owner)
     where = f" --store {quote(store)}" if store else ""
     for earlier, after in found.requests[: _EXAMPLES if before is None else 1]:
-        yield "look at", Text(f"{figures.show_command(after)}{where}")
+        yield "look at", Text(f"{show_command(after)}{where}")
         if earlier:
-            yield "before", Text(f"{figures.show_command(earlier)}{where}", style="dim")
+            yield "before", Text(f"{show_command(earlier)}{where}", style="dim")
 
 
 class _Cells:

@@ -16,7 +16,7 @@ from ragtrace.gate.reports.plots import scale
 from tests.dashboards.browser import examined, photographed
 from tests.dashboards.pictures import pixels
 from tests.gate import reported
-from tests.gate.reported import cell, failed, report
+from tests.gate.reported import cell, failed, grid, report
 
 _VOID = {"meta", "br"}
 _X = re.compile(r"([\d.]+)%")
@@ -91,6 +91,16 @@ def test_names_are_only_text(evil: str) -> None:
     assert page.all("img") == []
     assert "\x1b" not in page.text
     assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+
+
+def test_a_segment_of_another_script_leaves_the_numbers_where_they_are() -> None:
+    """A name that runs from right to left stands by itself, so that the count behind it does not move before it."""
+    shown = render(report("block", grid(failed("broken_generation", reported.SEGMENTS[0], 0.4))), "html")
+    titles = re.findall(r"<summary[^>]*>(.*?)</summary>", shown, re.DOTALL)
+    (signature,) = [title for title in titles if "broke here first" in title]
+    parts = re.findall(r"<(b|span)([^>]*)>", signature)
+    assert len(parts) == 2
+    assert all('dir="auto"' in attributes for _, attributes in parts)
 
 
 def test_readable_without_the_plots() -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
+import numpy as np
 import pytest
 
-from ragtrace.gate.model import Policy
+from ragtrace.gate import compare
+from ragtrace.gate.model import GateReport, Policy
 from ragtrace.gate.reports import figures
 from ragtrace.gate.reports.advice import next_steps
 from ragtrace.gate.reports.sentences import cell_sentence, facts, remarks
 from ragtrace.gate.reports.verdict import headline
 from tests.gate import reported
+from tests.gate.populations import RULES as EVERY_RULE
+from tests.gate.populations import population
 from tests.gate.reported import RULES, cell, comparison, empty, failed, grid, report, unclear
 
 
@@ -96,10 +102,39 @@ def test_undecided_says_how_many_would_tell() -> None:
     )
 
 
+def test_no_question_is_asked_for_what_only_warns() -> None:
+    """What keeps the gate open says how many are needed; a metric that cannot block would ask for far more."""
+    found = report("undecided", [unclear(), unclear("latency", action="warn", needed=44_686)])
+    assert next_steps(found)[0] == "Ask about 1,900 questions (200 now), then run the gate again."
+    assert next_steps(report("pass", [unclear("latency", action="warn", needed=44_686)])) == (
+        "The candidate may go out.",
+    )
+
+
+@pytest.mark.parametrize("count", [40, 120])
+def test_as_many_equal_questions_as_are_named_pass(count: int) -> None:
+    """Two equal sides are undecided for want of questions alone; with as many as the report says, they pass."""
+    policy = Policy(rules=tuple(rule for rule in EVERY_RULE if rule.kind == "score"))
+
+    def decided(size: int) -> GateReport:
+        values = {rule.metric: np.full(size, float(rule.direction == "higher")) for rule in policy.rules}
+        sides = (population(values, name=name, analyzer_versions={"1": size}) for name in ("baseline", "candidate"))
+        baseline, candidate = sides
+        return compare(baseline, candidate, policy, same_questions=True)
+
+    found = decided(count)
+    assert found.decision == "undecided"
+    (told,) = [step for step in next_steps(found) if step.startswith("If all goes on as here")]
+    named = int(re.findall(r"[\d,]+(?= questions)", told)[0].replace(",", ""))
+    assert named < 400
+    assert decided(named).decision == "pass"
+
+
 def test_undecided_without_data() -> None:
-    """Too few values over all requests are named as such."""
+    """Too few values over all requests are named as such, with how many it takes."""
     found = report("undecided", [empty("answer_coverage", None)])
     assert headline(found) == "Undecided: too few questions tell of answer coverage: 12."
+    assert next_steps(found) == ("Ask at least 30 questions; 12 could be judged.",)
 
 
 def test_passed() -> None:
@@ -196,13 +231,6 @@ def test_a_share_of_nothing_is_explained() -> None:
     """More questions would not help."""
     found = report("undecided", [unclear("latency", action="block", margin=0.0, needed=None)])
     assert "its margin is a share of the baseline's mean, which is 0" in found.headline
-
-
-def test_a_request_is_named_as_a_shell_takes_it() -> None:
-    """Nothing of an id is run when the command is copied; what turns a line round is left out."""
-    assert figures.show_command("01a2") == "ragtrace show 01a2"
-    assert figures.show_command("x; rm -rf ~") == "ragtrace show 'x; rm -rf ~'"
-    assert figures.show_command("a\u202eb") == "ragtrace show ab"
 
 
 def test_a_margin_that_is_not_resolved_is_no_zero() -> None:
