@@ -68,5 +68,7 @@ def _write(file: Path) -> None:
     try:
         number = write_questions(file)
     except OSError as error:
-        raise ConfigurationError(f"{str(file)!r} cannot be written: {error.strerror or error}") from None
+        raise ConfigurationError(
+            f"{str(file)!r} cannot be written: {error.strerror or error}; give another --questions"
+        ) from None
     console().print(f"{number} questions are in {file}")

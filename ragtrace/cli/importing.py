@@ -70,8 +70,8 @@ def import_files(
         print_json({name: asdict(each) for name, each in found.items()})
         return
     for name, each in found.items():
-        more = f" and {each.golds:,} gold sets" if each.golds else ""
-        typer.echo(f"{name}: {each.requests:,} requests{more}, read as {each.kind}")
+        more = f" and {_count(each.golds, 'gold set')}" if each.golds else ""
+        typer.echo(f"{name}: {_count(each.requests, 'request')}{more}, read as {each.kind}")
         for reason in each.rejected[:_MOST]:
             typer.echo(f"  left out: {reason}", err=True)
         if len(each.rejected) > _MOST:
@@ -98,7 +98,11 @@ def import_golds(
         for path in files:
             with _reading(path):
                 count = opened.put_gold(read_golds(path, service or settings.service, columns))
-            typer.echo(f"{path}: {count:,} gold sets of service {service or settings.service}")
+            typer.echo(f"{path}: {_count(count, 'gold set')} of service {service or settings.service}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _columns(given: list[str] | None) -> dict[str, str]:

@@ -49,6 +49,7 @@ def list_jobs(
     from ragtrace.cli.stores import existing
     from ragtrace.store import Store
 
+    kind = _kind(kind)
     wanted = [_state(state)] if state is not None else [each for each in _states() if each != "done"]
     with Store.open(existing(store)) as opened:
         found = [row for each in wanted for row in opened.jobs(state=each, kind=kind, service=service, limit=limit)]
@@ -74,7 +75,7 @@ def retry(
     from ragtrace.cli.stores import existing
     from ragtrace.store import Store
 
-    ids = _chosen("retry", jobs, every=every)
+    ids, kind = _chosen("retry", jobs, every=every), _kind(kind)
     with Store.open(existing(store)) as opened:
         count = opened.retry_jobs(ids, kind=kind, service=service)
     _said("enqueued again", count, ids)
@@ -93,7 +94,7 @@ def drop(
     from ragtrace.cli.stores import existing
     from ragtrace.store import Store
 
-    ids, wanted = _chosen("drop", jobs, every=every), _state(state)
+    ids, wanted, kind = _chosen("drop", jobs, every=every), _state(state), _kind(kind)
     if wanted == "leased":
         raise ConfigurationError.of("--state", state, "dead, pending or done: a worker has leased jobs in hand")
     with Store.open(existing(store)) as opened:
@@ -114,6 +115,14 @@ def _state(given: str) -> JobState:
     raise ConfigurationError.of("--state", given, ", ".join(_states()))
 
 
+def _kind(given: str | None) -> str | None:
+    from ragtrace.store import ATTRIBUTION, COVERAGE
+
+    if given not in (None, COVERAGE, ATTRIBUTION):
+        raise ConfigurationError.of("--kind", given, f"{COVERAGE} or {ATTRIBUTION}")
+    return given
+
+
 def _chosen(verb: str, jobs: list[int] | None, *, every: bool) -> list[int] | None:
     """The numbers that were given; None for all."""
     if bool(jobs) == every:
@@ -122,8 +131,9 @@ def _chosen(verb: str, jobs: list[int] | None, *, every: bool) -> list[int] | No
 
 
 def _said(what: str, count: int, ids: list[int] | None) -> None:
-    fitting = "" if ids is None or count == len(set(ids)) else f" of {len(set(ids))}: the others are in another state"
-    typer.echo(f"{count:,} {what}{fitting}")
+    left = 0 if ids is None else len(set(ids)) - count
+    others = f"; {left:,} {'is' if left == 1 else 'are'} in another state or not there" if left else ""
+    typer.echo(f"{count:,} {what}{others}")
 
 
 def _row(row: JobRow, now: float) -> tuple[str, ...]:

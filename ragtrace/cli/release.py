@@ -87,6 +87,8 @@ def list_(
         print_json({"releases": list(map(_plain, found))})
     elif found:
         print_table(_COLUMNS, map(_row, found))
+    elif service is not None or component is not None:
+        console().print("no such release is known; ragtrace release list shows all, ragtrace release record adds one")
     else:
         console().print("no release is known yet: ragtrace release record, or configure(versions={...})")
 

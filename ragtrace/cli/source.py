@@ -82,8 +82,9 @@ def list_(
     elif found:
         print_table(_COLUMNS, [_row(each, now) for each in found])
     else:
+        of = "" if service is None else f" of service {service!r}"
         console().print(
-            "no source is reported yet: ragtrace source report SOURCE --service NAME, or ragtrace.source_report"
+            f"no source{of} is reported yet: ragtrace source report SOURCE --service NAME, or ragtrace.source_report"
         )
 
 

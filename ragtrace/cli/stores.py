@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["existing", "find_record", "shown"]
 
 _MOST_FOUND: Final = 10  # requests that are looked for where the beginning of an id fits several
+_SHOWN: Final = 3  # ids that an error names
 
 
 def existing(store: str | None) -> str:
@@ -46,9 +47,11 @@ def find_record(store: Store, beginning: str) -> RequestRecord:
         return record
     found = store.find_request_ids(beginning, _MOST_FOUND)
     if len(found) > 1:
-        first = ", ".join(found[:3])
+        first = ", ".join(found[:_SHOWN])
         many = f"{_MOST_FOUND} or more" if len(found) == _MOST_FOUND else len(found)
         raise RecordError(f"{many} requests begin with {beginning!r} ({first} ...); give more of the id")
     if found and (record := store.get_record(found[0])):
         return record
-    raise RecordError(f"no request {beginning!r} in store {store.url}; give an id that ragtrace demo or a log printed")
+    newest = [row.request_id for row in store.find_requests(limit=_SHOWN)]
+    remedy = f"give an id of it, such as the newest: {', '.join(newest)}" if newest else "it holds no request"
+    raise RecordError(f"no request {beginning!r} in store {store.url}; {remedy}")

@@ -76,7 +76,9 @@ def read_evaluations(
         absent = [value for value in (columns or {}).values() if value not in row]
         if absent:
             raise RecordError(f"{where} has no column {absent[0]!r}; it has {', '.join(map(str, row))}")
-        yield _read(where, {key: _first(row, wanted) for key, wanted in names.items()}, service, moment)
+        given = {key: _first(row, wanted) for key, wanted in names.items()}
+        _check(where, row, names, given)
+        yield _read(where, given, service, moment)
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
@@ -93,8 +95,8 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
         body = path.read_text(encoding="utf-8-sig")
         try:
             found = json.loads(body)
-        except json.JSONDecodeError:
-            found = [json.loads(line) for line in body.splitlines() if line.strip()]
+        except json.JSONDecodeError as error:
+            found = _lines(path, body, error)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path} is neither JSON nor JSON lines: {error}") from None
     if isinstance(found, dict):
@@ -105,6 +107,22 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
         yield each
 
 
+def _lines(path: Path, body: str, whole: json.JSONDecodeError) -> list[Any]:
+    """JSON lines. Raises: RecordError naming the line; `whole` where the first is none: it is one document then."""
+    found: list[Any] = []
+    for number, line in enumerate(body.splitlines(), 1):
+        if line.strip():
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                if not found:
+                    raise whole from None
+                raise RecordError(
+                    f"{path}, line {number} is no JSON: {error.msg} at character {error.pos + 1}"
+                ) from None
+    return found
+
+
 def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
     return next((row[name] for name in names if not _is_empty(row.get(name))), None)
 
@@ -112,6 +130,20 @@ def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
 def _is_empty(value: Any) -> bool:
     """Nothing, also as pandas writes it: NaN is the only value that is not itself."""
     return value in (None, "", []) or value != value
+
+
+def _check(where: str, row: Mapping[str, Any], names: Mapping[str, Sequence[str]], given: Mapping[str, Any]) -> None:
+    """Raises: RecordError where the row has no question, or neither contexts nor an answer."""
+    for wanted in (("question",), ("contexts", "answer")):
+        if all(_is_empty(given[key]) for key in wanted):
+            there = [name for key in wanted for name in names[key] if name in row]
+            what = "neither contexts nor an answer" if len(wanted) > 1 else f"no {wanted[0]}"
+            remedy = (
+                f"column {there[0]!r} is empty; fill it in or leave the row out"
+                if there
+                else f"name the column (--column {wanted[0]}=NAME); it has {', '.join(map(str, row))}"
+            )
+            raise RecordError(f"{where} has {what}; {remedy}")
 
 
 def _read(where: str, given: Mapping[str, Any], service: str, at: int) -> Row:

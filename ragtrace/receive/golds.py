@@ -36,20 +36,32 @@ def read_golds(path: Path, service: str, columns: Mapping[str, str] | None = Non
         raise RecordError(f"column {unknown[0]!r} is none that is read; there are {', '.join(COLUMNS)}")
     names = {**COLUMNS, **{key: (value,) for key, value in (columns or {}).items()}}
     for number, row in enumerate(rows_of(path), 1):
+        where = f"{path}, row {number}"
+        absent = [name for name in (columns or {}).values() if name not in row]
+        if absent and number == 1:  # a later row of JSON may lack what is optional
+            raise RecordError(f"{where} has no column {absent[0]!r}; it has {_listed(row)}")
         given = {key: next((row[name] for name in wanted if row.get(name)), None) for key, wanted in names.items()}
-        yield _gold(f"{path}, row {number}", given, service)
+        empty = next((name for name in names["question"] if name in row), None)
+        if given["question"] is None and empty is not None:
+            raise RecordError(f"{where} has no question: {empty!r} is empty; fill it, or leave the row out")
+        yield _gold(where, given, service, row)
 
 
-def _gold(where: str, given: Mapping[str, Any], service: str) -> Gold:
+def _gold(where: str, given: Mapping[str, Any], service: str, row: Mapping[str, Any]) -> Gold:
     question = question_in(given["question"])
     if question is None:
-        raise RecordError(f"{where} has no question; name its column (--column question=NAME)")
+        raise RecordError(f"{where} has no question; name its column (--column question=NAME); it has {_listed(row)}")
     chunk_ids = tuple(_ids(where, given["chunk_ids"]))
     facets = tuple(_facets(where, jsonish(given["facets"])))
     if not chunk_ids and not facets:
-        raise RecordError(f"{where} has neither chunk ids nor facets; name their columns (--column chunk_ids=NAME)")
+        remedy = f"name their columns (--column chunk_ids=NAME); it has {_listed(row)}"
+        raise RecordError(f"{where} has neither chunk ids nor facets; {remedy}")
     query_class = identifier(given["query_class"])
     return Gold(service=service, question=question, chunk_ids=chunk_ids, query_class=query_class, facets=facets)
+
+
+def _listed(row: Mapping[str, Any]) -> str:
+    return ", ".join(map(str, row))
 
 
 def _ids(where: str, value: Any) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,9 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 _PAGE: Final = 100
 _BEGINNING: Final = 65_536  # bytes by which a file's kind is told
+_MARKS: Final = (b"resourceSpans", b"spanContext", b"record_attributes")
+_PROTOBUF: Final = b"\n"  # the tag of the first field, with which every request of OTLP begins
+_GIVE: Final = "give JSON, JSON lines, CSV or TSV in UTF-8, or OTLP as protobuf"
 
 
 @dataclass(slots=True)
@@ -49,15 +53,22 @@ def read_kind(value: str | None) -> Kind | None:
 
 
 def kind_of(path: Path) -> Kind:
-    """What a file holds, told by its beginning. Raises: OSError."""
+    """What a file holds, told by its name and its beginning. Raises: RecordError where that is nothing; OSError."""
     with path.open("rb") as opened:
-        beginning = opened.read(_BEGINNING)
-    marks = (b"resourceSpans", b"spanContext", b"record_attributes")
-    if any(mark in beginning for mark in marks) or b"\0" in beginning:
+        beginning = opened.read(_BEGINNING).removeprefix(BOM_UTF8)
+    if not beginning.strip():
+        raise RecordError(f"{path} is empty; {_GIVE}")
+    if any(mark in beginning for mark in _MARKS):
         return "spans"
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return "evaluations"
     if b'"request_id"' in beginning and b'"stages"' in beginning:
         return "records"
-    return "evaluations" if beginning.lstrip()[:1] in (b"{", b"[") or b"," in beginning else "spans"
+    if b"\0" not in beginning and beginning.lstrip()[:1] in (b"{", b"["):
+        return "evaluations"
+    if beginning[:1] == _PROTOBUF:
+        return "spans"
+    raise RecordError(f"{path} holds neither records, spans nor an evaluation set; {_GIVE}")
 
 
 def import_file(
@@ -69,7 +80,9 @@ def import_file(
     service: str | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> Imported:
-    """Store what a file holds; importing it again changes nothing.
+    """Store what a file holds; importing it again, or a copy of it, changes nothing.
+
+    A row of an evaluation set has the time of its file, so it is known by its content alone.
 
     config: its capture policy says what of content is kept. service: of evaluation sets, and in place of the senders'
     own. columns: of evaluation sets.
@@ -81,8 +94,8 @@ def import_file(
     policy = ContentPolicy(config)
     found = _requests(path, imported, golds, service, config.service, columns)
     while page := list(islice(found, _PAGE)):
-        finished = [policy.finish(record) for record in page]
-        store.write(finished)
+        known = store.get_records(each.request_id for each in page) if imported.kind == "evaluations" else {}
+        store.write([policy.finish(record) for record in page if record.request_id not in known])
         imported.requests += len(page)
     imported.golds = store.put_gold(golds) if golds else 0
     return imported

@@ -71,4 +71,5 @@ def test_the_questions_are_written_for_a_replay(cli: Cli, tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.iterdir()] == ["questions.jsonl"]
     done = cli("demo", "--questions", "missing/questions.jsonl")
     assert done.returncode == 2
-    assert done.stderr == "ragtrace: 'missing/questions.jsonl' cannot be written: No such file or directory\n"
+    wrong = "'missing/questions.jsonl' cannot be written: No such file or directory"
+    assert done.stderr == f"ragtrace: {wrong}; give another --questions\n"

@@ -199,6 +199,16 @@ def test_more_budget_goes_on(run: Run, tmp_path: Path, generator: AdditiveGenera
     assert kept.explanation.generator.evaluations == 14
 
 
+def test_a_new_estimate_keeps_no_old_alignment(run: Run, tmp_path: Path, generator: AdditiveGenerator) -> None:
+    """Where its shares are all equal there is none, and the reason is told."""
+    url = _estimated(tmp_path, 14)
+    generator.worth, generator.revision = {}, "8"
+    found = _json(run("--store", url, "--generator", "any", "--budget", "30", "--json"))
+    assert found["generator"]["revision"] == "8"
+    assert "same share" in found["skipped"]["alignment"]
+    assert "alignment" not in found or found["alignment"] is None
+
+
 def test_more_budget_needs_the_model(run: Run, tmp_path: Path) -> None:
     """The error names the one that made what is stored."""
     result = run("--store", _estimated(tmp_path, 14), "--budget", "30")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,18 @@ def test_evaluations(url: str, tmp_path: Path) -> None:
         assert store.find_golds([("race", "Who won?")])
 
 
+def test_evaluations_of_another_time(url: str, tmp_path: Path) -> None:
+    """A file that was copied, or checked out anew, adds the rows that are not stored yet."""
+    path = tmp_path / "set.json"
+    for rows, time in (([ROW], 1_000), ([ROW, {**ROW, "question": "Who lost?"}], 2_000)):
+        path.write_text(json.dumps(rows), encoding="utf-8")
+        os.utime(path, (time, time))
+        run("import", str(path), "--store", url)
+
+    with Store.open(url) as store:
+        assert [row.started_at // 10**9 for row in store.find_requests()] == [2_000, 1_000]
+
+
 def test_records(url: str, tmp_path: Path) -> None:
     """ragtrace's own records, one in each line."""
     path = tmp_path / "records.jsonl"
@@ -75,7 +88,7 @@ def test_golds(url: str, tmp_path: Path) -> None:
     code, output, _ = run("gold", "import", str(path), "--service", "race", "--store", url)
 
     assert code == 0
-    assert "1 gold sets of service race" in output
+    assert "1 gold set of service race" in output
     with Store.open(url) as store:
         assert store.find_golds([("race", "Who won?")])[("race", "Who won?")].chunk_ids == ("d1",)
 
@@ -105,3 +118,30 @@ def test_content_as_configured(url: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert record is not None
     assert all(each.text is None and each.content_hash for each in record.candidates)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "reason"),
+    [
+        ("notes.txt", b"Who won, and when?\n", "holds neither records, spans nor an evaluation set; give JSON"),
+        ("set.xlsx", b"PK\x03\x04\0\0", "holds neither records, spans nor an evaluation set; give JSON"),
+        ("set.csv", "question;answer\n".encode("utf-16"), "is no table in UTF-8"),
+        ("set.csv", b"question\n", None),
+        ("set.json", b"\n", "is empty; give JSON"),
+    ],
+)
+def test_unknown_content(url: str, tmp_path: Path, name: str, body: bytes, reason: str | None) -> None:
+    """A file that is nothing of what is read is not called broken spans; a table is a table by its name."""
+    path = tmp_path / name
+    path.write_bytes(body)
+    _, output, error = run("import", str(path), "--store", url)
+
+    assert reason in str(error) if reason else output == f"{path}: 0 requests, read as evaluations\n"
+
+
+def test_counts_one(url: str, tmp_path: Path) -> None:
+    """One request, not one requests."""
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps(ROW), encoding="utf-8")
+
+    assert run("import", str(path), "--store", url)[1] == f"{path}: 1 request and 1 gold set, read as evaluations\n"

@@ -45,7 +45,8 @@ def test_list(url: str) -> None:
 
 def test_retry_and_drop(url: str) -> None:
     """By number or all; what is in another state is counted as such."""
-    assert run("retry", "1", "2", "--store", url)[0] == "1 enqueued again of 2: the others are in another state\n"
+    assert run("retry", "1", "2", "--store", url)[0] == "1 enqueued again; 1 is in another state or not there\n"
+    assert run("retry", "8", "9", "--store", url)[0] == "0 enqueued again; 2 are in another state or not there\n"
     assert run("drop", "--all", "--state", "pending", "--store", url)[0] == "2 dropped\n"
     assert run("list", "--store", url)[0] == "no such jobs\n"
 
@@ -57,6 +58,9 @@ def test_retry_and_drop(url: str) -> None:
         (["drop", "1", "--all"], "one of the two"),
         (["drop", "--all", "--state", "leased"], "a worker has leased jobs in hand"),
         (["list", "--state", "lost"], "pending, leased, done, dead"),
+        (["list", "--kind", "coverge"], "--kind 'coverge' is not usable; give coverage or attribution"),
+        (["retry", "--all", "--kind", "coverge"], "give coverage or attribution"),
+        (["drop", "--all", "--kind", "coverge"], "give coverage or attribution"),
     ],
 )
 def test_bad_input(url: str, arguments: list[str], reason: str) -> None:

@@ -50,7 +50,7 @@ def test_the_list_can_be_narrowed(cli: Cli, store_url: str) -> None:
     assert [each["version"] for each in _releases(cli, store_url, "--service", "support")] == ["m-1"]
     assert _releases(cli, store_url, "--service", "other") == []
     assert _releases(cli, store_url, "--component", "index") == []
-    assert "no release is known yet" in cli("release", "list", "--store", store_url, "--service", "other").stdout
+    assert "no such release is known" in cli("release", "list", "--store", store_url, "--service", "other").stdout
 
 
 @pytest.mark.parametrize(
@@ -102,3 +102,9 @@ def test_a_mistake_is_taken_back(cli: Cli, store_url: str) -> None:
     done = cli("release", "forget", *names, "m-1", "--store", store_url)
     assert done.returncode == 2
     assert "release 'support model=m-1' is not usable; give one that was recorded" in done.stderr
+
+
+def test_a_filter_that_fits_nothing(cli: Cli, store_url: str) -> None:
+    """Releases that are known are not called unknown."""
+    done = cli("release", "list", "--service", "suport", "--store", store_url)
+    assert done.stdout.startswith("no such release is known; ragtrace release list shows all")

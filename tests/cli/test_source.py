@@ -103,6 +103,8 @@ def test_an_empty_list_says_how_to_fill_it(cli: Cli, store_url: str) -> None:
     done = cli("source", "list", "--store", store_url)
     assert done.returncode == 0
     assert "no source is reported yet: ragtrace source report" in done.stdout
+    named = cli("source", "list", "--service", "suport", "--store", store_url).stdout
+    assert "no source of service 'suport' is reported yet: ragtrace source report" in named
 
 
 def test_forgetting_a_source(cli: Cli, store_url: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.evaluations import Row, read_evaluations
+from ragtrace.receive.evaluations import Row, read_evaluations, rows_of
 
 RAGAS = {
     "user_input": "What is the tariff of 2024?",
@@ -92,7 +92,9 @@ def test_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ({"response": "No."}, "row 1 has no question"),
+        ({"response": "No."}, r"row 1 has no question; name the column \(--column question=NAME\); it has response"),
+        ({"question": "", "answer": "No."}, "row 1 has no question; column 'question' is empty"),
+        ({"question": "Who?", "answer": ""}, "row 1 has neither contexts nor an answer; column 'answer' is empty"),
         ({"question": "Who?"}, "row 1 has neither contexts nor an answer"),
         (
             {"question": "Who?", "contexts": [5]},
@@ -147,3 +149,18 @@ def test_several_turns(tmp_path: Path) -> None:
     ((record, _),) = rows(tmp_path, "set.jsonl", json.dumps(row) + "\n")
 
     assert record.query.original == "2024."
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('{"question": "a"}\n\n{"question": "c\n', "rows.jsonl, line 3 is no JSON: Unterminated string"),
+        ('[{"question": "a"},\n{"question": }]', "rows.jsonl is neither JSON nor JSON lines: .* line 2 column 14"),
+    ],
+)
+def test_where_json_breaks_off(body: str, message: str, tmp_path: Path) -> None:
+    """The line is named: of JSON lines the one that is none, of a document the place within it."""
+    path = tmp_path / "rows.jsonl"
+    path.write_text(body)
+    with pytest.raises(RecordError, match=message):
+        list(rows_of(path))

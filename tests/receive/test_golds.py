@@ -52,8 +52,9 @@ def test_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ({"chunk_ids": ["a"]}, "row 1 has no question"),
-        ({"question": "Who?"}, "row 1 has neither chunk ids nor facets"),
+        ({"chunk_ids": ["a"]}, r"row 1 has no question; name .*; it has chunk_ids"),
+        ({"chunk_ids": ["a"], "question": ""}, "row 1 has no question: 'question' is empty"),
+        ({"question": "Who?", "ids": "a"}, "row 1 has neither chunk ids nor facets; name .*; it has question, ids"),
         (
             {"question": "Who?", "facets": [{"kind": "color", "value": "red"}]},
             "row 1 has a facet .* kinds are entity",
@@ -66,3 +67,13 @@ def test_bad_rows(tmp_path: Path, row: dict[str, Any], reason: str) -> None:
     """The row and what is allowed are named."""
     with pytest.raises(RecordError, match=reason):
         golds(tmp_path, "a.json", json.dumps([row]))
+
+
+def test_columns_that_are_not_there(tmp_path: Path) -> None:
+    """The name that was given, and those that there are."""
+    with pytest.raises(RecordError, match=r"row 1 has no column 'idz'; it has question, ids$"):
+        golds(tmp_path, "a.csv", "question,ids\nWho?,a\n", columns={"chunk_ids": "idz"})
+
+    rows = [{"question": "Who?", "ids": ["a"], "kind": "x"}, {"question": "What?", "ids": ["b"]}]
+    columns = {"chunk_ids": "ids", "query_class": "kind"}
+    assert [each.query_class for each in golds(tmp_path, "a.json", json.dumps(rows), columns=columns)] == ["x", None]

@@ -40,6 +40,7 @@ _GOVERNED: Final = re.compile(
         |Government|Republic|State|Commonwealth|Kingdom|President|Prime\s+Minister)\s+of\s+(?:the\s+)?""",
     re.VERBOSE,
 )
+_REDACTED: Final = re.compile(r"\[[A-Z][A-Z0-9_-]*\]")  # what redaction put in the place of a text
 _ANY_DAY: Final = date(2000, 1, 1)
 _NO_CLOCK: Final = "no clock"
 Span = tuple[int, int]
@@ -53,7 +54,7 @@ def extract_facets(
     today: the request's clock, without which "last year" is no facet. entities: a model that reads names; what it
     overlooks is still read by capitals. Each stretch of the question gives one facet at most.
     """
-    text = question[:READ]
+    text = _REDACTED.sub(lambda match: " " * len(match[0]), question[:READ])
     found: list[Facet] = [] if today else _without_clock(text)
     read = [
         _codes(text), _times(text, today), _versions(text), _places(text),

@@ -56,6 +56,7 @@ def found(question: str, today: date | None = TODAY) -> list[tuple[str, str]]:
         ("ما هي ضريبة القيمة المضافة في مصر 2023؟", [("jurisdiction", "مصر"), ("time", "2023")]),
         ("What were the risks in Tesla's 10-K?", [("entity", "Tesla"), ("entity", "10-K")]),
         ("Does the Siemens S7-1200 PLC overheat?", [("entity", "Siemens"), ("entity", "S7-1200"), ("entity", "PLC")]),
+        ("Was [EMAIL] told in 2023, or [CARD_NUMBER]?", [("time", "2023")]),  # what redaction left
         ("Is Pfizer's Comirnaty safe?", [("entity", "Pfizer"), ("entity", "Comirnaty")]),
         ("What was Germany's GDP?", [("jurisdiction", "Germany's"), ("entity", "GDP")]),
         ("How do I upgrade PostgreSQL from 13.4 to 15?", [("entity", "PostgreSQL"), ("version", "from 13.4 to 15")]),
