@@ -95,3 +95,18 @@ def test_a_store_without_requests(cli: Cli, tmp_path: Path) -> None:
     Store.open(url).close()
 
     assert cli("show", "ffff", "--store", url).stderr.endswith("it holds no request\n")
+
+
+def test_without_an_id(cli: Cli, store_url: str) -> None:
+    """The newest requests are listed, with their verdicts once they have one."""
+    before = cli("show", "--store", store_url)
+    cli("analyze", "--store", store_url)
+    rows = json.loads(cli("show", "--store", store_url, "--json").stdout)
+    one = cli("show", "--limit", "1", "--store", store_url).stdout.splitlines()
+
+    assert before.stdout.count("not analyzed") == 2
+    assert {row["request_id"] for row in rows} == {FIRST, SECOND}
+    assert all(row["verdict"] for row in rows)
+    assert one[0].split() == ["request", "started", "service", "segment", "status", "verdict", "owner"]
+    assert len(one) == 2
+    assert "no such requests" in cli("show", "--service", "other", "--store", store_url).stdout
