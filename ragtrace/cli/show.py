@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["show"]
 
-_COLUMNS: Final = ("request", "started", "service", "segment", "status", "verdict", "owner")
+_COLUMNS: Final = ("request", "started", "service", "segment", "verdict", "owner")
 
 
 def show(
@@ -50,7 +50,8 @@ def show(
 
 def _row(row: RequestRow) -> tuple[str, ...]:
     verdict = (row.verdict or "not analyzed").replace("_", " ")
-    return row.request_id, shown_time(row.started_at), row.service, row.segment, row.status, verdict, row.owner or ""
+    said = f"error; {verdict}" if row.status == "error" else verdict
+    return row.request_id, shown_time(row.started_at), row.service, row.segment, said, row.owner or ""
 
 
 def _show(store: Store, request_id: str, as_json: bool) -> None:

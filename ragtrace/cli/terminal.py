@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["JsonOption", "StoreOption", "console", "print_json", "print_table", "progress"]
 
 WIDTH: Final = 120
+_ID: Final = 36  # characters of a UUID
 
 StoreOption: TypeAlias = Annotated[
     str | None,
@@ -45,13 +46,15 @@ def print_json(data: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a plain table: a header line, then one line per row."""
+    """Print a plain table: a header line, then one line per row. The first column, which names what a row is of, is
+    broken only where it is longer than ids are."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
+    table, given = Table(box=None, pad_edge=False, header_style="bold"), list(rows)
+    for place, column in enumerate(columns):
+        least = 0 if place else min(_ID, max((len(row[0]) for row in given), default=0))
+        table.add_column(column, overflow="fold", min_width=least)
+    for row in given:
         table.add_row(*row)
     console().print(table)
 

@@ -107,6 +107,6 @@ def test_without_an_id(cli: Cli, store_url: str) -> None:
     assert before.stdout.count("not analyzed") == 2
     assert {row["request_id"] for row in rows} == {FIRST, SECOND}
     assert all(row["verdict"] for row in rows)
-    assert one[0].split() == ["request", "started", "service", "segment", "status", "verdict", "owner"]
+    assert one[0].split() == ["request", "started", "service", "segment", "verdict", "owner"]
     assert len(one) == 2
     assert "no such requests" in cli("show", "--service", "other", "--store", store_url).stdout
