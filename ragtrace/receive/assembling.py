@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from threading import Event
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from ragtrace.config import Config
 from ragtrace.errors import CorruptStore, SchemaMismatch, StoreError, StoreUnavailable
-from ragtrace.receive.assembly import assemble
+from ragtrace.receive.assembly import judgements_of, record_of
 from ragtrace.receive.otlp import read_protobuf
+from ragtrace.receive.told import in_order
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Assembled, DueTrace, Store, StoredPart
-from ragtrace.types import RequestRecord, replace
+from ragtrace.types import Feedback, RequestRecord, replace
 
 __all__ = ["Assembler", "Fate"]
 
 Fate: TypeAlias = Literal["assembled", "failed"]
+_Said = TypeVar("_Said", RequestRecord, Feedback)
 
 _LOG: Final = logging.getLogger("ragtrace.receive")
 _PAGE: Final = 128
@@ -97,12 +99,19 @@ class Assembler:
         if isinstance(parts, CorruptStore):
             raise parts
         spans = [span for part in parts for span in read_protobuf(part.body).spans]
-        record = assemble(spans)
+        told, count = in_order(spans)
+        record = record_of(told, count)
         if record is None:
-            return Assembled(due, None)
-        finished = self._policy.finish(record)
-        assert isinstance(finished, RequestRecord)
-        return Assembled(due, _owned(finished, due.tenant), parts)
+            said = tuple(self._finished(each) for each in judgements_of(told))
+            return Assembled(due, None, judgements=said)
+        span_ids = {each.span.span_id for each in told}
+        return Assembled(due, _owned(self._finished(record), due.tenant), parts, span_ids)
+
+    def _finished(self, item: _Said) -> _Said:
+        """What of it may be kept."""
+        finished = self._policy.finish(item)
+        assert isinstance(finished, type(item))
+        return finished
 
     def _write(self, made: list[Assembled], now: float | None) -> None:
         """All in one transaction; one by one where a record cannot be written, so that no other waits for it."""

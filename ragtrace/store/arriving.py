@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore
-from ragtrace.store import addenda, erased, parts, records, spans, traced
+from ragtrace.store import addenda, erased, fragments, parts, records, spans, traced
 from ragtrace.store.opened import Opened, moment
 from ragtrace.store.span_rows import Assembled, DueTrace, SpanPart, StoredPart, TraceJudgement
 from ragtrace.types import RequestRecord
@@ -21,15 +21,20 @@ class Arriving(Opened):
     def add_spans(
         self, given: Sequence[SpanPart], *, grace: float = 5.0, ttl: float = 60.0, now: float | None = None
     ) -> int:
-        """Store parts of traces; one that is stored already, or whose trace was erased, changes nothing. Returns how
-        many were new.
+        """Store parts of traces; one whose trace was erased changes nothing, and so does one that is stored already,
+        except where its trace could not be assembled: what is stored of it is replaced then. Returns how many were new.
 
         grace: seconds from a trace's root, or from a span that is late, to its assembly; ttl: seconds from a trace's
         first span, after which it is assembled without a root.
         """
-        packed = spans.packed(given)
+        packed, at = spans.packed(given), moment(now)
         with self._database.write() as connection:
-            return spans.add(connection, _unerased(connection, packed), moment(now), grace, ttl)
+            new, known = spans.add(connection, _unerased(connection, packed), at, grace, ttl)
+            broken = spans.of_failed(connection, known)
+        if broken:  # in a transaction of its own, which locks traces before parts
+            with self._database.write() as connection:
+                spans.mend(connection, broken, at, grace)
+        return new
 
     def add_judgements(self, given: Sequence[TraceJudgement]) -> None:
         """Store judgements that name a trace, each once, before or after the trace's request; none of an erased one.
@@ -54,10 +59,16 @@ class Arriving(Opened):
 
     def assembled(self, made: Sequence[Assembled]) -> None:
         """Write the records of traces and settle these, in one transaction. Their parts are then stored against the
-        texts of the records, where that takes less. A trace that was erased meanwhile is gone.
+        texts of the records, where that takes less. A trace that was erased meanwhile is gone. Of one whose lease ran
+        out and that another took since, only the record is written. One that lacks spans of the request that is stored
+        of it changes nothing of that; its judgements are stored, as are those of traces without a record.
 
         Raises: RecordError when a record cannot be encoded; nothing is written then.
         """
+        with self._database.read() as connection:
+            made = fragments.without(connection, made)
+        if said := fragments.judgements(made):  # first: these are stored once, however often a trace is assembled
+            self.add_judgements(said)
         found = [each.record for each in made if each.record is not None]
         batch = records.Batch(found)
         smaller = parts.smaller(made, batch.hashes)
@@ -67,15 +78,15 @@ class Arriving(Opened):
             gone = _erased(connection, {(each.trace.tenant, each.trace.trace_id) for each in made})
             if gone:
                 batch = records.Batch([each for each in found if gone.isdisjoint(_traces(each))])
-                spans.drop(connection, gone)
             stored = set(batch.write(connection).hashes.values())
-            settled = spans.settle(connection, [each.trace for each in made])
+            whole = spans.settle(connection, [each.trace for each in made], gone)
             parts.rewrite(
-                connection, [each for each in smaller if each.trace in settled and stored.issuperset(each.texts)]
+                connection, [each for each in smaller if each.trace in whole and stored.issuperset(each.texts)]
             )
 
     def fail_trace(self, failed: DueTrace, error: str, now: float | None = None) -> None:
-        """Try a trace again later; at the cap of attempts it waits for another span."""
+        """Try a trace again later; at the cap of attempts it waits for another span. If its lease ran out and another
+        took it since, nothing changes."""
         with self._database.write() as connection:
             spans.fail(connection, failed, error, moment(now))
 

@@ -146,8 +146,9 @@ def _uncount(connection: sa.Connection, request_ids: Sequence[str]) -> int:
 
 
 def _erase_traces(connection: sa.Connection, keys: set[Key], rows: Counter[str]) -> None:
-    rows[trace.name] += len(subjects.stored(connection, keys, lock=True))
-    spans.drop(connection, keys)
+    stored = spans.locked(connection, keys)
+    rows[trace.name] += len(stored)
+    spans.drop(connection, stored)
     digests = {digest for tenant, trace_id in keys for digest in _names_of_trace(tenant, trace_id)}
     erased.add(connection, digests, time.time())
 

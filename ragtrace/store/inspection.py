@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import space
+from ragtrace.store import parts, space
 from ragtrace.store.bundles import fetch
 from ragtrace.store.compared_tables import trait
 from ragtrace.store.database import Database
@@ -48,7 +49,7 @@ def inspect(database: Database, sample: int | None) -> Inspected:
     if problems:  # reading on would stop somewhere
         return Inspected(tuple(problems), 0, {}, space.measure(database))
     read = 0
-    for number, problem in _payloads(database, sample):
+    for number, problem in chain(_payloads(database, sample), _spans(database, sample)):
         read += number
         problems += problem
     problems += _lost(database, everything=sample is None)
@@ -79,13 +80,28 @@ def _payloads(database: Database, sample: int | None) -> Iterator[tuple[int, lis
         (addendum, ("addendum_id",), addendum.c.body, addendum.c.created_at),
         (analysis, analysis.primary_key.columns.keys(), analysis.c.body, analysis.c.computed_at),
         (gold, ("service", "question_hash"), gold.c.body, gold.c.question_hash),
-        (span_part, span_part.primary_key.columns.keys(), span_part.c.texts, span_part.c.trace_id),
     )
     for table, names, body, time in kinds:
         key = [table.c[name] for name in names]
         for page in _pages(database, key, body, time, sample):
             with database.read() as connection:
                 yield len(page), [problem for row in page for problem in _wrong(connection, table, row)]
+
+
+def _spans(database: Database, sample: int | None) -> Iterator[tuple[int, list[str]]]:
+    """For each page of parts of traces how many it has, and for each trace one of whose parts cannot be read, why. One
+    part is read at a time: it may be large."""
+    key = list(span_part.primary_key)
+    told: tuple[str, ...] = ()
+    for page in _pages(database, key, span_part.c.texts, span_part.c.trace_id, sample):
+        problems: list[str] = []
+        with database.read() as connection:
+            for tenant, trace_id, digest, _ in page:
+                error = None if told == (tenant, trace_id) else parts.unreadable(connection, (tenant, trace_id, digest))
+                if error is not None:
+                    told = (tenant, trace_id)
+                    problems.append(f"trace {tenant}/{trace_id}: {error}")
+        yield len(page), problems
 
 
 def _pages(
@@ -117,8 +133,6 @@ def _wrong(connection: sa.Connection, table: sa.Table, row: Any) -> Iterator[str
             hashes = {each for each in read_record(row[0], row[-1])[1] if each is not None}
         elif table is addendum:
             hashes = {each for each in read_addendum(row[0], row[-1])[1] if each is not None}
-        elif table is span_part:
-            hashes = set(row[-1] or ())
         elif table is analysis:
             read_analysis(row[-1])
         else:

@@ -19,13 +19,16 @@ from ragtrace.store.bundles import fetch
 from ragtrace.store.compression import compress_against, decompress, decompress_against
 from ragtrace.store.content import texts_of
 from ragtrace.store.span_rows import Assembled, DueTrace, StoredPart
-from ragtrace.store.spans import of_traces
+from ragtrace.store.spans import of_traces, stored_as
 from ragtrace.store.tables import span_part
 
-__all__ = ["Smaller", "read", "rewrite", "smaller"]
+__all__ = ["Smaller", "read", "rewrite", "smaller", "unreadable"]
 
 _HASH: Final = 16  # bytes
-_REMEDY: Final = "restore the database from a backup; until then its request stays as it is, and its spans are kept"
+_REMEDY: Final = (
+    "restore the database from a backup, or send the same spans again once their assembly has failed; until then its "
+    "request stays as it is, and its spans are kept"
+)
 
 
 class Smaller(NamedTuple):
@@ -64,7 +67,7 @@ def _joined(texts: Iterable[str]) -> bytes:
 
 
 def rewrite(connection: sa.Connection, parts: Iterable[Smaller]) -> None:
-    """Store these parts against their texts. Their traces should be locked.
+    """Store these parts against their texts. Their traces should be locked, as `spans.settle` leaves them.
 
     They are deleted and inserted: rows that shrink in place would leave SQLite's pages half empty. One whose trace was
     forgotten meanwhile does not come back.
@@ -94,6 +97,13 @@ def read(
     return {key: _inflated(connection, rows) for key, rows in found.items()}
 
 
+def unreadable(connection: sa.Connection, key: Iterable[str]) -> CorruptStore | None:
+    """Why a part cannot be read; None where it can, or is there no more."""
+    same = [column == value for column, value in zip(span_part.primary_key, key, strict=True)]
+    found = _inflated(connection, connection.execute(sa.select(span_part).where(*same)).all())
+    return found if isinstance(found, CorruptStore) else None
+
+
 def _inflated(connection: sa.Connection, rows: Sequence[Any]) -> list[StoredPart] | CorruptStore:
     try:
         texts = fetch(connection, {digest for row in rows for digest in row.texts or ()})
@@ -108,7 +118,15 @@ def _part(row: Any, texts: Mapping[str, str]) -> StoredPart:
         raise CorruptStore(f"{len(lacking)} of the {len(row.texts)} texts of its spans are missing; {_REMEDY}")
     try:
         if row.texts is None:
-            return StoredPart(row.digest, decompress(row.body), len(row.body))
+            return StoredPart(row.digest, _alone(row.digest, row.body), len(row.body))
         return StoredPart(row.digest, decompress_against(row.body, _joined(texts[digest] for digest in row.texts)))
     except zstandard.ZstdError as error:
         raise CorruptStore(f"its spans are damaged ({error}); {_REMEDY}") from error
+
+
+def _alone(digest: str, stored: bytes) -> bytes:
+    """What is stored by itself. Its digest is that of what is stored; before the ninth schema, of what came."""
+    body = decompress(stored)
+    if digest != stored_as(stored) and digest != stored_as(body):
+        raise zstandard.ZstdError("its digest is another")
+    return body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,13 +34,15 @@ class TraceJudgement:
 
 @dataclass(frozen=True, slots=True)
 class DueTrace:
-    """A trace to assemble: how many parts it has, how often it was tried, and the bytes of its parts."""
+    """A trace to assemble: how many parts it has, how often it was tried before, the bytes of its parts, and when the
+    lease of whoever took it ends, in Unix seconds."""
 
     tenant: str
     trace_id: str
     parts: int
     attempts: int
     bytes: int = 0
+    leased_until: float = 0.0
 
 
 class StoredPart(NamedTuple):
@@ -54,8 +56,10 @@ class StoredPart(NamedTuple):
 
 class Assembled(NamedTuple):
     """A trace that was assembled: its record, None where its spans tell nothing of RAG, and the parts that were read
-    for it."""
+    for it. `span_ids`: of all of its spans. `judgements`: what its spans say of a request, where they make none."""
 
     trace: DueTrace
     record: RequestRecord | None
     parts: Sequence[StoredPart] = ()
+    span_ids: Set[str] = frozenset()
+    judgements: Sequence[Feedback] = ()

@@ -1,14 +1,23 @@
 """Owns spans that arrived and are not yet a record: parts of traces, each once, and when a trace is to be assembled.
 
 A trace is due a grace period after its root has ended, else some time after its first span. Whoever assembles it takes
-it for a while; if a part comes meanwhile, what was assembled is written nevertheless, and the trace is due again.
-Times are Unix seconds.
+it for a while; if a part comes meanwhile, what was assembled is written nevertheless, and the trace is due again. A
+lease is known by when it ends, by the number of parts, and by that of attempts: whoever stood still until another one
+has the trace, or until it was forgotten and begun anew, changes nothing of it. Times are Unix seconds.
+
+Locks. On PostgreSQL several write at once; none waits for another in a circle, since all keep to one order:
+
+1. Whoever writes or deletes requests locks their rows, and those of other tables, before those of traces.
+2. Whoever changes or deletes what is stored of traces locks these first, in the order of their keys, or passes over
+   those that are locked. Then come their parts; it never waits for one, since nobody else changes it.
+3. Whoever adds spans inserts the new parts first, and then the rows of their traces, each in the order of their keys.
+   Where it waits for a part it has no trace yet; and nobody who has a trace waits for a part that is not committed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -22,7 +31,23 @@ from ragtrace.store.suspects import leased_together
 from ragtrace.store.tables import span_part, trace
 from ragtrace.store.text import clean
 
-__all__ = ["ATTEMPTS", "Packed", "add", "claim", "drop", "fail", "forget", "of_traces", "packed", "settle", "waiting"]
+__all__ = [
+    "ATTEMPTS",
+    "Packed",
+    "add",
+    "claim",
+    "drop",
+    "fail",
+    "forget",
+    "locked",
+    "mend",
+    "of_failed",
+    "of_traces",
+    "packed",
+    "settle",
+    "stored_as",
+    "waiting",
+]
 
 ATTEMPTS: Final = 5
 _RETRY: Final = 30.0  # seconds
@@ -35,28 +60,40 @@ class Packed(NamedTuple):
     digest: str
     body: bytes
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Of its row."""
+        return clean(self.part.tenant), self.part.trace_id, self.digest
+
 
 def packed(parts: Iterable[SpanPart]) -> list[Packed]:
     """The parts made ready, before the write lock is taken."""
     bodies = [(each, compress(each.body)) for each in parts]
-    return [Packed(each, hashlib.blake2b(body, digest_size=16).hexdigest(), body) for each, body in bodies]
+    return [Packed(each, stored_as(body), body) for each, body in bodies]
 
 
-def add(connection: sa.Connection, parts: Sequence[Packed], now: float, grace: float, ttl: float) -> int:
-    """Store the parts that are new, and say when their traces are due. Returns how many were new."""
-    rows = {(clean(each.part.tenant), each.part.trace_id, each.digest): each for each in parts}
+def stored_as(body: bytes) -> str:
+    """The digest by which a part is known."""
+    return hashlib.blake2b(body, digest_size=16).hexdigest()
+
+
+def add(
+    connection: sa.Connection, parts: Sequence[Packed], now: float, grace: float, ttl: float
+) -> tuple[int, list[Packed]]:
+    """Store the parts that are new, and say when their traces are due. Returns how many were new, and the others."""
+    rows = {each.key: each for each in parts}
     if not rows:
-        return 0
+        return 0, []
     names = ("tenant", "trace_id", "digest")
     statement = insert(connection, span_part).on_conflict_do_nothing().returning(*(span_part.c[name] for name in names))
     values = [dict(zip(names, key, strict=True)) | {"body": rows[key].body} for key in sorted(rows)]
     new = [tuple(row) for row in connection.execute(statement, values)]
     due: dict[tuple[str, str], list[SpanPart]] = {}
     for key in new:
-        due.setdefault(key[:2], []).append(rows[key].part)
+        due.setdefault(key[:2], []).append(rows.pop(key).part)
     if due:
         _touch(connection, due, now, grace, ttl)
-    return len(new)
+    return len(new), list(rows.values())
 
 
 def _touch(
@@ -75,7 +112,6 @@ def _touch(
                 "last_at": new.last_at,
                 "due_at": sa.case((soon < new.due_at, soon), else_=new.due_at),
                 "attempts": 0,
-                "error": None,
             },
         ),
         [
@@ -93,6 +129,32 @@ def _touch(
     )
 
 
+def of_failed(connection: sa.Connection, parts: Iterable[Packed]) -> list[Packed]:
+    """Those of these parts whose trace could not be assembled when it was tried last."""
+    given = list(parts)
+    found: set[tuple[str, str]] = set()
+    for same in of_traces(trace, {each.key[:2] for each in given}):
+        broken = sa.select(trace.c.tenant, trace.c.trace_id).where(same, trace.c.error.is_not(None))
+        found.update((row.tenant, row.trace_id) for row in connection.execute(broken))
+    return [each for each in given if each.key[:2] in found]
+
+
+def mend(connection: sa.Connection, parts: Iterable[Packed], now: float, grace: float) -> None:
+    """Put these parts in the place of what is stored of them, where that is something else. Their traces, if they could
+    not be assembled, are due again then; the error stays until they are, for the sake of further parts."""
+    given = {each.key: each for each in parts}
+    broken = {key for key, row in locked(connection, {key[:2] for key in given}).items() if row.error is not None}
+    mended: set[tuple[str, str]] = set()
+    for key in sorted(each for each in given if each[:2] in broken):
+        same = [column == value for column, value in zip(span_part.primary_key, key, strict=True)]
+        other = sa.or_(span_part.c.texts.is_not(None), span_part.c.body != given[key].body)
+        new = {"body": given[key].body, "texts": None}
+        if connection.execute(sa.update(span_part).where(*same, other).values(**new)).rowcount:
+            mended.add(key[:2])
+    for chosen in of_traces(trace, mended):
+        connection.execute(sa.update(trace).where(chosen).values(due_at=now + grace, last_at=now, attempts=0))
+
+
 def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: float) -> list[DueTrace]:
     """Take up to `limit` traces that are due, the longest waiting first; they are due again when the lease runs out.
 
@@ -106,11 +168,12 @@ def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: floa
         .limit(limit)
         .with_for_update(skip_locked=True)
     ).all()
-    found = [DueTrace(*row) for row in rows]
+    until = now + lease_seconds
+    found = [DueTrace(*row, until) for row in rows]
     found = found[: leased_together([each.attempts for each in found])]
     for same in of_traces(trace, ((each.tenant, each.trace_id) for each in found)):
         leased = sa.update(trace).where(same)
-        connection.execute(leased.values(due_at=now + lease_seconds, attempts=trace.c.attempts + 1))
+        connection.execute(leased.values(due_at=until, attempts=trace.c.attempts + 1))
     return found
 
 
@@ -124,31 +187,39 @@ def _bury(connection: sa.Connection, now: float) -> None:
         connection.execute(sa.update(trace).where(same).values(due_at=None, error=error))
 
 
-def settle(connection: sa.Connection, traces: Iterable[DueTrace]) -> set[tuple[str, str]]:
-    """These traces are assembled; one to which a part has come since stays due. Returns the others, by tenant and trace
-    id; they are locked."""
-    statement = sa.update(trace).where(
-        trace.c.tenant == sa.bindparam("of_tenant"),
-        trace.c.trace_id == sa.bindparam("of_trace"),
-        trace.c.parts == sa.bindparam("of_parts"),
-    )
-    ordered = sorted(traces, key=lambda each: (each.tenant, each.trace_id))  # as `_touch` takes them
-    rows = [{"of_tenant": each.tenant, "of_trace": each.trace_id, "of_parts": each.parts} for each in ordered]
-    if rows:
-        connection.execute(statement.values(due_at=None, error=None), rows)
-    parts = {(each.tenant, each.trace_id): each.parts for each in ordered}
+def settle(
+    connection: sa.Connection, traces: Iterable[DueTrace], gone: Collection[tuple[str, str]] = ()
+) -> set[tuple[str, str]]:
+    """These traces are assembled. One to which a part has come since stays due, one that another has by now stays his;
+    those in `gone`, by tenant and trace id, are deleted. Returns those that are settled and had no error before; they
+    are locked."""
+    given = {(each.tenant, each.trace_id): each for each in traces}
+    rows = locked(connection, given)
+    drop(connection, [key for key in rows if key in gone])
+    held: dict[float, list[tuple[str, str]]] = {}
+    for key, row in rows.items():
+        if key not in gone and (row.parts, row.attempts) == (given[key].parts, given[key].attempts + 1):
+            held.setdefault(given[key].leased_until, []).append(key)
     settled: set[tuple[str, str]] = set()
-    for same in of_traces(trace, parts):
-        found = connection.execute(sa.select(trace.c.tenant, trace.c.trace_id, trace.c.parts).where(same))
-        settled.update((row.tenant, row.trace_id) for row in found if row.parts == parts[row.tenant, row.trace_id])
-    return settled
+    for until, keys in held.items():
+        for same in of_traces(trace, keys):
+            mine = sa.update(trace).where(same, trace.c.due_at == until)  # not read: a server may print fewer digits
+            done = mine.values(due_at=None, error=None).returning(trace.c.tenant, trace.c.trace_id)
+            settled.update((row.tenant, row.trace_id) for row in connection.execute(done))
+    return {key for key in settled if rows[key].error is None}
 
 
 def fail(connection: sa.Connection, failed: DueTrace, error: str, now: float) -> None:
-    """Put a trace back for later; at the cap of attempts it waits for another span."""
+    """Put a trace back for later; at the cap of attempts it waits for another span. One that another has by now stays
+    his."""
     again: dict[str, Any] = {"due_at": None if failed.attempts + 1 >= ATTEMPTS else now + _RETRY}
-    same = (trace.c.tenant == failed.tenant, trace.c.trace_id == failed.trace_id, trace.c.parts == failed.parts)
-    connection.execute(sa.update(trace).where(*same).values(error=clean(error), **again))
+    same = (trace.c.tenant == failed.tenant, trace.c.trace_id == failed.trace_id)
+    held = (
+        trace.c.parts == failed.parts,
+        trace.c.attempts == failed.attempts + 1,
+        trace.c.due_at == failed.leased_until,
+    )
+    connection.execute(sa.update(trace).where(*same, *held).values(error=clean(error), **again))
 
 
 def forget(connection: sa.Connection, before: float, limit: int) -> int:
@@ -165,11 +236,24 @@ def forget(connection: sa.Connection, before: float, limit: int) -> int:
 
 
 def drop(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> None:
-    """Delete traces, by tenant and trace id, with their parts."""
+    """Delete traces, by tenant and trace id, with their parts. They should be locked."""
     given = list(keys)
     for table in (span_part, trace):
         for same in of_traces(table, given):
             connection.execute(sa.delete(table).where(same))
+
+
+def locked(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], sa.Row[Any]]:
+    """Those of these traces that are stored, by tenant and trace id, locked in the order of their keys: their parts,
+    attempts and errors."""
+    names = [trace.c[name] for name in ("tenant", "trace_id", "parts", "attempts", "error")]
+    python = connection.dialect.name == "sqlite"  # senders sort as Python does
+    order = trace.c.trace_id if python else trace.c.trace_id.collate("C")
+    found: dict[tuple[str, str], sa.Row[Any]] = {}
+    for same in of_traces(trace, keys):
+        rows = connection.execute(sa.select(*names).where(same).order_by(order).with_for_update())
+        found.update(((row.tenant, row.trace_id), row) for row in rows)
+    return found
 
 
 def of_traces(table: sa.Table, keys: Iterable[tuple[str, str]]) -> Iterator[sa.ColumnElement[bool]]:

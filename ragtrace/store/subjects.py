@@ -76,13 +76,11 @@ def _traces(row: sa.Row[Any]) -> set[Key]:
     return erased.traces_of(row.request_id, row.tenant_id, row.trace_id)
 
 
-def stored(connection: sa.Connection, keys: Iterable[Key], *, lock: bool = False) -> set[Key]:
-    """Those of these traces that are stored. They are locked before their parts, as `spans.forget` does."""
+def stored(connection: sa.Connection, keys: Iterable[Key]) -> set[Key]:
+    """Those of these traces that are stored."""
     found: set[Key] = set()
     for same in spans.of_traces(trace, keys):
         query = sa.select(trace.c.tenant, trace.c.trace_id).where(same)
-        if lock:
-            query = query.order_by(trace.c.tenant, trace.c.trace_id).with_for_update()
         found.update((row.tenant, row.trace_id) for row in connection.execute(query))
     return found
 

@@ -13,9 +13,10 @@ from ragtrace import config
 from ragtrace.errors import CorruptStore, StoreError
 from ragtrace.receive import assembling
 from ragtrace.receive.assembling import Assembler
-from ragtrace.receive.assembly import assemble
+from ragtrace.receive.assembly import record_of
 from ragtrace.receive.otlp import split
 from ragtrace.receive.spans import ReceivedSpan, SpanEvent
+from ragtrace.receive.told import Told
 from ragtrace.store import Assembled, DueTrace, SpanPart, Store, StoredPart
 from ragtrace.types import RequestRecord, replace
 from tests.receive.spans import TRACE
@@ -171,12 +172,12 @@ def test_the_same_judgement_of_two_tenants(store: Store, assembler: Assembler) -
 def test_a_failure_that_is_none_of_ours(store: Store, assembler: Assembler, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unforeseen error of one trace leaves the others alone."""
 
-    def failing(spans: list[ReceivedSpan]) -> RequestRecord | None:
-        if spans[0].trace_id != TRACE:
+    def failing(told: list[Told], count: int) -> RequestRecord | None:
+        if told[0].span.trace_id != TRACE:
             raise IndexError("list index out of range")
-        return assemble(spans)
+        return record_of(told, count)
 
-    monkeypatch.setattr(assembling, "assemble", failing)
+    monkeypatch.setattr(assembling, "record_of", failing)
     other = replace(request()[0], trace_id="ab" * 16)
     store.add_spans([part([other]), part(request())], now=100)
     assembler.step(now=200)

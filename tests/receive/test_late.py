@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,16 @@ import sqlalchemy as sa
 
 from ragtrace import config
 from ragtrace.receive.assembling import Assembler
-from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.receive.spans import ReceivedSpan, SpanEvent
 from ragtrace.store import Store
 from ragtrace.store.tables import content, span_part, trace
-from ragtrace.types import RequestRecord
+from ragtrace.types import RequestRecord, replace
 from tests.receive.spans import TRACE, model, retriever, span
 from tests.receive.test_assembling import part
 
+EVALUATION = SpanEvent(
+    "gen_ai.evaluation.result", 7, {"gen_ai.evaluation.name": "relevance", "gen_ai.evaluation.score.label": "bad"}
+)
 TEXTS = tuple(
     " ".join(
         f"Clause {place}.{number}: the tariff of {1900 + place * 7 + number} was {number}.{place} percent."
@@ -125,3 +129,77 @@ def test_a_text_that_is_gone(store: Store, assembler: Assembler, caplog: pytest.
         (error,) = connection.scalars(sa.select(trace.c.error)).all()
     assert "6 of the 6 texts of its spans are missing; restore the database from a backup" in error
     assert len([each for each in caplog.records if "cannot be assembled" in each.message]) == 5
+
+
+def test_spans_that_are_sent_again(store: Store, assembler: Assembler) -> None:
+    """Where their texts are gone they replace what is stored, and their request is as if nothing had been lost."""
+    store.add_spans([part(spans()[:2])], now=100)
+    assembler.step(now=200)
+    early = record(store).record_revision
+    with store._database.write() as connection:
+        connection.execute(sa.delete(content))
+    store.add_spans([part(spans()[2:])], now=300)
+    for now in range(400, 2_000, 100):
+        assembler.step(now=now)
+    assert len(store.inspect(sample=None).problems) == 2
+    for each in (spans()[2:], spans()[:2]):
+        assert store.add_spans([part(each)], now=2_000) == 0
+    assembler.step(now=2_100)
+
+    late = record(store)
+    assert early < late.record_revision
+    assert tuple(each.text for each in late.candidates) == TEXTS
+    assert store.inspect(sample=None).problems == ()
+    assert store.traces_waiting()[0] == 0
+    assert store.forget_spans(0, now=9_999) == 1
+
+
+def test_late_spans_alone(store: Store, assembler: Assembler, caplog: pytest.LogCaptureFixture) -> None:
+    """They are no newer revision of a request whose own spans were forgotten, however many they are; what they say of
+    it is kept."""
+    store.add_spans([part(spans())], now=100)
+    assembler.step(now=200)
+    whole = record(store)
+    assert store.forget_spans(3_600, now=10_000) == 1
+    later = [model(10 + number, 1, f"judge {number}", "fine") for number in range(6)]
+    store.add_spans([part([*later, span(50, 1, events=(EVALUATION,))])], now=10_100)
+    assembler.step(now=10_200)
+
+    found = record(store)
+    assert replace(found, feedback=()) == whole
+    assert [each.label for each in found.feedback] == ["bad"]
+    assert "its request stays as it is" in caplog.text
+    assert store.traces_waiting()[0] == 0
+
+
+def test_all_spans_again(store: Store, assembler: Assembler) -> None:
+    """Sent anew with one more after they were forgotten, they are a newer revision as ever."""
+    store.add_spans([part(spans())], now=100)
+    assembler.step(now=200)
+    assert store.forget_spans(3_600, now=10_000) == 1
+    store.add_spans([part([*spans(), model(9, 1, "Is it so?", "yes")])], now=10_100)
+    assembler.step(now=10_200)
+
+    assert len(record(store).stages) == len(spans()) + 1
+
+
+@pytest.mark.parametrize("at", [50, 10_100], ids=["before the request", "long after it"])
+def test_a_judgement_in_a_span_alone(store: Store, assembler: Assembler, at: int) -> None:
+    """It joins the request of its trace, whenever it comes."""
+    for now, given in sorted([(100, spans()), (at, [span(50, 1, events=(EVALUATION,))])], key=itemgetter(0)):
+        store.add_spans([part(given)], now=now)
+        assembler.step(now=now + 90)
+        store.forget_spans(30, now=now + 99)
+
+    assert [(each.source, each.label) for each in record(store).feedback] == [("relevance", "bad")]
+
+
+def test_a_judgement_is_not_told_twice(store: Store, assembler: Assembler) -> None:
+    """One that came before its request's spans is united with them, and stands there once."""
+    store.add_spans([part([span(50, 1, events=(EVALUATION,))])], now=50)
+    assembler.step(now=140)
+    store.add_spans([part(spans())], now=150)
+    assembler.step(now=240)
+
+    assert [each.label for each in record(store).feedback] == ["bad"]
+    assert store.counts()["feedback"] == 1

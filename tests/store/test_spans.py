@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -133,24 +132,6 @@ def test_a_trace_that_ends_its_assemblers(store: Store) -> None:
     assert sizes == [3, 3, *[1] * 5]
     assert store.traces_waiting() == (0, None)
     assert store.forget_spans(0, now=now + 9) == 2
-
-
-def test_assembly_takes_traces_in_the_order_of_their_ids(store: Store) -> None:
-    """As those do who add spans, so that on PostgreSQL neither waits for the other."""
-    seen: list[str] = []
-    store.add_spans([part("t2")], now=100)
-    store.add_spans([part("t1")], now=101)
-    due = store.claim_traces(now=200)
-    with store._database.write() as connection:
-
-        @sa.event.listens_for(connection, "before_cursor_execute")
-        def _noted(_connection: object, _cursor: object, statement: str, parameters: Any, *_rest: object) -> None:
-            if statement.startswith("UPDATE"):
-                seen.extend(row["of_trace"] if isinstance(row, dict) else row[-2] for row in parameters)
-
-        spans.settle(connection, due)
-    assert [each.trace_id for each in due] == ["t2", "t1"]
-    assert seen == ["t1", "t2"]
 
 
 def test_traces_come_by_the_key(tmp_path: Path) -> None:
