@@ -30,7 +30,7 @@ def serve(
     keep: Annotated[float, typer.Option("--keep", help="Seconds for which late spans are united.")] = 3600.0,
     assemblers: Annotated[
         int,
-        typer.Option("--assemblers", min=0, help="Processes beside this one that make requests of traces; 0: none."),
+        typer.Option("--assemblers", min=0, max=64, help="Further processes that make requests of traces; 0: none."),
     ] = 2,
     store: StoreOption = None,
 ) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ragtrace.errors import MissingExtraError, RecordError
 from ragtrace.receive.dialects.genai import judgement
 from ragtrace.receive.otlp import attributes_of, first_reasons
-from ragtrace.receive.otlp_json import Counted, documents, id_of, parse_message
+from ragtrace.receive.otlp_json import Counted, id_of, parse_message, requests
 from ragtrace.record import conventions as names
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import TraceJudgement
@@ -70,17 +70,16 @@ def parse_logs_json(body: bytes | str, most: int | None = None) -> tuple[ExportL
     """A request in JSON, and why log records of it were rejected. Raises: RecordError; TooLarge for more than `most` of
     them.
     """
-    message, rejected, counted = _new_request(), list[str](), Counted(most)
-    for document in documents(body):
-        if not isinstance(document, dict) or not isinstance(document.get("resourceLogs"), list):
-            raise RecordError("the body is no OTLP JSON of logs: it has no list `resourceLogs`")
-        for resource_logs in counted.dicts(document["resourceLogs"]):
+    message, rejected = _new_request(), list[str]()
+    counted = Counted(rejected, most)
+    for document in requests(body, "resourceLogs", "logs"):
+        for resource_logs in counted.dicts(document, "resourceLogs"):
             scoped = message.resource_logs.add().scope_logs
-            for given in counted.dicts(resource_logs.get("scopeLogs")):
+            for given in counted.dicts(resource_logs, "scopeLogs"):
                 scope_logs = scoped.add()
                 scope = given.get("scope")
                 scope_logs.scope.name = _scope_name(scope.get("name")) if isinstance(scope, dict) else ""
-                for record in counted.dicts(given.get("logRecords")):
+                for record in counted.dicts(given, "logRecords"):
                     try:
                         _parse_record(record, scope_logs.log_records.add())
                     except ValueError as error:

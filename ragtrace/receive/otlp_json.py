@@ -11,13 +11,21 @@ from typing import Any, Final
 
 from ragtrace.errors import RecordError
 
-__all__ = ["Counted", "TooLarge", "documents", "id_of", "parse_message", "parse_or_clear"]
+__all__ = ["Counted", "TooLarge", "id_of", "parse_message", "parse_or_clear", "requests"]
 
 _DIGITS: Final = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
 _UNREADABLE: Final = (RecursionError, OverflowError, SystemError)  # by protobuf's reader of JSON, beside its ParseError
 
 
-def documents(body: bytes | str) -> Iterator[Any]:
+def requests(body: bytes | str, name: str, signal: str) -> Iterator[dict[str, Any]]:
+    """The requests of a body, each with a list of this name; an empty one may have none. Raises: RecordError."""
+    for document in _documents(body):
+        if not isinstance(document, dict) or (document and not isinstance(document.get(name, 0), list | None)):
+            raise RecordError(f"the body is no OTLP JSON of {signal}: it has no list `{name}`")
+        yield document
+
+
+def _documents(body: bytes | str) -> Iterator[Any]:
     """The values of a text, which is one of them or has one in each line. Raises: RecordError."""
     try:
         text = body if isinstance(body, str) else body.decode("utf-8")
@@ -39,19 +47,25 @@ class TooLarge(RecordError):
 
 
 class Counted:
-    """Walks through lists of mappings, up to a number of them in all; None: any number."""
+    """Walks through lists of mappings, up to a number of them in all; None: any number. What is none is rejected."""
 
-    def __init__(self, most: int | None = None) -> None:
-        self._most, self._count = most, 0
+    def __init__(self, rejected: list[str], most: int | None = None) -> None:
+        self._rejected, self._most, self._count = rejected, most, 0
 
-    def dicts(self, value: Any) -> Iterator[dict[str, Any]]:
-        """The mappings of a list; nothing where it is none. Raises: TooLarge when there are too many."""
-        for each in value if isinstance(value, list) else ():
+    def dicts(self, given: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
+        """The mappings of a list of this name. Raises: TooLarge when there are too many."""
+        value = given.get(name)
+        if not isinstance(value, list | None):
+            self._rejected.append(f"`{name}` is {type(value).__name__}, and should be a list")
+            return
+        for each in value or ():
+            self._count += 1
+            if self._most is not None and self._count > self._most:
+                raise TooLarge(f"the body holds more than {self._most:,} records; send smaller batches")
             if isinstance(each, dict):
-                self._count += 1
-                if self._most is not None and self._count > self._most:
-                    raise TooLarge(f"the body holds more than {self._most:,} records; send smaller batches")
                 yield each
+            else:
+                self._rejected.append(f"one of `{name}` is {type(each).__name__}, and should be an object")
 
 
 def parse_or_clear(value: Any, message: Any) -> None:

@@ -605,7 +605,7 @@ RECEIVER_COMMIT: Final = Instrument(
     name="ragtrace_receiver_commit_seconds",
     kind="histogram",
     unit="s",
-    brief="What a transaction took that made requests durable.",
+    brief="What a transaction took that committed requests.",
     owner="platform",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
 )

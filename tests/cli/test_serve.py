@@ -194,14 +194,14 @@ sending.join()
 CROWDED = (
     AS_HOST
     + """
+from ragtrace.receive.server import connections
+
 def ask():
-    try:
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10)
-    except urllib.error.HTTPError as error:
-        print(error.code)
+    idle = [socket.create_connection(("127.0.0.1", int(port)), timeout=30) for _ in range(3)]
+    print(urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30).status, idle[0].recv(1))
     end()
 
-serving._CONNECTIONS = 1
+connections._MOST_IDLE, connections._YOUNG = 1, 0
 run(threading.Thread(target=ask).start)
 """
 )
@@ -229,5 +229,16 @@ def test_half_a_body(tmp_path: Path) -> None:
 
 
 def test_connections_are_bounded(tmp_path: Path) -> None:
-    """Beyond it 503 is answered."""
-    assert hosted(tmp_path, CROWDED, signal.SIGTERM).stdout == "503\n"
+    """Beyond it the one that has waited longest for a request is closed, and others are served."""
+    assert hosted(tmp_path, CROWDED, signal.SIGTERM).stdout == "200 b''\n"
+
+
+def test_assemblers_are_bounded(tmp_path: Path) -> None:
+    """A number of processes that no machine takes is refused before any begins."""
+    done = subprocess.run(
+        command(f"sqlite:///{tmp_path}/spans.db", "--assemblers", "100000"), capture_output=True, text=True, timeout=40
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--assemblers" in done.stderr
+    assert "64" in done.stderr

@@ -117,6 +117,20 @@ def test_no_json_of_logs(body: bytes) -> None:
         parse_logs_json(body)
 
 
+def test_no_objects() -> None:
+    """What is of another shape than it should be is counted, with the reason; what stands beside it is taken."""
+    record = json.loads(logs(EVALUATION))["resourceLogs"]
+    body = {"resourceLogs": [7, {"scopeLogs": {}}, {"scopeLogs": [{"logRecords": [None]}]}, *record]}
+    message, rejected = parse_logs_json(json.dumps(body))
+
+    assert rejected == [
+        "one of `resourceLogs` is int, and should be an object",
+        "`scopeLogs` is dict, and should be a list",
+        "one of `logRecords` is NoneType, and should be an object",
+    ]
+    assert len(read_logs(message, "", ContentPolicy(config.load())).judgements) == 1
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes(body: bytes) -> None:
     """Bytes are a request of logs, or refused."""

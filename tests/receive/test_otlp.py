@@ -133,12 +133,35 @@ def test_deep_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{}", b"[]", b"null", b"{", b'{"resourceSpans": 1}', b"\xff\xfe", b"[" * 100_000]
+    "body", [b"", b"[]", b"null", b"{", b'{"resourceSpans": 1}', b'{"spans": []}', b"\xff\xfe", b"[" * 100_000]
 )
 def test_no_json(body: bytes) -> None:
     """What is no request at all is refused as a whole."""
     with pytest.raises(RecordError, match="the body is no"):
         read_json(body)
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"resourceSpans": []}', b'{"resourceSpans": null}'])
+def test_empty_json(body: bytes) -> None:
+    """A request that leaves out its list, as JSON of protobuf may, holds nothing."""
+    assert read_json(body) == Received()
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ([1], "one of `resourceSpans` is int, and should be an object"),
+        ([{"scopeSpans": {"spans": [SPAN]}}], "`scopeSpans` is dict, and should be a list"),
+        ([{"scopeSpans": [{"spans": "text"}]}], "`spans` is str, and should be a list"),
+        ([{"scopeSpans": [{"spans": [None]}]}], "one of `spans` is NoneType, and should be an object"),
+    ],
+)
+def test_no_objects(given: list[Any], reason: str) -> None:
+    """What is of another shape than it should be is counted, with the reason, and stops no span beside it."""
+    whole = json.loads(batch(SPAN))["resourceSpans"]
+    received = read_json(json.dumps({"resourceSpans": given + whole}))
+
+    assert (len(received.spans), received.rejected) == (1, [reason])
 
 
 def accepted(read: Callable[[bytes], Received], body: bytes) -> bool:

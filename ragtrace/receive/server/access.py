@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import re
 from pathlib import Path
 from typing import Final, Protocol
@@ -11,6 +12,7 @@ from ragtrace.errors import ConfigurationError
 
 __all__ = ["Access", "Everybody", "Tokens"]
 
+_LOG: Final = logging.getLogger("ragtrace.receive")
 _TENANT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SHORTEST: Final = 16  # characters of a token
 _REMEDY: Final = "give lines of a tenant and its token"
@@ -35,7 +37,8 @@ class Everybody:
 
 class Tokens:
     """Tokens of a file: in each line a tenant and its token; `#` starts a comment. A tenant may have several tokens, so
-    that one can be replaced without a gap. The file is read again when it has changed.
+    that one can be replaced without a gap. The file is read again when it has changed; one that cannot be used is told
+    in the log, once for each change, and leaves the tokens as they were.
 
     Raises: ConfigurationError naming the line, where the file cannot be used.
     """
@@ -43,6 +46,7 @@ class Tokens:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._changed = -1
+        self._warned: tuple[int, str] | None = None  # of what, and about what
         self._tokens: list[tuple[bytes, str]] = []
         self._load()
 
@@ -52,18 +56,25 @@ class Tokens:
         given = authorization or ""
         token = given[len(_SCHEME) :].strip() if given[: len(_SCHEME)].lower() == _SCHEME else ""
         found = None
-        for known, tenant in self._tokens:
-            if hmac.compare_digest(known, token.encode("utf-8", "replace")):
-                found = tenant
+        for sent in _spellings(token):
+            for known, tenant in self._tokens:
+                if hmac.compare_digest(known, sent):
+                    found = tenant
         return found
 
     def _refresh(self) -> None:
         """A file that was broken since keeps its last good tokens."""
+        changed = -1
         try:
-            if self._path.stat().st_mtime_ns != self._changed:
+            changed = self._path.stat().st_mtime_ns
+            if changed != self._changed:
                 self._load()
-        except (OSError, ConfigurationError):
-            return
+            fault = None
+        except (OSError, ConfigurationError) as error:
+            fault = changed, str(error)
+        if fault is not None and fault != self._warned:
+            _LOG.warning("the tokens stay as they were: %s", fault[1])
+        self._warned = fault
 
     def _load(self) -> None:
         try:
@@ -87,3 +98,8 @@ class Tokens:
         if len({token for token, _ in tokens}) < len(tokens):
             raise ConfigurationError(f"{self._path}: a token stands there twice; each is of one tenant")
         self._tokens, self._changed = tokens, changed
+
+
+def _spellings(token: str) -> set[bytes]:
+    """The bytes of a token as they were sent: HTTP hands on each byte as a character of Latin-1, gRPC characters."""
+    return {token.encode("utf-8", "replace"), token.encode("latin-1", "replace")}

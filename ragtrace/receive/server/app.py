@@ -1,6 +1,7 @@
 """The HTTP routes: OTLP traces and logs, what a load balancer asks, and the receiver's metrics.
 
 200 only after the commit; what can be sent again later gets 503 with Retry-After, what cannot gets 4xx with the reason.
+What is bounded here is requests under way, never what a load balancer asks.
 Source: https://opentelemetry.io/docs/specs/otlp/#otlphttp.
 """
 
@@ -13,9 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from ragtrace.errors import MissingExtraError, StoreError
 from ragtrace.receive.server.access import Access
+from ragtrace.receive.server.backlog import Backlog, NoAnswer
 from ragtrace.receive.server.bodies import LATER, Refused, received
 from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import CONTENT_TYPE_LATEST, Meter
+from ragtrace.receive.server.refusals import http_answer
 from ragtrace.receive.server.signals import JSON, PROTOBUF, SIGNALS, Signal, Taken
 from ragtrace.receive.server.taking import One, Taking
 from ragtrace.store import Store
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["LARGEST", "LARGEST_INFLATED", "SLOWEST", "make_app"]
+__all__ = ["LARGEST", "LARGEST_INFLATED", "PAUSE", "SLOWEST", "make_app"]
 
 LARGEST: Final = 16 << 20
 """Bytes of a body as it is sent."""
@@ -36,7 +39,12 @@ LARGEST_INFLATED: Final = 16 << 20
 SLOWEST: Final = 60.0
 """Seconds in which a body must come."""
 
+PAUSE: Final = 10.0
+"""Seconds in which something more of a body must come."""
+
 _BODIES: Final = 16  # of the largest size, that may be received or decoded at once
+_REQUESTS: Final = 1_000  # that may be under way
+_ROUTES: Final = ", ".join(each.path for each in SIGNALS)
 
 
 def make_app(
@@ -55,16 +63,18 @@ def make_app(
     """
     try:
         from starlette.applications import Starlette
+        from starlette.exceptions import HTTPException
         from starlette.routing import Route
     except ImportError:
         raise MissingExtraError("starlette", "serve") from None
     bodies = _Bodies(taking, largest, largest_inflated)
-    state = _State(store, intake)
+    backlog = Backlog(store)
+    state = _State(backlog, intake)
     routes = [Route(each.path, bodies.route(each), methods=["POST"]) for each in SIGNALS]
     routes += [Route("/healthz", state.health, methods=["GET"]), Route("/readyz", state.ready, methods=["GET"])]
     if scrapers is not None:
-        routes.append(Route("/metrics", _Metrics(meter, scrapers).show, methods=["GET"]))
-    return Starlette(routes=routes)
+        routes.append(Route("/metrics", _Metrics(meter, scrapers, backlog).show, methods=["GET"]))
+    return Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
 
 
 class _Bodies:
@@ -74,6 +84,7 @@ class _Bodies:
         self._taking = taking
         self._largest, self._largest_inflated = largest, largest_inflated
         self._held, self._most_held = 0, _BODIES * largest
+        self._count = 0
 
     def route(self, signal: Signal) -> Callable[[Request], Awaitable[Response]]:
         """Takes a request of this signal."""
@@ -81,38 +92,46 @@ class _Bodies:
         async def take(request: Request) -> Response:
             from starlette.responses import Response
 
+            kind = _kind(request)
             try:
                 with self._taking.request("http", signal) as one:
-                    taken, kind = await self._take(request, one)
+                    taken = await self._take(request, kind, one)
                 return Response(await asyncio.to_thread(taken.encoded, kind), media_type=kind)
             except Refused as refused:
-                return _refused(refused)
+                return http_answer(refused, kind)
             except asyncio.CancelledError:  # only when the server ends; it would say 500, after which spans are dropped
-                return _refused(Refused(503, "the receiver is shutting down", LATER))
+                return http_answer(Refused(503, "the receiver is shutting down", LATER), kind)
 
         return take
 
-    async def _take(self, request: Request, one: One) -> tuple[Taken, str]:
-        """What was taken, and the content type of its answer. Raises: Refused, StoreError."""
+    async def _take(self, request: Request, kind: str, one: One) -> Taken:
+        """What was taken. Raises: Refused, StoreError."""
         one.authorize(request.headers.get("authorization"))
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (PROTOBUF, JSON):
             raise Refused(415, f"content type {kind!r} is not read; send {PROTOBUF} or {JSON}")
+        if self._count >= _REQUESTS:
+            raise Refused(503, f"{self._count:,} requests are under way already; come back later", LATER)
         encoding = request.headers.get("content-encoding", "").strip().lower()
-        async with self._received(request) as body:
-            taken = await one.read(body, kind, encoding, self._largest_inflated)
-        return await one.commit(taken), kind
+        self._count += 1
+        try:
+            async with self._received(request) as body:
+                taken = await one.read(body, kind, encoding, self._largest_inflated)
+            return await one.commit(taken)
+        finally:
+            self._count -= 1
 
     @asynccontextmanager
     async def _received(self, request: Request) -> AsyncIterator[bytes]:
-        """The body, within the block. What is held is bounded over all requests, and so is the time until it came."""
+        """The body, within the block. What is held is bounded over all requests, and so is the time until it came, and
+        until something more of it did."""
         from starlette.requests import ClientDisconnect
 
-        held = 0
+        held, loop = 0, asyncio.get_running_loop()
 
         async def counted() -> AsyncIterator[bytes]:
             nonlocal held
             async for part in request.stream():
+                pause.reschedule(loop.time() + PAUSE)
                 held += len(part)
                 self._held += len(part)
                 if self._held > self._most_held:
@@ -120,11 +139,12 @@ class _Bodies:
                 yield part
 
         try:
-            async with asyncio.timeout(SLOWEST):
+            async with asyncio.timeout(SLOWEST), asyncio.timeout(PAUSE) as pause:
                 body = await received(counted(), self._largest)
             yield body
         except TimeoutError:
-            raise Refused(408, f"the body did not come within {SLOWEST:.0f} seconds") from None
+            reason = f"the body did not come within {SLOWEST:.0f} seconds, or nothing of it within {PAUSE:.0f}"
+            raise Refused(408, reason) from None
         except ClientDisconnect:
             raise Refused(400, "the sender went away") from None
         finally:
@@ -134,8 +154,8 @@ class _Bodies:
 class _State:
     """What a load balancer asks, without a token."""
 
-    def __init__(self, store: Store, intake: Intake) -> None:
-        self._store, self._intake = store, intake
+    def __init__(self, backlog: Backlog, intake: Intake) -> None:
+        self._backlog, self._intake = backlog, intake
 
     async def health(self, request: Request) -> Response:
         """Whether the process lives."""
@@ -149,32 +169,44 @@ class _State:
 
         load = self._intake.load
         try:
-            waiting, _ = await asyncio.to_thread(self._store.traces_waiting)
+            waits = await self._backlog.ask()
+        except NoAnswer as silence:
+            return JSONResponse({"ready": False, "reason": str(silence)}, 503)
         except StoreError as error:
             return JSONResponse({"ready": False, "reason": type(error).__name__}, 503)
-        state = {"ready": not self._intake.is_full, "traces_waiting": waiting, "load": round(load, 3)}
+        state = {"ready": not self._intake.is_full, "traces_waiting": waits.traces, "load": round(load, 3)}
         return JSONResponse(state, 200 if state["ready"] else 503)
 
 
 class _Metrics:
     """What Prometheus scrapes."""
 
-    def __init__(self, meter: Meter, scrapers: Access) -> None:
-        self._meter, self._scrapers = meter, scrapers
+    def __init__(self, meter: Meter, scrapers: Access, backlog: Backlog) -> None:
+        self._meter, self._scrapers, self._backlog = meter, scrapers, backlog
 
     async def show(self, request: Request) -> Response:
-        """The exposition."""
+        """The exposition; without what waits, where the store does not say it."""
         from starlette.responses import Response
 
         if self._scrapers.tenant(request.headers.get("authorization")) is None:
-            return _refused(Refused(401, "no token of --metrics-tokens; send `Authorization: Bearer TOKEN`"))
-        return Response(await asyncio.to_thread(self._meter.exposition), headers={"Content-Type": CONTENT_TYPE_LATEST})
+            refused = Refused(401, "no token of --metrics-tokens; send `Authorization: Bearer TOKEN`")
+            return http_answer(refused, JSON)
+        try:
+            waits = await self._backlog.ask()
+        except (NoAnswer, StoreError):
+            waits = None
+        text = await asyncio.to_thread(self._meter.exposition, waits)
+        return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-def _refused(refused: Refused) -> Response:
-    from starlette.responses import JSONResponse
+async def _not_routed(request: Request, error: Exception) -> Response:
+    """No such route, or no such method of it."""
+    status = getattr(error, "status_code", 500)
+    reason = f"there is no {request.method} {request.url.path} here; what is taken is sent to {_ROUTES} by POST"
+    answer = http_answer(Refused(status, reason), _kind(request))
+    answer.headers.update(getattr(error, "headers", None) or {})
+    return answer
 
-    headers = {} if refused.retry_after is None else {"Retry-After": str(refused.retry_after)}
-    if refused.status == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse({"message": refused.reason}, refused.status, headers=headers)
+
+def _kind(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -1,4 +1,4 @@
-"""Commits what arrives: requests that come together share a transaction, and each waits until it is durable.
+"""Commits what arrives: requests that come together share a transaction, and each waits until that is committed.
 
 What waits is bounded in bytes; beyond, a sender is asked to come back later, which loses nothing.
 """

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from ragtrace.errors import StoreError
 from ragtrace.receive.assembling import Fate
+from ragtrace.receive.server.backlog import Waits
 from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.signals import SIGNALS, Taken
 from ragtrace.registry import Instrument
@@ -26,7 +26,6 @@ from ragtrace.registry.instruments import (
     RECEIVER_TRACES,
     RECEIVER_WAITING,
 )
-from ragtrace.store import Store
 
 __all__ = ["CONTENT_TYPE_LATEST", "Meter", "Protocol"]
 
@@ -59,9 +58,9 @@ class Meter:
     def _counter(self, instrument: Instrument) -> Counter:
         return Counter(instrument.name, instrument.brief, instrument.attributes, registry=self._registry)
 
-    def watch(self, intake: Intake, store: Store) -> None:
-        """Show the room that is taken, and what waits in the store, at each scrape."""
-        self._registry.register(_Waiting(intake, store))
+    def watch(self, intake: Intake) -> None:
+        """Show the room that is taken, at each scrape."""
+        Gauge(RECEIVER_ROOM.name, RECEIVER_ROOM.brief, registry=self._registry).set_function(lambda: intake.load)
 
     def answered(self, protocol: Protocol, signal: str, answer: str) -> None:
         """A request has its answer."""
@@ -84,27 +83,20 @@ class Meter:
         """Traces became requests, or could not."""
         self._traces.labels(fate).inc(count)
 
-    def exposition(self) -> bytes:
-        """All of it as text."""
-        return generate_latest(self._registry)
+    def exposition(self, waits: Waits | None = None) -> bytes:
+        """All of it as text. waits: what waits in the store; None: it does not say so now, which leaves that out."""
+        text = generate_latest(self._registry)
+        return text if waits is None else text + generate_latest(_Waiting(waits))
 
 
 class _Waiting(Collector):
-    def __init__(self, intake: Intake, store: Store) -> None:
-        self._intake, self._store = intake, store
-
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Nothing is asked of the store for it."""
-        return iter(())
+    def __init__(self, waits: Waits) -> None:
+        self._waits = waits
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """What the store cannot tell now is left out."""
-        yield _gauge(RECEIVER_ROOM, self._intake.load)
-        try:
-            waiting, first = self._store.traces_waiting()
-        except StoreError:
-            return
-        yield _gauge(RECEIVER_WAITING, waiting)
+        """The traces that wait, and for how long the first is due."""
+        first = self._waits.first_due
+        yield _gauge(RECEIVER_WAITING, self._waits.traces)
         yield _gauge(RECEIVER_OLDEST, 0.0 if first is None else max(0.0, time.time() - first))
 
 

@@ -15,12 +15,14 @@ from typing import Any, Final
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.receive.server.bodies import LATER, Refused
+from ragtrace.receive.server.refusals import retry_info, rpc_status
 from ragtrace.receive.server.signals import PROTOBUF, SIGNALS, Signal
 from ragtrace.receive.server.taking import LARGE, One, Taking
 
 __all__ = ["methods", "start"]
 
-_RETRY: Final = "google.rpc.retryinfo-bin"
+_STATUS: Final = "grpc-status-details-bin"
+_RETRY: Final = "google.rpc.retryinfo-bin"  # where OpenTelemetry's exporter for Python looks for it
 _STREAMS: Final = 128  # calls of one connection
 _CALLS: Final = 1_024  # that wait for their commit, for a place, or for their message
 _READING: Final = 16  # messages that are received or decoded at once
@@ -130,8 +132,6 @@ async def _message(context: Any) -> bytes:
 
 
 async def _abort(context: Any, refused: Refused) -> None:
-    from google.protobuf.duration_pb2 import Duration
-    from google.rpc.error_details_pb2 import RetryInfo
     from grpc import StatusCode
 
     codes = {
@@ -141,8 +141,8 @@ async def _abort(context: Any, refused: Refused) -> None:
         500: StatusCode.INTERNAL,
         503: StatusCode.UNAVAILABLE,
     }
-    trailing: tuple[tuple[str, bytes], ...] = ()
-    if refused.retry_after is not None:
-        told = RetryInfo(retry_delay=Duration(seconds=refused.retry_after)).SerializeToString()
-        trailing = ((_RETRY, told),)
-    await context.abort(codes.get(refused.status, StatusCode.INVALID_ARGUMENT), refused.reason, trailing)
+    code = codes.get(refused.status, StatusCode.INVALID_ARGUMENT)
+    trailing: list[tuple[str, bytes]] = [(_STATUS, rpc_status(refused, code.value[0]))]
+    if (told := retry_info(refused)) is not None:
+        trailing.append((_RETRY, told.SerializeToString()))
+    await context.abort(code, refused.reason, tuple(trailing))

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from ragtrace.store import Store
 __all__ = ["Settings", "address", "run"]
 
 _GRACE: Final = 5  # seconds in which requests that are running may end
-_CONNECTIONS: Final = 1_000  # over HTTP; a silent one without a token is never ended by uvicorn
+_HANDSHAKE: Final = 10.0  # seconds
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
@@ -90,12 +91,14 @@ def run(store_url: str, config: Config, settings: Settings, ready: Callable[[], 
         import uvicorn
     except ImportError:
         raise MissingExtraError("uvicorn", "serve") from None
+    from ragtrace.receive.server.connections import connections
+
     access: Access = Everybody() if settings.tokens is None else Tokens(settings.tokens)
     scrapers = _scrapers(settings)
     meter = Meter()
     with _listening(settings) as listener, Store.open(store_url) as store:
         intake = Intake(store, grace=settings.grace, ttl=settings.ttl, most=settings.room, committed=meter.committed)
-        meter.watch(intake, store)
+        meter.watch(intake)
         taking = Taking(intake, access, ContentPolicy(config), meter)
         assemblers = Assemblers(settings.assemblers, store_url, config, keep=settings.keep, counted=meter.assembled)
         http = uvicorn.Server(
@@ -105,7 +108,8 @@ def run(store_url: str, config: Config, settings: Settings, ready: Callable[[], 
                 access_log=False,
                 ssl_certfile=settings.certificate,
                 ssl_keyfile=settings.key,
-                limit_concurrency=_CONNECTIONS,
+                http=connections(),
+                ws="none",
                 timeout_graceful_shutdown=_GRACE,
             )
         )
@@ -176,7 +180,14 @@ async def _serve(
         )
     ready()
     try:
+        _limit_handshakes(asyncio.get_running_loop(), is_tls=settings.certificate is not None)
         await server.serve(sockets=[listener])
     finally:
         if rpc is not None:
             await rpc.stop(grace=_GRACE)
+
+
+def _limit_handshakes(loop: Any, *, is_tls: bool) -> None:
+    """Have TLS begin in time; uvicorn leaves asyncio's minute."""
+    if is_tls:
+        loop.create_server = partial(loop.create_server, ssl_handshake_timeout=_HANDSHAKE)

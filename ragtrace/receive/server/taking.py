@@ -140,7 +140,7 @@ class One:
             raise Refused(400, str(error)) from None
 
     async def commit(self, taken: Taken) -> Taken:
-        """Wait until it is durable. Raises: Refused (503), StoreError."""
+        """Wait until it is committed. Raises: Refused (503), StoreError."""
         self.is_waiting = True
         if taken.items:
             await asyncio.wrap_future(self._intake.submit(taken.items))

@@ -98,7 +98,7 @@ def test_assembly(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     assembler = Assembler(receiver.store, config.load(), counted=meter.assembled)
     receiver.send(batch(SPAN), content_type=JSON)
     assembler.step(now=time.time() + 100)
-    monkeypatch.setattr("ragtrace.receive.assembling.assemble", lambda spans: 1 / 0)
+    monkeypatch.setattr("ragtrace.receive.assembling.record_of", lambda told, count: 1 / 0)
     receiver.send(batch(SPAN | {"name": "again"}), content_type=JSON)
     assembler.step(now=time.time() + 100)
     found = scraped(meter.exposition())

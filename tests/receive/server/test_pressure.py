@@ -114,14 +114,19 @@ def test_one_part_that_cannot_be_written(receiver: Receiver, monkeypatch: pytest
     assert receiver.intake.load == 0
 
 
-def test_slow_body(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A body that does not come to its end is given up, and what was held for it is free again."""
-    monkeypatch.setattr(app, "SLOWEST", 0.1)
+@pytest.mark.parametrize("bound", ["SLOWEST", "PAUSE"])
+def test_slow_body(receiver: Receiver, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    """A body that does not come to its end, or does not come on, is given up; a sender may try again after 503."""
+    monkeypatch.setattr(app, bound, 0.1)
     host, port = receiver.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as sender:
         head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: 1000\r\n\r\n"
         sender.sendall(head.encode() + b"x")
-        assert sender.recv(100).startswith(b"HTTP/1.1 408")
+        answer = b"".join(iter(lambda: sender.recv(1_000), b"")).lower()  # to the end: the connection is closed
+
+    assert answer.startswith(b"http/1.1 503")
+    assert b"retry-after: 5" in answer
+    assert b"the body did not come" in answer
 
 
 def test_bodies_on_their_way_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +138,16 @@ def test_bodies_on_their_way_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
 
     assert status == 503
     assert int(headers["retry-after"]) > 0
+
+
+def test_requests_under_way_are_bounded(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond it a sender is asked to come back; who asks for the receiver's health is answered all the same."""
+    monkeypatch.setattr(app, "_REQUESTS", 0)
+    status, body, headers = receiver.send(batch(SPAN), content_type=JSON)
+
+    assert (status, int(headers["retry-after"]) > 0) == (503, True)
+    assert "requests are under way" in body.decode()
+    assert [receiver.send(None, each)[0] for each in ("/healthz", "/readyz", "/metrics")] == [200] * 3
 
 
 class Gate:

@@ -16,6 +16,7 @@ import pytest
 from ragtrace import config
 from ragtrace.receive.server.access import Everybody, Tokens
 from ragtrace.receive.server.app import make_app
+from ragtrace.receive.server.connections import connections
 from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import Meter
 from ragtrace.receive.server.taking import Taking
@@ -25,6 +26,7 @@ from tests.receive.test_otlp import SPAN, batch, message
 
 uvicorn = pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
+Status = pytest.importorskip("google.rpc.status_pb2").Status
 
 ALPHA, BETA, SCRAPER = "alpha-token-0123456789", "beta-token-0123456789", "scraper-token-0123456789"
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -44,13 +46,15 @@ class Receiver:
         access = Tokens(path) if tokens else Everybody()
         scraping = tmp_path / "scraping"
         scraping.write_text(f"prometheus {SCRAPER}\n", encoding="utf-8")
-        meter.watch(self.intake, self.store)
+        meter.watch(self.intake)
         taking = Taking(self.intake, access, ContentPolicy(config.load(capture_content="full")), meter)
         scrapers = Tokens(scraping) if tokens else Everybody()
         self.application = make_app(
             self.store, self.intake, taking, meter, scrapers, largest=100_000, largest_inflated=largest_inflated
         )
-        self.server = uvicorn.Server(uvicorn.Config(self.application, port=0, log_level="warning"))
+        self.server = uvicorn.Server(
+            uvicorn.Config(self.application, port=0, log_level="warning", http=connections(), ws="none")
+        )
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()
         while not self.server.started:
@@ -138,6 +142,13 @@ def test_partial_success(receiver: Receiver) -> None:
     assert receiver.stored == 1
 
 
+@pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs"])
+def test_an_empty_request(receiver: Receiver, path: str) -> None:
+    """It is a good one, in JSON as in protobuf."""
+    assert receiver.send(b"{}", path, content_type=JSON)[:2] == (200, b"{}")
+    assert receiver.send(b"", path, content_type=PROTOBUF)[:2] == (200, b"")
+
+
 @pytest.mark.parametrize(
     ("path", "resource", "scope", "record", "good"),
     [
@@ -173,6 +184,7 @@ def test_partial_success_protobuf(receiver: Receiver) -> None:
     [
         (b"{", {"content_type": JSON}, 400),
         (b"\xff\xff", {"content_type": PROTOBUF}, 400),
+        (b"", {"content_type": PROTOBUF, "content_encoding": "br"}, 415),
         (b"{}", {"content_type": "text/plain"}, 415),
         (b"{}", {"content_type": JSON, "content_encoding": "br"}, 415),
         (b" " * 100_001, {"content_type": JSON}, 413),
@@ -181,10 +193,14 @@ def test_partial_success_protobuf(receiver: Receiver) -> None:
 )
 def test_refused(receiver: Receiver, body: bytes, headers: dict[str, str], status: int) -> None:
     """What can never be accepted gets its status and one reason, and leaves nothing behind."""
-    found, answer, _ = receiver.send(body, **headers)
+    found, answer, answered = receiver.send(body, **headers)
 
     assert found == status
-    assert json.loads(answer)["message"]
+    if headers["content_type"] == PROTOBUF:
+        assert answered["content-type"] == PROTOBUF
+        assert Status.FromString(answer).message
+    else:
+        assert json.loads(answer)["message"]
     assert receiver.stored == 0
 
 
@@ -211,13 +227,20 @@ def test_a_message_that_would_swell(tmp_path: Path, body: bytes) -> None:
     receiver.close()
 
     assert status == 413
-    assert "more than 100,000 records" in json.loads(answer)["message"]
+    assert b"more than 100,000 records" in answer
 
 
 def test_other_routes(receiver: Receiver) -> None:
-    """There are no others."""
-    assert receiver.send(b"{}", "/v1/metrics", content_type=JSON)[0] == 404
+    """There are no others; a sender is told which there are, as it sent."""
+    status, answer, _ = receiver.send(b"", "/v1/metrics", content_type=PROTOBUF)
+
+    assert status == 404
+    assert "sent to /v1/traces, /v1/logs by POST" in Status.FromString(answer).message
+    assert json.loads(receiver.send(b"{}", "/v1/metrics", content_type=JSON)[1])["message"].startswith(
+        "there is no POST /v1/metrics"
+    )
     assert receiver.send(None)[0] == 405
+    assert receiver.send(None)[2]["allow"] == "POST"
 
 
 @pytest.mark.parametrize("path", ["/v1/traces"])

@@ -144,8 +144,9 @@ def test_too_large(receiver: Receiver) -> None:
 
 
 def test_store_that_fails(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not committed, not acknowledged: the sender is asked to come back, and is told when."""
+    """Not committed, not acknowledged: the sender is asked to come back, and is told when, as exporters look for it."""
     from google.rpc.error_details_pb2 import RetryInfo
+    from google.rpc.status_pb2 import Status
 
     def fails(*_: Any, **__: Any) -> int:
         raise StoreUnavailable("the disk is full")
@@ -153,11 +154,15 @@ def test_store_that_fails(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(receiver.store, "add_spans", fails)
     with pytest.raises(grpc.RpcError) as raised:
         receiver.export(message())
-    told = dict(raised.value.trailing_metadata())["google.rpc.retryinfo-bin"]
+    told = dict(raised.value.trailing_metadata())
+    status, info = Status.FromString(told["grpc-status-details-bin"]), RetryInfo()
 
     assert raised.value.code() == grpc.StatusCode.UNAVAILABLE
     assert "disk" not in (raised.value.details() or "")
-    assert RetryInfo.FromString(told).retry_delay.seconds > 0
+    assert RetryInfo.FromString(told[RETRY]).retry_delay.seconds > 0
+    assert (status.code, status.message) == (grpc.StatusCode.UNAVAILABLE.value[0], raised.value.details())
+    assert status.details[0].Unpack(info)
+    assert info.retry_delay.seconds > 0
 
 
 def test_any_bytes(receiver: Receiver) -> None:
