@@ -16,6 +16,13 @@ from ragtrace.store.trouble import driver_errors, explained
 __all__ = ["BINARY", "Database", "insert", "take_turn"]
 
 _BUSY_SECONDS: Final = 30.0
+_PATIENCE: Final = {
+    "connect_timeout": 10,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}  # seconds; what a URL says counts. Without them a network that is cut off holds a transaction for hours.
 _BEGIN: Final = "ragtrace_begin"
 _BINARY: Final = "ragtrace_binary"
 _SNAPSHOT: Final[dict[str, Any]] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -78,7 +85,7 @@ def _sqlite(address: Address) -> sa.Engine:
 
 
 def _postgresql(address: Address) -> sa.Engine:
-    connect: dict[str, Any] = {} if "connect_timeout" in address.url.query else {"connect_timeout": 10}
+    connect = {name: value for name, value in _PATIENCE.items() if name not in address.url.query}
     try:
         engine = sa.create_engine(address.url, pool_pre_ping=True, connect_args=connect, hide_parameters=True)
     except ImportError as error:

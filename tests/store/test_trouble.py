@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
+from typing import Any
 
 import pytest
 
@@ -168,3 +169,11 @@ def test_a_store_whose_tables_are_gone(tmp_path: Path) -> None:
         with pytest.raises(SchemaMismatch) as caught:
             store.find_requests()
     _one_line(caught, "no such table: request", f"ragtrace db upgrade --store sqlite:///{path}")
+
+
+@pytest.mark.parametrize(("query", "idle"), [("", "15"), ("?keepalives_idle=60", "60")])
+def test_a_network_that_is_cut_off_holds_nobody_for_long(postgres_server: Any, query: str, idle: str) -> None:
+    """The system is told to give up a connection whose other end answers no more; what the URL says counts."""
+    with Store.open(postgres_server.new_database() + query) as store, store._database.driver() as connection:
+        given = connection.info.get_parameters()
+    assert (given["keepalives_idle"], given["tcp_user_timeout"]) == (idle, "30000")
