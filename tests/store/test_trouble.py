@@ -175,5 +175,5 @@ def test_a_store_whose_tables_are_gone(tmp_path: Path) -> None:
 def test_a_network_that_is_cut_off_holds_nobody_for_long(postgres_server: Any, query: str, idle: str) -> None:
     """The system is told to give up a connection whose other end answers no more; what the URL says counts."""
     with Store.open(postgres_server.new_database() + query) as store, store._database.driver() as connection:
-        given = connection.info.get_parameters()
+        given = connection.driver_connection.info.get_parameters()
     assert (given["keepalives_idle"], given["tcp_user_timeout"]) == (idle, "30000")
