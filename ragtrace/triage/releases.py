@@ -66,7 +66,8 @@ def suspected(stage: Stage, risen: Stretch | None, found: Sequence[Suspect]) -> 
     """The release to suspect, and in a sentence why; None where none fits."""
     components = ", ".join(_COMPONENTS[stage])
     if not found:
-        return None, f"no release of this stage's components ({components}) is known: no rollout explains it"
+        none = f"no version of this stage's components ({components}) is known to have replaced another"
+        return None, f"{none}: no rollout explains it"
     first = found[0]
     if risen is None:
         latest = max(found, key=lambda each: each.at)

@@ -54,7 +54,8 @@ async def start(taking: Taking, address: str, *, largest: int, certificate: Path
         else:
             port = server.add_insecure_port(address)
     except RuntimeError:
-        raise ConfigurationError(f"cannot listen on {address} for gRPC; give another --grpc-port") from None
+        reason = "it is in use, or may not be used"
+        raise ConfigurationError(f"cannot listen on {address} for gRPC: {reason}; give another --grpc-port") from None
     await server.start()
     return server, port
 
