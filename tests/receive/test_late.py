@@ -110,8 +110,8 @@ def test_a_policy_without_content(store: Store) -> None:
     assert len(record(store).stages) == 3
 
 
-def test_a_text_that_is_gone(store: Store, assembler: Assembler, caplog: pytest.LogCaptureFixture) -> None:
-    """The trace is tried some times and then left, with its late span and the remedy; its request stays as it was."""
+def without_texts(store: Store, assembler: Assembler) -> int:
+    """The revision of a request whose texts were lost before its late span came, which cannot be united with it."""
     store.add_spans([part(spans()[:2])], now=100)
     assembler.step(now=200)
     early = record(store).record_revision
@@ -120,6 +120,12 @@ def test_a_text_that_is_gone(store: Store, assembler: Assembler, caplog: pytest.
     store.add_spans([part(spans()[2:])], now=300)
     for now in range(400, 2_000, 100):
         assembler.step(now=now)
+    return early
+
+
+def test_a_text_that_is_gone(store: Store, assembler: Assembler, caplog: pytest.LogCaptureFixture) -> None:
+    """The trace is tried some times and then left, with its late span and the remedy; its request stays as it was."""
+    early = without_texts(store, assembler)
 
     assert record(store).record_revision == early
     assert store.traces_waiting()[0] == 0
@@ -133,14 +139,7 @@ def test_a_text_that_is_gone(store: Store, assembler: Assembler, caplog: pytest.
 
 def test_spans_that_are_sent_again(store: Store, assembler: Assembler) -> None:
     """Where their texts are gone they replace what is stored, and their request is as if nothing had been lost."""
-    store.add_spans([part(spans()[:2])], now=100)
-    assembler.step(now=200)
-    early = record(store).record_revision
-    with store._database.write() as connection:
-        connection.execute(sa.delete(content))
-    store.add_spans([part(spans()[2:])], now=300)
-    for now in range(400, 2_000, 100):
-        assembler.step(now=now)
+    early = without_texts(store, assembler)
     assert len(store.inspect(sample=None).problems) == 2
     for each in (spans()[2:], spans()[:2]):
         assert store.add_spans([part(each)], now=2_000) == 0
