@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ragtrace.receive.dialects import read_span
@@ -109,9 +109,9 @@ def _choosing(told: Sequence[Told], parents: _Parents) -> dict[str, list[Told]]:
     if len(finding) < 2:
         return {}
     within: defaultdict[str, list[Told]] = defaultdict(list)
-    for span_id, each in finding.items():
-        if (outer_id := _nearest(span_id, parents, finding)) is not None:
-            within[outer_id].append(each)
+    for span_id, outer_id in _nearest(parents, finding.keys()).items():
+        if outer_id is not None:
+            within[outer_id].append(finding[span_id])
     found: defaultdict[str, list[Told]] = defaultdict(list)
     place: dict[str, str] = {}
     for outer in reversed(list(finding.values())):  # the inner ones first
@@ -132,13 +132,26 @@ def _found(told: Told) -> Any:
     return told.reading.step.found if isinstance(told.reading.step, Retrieved) else ()
 
 
-def _nearest(span_id: str, parents: _Parents, among: Container[str]) -> str | None:
-    """The first span above that is among these; ids of a sender may make a circle."""
-    seen, at = {span_id}, parents[span_id]
-    while at is not None and at not in among and at in parents and at not in seen:
-        seen.add(at)
-        at = parents[at]
-    return at if at is not None and at in among and at not in seen else None
+def _nearest(parents: _Parents, among: Collection[str]) -> dict[str, str | None]:
+    """For each of these spans the first of them above it. Each span is visited once; ids of a sender may make a
+    circle."""
+    found: dict[str, str | None] = {}
+    for span_id in among:
+        path: dict[str, None] = {}
+        at, above = span_id, None
+        while at not in found and at not in path:
+            path[at] = None
+            up = parents[at]
+            if up is None or up not in parents:
+                break
+            if up in among:
+                above = up
+                break
+            at = up
+        else:
+            above = found.get(at)
+        found.update(dict.fromkeys(path, above))
+    return {span_id: found[span_id] for span_id in among}
 
 
 def _identities(retrieved: Iterable[Told]) -> set[str]:

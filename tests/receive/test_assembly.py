@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.receive import values
+from ragtrace.receive import told, values
 from ragtrace.receive.assembly import assemble
 from ragtrace.receive.spans import ReceivedSpan, SpanEvent
 from ragtrace.types import GenerateRun, PackRun, RerankRun, RetrieveRun, encode_record, replace
@@ -99,6 +99,27 @@ def test_retrievers_that_choose_in_turn() -> None:
 
     assert [run.span_id for run in record.stages[:3]] == [each.span_id for each in reversed(spans)]
     assert [type(run) for run in record.stages[:3]] == [RetrieveRun, RerankRun, RerankRun]
+
+
+class Visited(dict[str, str | None]):
+    """The parents of spans, which count how often one is asked for."""
+
+    count = 0
+
+    def __getitem__(self, key: str) -> str | None:
+        self.count += 1
+        return super().__getitem__(key)
+
+
+def test_many_retrievers_below_many_spans() -> None:
+    """Each span is visited once, however deep they stand; a circle of parents ends as well."""
+    chain = Visited({str(place): str(place - 1) if place else None for place in range(2_000)})
+    chain |= {f"r{place}": "1999" for place in range(1_000)} | {"x": "y", "y": "x"}
+    found = told._nearest(chain, {"7", "x", *(f"r{place}" for place in range(1_000))})
+
+    assert {found[f"r{place}"] for place in range(1_000)} == {"7"}
+    assert found["7"] is None
+    assert chain.count <= len(chain)
 
 
 def test_a_reranker_within_a_retriever() -> None:
