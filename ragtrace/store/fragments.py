@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -19,7 +20,7 @@ from ragtrace.types import RequestRecord, replace
 
 __all__ = ["judgements", "without"]
 
-_LOG = logging.getLogger("ragtrace.store")
+_LOG: Final = logging.getLogger("ragtrace.store")
 
 
 def without(connection: sa.Connection, made: Sequence[Assembled]) -> list[Assembled]:
