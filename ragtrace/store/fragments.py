@@ -11,7 +11,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store.bulk import chunks
+from ragtrace.store.bulk import look_up
 from ragtrace.store.payload import read_record
 from ragtrace.store.span_rows import Assembled, TraceJudgement
 from ragtrace.store.tables import request
@@ -43,16 +43,14 @@ def _whole(made: Assembled, known: set[str] | None) -> Assembled:
 
 def _stored(connection: sa.Connection, made: Sequence[Assembled]) -> Iterator[tuple[str, set[str]]]:
     """The requests of these traces that are stored already, each with the spans of which it tells."""
-    for ids in chunks(dict.fromkeys(clean(each.record.request_id) for each in made if each.record)):
-        for row in connection.execute(
-            sa.select(request.c.request_id, request.c.payload).where(request.c.request_id.in_(ids))
-        ):
-            try:
-                record, _ = read_record(row.request_id, row.payload)
-            except (CorruptStore, RecordError) as error:
-                _LOG.error("request %s is written anew: %s", row.request_id, error)
-                continue
-            yield row.request_id, _span_ids(record)
+    ids = dict.fromkeys(clean(each.record.request_id) for each in made if each.record)
+    for request_id, payload in look_up(connection, (request.c.request_id, request.c.payload), ids):
+        try:
+            record, _ = read_record(request_id, payload)
+        except (CorruptStore, RecordError) as error:
+            _LOG.error("request %s is written anew: %s", request_id, error)
+            continue
+        yield request_id, _span_ids(record)
 
 
 def _span_ids(record: RequestRecord) -> set[str]:

@@ -67,17 +67,12 @@ def _joined(texts: Iterable[str]) -> bytes:
 
 
 def rewrite(connection: sa.Connection, parts: Iterable[Smaller]) -> None:
-    """Store these parts against their texts. Their traces should be locked, as `spans.settle` leaves them.
+    """Store these parts against their texts. Their traces must be those that `spans.settle` has just settled, which are
+    locked and have the parts that were read: one that was forgotten meanwhile would come back.
 
-    They are deleted and inserted: rows that shrink in place would leave SQLite's pages half empty. One whose trace was
-    forgotten meanwhile does not come back.
+    They are deleted and inserted: rows that shrink in place would leave SQLite's pages half empty.
     """
-    made = list(parts)
-    there: set[tuple[str, str, str]] = set()
-    for chosen in of_traces(span_part, {each.trace for each in made}):
-        keys_there = connection.execute(sa.select(*span_part.primary_key).where(chosen))
-        there.update((row.tenant, row.trace_id, row.digest) for row in keys_there)
-    given = sorted(each for each in made if (*each.trace, each.digest) in there)
+    given = sorted(parts)
     same = sa.and_(*(column == sa.bindparam(f"of_{column.name}") for column in span_part.primary_key))
     keys = [{"of_tenant": each.trace[0], "of_trace_id": each.trace[1], "of_digest": each.digest} for each in given]
     if keys:
