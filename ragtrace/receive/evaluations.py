@@ -31,7 +31,7 @@ from ragtrace.types import (
     content_hash,
 )
 
-__all__ = ["COLUMNS", "Row", "listed", "read_evaluations", "rows_of"]
+__all__ = ["COLUMNS", "Row", "columns_of", "listed", "names_of", "read_evaluations", "rows_of"]
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("id", "query_id", "question_id", "sample_id"),
@@ -66,19 +66,32 @@ def read_evaluations(
 
     Raises: RecordError naming the row, where it has no question, or neither contexts nor an answer; OSError.
     """
-    unknown = sorted(set(columns or ()) - COLUMNS.keys())
-    if unknown:
-        raise RecordError(f"column {unknown[0]!r} is none that is read; there are {', '.join(COLUMNS)}")
-    names = {**COLUMNS, **{key: (value,) for key, value in (columns or {}).items()}}
+    names = names_of(columns or {}, COLUMNS)
     moment = path.stat().st_mtime_ns if at is None else at
     for number, row in enumerate(rows_of(path), 1):
         where = f"{path}, row {number}"
         absent = [value for value in (columns or {}).values() if value not in row]
         if absent:
-            raise RecordError(f"{where} has no column {absent[0]!r}; it has {', '.join(map(str, row))}")
+            raise RecordError(f"{where} has no column {absent[0]!r}; it has {columns_of(row)}")
         given = {key: _first(row, wanted) for key, wanted in names.items()}
         _check(where, row, names, given)
         yield _read(where, given, service, moment)
+
+
+def names_of(columns: Mapping[str, str], known: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """What is read -> a file's names of it: those that are known, unless `columns` names its own.
+
+    Raises: RecordError for a column that is none that is read.
+    """
+    unknown = sorted(columns.keys() - known.keys())
+    if unknown:
+        raise RecordError(f"column {unknown[0]!r} is none that is read; there are {', '.join(known)}")
+    return {**known, **{key: (value,) for key, value in columns.items()}}
+
+
+def columns_of(row: Mapping[str, Any]) -> str:
+    """The names of a row's columns, for a message."""
+    return ", ".join(map(str, row))
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
@@ -141,7 +154,7 @@ def _check(where: str, row: Mapping[str, Any], names: Mapping[str, Sequence[str]
             remedy = (
                 f"column {there[0]!r} is empty; fill it in or leave the row out"
                 if there
-                else f"name the column (--column {wanted[0]}=NAME); it has {', '.join(map(str, row))}"
+                else f"name the column (--column {wanted[0]}=NAME); it has {columns_of(row)}"
             )
             raise RecordError(f"{where} has {what}; {remedy}")
 

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.evaluations import listed, rows_of
+from ragtrace.receive.evaluations import columns_of, listed, names_of, rows_of
 from ragtrace.receive.values import identifier, jsonish, question_in
 from ragtrace.types import Facet, FacetKind, Gold
 
@@ -31,15 +31,12 @@ def read_golds(path: Path, service: str, columns: Mapping[str, str] | None = Non
 
     Raises: RecordError naming the row; OSError.
     """
-    unknown = sorted(set(columns or ()) - COLUMNS.keys())
-    if unknown:
-        raise RecordError(f"column {unknown[0]!r} is none that is read; there are {', '.join(COLUMNS)}")
-    names = {**COLUMNS, **{key: (value,) for key, value in (columns or {}).items()}}
+    names = names_of(columns or {}, COLUMNS)
     for number, row in enumerate(rows_of(path), 1):
         where = f"{path}, row {number}"
         absent = [name for name in (columns or {}).values() if name not in row]
         if absent and number == 1:  # a later row of JSON may lack what is optional
-            raise RecordError(f"{where} has no column {absent[0]!r}; it has {_listed(row)}")
+            raise RecordError(f"{where} has no column {absent[0]!r}; it has {columns_of(row)}")
         given = {key: next((row[name] for name in wanted if row.get(name)), None) for key, wanted in names.items()}
         empty = next((name for name in names["question"] if name in row), None)
         if given["question"] is None and empty is not None:
@@ -50,18 +47,16 @@ def read_golds(path: Path, service: str, columns: Mapping[str, str] | None = Non
 def _gold(where: str, given: Mapping[str, Any], service: str, row: Mapping[str, Any]) -> Gold:
     question = question_in(given["question"])
     if question is None:
-        raise RecordError(f"{where} has no question; name its column (--column question=NAME); it has {_listed(row)}")
+        raise RecordError(
+            f"{where} has no question; name its column (--column question=NAME); it has {columns_of(row)}"
+        )
     chunk_ids = tuple(_ids(where, given["chunk_ids"]))
     facets = tuple(_facets(where, jsonish(given["facets"])))
     if not chunk_ids and not facets:
-        remedy = f"name their columns (--column chunk_ids=NAME); it has {_listed(row)}"
+        remedy = f"name their columns (--column chunk_ids=NAME); it has {columns_of(row)}"
         raise RecordError(f"{where} has neither chunk ids nor facets; {remedy}")
     query_class = identifier(given["query_class"])
     return Gold(service=service, question=question, chunk_ids=chunk_ids, query_class=query_class, facets=facets)
-
-
-def _listed(row: Mapping[str, Any]) -> str:
-    return ", ".join(map(str, row))
 
 
 def _ids(where: str, value: Any) -> Iterator[str]:
