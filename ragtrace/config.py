@@ -15,12 +15,12 @@ from typing import Any, Final, TypeAlias
 from ragtrace import privacy
 from ragtrace.errors import ConfigurationError
 
-__all__ = ["Config", "load"]
+__all__ = ["SWITCH", "Config", "load"]
 
 _Parse: TypeAlias = Callable[[str, Any], Any]
 
 _STORES: Final = ("sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg")
-_WORDS: Final = {
+SWITCH: Final = {  # how a switch is written in a text
     "1": True,
     "true": True,
     "yes": True,
@@ -104,7 +104,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def _switch(name: str, value: Any) -> bool:
-    known = value if isinstance(value, bool) else _WORDS.get(str(value).strip().lower())
+    known = value if isinstance(value, bool) else SWITCH.get(str(value).strip().lower())
     if known is None:
         raise _refuse(name, value, "true or false (1/0, yes/no, on/off)")
     return known
@@ -239,6 +239,14 @@ class Config:
     versions: dict[str, str] = field(
         default_factory=dict,
         metadata=_about(_versions, "Versions of the components, written on every record.", "RAGTRACE_VERSIONS"),
+    )
+    cites: bool = field(
+        default=True,
+        metadata=_about(
+            _switch,
+            "Whether answers are meant to cite their sources; if not, citation is no stage of a request.",
+            "RAGTRACE_CITES",
+        ),
     )
     spool: str | None = field(
         default=None,

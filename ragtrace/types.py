@@ -281,7 +281,8 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
     """Everything that ragtrace knows of one request; the contract between all its parts.
 
     `head_sampled` (drawn at random with `head_probability`) and `flags` are independent: the random stratum is
-    `head_sampled`, whatever the flags.
+    `head_sampled`, whatever the flags. `cites`: whether the answer is meant to cite its sources; where it is not,
+    citation is no stage of the request.
     """
 
     request_id: str
@@ -297,6 +298,7 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
     ended_at: int = 0
     query: Query = Query()
     versions: dict[str, str] = {}
+    cites: bool = True
     stages: tuple[StageRun, ...] = ()
     flags: tuple[str, ...] = ()
     head_sampled: bool = True

@@ -31,6 +31,7 @@ __all__ = ["analyze_record", "judged_answer"]
 
 THERE: Final = 0.25  # evidence presence from which a name that no candidate holds is taken to be written otherwise
 MET: Final = 0.9  # match from which a facet is met
+_CITATION: Final = ("citation_coverage", "citation_precision", "citation_recall", "dangling_citations")
 _UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
 
 
@@ -211,13 +212,16 @@ def judged_answer(record: RequestRecord) -> coverage.JudgedAnswer | None:
 def _answer_scores(record: RequestRecord, judged: coverage.JudgedAnswer | None) -> tuple[Score, ...]:
     reason = _unanswerable(record)
     if judged is None:
-        names = ("answer_coverage", "contradiction_rate", "citation_coverage", "citation_precision", "citation_recall",
-                 "dangling_citations")  # fmt: skip
-        return tuple(_score(name, None, reason) for name in names)
+        return tuple(_score(name, None, reason) for name in ("answer_coverage", "contradiction_rate", *_CITATION))
     claims, supports = judged.claims, judged.supports
-    return (
+    supported = (
         _score("answer_coverage", coverage.answer_coverage(claims), reason),
         _score("contradiction_rate", coverage.contradiction_rate(claims), reason),
+    )
+    if not record.cites:
+        return (*supported, *(_score(name, None, "not_citing") for name in _CITATION))
+    return (
+        *supported,
         _score("citation_coverage", coverage.citation_coverage(claims), reason),
         _score("citation_precision", coverage.citation_precision(claims, supports), "no_citations"),
         _score("citation_recall", coverage.citation_recall(claims, supports), "no_supported_claims"),
@@ -243,6 +247,7 @@ def _diagnosis(record: RequestRecord, analysis: Analysis, releases: Sequence[Rel
     diagnosis = diagnose(
         {score.metric: score.value for score in analysis.scores},
         reference=analysis.reference,
+        cites=record.cites,
         facets=analysis.facets,
         lost=analysis.lost,
         claims=analysis.claims,

@@ -2,7 +2,8 @@
 
 Each stage is good, bad or unknown by the objectives of the metric registry. The first rule that holds names the
 stage: retrieval bad; ranking bad; generation bad while the evidence is in the prompt; citation bad while all else is
-good. A request is healthy only where all four are known to be good, otherwise it is undetermined.
+good. A request is healthy only where all four are known to be good, otherwise it is undetermined. Citation is no stage
+of a request whose answer is not meant to cite.
 Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §4.
 """
 
@@ -97,6 +98,7 @@ def diagnose(
     scores: Scores,
     *,
     reference: Reference = "none",
+    cites: bool = True,
     facets: Sequence[FacetMatch] = (),
     lost: Sequence[LostChunk] = (),
     claims: Sequence[Claim] = (),
@@ -105,15 +107,18 @@ def diagnose(
 ) -> Diagnosis:
     """Name the first broken stage, its owner, the proof, and the rollout to suspect.
 
-    scores: metric id -> value in the metric's range, None or absent when undefined. facets, lost and claims are the
-    proof; versions are the request's, releases its service's (see `suspected_rollout`).
+    scores: metric id -> value in the metric's range, None or absent when undefined. cites: whether the answer is meant
+    to cite its sources (`RequestRecord.cites`). facets, lost and claims are the proof; versions are the request's,
+    releases its service's (see `suspected_rollout`).
     Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §4.
     """
     health = stage_health(scores, reference)
+    if not cites:
+        del health["citation"]
     labels = dict(versions or {})
     broken = _first_broken(health)
     if broken is None:
-        missing = () if set(health.values()) == {"good"} else _missing(scores, reference)
+        missing = () if set(health.values()) == {"good"} else _missing(scores, reference, cites)
         return Diagnosis(verdict="undetermined" if missing else "healthy", missing=missing, reference=reference)
     cause, evidence = _PROOFS[broken](scores, facets, lost, claims)
     stage = _STAGES[broken]
@@ -169,7 +174,7 @@ def stages_reached(health: Mapping[Stage, Health]) -> tuple[Stage, ...]:
             reached.append("generation")
             if health["retrieval"] == health["generation"] == "good":
                 reached.append("citation")
-    return tuple(stage for stage in reached if health[stage] != "unknown")
+    return tuple(stage for stage in reached if health.get(stage, "unknown") != "unknown")
 
 
 def _first_broken(health: Mapping[Stage, Health]) -> Stage | None:
@@ -189,10 +194,11 @@ def _worst(parts: Sequence[Health]) -> Health:
     return "bad" if "bad" in parts else "unknown" if "unknown" in parts else "good"
 
 
-def _missing(scores: Scores, reference: Reference) -> tuple[str, ...]:
+def _missing(scores: Scores, reference: Reference, cites: bool) -> tuple[str, ...]:
     facets = ("query_coverage", "joint_query_coverage") if scores.get("evidence_presence") is None else ()
     retrieval = ("candidate_recall",) if reference == "oracle" else (*facets, "evidence_presence")
-    needed = (*retrieval, "evidence_recall", "answer_coverage", "contradiction_rate", "citation_coverage")
+    cited = ("citation_coverage",) if cites else ()
+    needed = (*retrieval, "evidence_recall", "answer_coverage", "contradiction_rate", *cited)
     return tuple(metric for metric in needed if scores.get(metric) is None)
 
 
@@ -251,7 +257,10 @@ def _citation_proof(
     scores: Scores, facets: Sequence[FacetMatch], lost: Sequence[LostChunk], claims: Sequence[Claim]
 ) -> tuple[str, tuple[str, ...]]:
     uncited = [claim for claim in claims if claim.factual and not any(mark.chunk_id for mark in claim.citations)]
-    return "uncited", tuple(f"no citation: “{claim.text}”" for claim in uncited)
+    proof = [f"no citation: “{claim.text}”" for claim in uncited]
+    if not any(claim.citations for claim in claims):
+        proof.append("the answer cites nothing at all; if it is not meant to, set cites=False (RAGTRACE_CITES=false)")
+    return "uncited", tuple(proof)
 
 
 _PROOFS: Final = {

@@ -48,6 +48,12 @@ def import_files(
     ] = None,
     service: ServiceOption = None,
     column: ColumnOption = None,
+    cites: Annotated[
+        bool | None,
+        typer.Option(
+            "--cites/--no-cites", help="Whether the answers are meant to cite their sources.  [default: RAGTRACE_CITES]"
+        ),
+    ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -60,7 +66,7 @@ def import_files(
     from ragtrace.receive.imports import import_file, read_kind
     from ragtrace.store import Store
 
-    settings, columns, wanted = config.load(store=store), _columns(column), read_kind(kind)
+    settings, columns, wanted = config.load(store=store, cites=cites), _columns(column), read_kind(kind)
     found: dict[str, Imported] = {}
     with Store.open(settings.store) as opened:
         for path in files:

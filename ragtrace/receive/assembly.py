@@ -80,6 +80,7 @@ def record_of(told: Sequence[Told], count: int) -> RequestRecord | None:
         ended_at=ended_at,
         query=runs.query(about.first("question"), about.first("query_class")),
         versions=about.versions(),
+        cites=root.span.cites,
         stages=tuple(runs.runs),
         flags=tuple(dict.fromkeys(flag for each in readings for flag in each.flags)),
         head_sampled=root.reading.head_sampled is not False,

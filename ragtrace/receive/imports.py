@@ -84,8 +84,8 @@ def import_file(
 
     A row of an evaluation set has the time of its file, so it is known by its content alone.
 
-    config: its capture policy says what of content is kept. service: of evaluation sets, and in place of the senders'
-    own. columns: of evaluation sets.
+    config: its capture policy says what of content is kept; `cites` False, that no answer is meant to cite its sources,
+    whatever the file says. service: of evaluation sets, and in place of the senders' own. columns: of evaluation sets.
 
     Raises: RecordError naming file and place; what stands before that place is stored. OSError, StoreError.
     """
@@ -95,7 +95,8 @@ def import_file(
     found = _requests(path, imported, golds, service, config.service, columns)
     while page := list(islice(found, _PAGE)):
         known = store.get_records(each.request_id for each in page) if imported.kind == "evaluations" else {}
-        store.write([policy.finish(record) for record in page if record.request_id not in known])
+        new = [record for record in page if record.request_id not in known]
+        store.write([policy.finish(replace(each, cites=each.cites and config.cites)) for each in new])
         imported.requests += len(page)
     imported.golds = store.put_gold(golds) if golds else 0
     return imported

@@ -6,6 +6,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from ragtrace.config import SWITCH
+from ragtrace.record import conventions as names
+
 __all__ = ["Attributes", "ReceivedSpan", "SpanEvent", "Status"]
 
 Attributes: TypeAlias = dict[str, Any]
@@ -46,3 +49,9 @@ class ReceivedSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def service(self) -> str:
         """The service's name by OpenTelemetry's resource conventions."""
         return str(self.resource.get("service.name") or "unknown_service")
+
+    @property
+    def cites(self) -> bool:
+        """Whether answers are meant to cite their sources: so, unless the span or its resource says otherwise."""
+        said = self.attributes.get(names.CITES, self.resource.get(names.CITES))
+        return SWITCH.get(str(said).strip().lower(), True)

@@ -10,6 +10,7 @@ from typing import Final
 __all__ = [
     "ANALYZER_VERSION",
     "ANSWER_LENGTH",
+    "CITES",
     "COMPLETION_TOKENS",
     "DOCUMENTS",
     "DOCUMENTS_LEFT_OUT",
@@ -157,6 +158,7 @@ REQUEST_QUERY_CLASS: Final = "ragtrace.query.class"
 REQUEST_FLAGS: Final = "ragtrace.flags"
 REQUEST_HEAD_SAMPLED: Final = "ragtrace.head_sampled"
 REQUEST_HEAD_PROBABILITY: Final = "ragtrace.head_probability"
+CITES: Final = "ragtrace.cites"  # of a request's span, or of the resource: False where answers cite nothing
 VERSION: Final = "ragtrace.version"  # + "." + component
 REFERENCE: Final = "ragtrace.reference"
 ANALYZER_VERSION: Final = "ragtrace.analyzer_version"

@@ -42,12 +42,17 @@ class Request:
         tenant_id: str | None = None,
         session_id: str | None = None,
         versions: Mapping[str, str] | None = None,
+        cites: bool | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add what becomes known during the request; `versions` and `attributes` merge, all else replaces."""
+        """Add what becomes known during the request; `versions` and `attributes` merge, all else replaces.
+
+        cites: False for a request whose answer is not meant to cite its sources.
+        """
         values = {
             "query": query, "rewritten": rewritten, "query_class": query_class, "segment": segment, "facets": facets,
-            "tenant_id": tenant_id, "session_id": session_id, "versions": versions, "attributes": attributes,
+            "tenant_id": tenant_id, "session_id": session_id, "versions": versions, "cites": cites,
+            "attributes": attributes,
         }  # fmt: skip
         self._update("request.set", values)
 

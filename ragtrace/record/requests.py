@@ -65,6 +65,7 @@ class RequestRecording(Recording):
         self.context = set_value(KEY, self, context)
         self._request_id = request_id
         self.versions = dict(recorder.config.versions)
+        self.cites = recorder.config.cites
         self.attributes: dict[str, Any] = {}
         self.flags: dict[str, None] = {}
         self.parts: list[Part] = []
@@ -118,6 +119,10 @@ class RequestRecording(Recording):
             taken = {str(key): plain(item) for key, item in value.items()}
             getattr(self, name).update(taken if name == "attributes" else {key: str(v) for key, v in taken.items()})
             self.weight += size(taken)
+        elif name == "cites":
+            if not isinstance(value, bool):
+                raise Unreadable(value)
+            self.cites = value
         elif name == "flag":
             self.flags.update(dict.fromkeys(read_flags(value)))
         else:
@@ -256,6 +261,7 @@ class RequestRecording(Recording):
             ended_at=self.ended_at,
             query=query,
             versions=self.versions.copy(),
+            cites=self.cites,
             stages=stages,
             flags=tuple(self.flags),
             head_sampled=self.head_sampled,

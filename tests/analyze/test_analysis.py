@@ -56,6 +56,19 @@ def test_the_first_break_is_named_with_its_proof() -> None:
     assert [loss.where for loss in analysis.lost] == ["packing"]
 
 
+def test_an_answer_that_is_not_meant_to_cite() -> None:
+    """It is healthy without citations, which are undefined; one that is meant to is told how to say so."""
+    bare = request(answer=ANSWER.replace(" [1]", ""))
+    uncited = analyze_record(bare, GOLD).diagnosis
+    assert (uncited.verdict, uncited.cause) == ("citation_failure", "uncited")
+    assert "cites=False" in uncited.evidence[-1]
+    plain = analyze_record(replace(bare, cites=False), GOLD)
+    assert plain.diagnosis.verdict == "healthy"
+    assert reasons(replace(bare, cites=False), GOLD)["citation_coverage"] == "not_citing"
+    partly = request(answer=f"{ANSWER} We pay up to €900 for stolen bicycles.")
+    assert not any("cites=False" in line for line in analyze_record(partly, GOLD).diagnosis.evidence)
+
+
 def reasons(of: RequestRecord, gold: Gold | None = None) -> dict[str, str | None]:
     """metric -> reason, for what is undefined."""
     return {score.metric: score.reason for score in analyze_record(of, gold).scores if score.value is None}

@@ -74,6 +74,17 @@ def test_every_combination_has_the_verdict_of_the_table(reference: Reference) ->
         assert bool(diagnosis.missing) == (diagnosis.verdict == "undetermined")
 
 
+@pytest.mark.parametrize("reference", ["oracle", "proxy", "none"])
+def test_an_answer_that_is_not_meant_to_cite_is_judged_by_the_other_stages(reference: Reference) -> None:
+    """Whatever its citation coverage is, the verdict is that of a well cited answer, and citation is never missing."""
+    for states in product(STATES, repeat=len(GOOD)):
+        state = dict(zip(GOOD, states, strict=True))
+        scores = {metric: value(metric, of) for metric, of in state.items()}
+        diagnosis = diagnose(scores, reference=reference, cites=False)
+        assert diagnosis.verdict == expected_verdict(reference, state | {"citation_coverage": "good"}), state
+        assert "citation_coverage" not in diagnosis.missing
+
+
 def test_absent_scores_are_undefined_scores() -> None:
     """Nothing known is undetermined, and all that is missing is named."""
     diagnosis = diagnose({})

@@ -57,6 +57,27 @@ def test_evaluations(url: str, tmp_path: Path) -> None:
         assert store.find_golds([("race", "Who won?")])
 
 
+@pytest.mark.parametrize(("option", "variable"), [("--no-cites", ""), ("", "false")])
+def test_answers_that_are_not_meant_to_cite(
+    url: str, tmp_path: Path, option: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluation sets and spans alike, said by the option or the environment; the option goes before."""
+    path = tmp_path / "set.json"
+    path.write_text(json.dumps([ROW]), encoding="utf-8")
+    monkeypatch.setenv("RAGTRACE_CITES", variable)
+    files = [str(path), str(RECORDED / "openinference.json")]
+    run("import", *files, *filter(None, [option]), "--store", url)
+    path.write_text(json.dumps([{**ROW, "question": "Who lost?"}]), encoding="utf-8")
+    run("import", str(path), "--cites", "--store", url)
+
+    with Store.open(url) as store:
+        found = store.get_records(row.request_id for row in store.find_requests())
+    assert sorted((each.query.original == "Who lost?", each.cites) for each in found.values()) == [
+        *[(False, False)] * 3,
+        (True, True),
+    ]
+
+
 def test_evaluations_of_another_time(url: str, tmp_path: Path) -> None:
     """A file that was copied, or checked out anew, adds the rows that are not stored yet."""
     path = tmp_path / "set.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +45,26 @@ def test_record() -> None:
     assert [chunk.chunk_id for chunk in record.packing.chunks] == ["chunk-0", "chunk-1"]
     assert record.versions == {"model": "tiny"}
     assert (record.started_at, record.ended_at) == (1_000, 9_000)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "resource", "cites"),
+    [
+        ({}, {}, True),
+        ({}, {"ragtrace.cites": "false"}, False),
+        ({}, {"ragtrace.cites": False}, False),
+        ({"ragtrace.cites": False}, {}, False),
+        ({"ragtrace.cites": True}, {"ragtrace.cites": "False"}, True),
+        ({}, {"ragtrace.cites": "perhaps"}, True),
+        ({}, {"ragtrace.cites": None}, True),
+    ],
+)
+def test_what_is_not_meant_to_cite(attributes: dict[str, object], resource: dict[str, object], cites: bool) -> None:
+    """Said by the root's span, else by its resource, as OTEL_RESOURCE_ATTRIBUTES puts it there; else it is meant to."""
+    root, *stages = request()
+    root = msgspec.structs.replace(root, attributes=root.attributes | attributes, resource=root.resource | resource)
+
+    assert assembled([root, *stages]).cites is cites
 
 
 @given(st.permutations(range(3)), st.lists(st.integers(0, 2), max_size=4))

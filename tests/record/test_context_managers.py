@@ -44,6 +44,16 @@ def test_with_blocks_leave_the_same_record(recorded: Any) -> None:
     assert recorded.run(GenerateRun).generation.answer == "So."
 
 
+@pytest.mark.parametrize("said", [False, "no"])
+def test_a_request_that_is_not_meant_to_cite(recorded: Any, said: Any) -> None:
+    """Said by True and False alone: another value is counted and changes nothing."""
+    with ragtrace.request(query="when?") as request:
+        request.set(cites=said)
+    assert recorded.record.cites is (said is not False)
+    assert recorded.faults == ([] if said is False else [("coerce.cites", "str")])
+    assert recorded.spans["request request"].attributes.get("ragtrace.cites") is (False if said is False else None)
+
+
 def test_async_with(recorded: Any) -> None:
     """The same in a coroutine."""
 

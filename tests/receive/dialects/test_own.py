@@ -25,7 +25,7 @@ CHUNKS = [
 ]
 
 
-def run(tmp_path: Path, *, content: bool) -> tuple[RequestRecord, RequestRecord]:
+def run(tmp_path: Path, *, content: bool, cites: bool = True) -> tuple[RequestRecord, RequestRecord]:
     """One request, as ragtrace's own channel stored it and as its spans tell it."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
@@ -57,7 +57,8 @@ def run(tmp_path: Path, *, content: bool) -> tuple[RequestRecord, RequestRecord]
         def answer(prompt: str) -> str:
             return "It is fact number 4."
 
-        with ragtrace.request(query="Which tariff?", segment="legal", session_id="s1", versions={"index": "i1"}):
+        with ragtrace.request(query="Which tariff?", segment="legal", session_id="s1", versions={"index": "i1"}) as it:
+            it.set(cites=cites)
             packed = pack(order("Which tariff?", search("Which tariff?")))
             answer("Which tariff?\n\n" + "\n\n".join(str(each["text"]) for each in packed))
         ragtrace.flush()
@@ -75,9 +76,11 @@ def run(tmp_path: Path, *, content: bool) -> tuple[RequestRecord, RequestRecord]
 @pytest.mark.parametrize("content", [False, True])
 def test_spans_tell_the_record(tmp_path: Path, content: bool) -> None:
     """Everything but texts is the same on both ways."""
-    kept, told = run(tmp_path, content=content)
+    kept, told = run(tmp_path, content=content, cites=content)
 
-    for field in ("request_id", "service", "segment", "session_id", "versions", "head_sampled", "head_probability"):
+    assert kept.cites is content
+    same = ("request_id", "service", "segment", "session_id", "versions", "cites", "head_sampled", "head_probability")
+    for field in same:
         assert getattr(told, field) == getattr(kept, field), field
     assert [(each.chunk_id, each.rank, each.score) for each in told.candidates] == [
         (each.chunk_id, each.rank, each.score) for each in kept.candidates
