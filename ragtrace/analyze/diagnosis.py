@@ -259,7 +259,8 @@ def _citation_proof(
     uncited = [claim for claim in claims if claim.factual and not any(mark.chunk_id for mark in claim.citations)]
     proof = [f"no citation: “{claim.text}”" for claim in uncited]
     if not any(claim.citations for claim in claims):
-        proof.append("the answer cites nothing at all; if it is not meant to, set cites=False (RAGTRACE_CITES=false)")
+        remedy = "if it is not meant to, set cites=False, or ragtrace.cites=false on its spans"
+        proof.append(f"the answer cites nothing at all; {remedy}")
     return "uncited", tuple(proof)
 
 
