@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
 from bench.games import KnownGame, known, synthetic_games, tabled_games
+from ragtrace.alignment import noise_distraction, rank_by_score, warg, wasted_retrieval
 from ragtrace.attribution import ShapleyValues, shapley_values
 from ragtrace.attribution.shapley.gaussian_process.design import designed_pairs
 
@@ -38,6 +39,8 @@ TARGETS = {2: 0.2, 4: 0.15, 8: 0.15, 16: 0.15}
 NORMAL_90 = 1.645
 REFERENCE = "pmcshap"
 HEADER = "  k    N       method             MSE/PMCSHAP   worst 90 % holds  scores  top-1"
+STOPPED_GAMES = 9000  # first seed of those on which stopping is measured
+CONFIDENCES, ERRORS = (0.75, 0.9), (0.1, 0.05)  # to settle at; of the range of the scores, to stop at
 METHODS: dict[str, dict[str, Any]] = {REFERENCE: {"method": "pmcshap"}, "auto": {"method": "auto"}}
 FURTHER: dict[str, dict[str, Any]] = {
     "gp, fixed prior": {"method": "gp", "prior": "fixed"},
@@ -157,6 +160,69 @@ def calibrate(players: list[int], seeds: int, methods: dict[str, Any]) -> None:
             print(f"{name:18} {geometric(factors):.2f} on top of what is applied, {span}")
 
 
+def stopping(players: list[int], seeds: int, methods: dict[str, Any]) -> None:
+    """Prints how often runs end before their budget of 16 k, and how often they are right then."""
+    print("settled:  k  confidence  ended  evaluations  best document  wasted  noise   WARG off by")
+    for k in players:
+        games = synthetic_games(k, PER_FAMILY, STOPPED_GAMES)
+        for name, options in methods.items():
+            for confidence in CONFIDENCES:
+                print(f"{k:11} {confidence:11} {settled(games, seeds, confidence, options)}  {name}", flush=True)
+    print("\ntarget:   k  of the range  ended  evaluations  90 % of scores holds")
+    for k in players:
+        games = synthetic_games(k, PER_FAMILY, STOPPED_GAMES)
+        for name, options in methods.items():
+            for error in ERRORS:
+                print(f"{k:11} {error:13} {targeted(games, seeds, error, options)}  {name}", flush=True)
+
+
+def settled(games: list[KnownGame], seeds: int, confidence: float, options: dict[str, Any]) -> str:
+    """Of the runs that end because they are settled: what agrees with the exact values."""
+    found = []
+    for each in games:
+        for seed in range(seeds):
+            order = np.random.default_rng([seed, 1]).permutation(each.n_players).tolist()
+            result = shapley_values(
+                each.game, each.n_players, budget=most(each), seed=seed, settle=confidence, ranking=order, **options
+            )
+            if result.stopped:
+                own, exact = read(order, result.scores), read(order, each.truth.mean(axis=1))
+                right = [float(a == b) for a, b in zip(own[:3], exact[:3], strict=True)]
+                found.append([result.n_evaluations, *right, abs(own[3] - exact[3])])
+    if not found:
+        return f"{0:6.1%}"
+    evaluations, top, wasted, noise, change = np.mean(found, axis=0)
+    ended = len(found) / len(games) / seeds
+    return f"{ended:6.1%} {evaluations:12.1f} {top:14.1%} {wasted:7.1%} {noise:6.1%} {change:13.3f}"
+
+
+def targeted(games: list[KnownGame], seeds: int, error: float, options: dict[str, Any]) -> str:
+    """Of the runs that end because their errors are small: how many 90 % intervals of scores hold the exact value."""
+    cell, spent = Cell([], [], [], []), []
+    for each in games:
+        target = error * float(np.ptp(each.truth.mean(axis=1)))
+        for seed in range(seeds):
+            result = shapley_values(
+                each.game, each.n_players, budget=most(each), seed=seed, target_standard_error=target, **options
+            )
+            if result.stopped:
+                spent.append(result.n_evaluations)
+                keep_intervals(cell, result, each)
+    ended = f"{len(spent) / len(games) / seeds:6.1%}"
+    return f"{ended} {np.mean(spent):12.1f} {cell.score_coverage:21.1%}" if spent else ended
+
+
+def most(game: KnownGame) -> int:
+    """The budget of a run that may stop: 16 k, or just not all coalitions."""
+    return min(16 * game.n_players, (1 << game.n_players) - 2)
+
+
+def read(order: list[int], scores: NDArray[np.float64]) -> tuple[int, bool | None, bool | None, float]:
+    """The best document, both flags and WARG(0.9) of these scores."""
+    used = rank_by_score(order, scores[order]).documents
+    return int(scores.argmax()), wasted_retrieval(order, used), noise_distraction(order, used), warg(order, used)
+
+
 def durations() -> None:
     """Prints how long a design and a fit take."""
     for k, budget in ((10, 80), (20, 160), (30, 240)):
@@ -179,12 +245,16 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--full", action="store_true", help="every estimator, and eight seeds instead of four")
     options.add_argument("--calibrate", action="store_true", help="print calibration factors instead")
+    options.add_argument("--stopping", action="store_true", help="measure runs that end before their budget instead")
     options.add_argument("--tables", type=Path, help="a folder of complete value tables (.npz) to measure on as well")
     options.add_argument("--players", type=int, nargs="+", default=list(PLAYERS))
     given = options.parse_args()
     methods, seeds = (METHODS | FURTHER, 8) if given.full else (METHODS, 4)
     if given.calibrate:
         calibrate(given.players, seeds, methods)
+        return
+    if given.stopping:
+        stopping([k for k in given.players if 8 * k < 1 << k], seeds, methods)
         return
     durations()
     print("synthetic games")

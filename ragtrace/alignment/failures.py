@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ragtrace.alignment.rankings import Ranking, same_documents
 from ragtrace.errors import ConfigurationError
+from ragtrace.numeric import is_integer
 
 __all__ = ["check_cutoff", "noise_distraction", "wasted_retrieval"]
 
@@ -27,12 +28,12 @@ def noise_distraction(retriever: Ranking, generator: Ranking, cutoff: int = 2) -
 
 
 def check_cutoff(cutoff: int) -> None:
-    """Raises: ConfigurationError unless `cutoff` is a rank, 0 or more."""
-    if cutoff < 0:
-        raise ConfigurationError(f"cutoff is {cutoff!r}; give a 0-based rank, 0 or more")
+    """Raises: ConfigurationError unless `cutoff` is a rank: an integer of 0 or more."""
+    if not is_integer(cutoff) or cutoff < 0:
+        raise ConfigurationError(f"cutoff is {cutoff!r}; give a 0-based rank, an integer of 0 or more")
 
 
 def _ranked_low(best_of: Ranking, ranked_by: Ranking, cutoff: int) -> bool | None:
     check_cutoff(cutoff)
     _, ranks = same_documents(best_of, ranked_by)
-    return None if len(ranks) <= cutoff + 1 else ranks[best_of[0]] > cutoff
+    return None if len(ranks) <= cutoff + 1 else bool(ranks[best_of[0]] > cutoff)

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.alignment.rankings import Ranking, positions
 from ragtrace.errors import ConfigurationError
+from ragtrace.numeric import is_real
 
-__all__ = ["check_persistence", "overlaps", "rbo", "rbo_ext", "shares_from_depth"]
+__all__ = ["check_persistence", "discounted", "overlaps", "rbo", "rbo_ext"]
 
 
 def check_persistence(p: float) -> None:
     """Raises: ConfigurationError unless 0 < p < 1."""
-    if not (math.isfinite(p) and 0 < p < 1):
+    if not (is_real(p) and 0 < p < 1):
         raise ConfigurationError(f"p is {p!r}; give a number between 0 and 1, both excluded, such as 0.9")
-
-
-def shares_from_depth(k: int, p: float) -> NDArray[np.float64]:
-    """`(k,)`: what a document adds to the overlap when the deeper of its two 0-based ranks is the index.
-
-    It is (1-p) Σ p^(d-1) / d over the depths d at which both prefixes hold the document.
-    """
-    depth = np.arange(1, k + 1)
-    weights = (1 - p) * p ** (depth - 1) / depth
-    return np.cumsum(weights[::-1])[::-1]
 
 
 def overlaps(a: Ranking, b: Ranking) -> NDArray[np.float64]:
@@ -34,6 +23,11 @@ def overlaps(a: Ranking, b: Ranking) -> NDArray[np.float64]:
     ranks_a, ranks_b = positions(a, "a"), positions(b, "b")
     deeper = [max(rank, ranks_b[document]) for document, rank in ranks_a.items() if document in ranks_b]
     return np.cumsum(np.bincount(deeper, minlength=max(len(a), len(b)))).astype(np.float64)
+
+
+def discounted(by_depth: NDArray[np.float64], p: float) -> float:
+    """Σ p^(d-1) x_d."""
+    return float(np.sum(p ** np.arange(len(by_depth)) * by_depth))
 
 
 def rbo(a: Ranking, b: Ranking, p: float) -> float:
@@ -46,9 +40,8 @@ def rbo(a: Ranking, b: Ranking, p: float) -> float:
     Source: Webber, Moffat and Zobel, "A similarity measure for indefinite rankings" (2010); RAG-E, eq. 11.
     """
     check_persistence(p)
-    ranks_a, ranks_b = positions(a, "a"), positions(b, "b")
-    shares = shares_from_depth(max(len(a), len(b)), p)
-    return float(sum(shares[max(rank, ranks_b[document])] for document, rank in ranks_a.items() if document in ranks_b))
+    overlap = overlaps(a, b)
+    return (1 - p) * discounted(overlap / np.arange(1, len(overlap) + 1), p)
 
 
 def rbo_ext(a: Ranking, b: Ranking, p: float) -> float:
@@ -64,5 +57,5 @@ def rbo_ext(a: Ranking, b: Ranking, p: float) -> float:
     depth = np.arange(1, long + 1)
     at_short, at_long = float(overlap[short - 1]), float(overlap[long - 1])
     beyond = at_short * np.clip(depth - short, 0, None) / short
-    seen = (1 - p) * float(np.sum(p ** (depth - 1) * (overlap + beyond) / depth))
-    return seen + ((at_long - at_short) / long + at_short / short) * p**long
+    seen = (1 - p) * discounted((overlap + beyond) / depth, p)
+    return min(1.0, seen + ((at_long - at_short) / long + at_short / short) * p**long)  # rounding aside it is below

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ragtrace.errors import ConfigurationError
+from ragtrace.numeric import is_real, real_array
 
 __all__ = ["Ranked", "Ranking", "positions", "rank_by_score", "same_documents", "spearman"]
 
@@ -28,11 +29,15 @@ class Ranked:
 def positions(ranking: Ranking, name: str = "ranking") -> dict[Hashable, int]:
     """The 0-based rank of each document.
 
-    Raises: ConfigurationError for an empty ranking, and for a document that stands in it twice.
+    Raises: ConfigurationError for what is no sequence of hashable ids (a set has no order), for an empty ranking, and
+        for a document that stands in it twice.
     """
-    if isinstance(ranking, str | bytes):
+    if isinstance(ranking, str | bytes) or not isinstance(ranking, Sequence | np.ndarray):
         raise ConfigurationError(f"{name} is {ranking!r}; give a sequence of document ids, best first")
-    found = {document: rank for rank, document in enumerate(ranking)}
+    try:
+        found = {document: rank for rank, document in enumerate(ranking)}
+    except TypeError as error:
+        raise ConfigurationError(f"{name} holds what is no document id: {error}; give hashable ids") from error
     if not found:
         raise ConfigurationError(f"{name} is empty; give at least one document id")
     if len(found) < len(ranking):
@@ -61,10 +66,12 @@ def rank_by_score(documents: Ranking, scores: ArrayLike, *, tolerance: float = 1
     documents: `k` ids in the retriever's order. scores: `(k,)`, or `(k, m)` with one column per output token, whose
     mean counts. Neighbors whose scores differ by no more than `tolerance` tie.
 
-    Raises: ConfigurationError for scores that are not finite, or not one per document.
+    Raises: ConfigurationError for scores that are not finite, or not one per document, and a negative tolerance.
     """
     positions(documents, "documents")
-    values = np.asarray(scores, dtype=np.float64)
+    if not (is_real(tolerance) and tolerance >= 0):
+        raise ConfigurationError(f"tolerance is {tolerance!r}; give a number of 0 or more")
+    values = real_array(scores, "scores", ConfigurationError)
     if values.ndim not in (1, 2) or len(values) != len(documents) or values.size == 0:
         raise ConfigurationError(f"scores have the shape {values.shape}; give one row for each of {len(documents)} ids")
     means = values.reshape(len(documents), -1).mean(axis=1)

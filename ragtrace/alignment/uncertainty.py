@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ragtrace.alignment.failures import check_cutoff
-from ragtrace.alignment.overlap import check_persistence, shares_from_depth
+from ragtrace.alignment.overlap import check_persistence
 from ragtrace.errors import ConfigurationError
+from ragtrace.numeric import check_seed, is_integer, real_array
 
 __all__ = ["FlagProbabilities", "expected_warg_change", "flag_probabilities", "normal_draws"]
 
@@ -32,13 +33,15 @@ def normal_draws(values: ArrayLike, error: ArrayLike, *, n_draws: int = 200, see
 
     values: `(k,)`. error: `(k,)` standard errors, then drawn independently, or a `(k, k)` covariance.
 
-    Raises: ConfigurationError for shapes that do not fit, or numbers that are not finite.
+    Raises: ConfigurationError for shapes that do not fit, numbers that are not finite, or no draw.
     """
-    mean, spread = np.asarray(values, dtype=np.float64), np.asarray(error, dtype=np.float64)
-    if mean.ndim != 1 or spread.shape not in ((len(mean),), (len(mean), len(mean))) or n_draws < 1:
+    check_seed(seed)
+    if not is_integer(n_draws) or n_draws < 1:
+        raise ConfigurationError.of("n_draws", n_draws, "an integer of at least 1")
+    mean, spread = (real_array(each, name, ConfigurationError) for each, name in ((values, "values"), (error, "error")))
+    if mean.ndim != 1 or spread.shape not in ((len(mean),), (len(mean), len(mean))):
         raise ConfigurationError(
-            f"values {mean.shape}, error {spread.shape}, n_draws {n_draws}; give (k,) values, (k,) standard errors "
-            "or a (k, k) covariance, and at least one draw"
+            f"values {mean.shape}, error {spread.shape}; give (k,) values, (k,) standard errors or a (k, k) covariance"
         )
     if not (np.isfinite(mean).all() and np.isfinite(spread).all()):
         raise ConfigurationError("values or error are not finite; there is nothing to draw from: raise the budget")
@@ -67,22 +70,25 @@ def expected_warg_change(values: ArrayLike, draws: ArrayLike, p: float = 0.9) ->
     values: `(k,)` estimates in the retriever's order. draws: `(n, k)`. Raises: as `flag_probabilities`.
     """
     check_persistence(p)
-    estimate, drawn = np.asarray(values, dtype=np.float64).reshape(1, -1), np.asarray(draws, dtype=np.float64)
-    if drawn.ndim != 2 or estimate.shape[1] != drawn.shape[1]:
-        raise ConfigurationError(f"values {np.shape(values)} and draws {drawn.shape} do not fit: give (k,) and (n, k)")
-    return float(np.abs(_wargs(drawn, p) - _wargs(estimate, p)).mean())
+    estimate, drawn = real_array(values, "values", ConfigurationError), real_array(draws, "draws", ConfigurationError)
+    if estimate.ndim != 1 or drawn.ndim != 2 or len(estimate) != drawn.shape[1]:
+        raise ConfigurationError(f"values {estimate.shape} and draws {drawn.shape} do not fit: give (k,) and (n, k)")
+    return float(np.abs(_wargs(drawn, p) - _wargs(estimate[None], p)).mean())
 
 
 def _wargs(scores: Floats, p: float) -> Floats:
     _, ranks = _generator_orders(scores)
     k = ranks.shape[1]
-    shared: Floats = shares_from_depth(k, p)[np.maximum(ranks, np.arange(k))].sum(axis=1)
+    depth = np.arange(1, k + 1)
+    weights = (1 - p) * p ** (depth - 1) / depth
+    shares = np.cumsum(weights[::-1])[::-1]  # what a document adds from the depth on at which both prefixes hold it
+    shared: Floats = shares[np.maximum(ranks, depth - 1)].sum(axis=1)
     return 1 - shared
 
 
 def _generator_orders(draws: ArrayLike) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Documents by descending score, and the rank of each document, row by row."""
-    scores = np.asarray(draws, dtype=np.float64)
+    scores = real_array(draws, "draws", ConfigurationError)
     if scores.ndim != 2 or scores.size == 0 or not np.isfinite(scores).all():
         raise ConfigurationError(f"draws have the shape {scores.shape}; give finite numbers, one row per draw")
     order = np.argsort(-scores, axis=1, kind="stable")

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.alignment.overlap import check_persistence, overlaps
+from ragtrace.alignment.overlap import check_persistence, discounted, overlaps
 from ragtrace.alignment.rankings import Ranking, same_documents
 from ragtrace.errors import ConfigurationError
+from ragtrace.numeric import is_integer
 
 __all__ = ["warg", "warg_adjusted", "warg_chance", "warg_floor", "warg_normalized"]
 
@@ -26,7 +27,7 @@ def warg(retriever: Ranking, generator: Ranking, p: float = 0.9) -> float:
     """
     check_persistence(p)
     disagreement = _disagreement(retriever, generator)
-    return warg_floor(len(disagreement), p) + (1 - p) * _discounted(disagreement, p)
+    return min(1.0, warg_floor(len(disagreement), p) + (1 - p) * discounted(disagreement, p))  # but for rounding
 
 
 def warg_floor(k: int, p: float) -> float:
@@ -58,7 +59,7 @@ def warg_normalized(retriever: Ranking, generator: Ranking, p: float = 0.9) -> f
     check_persistence(p)
     same_documents(retriever, generator)
     disagreement = _disagreement(retriever, generator)
-    return _discounted(disagreement, p) / _discounted(np.ones(len(disagreement)), p)
+    return discounted(disagreement, p) / discounted(np.ones(len(disagreement)), p)
 
 
 def warg_adjusted(retriever: Ranking, generator: Ranking, p: float = 0.9) -> float | None:
@@ -70,23 +71,19 @@ def warg_adjusted(retriever: Ranking, generator: Ranking, p: float = 0.9) -> flo
     same_documents(retriever, generator)
     disagreement = _disagreement(retriever, generator)
     k = len(disagreement)
-    return _discounted(disagreement, p) / _discounted(1 - np.arange(1, k + 1) / k, p) if k > 1 else None
+    return discounted(disagreement, p) / discounted(1 - np.arange(1, k + 1) / k, p) if k > 1 else None
 
 
 def _disagreement(retriever: Ranking, generator: Ranking) -> NDArray[np.float64]:
-    """`(k,)`: which part of the prefixes of each length the rankings do not share."""
+    """`(k,)`: which part of the prefixes of each length the rankings do not share.
+
+    WARG is its floor and (1 - p) of the discounted sum of these, a factor that every ratio above the floor loses. So
+    equal rankings have the floor exactly, and ratios stay right where p is so close to 1 that p^k rounds to 1.
+    """
     shared = overlaps(retriever, generator)
     return 1 - shared / np.arange(1, len(shared) + 1)
 
 
-def _discounted(by_depth: NDArray[np.float64], p: float) -> float:
-    """Σ p^(d-1) x_d; WARG is its floor and (1 - p) of it, a factor that every ratio above the floor loses.
-
-    So equal rankings have the floor exactly, and ratios stay right where p is so close to 1 that p^k rounds to 1.
-    """
-    return float(np.sum(p ** np.arange(len(by_depth)) * by_depth))
-
-
 def _check_size(k: int) -> None:
-    if k < 1:
+    if not is_integer(k) or k < 1:
         raise ConfigurationError(f"k is {k!r}; give the number of ranked documents, at least 1")

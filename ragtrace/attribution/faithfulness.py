@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragtrace.attribution.game import Game, real_numbers
+from ragtrace.attribution.game import Game
 from ragtrace.errors import AttributionError
+from ragtrace.numeric import check_seed, real_array
 
 __all__ = ["Curves", "Estimate", "aipc", "aipc_difference", "area_between", "perturbation_curves"]
 
@@ -46,14 +47,14 @@ def perturbation_curves(game: Game, attribution: ArrayLike) -> Curves:
 
     Raises: AttributionError for attributions or values that are not finite, or no player at all.
     """
-    scores = np.asarray(attribution, dtype=np.float64)
+    scores = real_array(attribution, "attribution", AttributionError)
     if scores.ndim != 1 or scores.size == 0 or not np.isfinite(scores).all():
         raise AttributionError(f"attribution of shape {scores.shape}; give one finite number for each of k players")
     k = len(scores)
     orders = [np.argsort(-scores, kind="stable"), np.argsort(scores, kind="stable")]
     coalitions = np.concatenate([np.argsort(order)[None, :] >= np.arange(k + 1)[:, None] for order in orders])
     distinct, back = np.unique(coalitions, axis=0, return_inverse=True)
-    values = real_numbers(np.asarray(game(distinct)))
+    values = real_array(game(distinct), "what the game returns", AttributionError)
     if values.ndim != 2 or len(values) != len(distinct) or not np.isfinite(values).all():
         raise AttributionError(f"the game returned {values.shape} for {len(distinct)} coalitions; give finite (n, m)")
     curve = values.sum(axis=1)[back.reshape(-1)]
@@ -67,7 +68,7 @@ def area_between(curves: Curves) -> float:
 
     Raises: AttributionError for curves of different lengths, or values that are not finite.
     """
-    morf, lerf = (np.asarray(curve, dtype=np.float64) for curve in (curves.morf, curves.lerf))
+    morf, lerf = (real_array(curve, "a curve", AttributionError) for curve in (curves.morf, curves.lerf))
     if morf.ndim != 1 or morf.shape != lerf.shape or len(morf) < 2:
         raise AttributionError(f"curves of shapes {morf.shape} and {lerf.shape}; give two of one length, at least 2")
     both = np.concatenate([morf, lerf])
@@ -83,7 +84,7 @@ def area_between(curves: Curves) -> float:
 def aipc(samples: Sequence[Curves], *, seed: int = 0) -> Estimate:
     """Area inside the perturbation curves: the mean of `area_between` with its 95 % bootstrap interval.
 
-    Raises: AttributionError without a sample. Source: RAG-E, appendix D.
+    Raises: AttributionError without a sample, ConfigurationError for a seed. Source: RAG-E, appendix D.
     """
     return _bootstrapped(np.array([area_between(curves) for curves in samples]), seed)
 
@@ -101,6 +102,7 @@ def aipc_difference(first: Sequence[Curves], second: Sequence[Curves], *, seed: 
 
 
 def _bootstrapped(values: Floats, seed: int) -> Estimate:
+    check_seed(seed)
     if not len(values):
         raise AttributionError("no samples; give the curves of at least one")
     if len(values) == 1:  # all its resamples are alike, which would say that it is sure

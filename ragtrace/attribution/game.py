@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ragtrace.errors import AttributionError
+from ragtrace.numeric import is_integer, real_array
 
 __all__ = [
     "MAX_PLAYERS",
@@ -17,11 +18,10 @@ __all__ = [
     "Game",
     "Values",
     "all_coalitions",
+    "checked_players",
     "complements",
     "decode",
     "encode",
-    "is_integer",
-    "real_numbers",
 ]
 
 Coalitions: TypeAlias = NDArray[np.bool_]
@@ -35,9 +35,15 @@ Game: TypeAlias = Callable[[Coalitions], Values]
 MAX_PLAYERS = 30
 
 
-def is_integer(number: object) -> bool:
-    """Whether it is a whole number of Python or of NumPy, and no truth value."""
-    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+def checked_players(n_players: int) -> int:
+    """The number of players, in Python's integers: in NumPy's small ones 2^k would overflow.
+
+    Raises: AttributionError unless it is an integer from 0 to 30.
+    """
+    if not is_integer(n_players) or not 0 <= n_players <= MAX_PLAYERS:
+        allowed = f"give an integer from 0 to {MAX_PLAYERS}"
+        raise AttributionError(f"{n_players!r} players cannot be attributed to; {allowed}")
+    return int(n_players)
 
 
 def encode(coalitions: Coalitions) -> NDArray[np.int64]:
@@ -61,16 +67,6 @@ def complements(coalitions: Coalitions) -> Coalitions:
     return np.stack([coalitions, ~coalitions], axis=1).reshape(-1, coalitions.shape[1])
 
 
-def real_numbers(values: NDArray[np.generic]) -> Values:
-    """What a game returned, as float64. Raises: AttributionError for values that are no real numbers."""
-    try:
-        if np.iscomplexobj(values):  # NumPy would cut off the imaginary part
-            raise TypeError("complex")
-        return values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise AttributionError(f"the game returned {values.dtype} values; it must return real numbers") from error
-
-
 class CoalitionLog:
     """The coalitions that were evaluated and what the game returned; none is evaluated twice.
 
@@ -83,15 +79,12 @@ class CoalitionLog:
     """
 
     def __init__(self, n_players: int, coalitions: ArrayLike | None = None, values: ArrayLike | None = None) -> None:
-        if not is_integer(n_players) or not 0 <= n_players <= MAX_PLAYERS:
-            allowed = f"give an integer from 0 to {MAX_PLAYERS}"
-            raise AttributionError(f"{n_players!r} players cannot be attributed to; {allowed}")
-        self.n_players = int(n_players)
+        self.n_players = checked_players(n_players)
         self._coalitions = np.zeros((0, self.n_players), dtype=np.bool_)
         self._values: Values | None = None
         self._rows: dict[int, int] = {}
         if coalitions is not None and values is not None:
-            self._append(np.asarray(coalitions, dtype=np.bool_), np.asarray(values))
+            self._append(_members(coalitions, self.n_players), values)
         elif coalitions is not None or values is not None:
             raise AttributionError("a log needs coalitions and values; give both, or neither")
 
@@ -112,26 +105,35 @@ class CoalitionLog:
         """A log of its own with the same entries."""
         return type(self)(self.n_players, self._coalitions, self._values) if len(self) else type(self)(self.n_players)
 
-    def evaluate(self, game: Game, coalitions: Coalitions) -> None:
+    def knows(self, coalitions: ArrayLike) -> bool:
+        """Whether all of these coalitions were evaluated."""
+        return self._rows.keys() >= set(encode(_members(coalitions, self.n_players)).tolist())
+
+    def evaluate(self, game: Game, coalitions: ArrayLike) -> None:
         """Asks the game, in one call, for those of the coalitions that are not known yet.
 
-        Raises: AttributionError where the game returns another shape than `(n, m)`, or a value that is not finite.
+        Raises: AttributionError where the game returns another shape than `(n, m)`, or a value that is not finite, and
+            for coalitions of other players.
         """
+        coalitions = _members(coalitions, self.n_players)
         codes, first = np.unique(encode(coalitions), return_index=True)
         missing = np.sort(first[[code not in self._rows for code in codes.tolist()]])
         if len(missing):
             asked = np.ascontiguousarray(coalitions[missing])
-            self._append(asked, np.asarray(game(asked.copy())))
+            self._append(asked, game(asked.copy()))
 
-    def values_of(self, coalitions: Coalitions) -> Values:
-        """`(n, m)`, the known values of these coalitions."""
-        if self._values is None:
-            raise AttributionError("the log is empty; evaluate the coalitions first")
-        return self._values[[self._rows[code] for code in encode(coalitions).tolist()]]
+    def values_of(self, coalitions: ArrayLike) -> Values:
+        """`(n, m)`, the known values of these coalitions. Raises: AttributionError for one that was not evaluated."""
+        coalitions = _members(coalitions, self.n_players)
+        rows = [self._rows.get(code, -1) for code in encode(coalitions).tolist()]
+        if -1 in rows:
+            unknown = np.flatnonzero(coalitions[rows.index(-1)]).tolist()
+            raise AttributionError(f"the log does not know the coalition of players {unknown}; evaluate it first")
+        return np.zeros((0, 0)) if self._values is None else self._values[rows]
 
-    def _append(self, coalitions: Coalitions, values: NDArray[np.generic]) -> None:
+    def _append(self, coalitions: Coalitions, returned: ArrayLike) -> None:
         """Checks and keeps what the game returned."""
-        values = _checked(coalitions, values, self.n_players, None if self._values is None else self._values.shape[1])
+        values = _checked(coalitions, returned, None if self._values is None else self._values.shape[1])
         codes = encode(coalitions).tolist()
         if len(set(codes)) < len(codes):
             raise AttributionError("a coalition appears twice in the log; keep one row of each")
@@ -140,27 +142,34 @@ class CoalitionLog:
         self._values = values.copy() if self._values is None else np.concatenate([self._values, values])
 
 
-def _checked(
-    coalitions: Coalitions, values: NDArray[np.generic], n_players: int, n_columns: int | None
-) -> NDArray[np.float64]:
-    """The values as float64, `(n, m)` and finite."""
-    if coalitions.ndim != 2 or coalitions.shape[1] != n_players:
-        raise AttributionError(
-            f"coalitions of shape {coalitions.shape} do not fit {n_players} players; give (n, {n_players})"
-        )
+def _members(coalitions: ArrayLike, n_players: int) -> Coalitions:
+    """The coalitions as `(n, k)` truth values."""
+    known = isinstance(coalitions, np.ndarray) and coalitions.dtype == np.bool_
+    given = np.asarray(coalitions) if known else real_array(coalitions, "coalitions", AttributionError)
+    if given.ndim != 2 or given.shape[1] != n_players:
+        shape = f"coalitions of shape {given.shape}"
+        raise AttributionError(f"{shape} do not fit {n_players} players; give (n, {n_players})")
+    members = given.astype(np.bool_, copy=False)
+    if not np.array_equal(members, given):
+        raise AttributionError("a coalition says of each player whether it takes part; give truth values, or 0 and 1")
+    return members
+
+
+def _checked(coalitions: Coalitions, returned: ArrayLike, n_columns: int | None) -> Values:
+    """What the game returned as float64, `(n, m)` and finite."""
+    values = real_array(returned, "what the game returns", AttributionError)
     m = "m" if n_columns is None else n_columns
     if values.ndim != 2 or len(values) != len(coalitions) or (n_columns is not None and values.shape[1] != n_columns):
         raise AttributionError(
             f"the game returned shape {values.shape} for {len(coalitions)} coalitions; "
             f"it must return ({len(coalitions)}, {m}): one row per coalition, one column per output token"
         )
-    numbers = real_numbers(values)
-    finite = np.isfinite(numbers).all(axis=1)
+    finite = np.isfinite(values).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))
-        column = int(np.argmin(np.isfinite(numbers[row])))
+        column = int(np.argmin(np.isfinite(values[row])))
         raise AttributionError(
-            f"the game returned {numbers[row, column]} for output token {column} and the coalition of players "
+            f"the game returned {values[row, column]} for output token {column} and the coalition of players "
             f"{np.flatnonzero(coalitions[row]).tolist()}; values must be finite: check the model's precision"
         )
-    return numbers
+    return values

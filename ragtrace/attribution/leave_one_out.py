@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ragtrace.attribution.similarity import SIMILARITIES
 from ragtrace.attribution.spans import Span, Unit, WeightedSpan, split, without
 from ragtrace.errors import AttributionError
+from ragtrace.numeric import real_array
 
 __all__ = ["LeftOut", "distances", "leave_one_out", "score_drops"]
 
@@ -54,7 +55,8 @@ def leave_one_out(
     parts = _parts(text, unit, spans)
     compare = _comparison(similarity)
     responses = _asked(respond, [text, *(without(text, part.start, part.end) for part in parts)])
-    similarities = np.array([compare(responses[0], response) for response in responses[1:]], dtype=np.float64)
+    found = [compare(responses[0], response) for response in responses[1:]]
+    similarities = real_array(found, "similarities", AttributionError)
     if not np.isfinite(similarities).all():
         part = parts[int(np.argmin(np.isfinite(similarities)))]
         raise AttributionError(f"the similarity without {part.text!r} is not finite; check what the model responds")
@@ -74,7 +76,7 @@ def score_drops(
     """
     parts = _parts(text, unit, spans)
     texts = [text, *(without(text, part.start, part.end) for part in parts)]
-    scores = np.asarray(score(texts), dtype=np.float64)
+    scores = real_array(score(texts), "scores", AttributionError)
     if scores.shape != (len(texts),) or not np.isfinite(scores).all():
         raise AttributionError(f"{len(texts)} texts got scores of shape {scores.shape}; give a finite one for each")
     return _weighted(parts, scores[0] - scores[1:])

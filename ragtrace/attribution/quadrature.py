@@ -8,10 +8,10 @@ from typing import Final, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.attribution.game import is_integer
 from ragtrace.errors import AttributionError
+from ragtrace.numeric import is_integer
 
-__all__ = ["MAX_NODES", "Rule", "quadrature", "refined"]
+__all__ = ["MAX_NODES", "Rule", "graded", "quadrature", "refined"]
 
 Rule: TypeAlias = Literal["midpoint", "gauss-legendre", "gregory", "trapezoid", "right"]
 Floats: TypeAlias = NDArray[np.float64]
@@ -20,6 +20,7 @@ MAX_NODES: Final = 256
 _GATHERED: Final = 0.4
 _END_CORRECTIONS: Final = (-1 / 12, -1 / 24)  # Gregory's coefficients of the first and second differences
 _WITH_ENDS: Final = ("trapezoid", "gregory")
+_GRADING: Final = 8
 
 
 def quadrature(rule: Rule, n: int) -> tuple[Floats, Floats]:
@@ -45,6 +46,16 @@ def refined(rule: Rule, n: int) -> int | None:
     """The next number of nodes: half the distance between them. None past the cap of 256."""
     doubled = 2 * n - 1 if rule in _WITH_ENDS else 2 * n
     return doubled if doubled <= MAX_NODES else None
+
+
+def graded() -> tuple[Floats, Floats]:
+    """256 nodes that crowd at the baseline, t = u^8 with Gauss-Legendre nodes u, and their weights.
+
+    For gradients that all but diverge there: a model that normalizes what it is given turns from zero to the text at
+    once, within a millionth of the path.
+    """
+    u, weights = _gauss_legendre(MAX_NODES)
+    return u**_GRADING, weights * _GRADING * u ** (_GRADING - 1)
 
 
 def _midpoint(n: int) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ def cosine(a: ArrayLike, b: ArrayLike) -> float:
     """The cosine of two vectors, in [-1, 1]; 0 where one of them is zero."""
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     norms = float(np.linalg.norm(x) * np.linalg.norm(y))
-    return float(x @ y) / norms if norms else 0.0
+    return min(1.0, max(-1.0, float(x @ y) / norms)) if norms else 0.0
 
 
 def levenshtein(a: Sequence[Hashable], b: Sequence[Hashable]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias, get_args
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ragtrace.errors import AttributionError
+from ragtrace.numeric import real_array
 
 __all__ = ["Span", "Unit", "WeightedSpan", "merged_into_words", "split", "without"]
 
@@ -86,11 +88,12 @@ def merged_into_words(text: str, tokens: Sequence[_Offsets], values: ArrayLike) 
     """The words of `text` with the summed values of their tokens; nothing is lost.
 
     tokens: offsets into `text`, such as a tokenizer's pieces; a token belongs to the word in which it begins (white
-    space in front of it aside), and one without text (start = end) to none. values: `(n_tokens,)`.
+    space in front of it aside), one of white space alone to the word behind it (or to the last), and one without text
+    (start = end) to none. values: `(n_tokens,)`.
 
     Raises: AttributionError when there is not one value for each token, or a token lies outside of the text.
     """
-    weights = np.asarray(values, dtype=np.float64)
+    weights = real_array(values, "values", AttributionError)
     if weights.shape != (len(tokens),):
         raise AttributionError(f"values of shape {weights.shape} for {len(tokens)} tokens; give one value for each")
     outside = next((each for each in tokens if not 0 <= each.start <= each.end <= len(text)), None)
@@ -100,16 +103,8 @@ def merged_into_words(text: str, tokens: Sequence[_Offsets], values: ArrayLike) 
         )
     words = split(text, "word")
     sums = np.zeros(len(words))
-    at = 0
-    for token, weight in sorted(zip(tokens, weights, strict=True), key=lambda pair: pair[0].start):
-        begins = _first_visible(text, token.start, token.end)
-        if begins is None:
-            continue
-        while at < len(words) - 1 and words[at].end <= begins:
-            at += 1
-        sums[at] += weight
+    ends = [word.end for word in words]
+    for token, weight in zip(tokens, weights, strict=True):
+        if words and token.start < token.end:
+            sums[min(bisect_right(ends, token.start), len(words) - 1)] += weight
     return [WeightedSpan(word.start, word.end, word.text, float(sums[i])) for i, word in enumerate(words)]
-
-
-def _first_visible(text: str, start: int, end: int) -> int | None:
-    return next((at for at in range(start, end) if not text[at].isspace()), None)

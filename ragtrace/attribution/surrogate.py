@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.attribution.game import CoalitionLog, Game, all_coalitions
+from ragtrace.attribution.shapley.pools import random_pool
 from ragtrace.errors import AttributionError
+from ragtrace.numeric import check_seed, is_integer, is_real
 
 __all__ = ["SparseSurrogate", "answer_logits", "sparse_surrogate"]
 
 Floats = NDArray[np.float64]
 _SWEEPS = 10_000
 _CONVERGED = 1e-10
+_ROUNDING = 1e-2  # of the sum of a certain answer's log-probabilities, in half precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,17 @@ def sparse_surrogate(
     with each document in or out alike, the empty and full one among them; from 2^k on all of them. penalty: on the
     standardized problem, whose logits are divided by the number of tokens, as in ContextCite.
 
-    Raises: AttributionError for a budget below 2, a negative penalty, or values that are not finite.
+    Raises: AttributionError for a budget below 2, a negative penalty, or values that are no log-probabilities,
+        ConfigurationError for a seed.
     Source: Cohen-Wang et al., "ContextCite" (2024).
     """
-    if budget < 2 or not penalty >= 0:
-        raise AttributionError(f"budget {budget!r}, penalty {penalty!r}; give at least 2, and 0 or more")
+    if not is_integer(budget) or budget < 2 or not (is_real(penalty) and penalty >= 0):
+        raise AttributionError(f"budget {budget!r}, penalty {penalty!r}; give an integer of at least 2, and 0 or more")
+    check_seed(seed)
     log = CoalitionLog(n_players)
-    log.evaluate(game, _drawn(n_players, budget, seed))
+    k = log.n_players
+    drawn = all_coalitions(k) if budget >= 1 << k else random_pool(k, int(budget), seed, paired=False)
+    log.evaluate(game, drawn)
     present, log_probabilities = log.coalitions.astype(np.float64), log.values
     n_tokens = max(1, log_probabilities.shape[1])
     target = answer_logits(log_probabilities) / n_tokens
@@ -63,22 +70,16 @@ def sparse_surrogate(
 
 
 def answer_logits(log_probabilities: Floats) -> Floats:
-    """log(p / (1 - p)) of the whole answer from `(n, m)` log-probabilities of its tokens: `(n,)`, finite for p = 1."""
-    total = np.minimum(log_probabilities.sum(axis=1), -1e-12)
+    """log(p / (1 - p)) of the whole answer from `(n, m)` log-probabilities of its tokens: `(n,)`, finite for p = 1.
+
+    Raises: AttributionError for a sum above 0, but for rounding: that is no log-probability.
+    """
+    total = log_probabilities.sum(axis=1)
+    if total.max(initial=0) > _ROUNDING:
+        raise AttributionError(f"the values of a coalition sum to {total.max():.3g}; give log-probabilities, below 0")
+    total = np.minimum(total, -1e-12)
     logits: Floats = total - np.log(-np.expm1(total))
     return logits
-
-
-def _drawn(n_players: int, budget: int, seed: int) -> NDArray[np.bool_]:
-    """Distinct coalitions, the empty and the full one first."""
-    if n_players < 63 and budget >= 1 << n_players:
-        return all_coalitions(n_players)
-    rng = np.random.default_rng(seed)
-    rows = np.stack([np.zeros(n_players, dtype=np.bool_), np.ones(n_players, dtype=np.bool_)])
-    while len(rows) < budget:
-        more = np.concatenate([rows, rng.random((budget, n_players)) < 0.5])
-        rows = more[np.sort(np.unique(more, axis=0, return_index=True)[1])]
-    return rows[:budget]
 
 
 def _lasso(x: Floats, y: Floats, penalty: float) -> Floats:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy import int64
 
-from ragtrace.alignment import noise_distraction, wasted_retrieval
+from ragtrace.alignment import flag_probabilities, noise_distraction, wasted_retrieval
 from ragtrace.errors import ConfigurationError
 
 
@@ -40,6 +44,21 @@ def test_each_is_the_other_with_the_roles_exchanged(a: list[int], b: list[int], 
     """And a higher cutoff never sets a flag."""
     assert wasted_retrieval(a, b, cutoff) == noise_distraction(b, a, cutoff)
     assert not (wasted_retrieval(a, b, cutoff + 1) and not wasted_retrieval(a, b, cutoff))
+
+
+@pytest.mark.parametrize("cutoff", [2.5, math.nan, math.inf, True, "2", None])
+def test_a_cutoff_is_a_rank(cutoff: int) -> None:
+    """An integer: no rank is above NaN, so that nothing would ever be flagged."""
+    with pytest.raises(ConfigurationError, match="give a 0-based rank, an integer"):
+        wasted_retrieval([1, 2, 3, 4], [4, 3, 2, 1], cutoff)
+    with pytest.raises(ConfigurationError, match="give a 0-based rank, an integer"):
+        flag_probabilities([[1, 2, 3, 4]], cutoff)
+
+
+def test_flags_are_truth_values() -> None:
+    """Of Python, also for a cutoff of NumPy: `is True` and JSON know no others."""
+    cutoff: Any = int64(2)
+    assert wasted_retrieval([1, 2, 3, 4], [4, 3, 2, 1], cutoff) is True
 
 
 def test_bad_input() -> None:

@@ -28,12 +28,25 @@ def test_ties_are_broken_by_the_retriever_and_counted() -> None:
 
 @pytest.mark.parametrize(
     ("scores", "message"),
-    [([1.0], "one row for each of 2"), ([1.0, np.nan], "'b' is not finite"), (np.zeros((2, 0)), "one row for each")],
+    [
+        ([1.0], "one row for each of 2"),
+        ([1.0, np.nan], "'b' is not finite"),
+        (np.zeros((2, 0)), "one row for each"),
+        (["1", "2"], "scores must be an array of real numbers"),
+    ],
 )
 def test_scores_that_rank_nothing(scores: list[float], message: str) -> None:
-    """Too few, undefined, or of no token."""
+    """Too few, undefined, of no token, or no numbers."""
     with pytest.raises(ConfigurationError, match=message):
         rank_by_score(["a", "b"], scores)
+
+
+@pytest.mark.parametrize("tolerance", [-1e-9, np.nan, "0", None])
+def test_a_tolerance_is_a_number_of_at_least_zero(tolerance: float) -> None:
+    """Below 0, and with NaN, not even equal scores would tie."""
+    with pytest.raises(ConfigurationError, match="give a number of 0 or more"):
+        rank_by_score(["a", "b"], [1, 1], tolerance=tolerance)
+    assert rank_by_score(["a", "b"], [1, 1], tolerance=0).ties == 1
 
 
 @given(st.permutations(range(8)))

@@ -84,3 +84,20 @@ def test_bad_input() -> None:
         flag_probabilities([[1, 2, 3, np.inf]])
     with pytest.raises(ConfigurationError, match="do not fit"):
         expected_warg_change([1, 2], [[1, 2, 3]])
+    with pytest.raises(ConfigurationError, match=r"values \(2, 1\) and draws"):
+        expected_warg_change([[1], [2]], [[1, 2]])
+    with pytest.raises(ConfigurationError, match="draws must be an array of real numbers"):
+        flag_probabilities([["a", "b", "c", "d"]])
+
+
+@pytest.mark.parametrize("n_draws", [0, 2.5, "3", True, None])
+def test_the_number_of_draws(n_draws: int) -> None:
+    """An integer of at least 1."""
+    with pytest.raises(ConfigurationError, match=r"n_draws .* is not usable; give an integer of at least 1"):
+        normal_draws([1, 2], [1, 1], n_draws=n_draws)
+
+
+def test_draws_need_a_seed() -> None:
+    """None would draw otherwise each time."""
+    with pytest.raises(ConfigurationError, match="seed None is not usable"):
+        normal_draws([1, 2], [1, 1], seed=None)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import permutations
 from statistics import mean
@@ -89,7 +90,8 @@ def test_one_document() -> None:
 
 def test_rankings_of_different_documents() -> None:
     """WARG is defined, what rests on the chance of a reordering is not."""
-    assert warg(["a", "b"], ["c", "d"]) == 1
+    for p in (0.03593817939391722, 0.5, 0.6, 0.9):
+        assert warg(range(5), range(5, 10), p) == 1
     assert warg(["a", "b", "c"], ["a"], 0.5) == pytest.approx(1 - 0.5 * (1 + 0.5 / 2 + 0.25 / 3))
     for function in (warg_normalized, warg_adjusted):
         with pytest.raises(ConfigurationError, match=r"'b' stands in one of the two rankings only; restrict"):
@@ -103,3 +105,11 @@ def test_no_documents(function: Callable[[int, float], float]) -> None:
         function(0, 0.9)
     with pytest.raises(ConfigurationError, match="p is 1"):
         function(3, 1)
+
+
+@pytest.mark.parametrize("k", [2.5, 3.0, math.nan, True, "3", None])
+@pytest.mark.parametrize("function", [warg_floor, warg_chance])
+def test_a_number_of_documents_is_an_integer(function: Callable[[int, float], float], k: int) -> None:
+    """Nothing lies between the levels of two and of three documents."""
+    with pytest.raises(ConfigurationError, match="give the number of ranked documents"):
+        function(k, 0.9)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ragtrace.attribution import Curves, aipc, aipc_difference, perturbation_curves
 from ragtrace.attribution.faithfulness import area_between
 from ragtrace.attribution.game import Coalitions, Values
-from ragtrace.errors import AttributionError
+from ragtrace.errors import AttributionError, ConfigurationError
 
 WORTH = np.array([4.0, 1.0, 2.0, 0.0])
 
@@ -98,6 +98,13 @@ def test_bad_input() -> None:
         aipc([])
     with pytest.raises(AttributionError, match="one finite number for each"):
         perturbation_curves(additive, [1, np.nan, 2, 3])
+    with pytest.raises(AttributionError, match="attribution must be an array of real numbers"):
+        perturbation_curves(additive, ["1", "2", "3", "4"])
+    with pytest.raises(AttributionError, match="a curve must be an array of real numbers"):
+        aipc([Curves(np.ones(2) * 1j, np.zeros(2))])  # type: ignore[arg-type]
+    for seed in (None, -1):
+        with pytest.raises(ConfigurationError, match=r"seed .* is not usable"):
+            aipc([Curves(np.arange(2.0), np.zeros(2))] * 2, seed=seed)  # type: ignore[arg-type]
     with pytest.raises(AttributionError, match="the same samples for both"):
         aipc_difference([perturbation_curves(additive, WORTH)], [])
     with pytest.raises(AttributionError, match="two of one length"):
@@ -110,5 +117,5 @@ def test_bad_input() -> None:
 
 def test_a_game_returns_real_numbers() -> None:
     """Complex ones are refused, not cut to their real part."""
-    with pytest.raises(AttributionError, match="complex128 values; it must return real numbers"):
+    with pytest.raises(AttributionError, match="the game returns must be an array of real numbers: got complex128"):
         perturbation_curves(lambda coalitions: np.asarray(additive(coalitions) * 1j), WORTH)

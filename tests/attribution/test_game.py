@@ -67,11 +67,19 @@ def test_game_cannot_change_the_log() -> None:
 
 @pytest.mark.parametrize(
     "returned",
-    [np.zeros(4), np.zeros((3, 2)), np.zeros((4, 2, 1)), np.full((4, 1), "x"), np.full((4, 1), 1 + 1j)],
+    [
+        np.zeros(4),
+        np.zeros((3, 2)),
+        np.zeros((4, 2, 1)),
+        None,
+        np.full((4, 1), "x"),
+        np.full((4, 1), 1j),
+        [[1], [1, 2]],
+    ],
 )
 def test_odd_values_are_named(returned: np.ndarray) -> None:
     """Another shape, or no numbers, is an error that says what must be returned."""
-    with pytest.raises(AttributionError, match="must return"):
+    with pytest.raises(AttributionError, match=r"must return \(4, m\)|must be an array of real numbers"):
         CoalitionLog(2).evaluate(lambda coalitions: returned, all_coalitions(2))
 
 
@@ -107,3 +115,23 @@ def test_logs_are_checked() -> None:
         CoalitionLog(3, all_coalitions(2), np.zeros((4, 1)))
     with pytest.raises(AttributionError, match="twice"):
         CoalitionLog(2, decode(np.array([1, 1]), 2), np.zeros((2, 1)))
+    with pytest.raises(AttributionError, match="truth values, or 0 and 1"):
+        CoalitionLog(2, [[0.5, 2]], [[1.0]])
+    with pytest.raises(AttributionError, match="coalitions must be an array of real numbers"):
+        CoalitionLog(2, [["a", ""]], [[1.0]])
+    assert CoalitionLog(2, [[0, 1]], [[1.0]]).knows([[False, True]])
+
+
+def test_what_a_log_knows() -> None:
+    """Coalitions that were not evaluated, or of other players, are errors: no value of another coalition is given."""
+    log = CoalitionLog(2, [[False, True]], [[1.0]])
+    assert log.values_of([[0, 1]]).tolist() == [[1.0]]
+    assert (log.knows([[0, 1]]), log.knows([[0, 1], [1, 1]])) == (True, False)
+    for asked in (log, CoalitionLog(2)):
+        with pytest.raises(
+            AttributionError, match=r"does not know the coalition of players \[0, 1\]; evaluate it first"
+        ):
+            asked.values_of([[1, 1]])
+    for function in (log.values_of, log.knows, lambda rows: log.evaluate(table_game(random_table(2)), rows)):
+        with pytest.raises(AttributionError, match="do not fit 2 players"):
+            function([[0, 1, 0]])

@@ -196,8 +196,9 @@ def test_bad_input() -> None:
     """Shapes, tolerances and numbers that cannot be used are named."""
     with pytest.raises(AttributionError, match=r"inputs \(5, 3\) and baseline \(4, 3\)"):
         integrated_gradients(linear, X, X0[:4])
-    with pytest.raises(AttributionError, match="tolerance is 0"):
-        integrated_gradients(linear, X, X0, tolerance=0)
+    for tolerance in (0, float("nan"), "0.01", True):
+        with pytest.raises(AttributionError, match=f"tolerance is {tolerance!r}; give a positive number"):
+            integrated_gradients(linear, X, X0, tolerance=tolerance)  # type: ignore[arg-type]
     for n_steps in (2.5, None):
         with pytest.raises(AttributionError, match=f"{n_steps} nodes for the midpoint rule; give an integer"):
             integrated_gradients(linear, X, X0, n_steps=n_steps)  # type: ignore[arg-type]
@@ -212,3 +213,48 @@ def test_bad_input() -> None:
         AttributionError, match=r"not finite for input 0 at .* of the path; check the model's precision"
     ):
         integrated_gradients(lambda points: (points.sum(axis=(1, 2)), points * np.nan), X, X0)
+
+
+@pytest.mark.parametrize("gradients", [None, 1j, "a"])
+def test_gradients_are_real_numbers(gradients: object) -> None:
+    """None at all is an error, too."""
+    with pytest.raises(AttributionError, match="the points' shape, in real numbers"):
+        integrated_gradients(lambda points: (np.zeros(len(points)), _filled(points, gradients)), X, X0)
+
+
+def _filled(points: np.ndarray, gradients: object) -> Any:
+    return None if gradients is None else np.full(points.shape, gradients)
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        (X * np.nan, "inputs or baseline are not finite"),
+        (X + np.inf, "inputs or baseline are not finite"),
+        (X * 1j, "must be an array of real numbers"),
+        ("text", "must be an array of real numbers"),
+    ],
+)
+def test_inputs_are_finite_numbers(odd: Any, message: str) -> None:
+    """Also where the function does not mind: the values would be undefined."""
+
+    def constant(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(len(points)), np.zeros(points.shape)
+
+    for inputs, baseline in ((odd, X0), (X, odd)):
+        with pytest.raises(AttributionError, match=message):
+            integrated_gradients(constant, inputs, baseline)
+
+
+@pytest.mark.parametrize("precision", [np.float16, np.float32, np.float64])
+def test_points_have_the_precision_of_the_inputs(precision: type[np.floating]) -> None:
+    """Integers become float64."""
+    seen: list[np.dtype[Any]] = []
+
+    def noted(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        seen.append(points.dtype)
+        return linear(points)
+
+    integrated_gradients(noted, X.astype(precision), X0)
+    integrated_gradients(noted, np.ones((5, 3), dtype=int), X0)
+    assert set(seen) == {np.dtype(precision), np.dtype(np.float64)}

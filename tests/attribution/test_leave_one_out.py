@@ -108,3 +108,7 @@ def test_bad_input() -> None:
         leave_one_out("abc", lambda texts: texts, similarity=lambda a, b: float("nan"))
     with pytest.raises(AttributionError, match="give a finite one for each"):
         score_drops("abc", lambda texts: [np.nan] * len(texts))
+    with pytest.raises(AttributionError, match="similarities must be an array of real numbers"):
+        leave_one_out("abc", lambda texts: texts, similarity=lambda a, b: b)
+    with pytest.raises(AttributionError, match="scores must be an array of real numbers"):
+        score_drops("abc", lambda texts: texts)

@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from ragtrace.attribution.quadrature import MAX_NODES, Rule, quadrature, refined
+from ragtrace.attribution.quadrature import MAX_NODES, Rule, graded, quadrature, refined
 from ragtrace.errors import AttributionError
 
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -35,6 +35,16 @@ def test_gauss_legendre_is_exact_for_polynomials() -> None:
     """Up to the degree 2n - 1."""
     nodes, weights = quadrature("gauss-legendre", 5)
     assert weights @ nodes**9 == pytest.approx(0.1, abs=1e-12)
+
+
+def test_graded_nodes_see_what_happens_at_the_beginning() -> None:
+    """A turn within a millionth of the path, and what grows with the logarithm of that; lines as well."""
+    nodes, weights = graded()
+    assert len(set(nodes.tolist())) == len(weights) == MAX_NODES
+    assert weights @ nodes == pytest.approx(0.5, abs=1e-12)
+    for squared in (1e-6, 1e-12, 1e-16):
+        assert weights @ (squared / (nodes**2 + squared) ** 1.5) == pytest.approx(1, abs=1e-6)
+        assert weights @ (nodes**2 + squared) ** -0.5 == pytest.approx(np.arcsinh(squared**-0.5), rel=1e-9)
 
 
 def test_gregory_is_made_for_a_turn_in_the_middle() -> None:

@@ -40,6 +40,13 @@ def test_cosine() -> None:
     assert cosine([0, 0], [1, 1]) == 0
 
 
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=8))
+def test_cosine_stays_in_its_range(vector: list[float]) -> None:
+    """Rounding takes no vector beyond 1 to itself, or below -1 to its opposite."""
+    assert cosine(vector, vector) <= 1
+    assert cosine(vector, [-each for each in vector]) >= -1
+
+
 @given(st.text("abc", max_size=8), st.text("abc", max_size=8))
 def test_textual_similarities(a: str, b: str) -> None:
     """Symmetric, within [0, 1], and 1 for equal texts, empty ones included."""

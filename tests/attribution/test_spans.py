@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -81,10 +82,29 @@ def test_tokens_are_merged_into_words() -> None:
     ]
 
 
+def test_white_space_belongs_to_the_word_behind_it() -> None:
+    """As it does where it begins a token; behind the last word there is none, so that one gets it."""
+    text = " a  b\n"
+    found = merged_into_words(text, [Piece(at, at + 1) for at in range(len(text))], [1, 2, 4, 8, 16, 32])
+    assert [(word.text, word.weight) for word in found] == [("a", 3.0), ("b", 60.0)]
+    assert merged_into_words(" \n", [Piece(0, 2)], [1]) == []
+
+
+@given(st.text("ab .\n", max_size=20), st.data())
+def test_no_value_is_lost(text: str, data: st.DataObject) -> None:
+    """However the tokens cut the text, and in whatever order they come."""
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))) | {0, len(text)})
+    tokens = data.draw(st.permutations([Piece(*pair) for pair in pairwise(cuts)]))
+    words = merged_into_words(text, tokens, [1.0] * len(tokens))
+    assert sum(word.weight for word in words) == (len(tokens) if text.strip() else 0)
+
+
 def test_one_value_for_each_token() -> None:
     """Else it is not clear whose they are."""
     with pytest.raises(AttributionError, match="one value for each"):
         merged_into_words("a b", [Piece(0, 1), Piece(2, 3)], [1.0])
+    with pytest.raises(AttributionError, match="values must be an array of real numbers"):
+        merged_into_words("a b", [Piece(0, 1), Piece(2, 3)], ["1", "2"])
 
 
 @pytest.mark.parametrize("place", [(2, 5), (4, 6), (-1, 1), (2, 1)])

@@ -8,7 +8,7 @@ import pytest
 from ragtrace.attribution import sparse_surrogate
 from ragtrace.attribution.game import Coalitions, Values
 from ragtrace.attribution.surrogate import answer_logits
-from ragtrace.errors import AttributionError
+from ragtrace.errors import AttributionError, ConfigurationError
 
 EFFECTS = np.array([3.0, 0.0, 0.0, -2.0, 0.0, 0.0, 0.0, 0.0])
 
@@ -63,12 +63,26 @@ def test_coalitions_are_distinct_and_seeded() -> None:
     assert sparse_surrogate(linear_in_logits, 8, budget=1000).n_evaluations == 256
 
 
+def test_players_are_counted_in_any_integer() -> None:
+    """Also in NumPy's small ones, in which 2^k overflows."""
+    for n_players in (np.int8(8), np.uint8(8)):
+        assert sparse_surrogate(linear_in_logits, n_players, budget=40).n_evaluations == 40  # type: ignore[arg-type]
+        assert sparse_surrogate(linear_in_logits, n_players, budget=1000).n_evaluations == 256  # type: ignore[arg-type]
+
+
 def test_logits_stay_finite() -> None:
     """Of a certain answer, and of one that is next to impossible."""
     logits = answer_logits(np.array([[0.0, 0.0], [-1000.0, -1000.0], [np.log(0.5), 0.0]]))
     assert np.isfinite(logits).all()
     assert logits[1] == pytest.approx(-2000)
     assert logits[2] == pytest.approx(0)
+
+
+def test_what_is_no_log_probability() -> None:
+    """A certain answer may be off by rounding; probabilities in place of their logarithms are refused."""
+    assert np.isfinite(answer_logits(np.array([[1e-3, -1e-4]]))).all()
+    with pytest.raises(AttributionError, match=r"sum to 1.4; give log-probabilities, below 0"):
+        sparse_surrogate(lambda coalitions: 0.7 * np.ones((len(coalitions), 2)), 4)
 
 
 def test_a_constant_game_has_no_effects() -> None:
@@ -82,7 +96,13 @@ def test_bad_input() -> None:
     """A budget without the empty and full coalition, a negative penalty, values that are not finite."""
     with pytest.raises(AttributionError, match="budget 1"):
         sparse_surrogate(linear_in_logits, 8, budget=1)
-    with pytest.raises(AttributionError, match="penalty -1"):
-        sparse_surrogate(linear_in_logits, 8, penalty=-1)
+    for budget in (2.5, "64", None, True):
+        with pytest.raises(AttributionError, match="give an integer of at least 2"):
+            sparse_surrogate(linear_in_logits, 8, budget=budget)  # type: ignore[arg-type]
+    for penalty in (-1, float("nan"), "0.1", None):
+        with pytest.raises(AttributionError, match=f"penalty {penalty!r}"):
+            sparse_surrogate(linear_in_logits, 8, penalty=penalty)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="seed None is not usable"):
+        sparse_surrogate(linear_in_logits, 8, seed=None)  # type: ignore[arg-type]
     with pytest.raises(AttributionError, match="must be finite"):
         sparse_surrogate(lambda coalitions: np.full((len(coalitions), 1), np.nan), 3)

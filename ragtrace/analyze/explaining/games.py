@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -98,9 +98,8 @@ class PromptGame:
 
         found = solve(log)
         if log is not None and self._mixes_precisions():
-            found = solve(None)
-        is_whole = found.n_evaluations >= min(budget or default_budget(k), 1 << k)
-        return replace(found, stopped=None) if is_whole else found
+            return solve(None)
+        return found
 
     @property
     def precision(self) -> Precision | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Protocol
 
 import numpy as np
 
-from ragtrace.attribution.game import CoalitionLog, Coalitions, Game, Values, all_coalitions, is_integer
+from ragtrace.attribution.game import CoalitionLog, Coalitions, Game, Values, all_coalitions, checked_players
 from ragtrace.attribution.shapley.gaussian_process import GaussianProcess
 from ragtrace.attribution.shapley.permutation import Permutations
 from ragtrace.attribution.shapley.regression import KernelShap, MonteCarloShap, PairedMonteCarloShap
@@ -16,6 +16,7 @@ from ragtrace.attribution.shapley.stopping import Stopping
 from ragtrace.attribution.shapley.values import Fitted, ShapleyValues, undefined
 from ragtrace.attribution.shapley.weights import exact_values, share_residual
 from ragtrace.errors import AttributionError, ConfigurationError
+from ragtrace.numeric import check_seed, is_integer
 
 __all__ = ["METHODS", "default_budget", "shapley_values"]
 
@@ -50,8 +51,9 @@ METHODS: dict[str, type[Any]] = {
 
 
 def default_budget(n_players: int) -> int:
-    """2^k evaluations up to 6 players, where that is at most 64; 8 k beyond."""
-    return 1 << n_players if n_players <= EXACT_BY_DEFAULT else 8 * n_players
+    """2^k evaluations up to 6 players, where that is at most 64; 8 k beyond. Raises: as `CoalitionLog`."""
+    k = checked_players(n_players)
+    return 1 << k if k <= EXACT_BY_DEFAULT else 8 * k
 
 
 def shapley_values(
@@ -76,7 +78,8 @@ def shapley_values(
             reaches 2^k, else "gp", and "permutation" beyond 8,192 evaluations.
         budget: the most distinct coalitions that the estimate rests on, 2 or more; default `default_budget(k)`.
         seed: same seed, same result; a larger budget evaluates a superset.
-        continue_from: the log of an earlier result; what it knows is not evaluated again.
+        continue_from: the log of an earlier result; what it knows is not evaluated again, and no condition ends the run
+            before it is used.
         target_standard_error, settle, ranking: see `Stopping`.
         options: gp (and auto): prior, costs (see `GaussianProcess`); kernelshap: paired; mcshap, pmcshap: n_fits,
             pool_share; pmcshap: released.
@@ -84,25 +87,38 @@ def shapley_values(
     Raises: ConfigurationError for arguments, AttributionError for players or what the game returns.
     Source: RAG-E, §3.2; docs/attribution.md for the estimators.
     """
-    log = CoalitionLog(n_players) if continue_from is None else continue_from.copy()
-    if log.n_players != n_players:
-        raise AttributionError(f"the log has {log.n_players} players, the game {n_players}; continue from its own log")
+    n_players = checked_players(n_players)
+    log = _continued(continue_from, n_players)
     stopping = Stopping(target_standard_error, settle, ranking, n_players)
-    if not is_integer(seed) or seed < 0:
-        raise ConfigurationError.of("seed", seed, "an integer of at least 0")
+    check_seed(seed)
     limit = _budget(method, n_players, budget)
     estimator = _estimator(method, n_players, limit, options)
-    for spent in _rounds(limit, n_players, stopping.wanted and estimator is not None):
-        if estimator is None or spent >= 1 << n_players or (method == "auto" and len(log) == 1 << n_players):
+    all_known = len(log) == 1 << n_players and (method == "auto" or limit == len(log))
+    rounds = _rounds(limit, n_players) if stopping.wanted else [limit]
+    for spent, further in zip(rounds, [*rounds[1:], limit], strict=True):
+        if estimator is None or spent >= 1 << n_players or all_known:
             return _exact(game, log)
+        if spent < limit and _is_known(estimator, further, seed, log):
+            continue
         coalitions = estimator.coalitions(n_players, spent, seed)
         log.evaluate(game, coalitions)
         fitted = _fitted(estimator, coalitions, log.values_of(coalitions), seed)
-        stopped = stopping.reached(fitted, seed) if stopping.wanted else None
+        stopped = stopping.reached(fitted, seed) if spent < limit else None
         result = _result(fitted, log, estimator.name, len(coalitions), stopped)
         if stopped is not None:
             break
     return result
+
+
+def _continued(log: CoalitionLog | None, n_players: int) -> CoalitionLog:
+    """A log of its own with what is known already."""
+    if log is None:
+        return CoalitionLog(n_players)
+    if not isinstance(log, CoalitionLog):
+        raise ConfigurationError.of("continue_from", type(log).__name__, "the attribute `log` of an earlier result")
+    if log.n_players != n_players:
+        raise AttributionError(f"the log has {log.n_players} players, the game {n_players}; continue from its own log")
+    return log.copy()
 
 
 def _budget(method: str, n_players: int, budget: int | None) -> int:
@@ -119,7 +135,7 @@ def _budget(method: str, n_players: int, budget: int | None) -> int:
 
 def _estimator(method: str, n_players: int, budget: int, options: dict[str, Any]) -> Estimator | None:
     """The estimator of this name with its options; None for "exact"."""
-    if method not in {"auto", "exact", *METHODS}:
+    if method not in ("auto", "exact", *METHODS):
         raise ConfigurationError.of("method", method, ", ".join(["auto", "exact", *METHODS]))
     kind = None if method == "exact" else GaussianProcess if method == "auto" else METHODS[method]
     allowed = [] if kind is None else [field.name for field in fields(kind)]
@@ -132,11 +148,20 @@ def _estimator(method: str, n_players: int, budget: int, options: dict[str, Any]
     return Permutations() if method == "auto" and budget > LARGE else chosen
 
 
-def _rounds(budget: int, n_players: int, stepwise: bool) -> Iterator[int]:
-    """The budgets after which the estimate is looked at."""
-    if stepwise:
-        yield from range(min(2 * max(n_players, 1), budget), budget, ROUND)
-    yield budget
+def _rounds(budget: int, n_players: int) -> list[int]:
+    """The budgets after which the estimate is looked at: from 2k on, each 8 or a sixteenth above the one before.
+
+    A look costs a fit, which takes ever longer.
+    """
+    looks = [min(2 * max(n_players, 1), budget)]
+    while looks[-1] < budget:
+        looks.append(min(looks[-1] + ROUND * max(1, looks[-1] // (16 * ROUND)), budget))
+    return looks
+
+
+def _is_known(estimator: Estimator, budget: int, seed: int, log: CoalitionLog) -> bool:
+    """Whether the log holds what this budget buys: then there is no reason to stop at less."""
+    return budget < 1 << log.n_players and log.knows(estimator.coalitions(log.n_players, budget, seed))
 
 
 def _fitted(estimator: Estimator, coalitions: Coalitions, values: Values, seed: int) -> Fitted:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.attribution.game import Coalitions, Values, is_integer
+from ragtrace.attribution.game import Coalitions, Values
 from ragtrace.attribution.shapley.pools import random_pool, sub_pools
 from ragtrace.attribution.shapley.values import Fitted, undefined
 from ragtrace.attribution.shapley.weights import kernel_weights, share_residual
 from ragtrace.errors import ConfigurationError
+from ragtrace.numeric import is_integer, is_real
 
 __all__ = ["KernelShap", "MonteCarloShap", "PairedMonteCarloShap"]
 
@@ -37,6 +38,9 @@ class KernelShap:
 
     paired: bool = False
     name = "kernelshap"
+
+    def __post_init__(self) -> None:
+        _check_switch("paired", self.paired)
 
     def coalitions(self, n_players: int, budget: int, seed: int) -> Coalitions:
         """A random pool."""
@@ -65,7 +69,7 @@ class MonteCarloShap:
 
     def estimate(self, coalitions: Coalitions, values: Values, seed: int) -> Fitted:
         """The mean of the fits and their spread."""
-        return _Fits(coalitions, values, 1).averaged(self.n_fits, self.pool_share, seed)
+        return _Fits(coalitions, values, 1).spread(None, self.n_fits, self.pool_share, seed)
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class PairedMonteCarloShap:
 
     def __post_init__(self) -> None:
         _check_pools(self._n_fits, self.pool_share)
+        _check_switch("released", self.released)
 
     @property
     def name(self) -> str:
@@ -101,15 +106,21 @@ class PairedMonteCarloShap:
         """The mean of the fits and their spread."""
         if self.released:
             return _released(coalitions, values, self._n_fits, seed)
-        return _Fits(coalitions, values, 2).averaged(self._n_fits, self.pool_share, seed)
+        return _Fits(coalitions, values, 2).spread(None, self._n_fits, self.pool_share, seed)
 
 
 def _check_pools(n_fits: int, pool_share: float) -> None:
     """Raises ConfigurationError for a number of fits or a share that cannot be used."""
     if not is_integer(n_fits) or n_fits < 2:
         raise ConfigurationError.of("n_fits", n_fits, "an integer of at least 2")
-    if not 0 < pool_share < 1:
+    if not (is_real(pool_share) and 0 < pool_share < 1):
         raise ConfigurationError.of("pool_share", pool_share, "a number between 0 and 1")
+
+
+def _check_switch(name: str, value: bool) -> None:
+    """Raises ConfigurationError for what is neither True nor False: the text "no" would be taken for yes."""
+    if not isinstance(value, bool):
+        raise ConfigurationError.of(name, value, "True or False")
 
 
 class _Fits:
@@ -141,10 +152,6 @@ class _Fits:
         """`(k, m)`: the fit to the whole pool."""
         whole: Values = self.solve(np.ones((1, self.n_groups)))[0]
         return whole
-
-    def averaged(self, n_fits: int, share: float, seed: int) -> Fitted:
-        """The mean of the fits to sub-pools."""
-        return self.spread(None, n_fits, share, seed)
 
     def spread(self, phi: Values | None, n_fits: int, share: float, seed: int) -> Fitted:
         """These values (None: the fits' mean) with errors by the jackknife that leaves out a share of the groups."""

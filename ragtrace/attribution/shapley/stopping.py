@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from ragtrace.alignment import expected_warg_change, flag_probabilities, normal_draws
 from ragtrace.attribution.shapley.values import Fitted, token_mean
 from ragtrace.errors import ConfigurationError
+from ragtrace.numeric import is_integer, is_real
 
 __all__ = ["Stopping"]
 
@@ -35,18 +37,14 @@ class Stopping:
     n_players: int
 
     def __post_init__(self) -> None:
-        if self.target_standard_error is not None and not self.target_standard_error > 0:
-            raise ConfigurationError.of(
-                "target_standard_error", self.target_standard_error, "a number above 0, or None"
-            )
-        if self.settle is not None and not 0.5 < self.settle < 1:
-            raise ConfigurationError.of(
-                "settle", self.settle, "a confidence between 0.5 and 1, for instance 0.9, or None"
-            )
-        if self.ranking is not None and sorted(self.ranking) != list(range(self.n_players)):
-            raise ConfigurationError.of(
-                "ranking", self.ranking, f"each player from 0 to {self.n_players - 1} once, or None"
-            )
+        target, settle = self.target_standard_error, self.settle
+        if target is not None and not (is_real(target) and target > 0):
+            raise ConfigurationError.of("target_standard_error", target, "a number above 0, or None")
+        if settle is not None and not (is_real(settle) and 0.5 < settle < 1):
+            raise ConfigurationError.of("settle", settle, "a confidence between 0.5 and 1, for instance 0.9, or None")
+        if self.ranking is not None and not _ranks_each(self.ranking, self.n_players):
+            allowed = f"each player from 0 to {self.n_players - 1} once, or None"
+            raise ConfigurationError.of("ranking", self.ranking, allowed)
 
     @property
     def wanted(self) -> bool:
@@ -74,6 +72,12 @@ class Stopping:
         return (
             _agreement(scores, draws) >= confidence and expected_warg_change(scores, draws, PERSISTENCE) <= WARG_CHANGE
         )
+
+
+def _ranks_each(ranking: Any, n_players: int) -> bool:
+    """Whether it is a sequence of all players: of integers, since floats and truth values are other indices."""
+    ordered = isinstance(ranking, Sequence | np.ndarray) and all(map(is_integer, ranking))
+    return ordered and sorted(ranking) == list(range(n_players))
 
 
 def _agreement(scores: NDArray[np.float64], draws: NDArray[np.float64]) -> float:

@@ -1,8 +1,9 @@
-"""What `shapley_values` promises whatever the estimator: budgets, seeds, continued runs, stopping, odd input."""
+"""What `shapley_values` promises whatever the estimator: budgets, seeds, continued runs, odd input."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,53 +159,6 @@ def test_draws_follow_the_covariance() -> None:
     assert np.array_equal(result.draws(5, seed=2), result.draws(5, seed=2))
 
 
-def test_stops_at_a_standard_error() -> None:
-    """The run ends at the first look at which the largest error of a score is small enough."""
-    table = random_table(9, 1)
-    game = CountedGame(table_game(table))
-    result = shapley_values(game, 9, budget=400, target_standard_error=0.2)
-    assert result.stopped == "target_standard_error"
-    assert np.sqrt(np.diagonal(result.covariance)).max() <= 0.2
-    assert result.n_evaluations < 400
-    assert set(game.seen.values()) == {1}
-    before = shapley_values(table_game(table), 9, budget=result.n_evaluations - 8)
-    assert np.sqrt(np.diagonal(before.covariance)).max() > 0.2
-
-
-def test_stops_when_settled() -> None:
-    """A clear game is settled early, one whose players are alike not before its budget ends."""
-
-    def clear(coalitions: np.ndarray) -> np.ndarray:
-        return np.asarray(coalitions @ np.arange(9.0, 1.0, -1.0)[:, None])
-
-    settled = shapley_values(clear, 8, budget=128, settle=0.9)
-    assert settled.stopped == "settle"
-    assert settled.n_evaluations <= 32
-    unsettled = shapley_values(
-        lambda coalitions: coalitions.sum(axis=1, keepdims=True) ** 1.5, 8, budget=64, settle=0.9
-    )
-    assert unsettled.stopped is None
-    assert unsettled.n_evaluations == 64
-
-
-def test_what_is_settled_depends_on_the_retriever() -> None:
-    """The flags compare with the retriever's order: another order may need more evaluations, not other values."""
-    table = random_table(8, 1, seed=5)
-    runs = [
-        shapley_values(table_game(table), 8, budget=200, settle=0.9, ranking=order)
-        for order in (range(8), [7, 6, 5, 4, 3, 2, 1, 0], [3, 1, 0, 2, 5, 4, 7, 6])
-    ]
-    assert len({run.n_evaluations for run in runs}) > 1
-
-
-def test_stopping_at_the_last_round_is_exact() -> None:
-    """A budget of 2^k that no condition cut short ends in the exact values."""
-    table = np.random.default_rng(0).normal(size=(32, 1))
-    result = shapley_values(table_game(table), 5, settle=0.99)
-    assert result.exact
-    assert result.stopped is None
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -227,12 +181,57 @@ def test_stopping_at_the_last_round_is_exact() -> None:
         ({"target_standard_error": 0}, "above 0"),
         ({"settle": 1.0}, "between 0.5 and 1"),
         ({"settle": 0.9, "ranking": [0, 1]}, "each player"),
+        ({"settle": 0.9, "ranking": [float(player) for player in range(8)]}, "each player"),
+        ({"settle": 0.9, "ranking": [False, True, *range(2, 8)]}, "each player"),
+        ({"settle": 0.9, "ranking": [*range(7), "7"]}, "each player"),
+        ({"settle": 0.9, "ranking": 3}, "each player"),
+        ({"settle": "0.9"}, "between 0.5 and 1"),
+        ({"target_standard_error": "0.1"}, "above 0"),
+        ({"seed": None}, "at least 0"),
+        ({"method": ["gp"]}, "exact, kernelshap"),
+        ({"method": "mcshap", "pool_share": "most"}, "between 0 and 1"),
+        ({"method": "kernelshap", "paired": "no"}, "True or False"),
+        ({"method": "pmcshap", "released": "no"}, "True or False"),
+        ({"costs": "123456789"}, "real numbers"),
+        ({"costs": [None] * 9}, "9 positive numbers"),
+        ({"continue_from": "log"}, "continue_from 'str' is not usable; give the attribute `log`"),
     ],
 )
 def test_unusable_arguments(arguments: dict[str, object], message: str) -> None:
     """Each is an error that says what to give instead."""
     with pytest.raises(ConfigurationError, match=message):
         shapley_values(table_game(random_table(8)), 8, **({"budget": 40} | arguments))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64])
+def test_players_are_counted_in_any_integer(kind: Any) -> None:
+    """Also in NumPy's small ones, in which 2^k overflows."""
+    table = random_table(8)
+    every: list[dict[str, Any]] = [{}, {"budget": kind(40)}, {"method": "exact"}, {"target_standard_error": 0.1}]
+    for options in every:
+        usual = shapley_values(table_game(table), 8, **options)
+        again = shapley_values(table_game(table), kind(8), **options)
+        assert (again.n_evaluations, again.method) == (usual.n_evaluations, usual.method)
+        assert np.array_equal(again.values, usual.values)
+    assert default_budget(kind(20)) == 160
+
+
+@pytest.mark.parametrize("n_players", [-1, 31, 8.0, True, "8", None])
+def test_unusable_players(n_players: int) -> None:
+    """The default budget knows them as little as the estimate."""
+    for function in (default_budget, lambda k: shapley_values(table_game(random_table(8)), k)):
+        with pytest.raises(AttributionError, match="give an integer from 0 to 30"):
+            function(n_players)
+
+
+def test_only_relative_costs_count() -> None:
+    """Also of the largest numbers there are."""
+    values = [
+        shapley_values(table_game(random_table(8)), 8, budget=60, costs=[unit] * 8 + [2 * unit]).values
+        for unit in (1.0, 2.0**-1000, 2.0**1022)
+    ]
+    assert np.array_equal(values[0], values[1])
+    assert np.array_equal(values[0], values[2])
 
 
 def test_too_many_coalitions() -> None:

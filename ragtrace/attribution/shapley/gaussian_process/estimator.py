@@ -15,6 +15,7 @@ from ragtrace.attribution.shapley.gaussian_process.prior import Array, Prior, de
 from ragtrace.attribution.shapley.values import Fitted, undefined
 from ragtrace.attribution.shapley.weights import share_residual
 from ragtrace.errors import ConfigurationError
+from ragtrace.numeric import real_array
 
 __all__ = ["GaussianProcess"]
 
@@ -65,11 +66,11 @@ class GaussianProcess:
         """The costs as numbers. Raises: ConfigurationError where they do not fit the players."""
         if self.costs is None:
             return None
-        costs = tuple(float(cost) for cost in self.costs)
-        if len(costs) != n_players + 1 or not all(0 < cost < np.inf for cost in costs):
+        costs = real_array(self.costs, "costs", ConfigurationError)
+        if costs.shape != (n_players + 1,) or not (np.isfinite(costs) & (costs > 0)).all():
             allowed = f"{n_players + 1} positive numbers: one for each player, one for what follows them"
             raise ConfigurationError.of("costs", self.costs, allowed)
-        return costs
+        return tuple((costs / costs.max()).tolist())
 
     def _prior(self, x: Array, odd: Array, even: Array) -> Prior:
         """The prior of these observations; what they say counts by the share of them that k values leave over."""
