@@ -21,7 +21,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addpre
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test chaos soak fuzz gate-demo alert-mutants check generate bench bench-million frameworks spans capture test-models clean help
+.PHONY: demo test chaos soak fuzz gate-demo alert-mutants check generate bench bench-gpu bench-million frameworks spans capture test-models clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -59,6 +59,12 @@ generate: $(VENV)/.test ## write what derives from metrics/ again
 
 bench: $(VENV)/.test ## run the benchmarks, which print ratios
 	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
+
+bench-gpu: $(VENV)/.test ## on a machine with an NVIDIA GPU: compare it with the CPU, then measure models of 1, 3 and 8 billion parameters on it
+	$(BIN)/python -m pytest -rs tests/engines/test_card.py -k real
+	@for billions in 1 3 8; do \
+		$(BIN)/python bench/coalitions.py --billions $$billions --rounds 3 --all --pack-sizes 1024 2048 4096 8192 || exit 1; \
+	done
 
 bench-million: $(VENV)/.test ## read a store of a million requests beside one of ten thousand (3 GB for a while, minutes)
 	$(BIN)/python bench/ingest.py --only reads --reads 10000 1000000 --rounds 5

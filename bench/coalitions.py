@@ -10,23 +10,28 @@ import argparse
 import importlib.util
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import torch
+import transformers
 from numpy.typing import NDArray
 from transformers import LlamaConfig, LlamaForCausalLM
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
+from bench.prefill import SHAPES, large, matrix_rate, peak, scarce, timed, work_of
 from bench.prompts import ANSWER, DOCUMENT, DOCUMENTS, VOCABULARY, Peer, Prompts, Request
 from ragtrace.attribution import shapley_values
 from ragtrace.engines.scoring import Scores, score_batched, score_shared
 
 SEED: Final = 7
+FEW: Final = 6  # sequences that are compared between devices
+ALONE, SHARED = "one by one", "shared"
 
 
 def small() -> Any:
@@ -44,47 +49,6 @@ def small() -> Any:
     return LlamaForCausalLM(config).train(False)
 
 
-def large(billions: float) -> Any:
-    """A Llama of about so many billion parameters in bfloat16 on the GPU."""
-    torch.manual_seed(SEED)
-    width = {1.0: 2048, 3.0: 3072, 8.0: 4096}[billions]
-    layers = {1.0: 16, 3.0: 28, 8.0: 32}[billions]
-    config = LlamaConfig(
-        vocab_size=128_000,
-        hidden_size=width,
-        intermediate_size=width * 4 if billions < 8 else 14_336,
-        num_hidden_layers=layers,
-        num_attention_heads=width // 128,
-        num_key_value_heads=8,
-        max_position_embeddings=8192,
-    )
-    with torch.device("cuda"):
-        torch.set_default_dtype(torch.bfloat16)
-        model = LlamaForCausalLM(config).train(False)
-        torch.set_default_dtype(torch.float32)
-    return model
-
-
-def seconds(score: Callable[[], Scores]) -> tuple[float, Scores]:
-    """How long it takes, and what it gives."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    started = time.perf_counter()
-    found = score()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return time.perf_counter() - started, found
-
-
-def matrix_rate(model: Any) -> float:
-    """Multiplications and additions per second of a matrix product of the model's width and type on its device."""
-    width = model.config.hidden_size
-    left = torch.randn(4096, width, dtype=model.dtype, device=model.device)
-    right = torch.randn(width, 4 * width, dtype=model.dtype, device=model.device)
-    best = min(seconds(lambda: (left @ right).sum()[None, None].float().cpu().numpy())[0] for _ in range(5))
-    return float(2 * 4096 * width * 4 * width / best)
-
-
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -92,46 +56,112 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="also all 1,024 coalitions, the exact values")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--billions", type=float, choices=(1.0, 3.0, 8.0), help="a larger model in bfloat16 on a GPU")
+    parser.add_argument("--billions", type=float, choices=tuple(SHAPES), help="a larger model in bfloat16 on a GPU")
+    parser.add_argument("--device", default="cuda", help="where a larger model runs")
+    parser.add_argument("--pack-sizes", type=int, nargs="*", default=[], help="tokens of a pass, to compare")
     given = parser.parse_args()
+    if given.billions and given.device == "cuda" and not torch.cuda.is_available():
+        parser.error("there is no GPU that torch can use; --device cpu --billions 0.001 runs the same on a CPU")
     if not given.billions:
         torch.set_num_threads(1)  # the safe default beside other work
-    model = large(given.billions) if given.billions else small()
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    print(f"{parameters / 1e6:.0f} million parameters, {DOCUMENTS} documents of {DOCUMENT} tokens, answer {ANSWER}")
+    model = large(given.billions, given.device, SEED) if given.billions else small()
+    say_where(model)
     prompts = Prompts(SEED)
     some = prompts.some(given.coalitions)
-    ways: dict[str, Callable[[], Scores]] = {
-        "one by one": lambda: score_batched(model, some, ANSWER, batch=1),
-        "batched, padded": lambda: score_batched(model, some, ANSWER, batch=16),
-        "shared": lambda: score_shared(model, some, ANSWER),
-    }
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    scores: dict[str, Scores] = {}
-    for _ in range(given.rounds):
-        for name, score in ways.items():
-            taken, scores[name] = seconds(score)
-            times[name].append(taken)
-    single = float(np.median(times["one by one"]))
-    for name, taken_all in times.items():
-        taken = float(np.median(taken_all))
-        apart = np.abs(scores[name] - scores["one by one"]).max()
-        print(f"{name:16} {single / taken:5.2f} x as fast, max |difference of log p| {apart:.1e}")
+    times, scores = compare(model, some, given.rounds, given.pack_sizes)
+    single = times[ALONE]
     if given.billions:
-        show_rate(model, some, float(np.median(times["shared"])), parameters)
-    if not (given.no_peers or given.billions):
+        show_rate(model, some, times[SHARED])
+        with_little_memory(model, some, scores[ALONE])
+        agreement(model.device, some)
+    elif not given.no_peers:
         beside_peers(model, prompts, given.coalitions, given.rounds)
     if given.all:
         every = prompts.some(2**DOCUMENTS)
-        taken, _ = seconds(lambda: score_shared(model, every, ANSWER))
+        taken, _ = timed(lambda: score_shared(model, every, ANSWER), model.device)
         print(f"all {len(every)} coalitions: {taken / single:.2f} x the time of {len(some)} one by one")
 
 
-def show_rate(model: Any, sequences: list[list[int]], taken: float, parameters: int) -> None:
-    """How much of the card's matrix rate the tokens that remain were read with."""
-    tokens = len({tuple(sequence[:end]) for sequence in sequences for end in range(1, len(sequence))})
-    rate = 2 * parameters * tokens / taken
-    print(f"{rate / matrix_rate(model):.0%} of the matrix rate of this card for the {tokens} tokens that remain")
+def say_where(model: Any) -> None:
+    """What is measured, where, and with what."""
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    device = torch.device(model.device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{torch.get_num_threads()} CPU threads"
+    print(f"{parameters / 1e6:.0f} million parameters, {DOCUMENTS} documents of {DOCUMENT} tokens, answer {ANSWER}")
+    print(f"{model.dtype} on {name}, torch {torch.__version__}, transformers {transformers.__version__}")
+
+
+def compare(
+    model: Any, some: list[list[int]], rounds: int, pack_sizes: Sequence[int]
+) -> tuple[dict[str, float], dict[str, Scores]]:
+    """The median seconds of each way, in turn and behind a warm-up, and what it gives. Logits: those of the answer."""
+    ways: dict[str, Callable[[list[list[int]]], Scores]] = {
+        ALONE: lambda given: score_batched(model, given, ANSWER, batch=1),
+        "batched, padded": lambda given: score_batched(model, given, ANSWER, batch=16),
+        SHARED: lambda given: score_shared(model, given, ANSWER),
+    }
+    for size in pack_sizes:
+        ways[f"shared, {size}"] = partial(_shared, model, size)
+    on_card = torch.device(model.device).type == "cuda"
+    peaks = {name: peak(partial(score, some if on_card else some[:2]), model.device)[0] for name, score in ways.items()}
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    scores: dict[str, Scores] = {}
+    for _ in range(rounds):
+        for name, score in ways.items():
+            taken, scores[name] = timed(partial(score, some), model.device)
+            times[name].append(taken)
+    found = {name: float(np.median(taken)) for name, taken in times.items()}
+    for name, taken in found.items():
+        apart = np.abs(scores[name] - scores[ALONE]).max()
+        memory = f", {peaks[name] / 2**30:.1f} GiB at most" if on_card else ""
+        print(f"{name:16} {found[ALONE] / taken:5.2f} x as fast, max |difference of log p| {apart:.1e}{memory}")
+    return found, scores
+
+
+def _shared(model: Any, size: int, given: list[list[int]]) -> Scores:
+    return score_shared(model, given, ANSWER, pack_size=size)
+
+
+def show_rate(model: Any, sequences: list[list[int]], taken: float) -> None:
+    """How much of the device's matrix rate the tokens that remain were read with."""
+    work, rate = work_of(model, sequences, ANSWER), matrix_rate(model)
+    print(
+        f"{work.total / taken / rate:.0%} of the matrix rate ({rate / 1e12:.3g} TFLOP/s) for the {work.tokens} tokens "
+        f"that remain; {work.weights / taken / rate:.0%} by the layers' weights alone, without attention and logits"
+    )
+
+
+def with_little_memory(model: Any, sequences: list[list[int]], alone: Scores) -> None:
+    """Shared and batched where half of what they take beside the model is there: nothing may be missing."""
+    ways: dict[str, Callable[[], Scores]] = {
+        SHARED: lambda: score_shared(model, sequences, ANSWER),
+        "batched, padded": lambda: score_batched(model, sequences, ANSWER, batch=16),
+    }
+    held = sum(parameter.numel() * parameter.itemsize for parameter in model.parameters())
+    least = {SHARED: ANSWER, "batched, padded": max(map(len, sequences))}  # tokens of the smallest passes
+    for name, score in ways.items():
+        most, usual = peak(score, model.device)
+        with scarce(model, held + (most - held) // 2, least[name]) as said:
+            found = score()
+        halved = sum("out of memory" in each for each in said)
+        apart = np.abs(found - alone).max()
+        print(
+            f"{name:16} with half the memory: halved {halved} times, {int(np.isnan(found).sum())} scores missing, max "
+            f"|difference of log p| {apart:.1e} (else {np.abs(usual - alone).max():.1e})"
+        )
+
+
+def agreement(device: Any, sequences: list[list[int]]) -> None:
+    """The small model in float32 on the CPU, and where the larger one is."""
+    model, some = small(), sequences[-FEW:]
+    here = score_batched(model, some, ANSWER, batch=1)
+    there = model.to(device)
+    for name, found in (
+        (ALONE, score_batched(there, some, ANSWER, batch=1)),
+        ("batched, padded", score_batched(there, some, ANSWER)),
+        (SHARED, score_shared(there, some, ANSWER)),
+    ):
+        print(f"{name:16} in float32 beside the CPU: max |difference of log p| {np.abs(found - here).max():.1e}")
 
 
 @dataclass

@@ -21,6 +21,7 @@ from ragtrace.errors import (
     AttributionError,
     ConfigurationError,
     ModelError,
+    RagtraceError,
     ScoringStopped,
     ServerError,
 )
@@ -30,7 +31,7 @@ from ragtrace.types import Analysis, RequestRecord, encode_record, replace
 
 __all__ = ["ATTRIBUTION_VERSION", "DAILY_SECONDS", "SETTLE", "Explained", "Explainer"]
 
-ATTRIBUTION_VERSION: Final = "attribution-5"  # raise it whenever a change could give a stored request another result
+ATTRIBUTION_VERSION: Final = "attribution-6"  # raise it whenever a change could give a stored request another result
 DAILY_SECONDS: Final = 3600.0
 SETTLE: Final = 0.9
 
@@ -78,6 +79,7 @@ class Explainer:
     )
     documents: int = DOCUMENTS
     baseline: Baseline = "unk"
+    _told: str = field(default="", init=False)  # the day of which it was said that its budget is used up
 
     def __post_init__(self) -> None:
         if not self._engines:
@@ -115,6 +117,8 @@ class Explainer:
             hopeless = _is_hopeless(error)
             if hopeless:
                 _log.warning("request %s cannot be explained: %s", job.request_id, error)
+            elif isinstance(error, RagtraceError):
+                _log.warning("request %s was not explained, and will be tried again: %s", job.request_id, error)
             else:
                 _log.exception("request %s cannot be explained", job.request_id)
             store.fail(job, f"{type(error).__name__}: {error}", for_good=hopeless)
@@ -175,7 +179,29 @@ class Explainer:
         if self.daily_seconds is None:
             return True
         spent = store.spent()
-        return all(spent.get(each, 0.0) < self.daily_seconds.get(each, float("inf")) for each in self._resources)
+        used_up = {
+            each: f"{spent.get(each, 0.0):.1f} of {self.daily_seconds[each]:g} {each} seconds"
+            for each in self._resources
+            if spent.get(each, 0.0) >= self.daily_seconds.get(each, float("inf"))
+        }
+        if used_up:
+            self._tell(store, used_up)
+        return not used_up
+
+    def _tell(self, store: Store, used_up: Mapping[str, str]) -> None:
+        """Say once a day that jobs wait for the next one."""
+        today = time.strftime("%Y-%m-%d", time.gmtime(time.time()))
+        waiting = store.queue_depth(ATTRIBUTION)["pending"] if self._told != today else 0
+        if waiting:
+            self._told = today
+            options = " and ".join(f"--explain-{each}-seconds" for each in used_up)
+            spent = ", ".join(used_up.values())
+            _log.warning(
+                "the day's budget is used up (%s): explanations that wait for midnight UTC, or a larger %s: %d",
+                spent,
+                options,
+                waiting,
+            )
 
     def _spend(self, store: Store, seconds: Mapping[str, float]) -> None:
         store.spend({each: taken for each, taken in seconds.items() if taken > 0}, budgets=self.daily_seconds)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from ragtrace.engines.chats import chat_ids, chat_pieces
 from ragtrace.engines.continuations import Continued, bare, behind, continued
 from ragtrace.engines.limits import positions
 from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
@@ -74,7 +75,8 @@ class CausalLM:
 
         dtype: a torch type by name; by default bfloat16 on a GPU and float32 on a CPU.
 
-        Raises: ModelError when they cannot be loaded, MissingExtraError without the models extra.
+        Raises: ModelError when they cannot be loaded, OutOfMemoryError when they do not fit, MissingExtraError without
+            the models extra.
         """
         library = load_package("transformers")
         has_gpu = load_package("torch").cuda.is_available()
@@ -93,7 +95,14 @@ class CausalLM:
         tokenizer = load_pretrained(
             model, lambda name, local: library.AutoTokenizer.from_pretrained(name, local_files_only=local)
         )
-        return cls(Path(model).name, weights(chosen), tokenizer, lambda: weights("float32"), digest_of(model))
+        try:
+            found = weights(chosen)
+        except (RuntimeError, MemoryError) as error:
+            pass_on_unless_memory(error)
+            raise OutOfMemoryError(
+                f"there is no memory on {device} for {str(model)!r} in {chosen}; use a smaller model or another device"
+            ) from error
+        return cls(Path(model).name, found, tokenizer, lambda: weights("float32"), digest_of(model))
 
     def in_float32(self) -> CausalLM:
         """The same model in float32, loaded when it is first asked for and then kept; itself where it is as precise.
@@ -113,14 +122,11 @@ class CausalLM:
     def encode(self, prompt: str) -> list[int]:
         """Token ids of `prompt` as a user's message, in the model's chat format where it has one.
 
-        The template is rendered straight to ids: a rendered string that is tokenized again gets a second BOS.
+        In a chat a document that spells a control token says so and no more.
         """
         if self._is_chat:
-            messages = [{"role": "user", "content": prompt}]
-            encoded = self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
-        else:
-            encoded = self._tokenizer(prompt)
-        return [int(token) for token in encoded["input_ids"]]
+            return chat_ids(self._tokenizer, prompt)
+        return [int(token) for token in self._tokenizer(prompt)["input_ids"]]
 
     def generate(self, prompt: str, *, max_new_tokens: int = 96) -> Generated:
         """The greedy continuation of `prompt`.
@@ -203,14 +209,10 @@ class CausalLM:
         """The offsets in `prompt` of each of the `count` tokens of its chat; those around it lie outside."""
         if not (self._is_chat and getattr(self._tokenizer, "is_fast", False)):
             raise ModelError(f"the tokenizer of {self.name!r} does not say where its tokens stand; give another model")
-        turns = [{"role": "user", "content": prompt}]
-        text = str(self._tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False))
-        shift = text.find(prompt.strip()) - (len(prompt) - len(prompt.lstrip()))
-        encoded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        places = [(int(start) - shift, int(end) - shift) for start, end in encoded["offset_mapping"]]
-        if len(places) != count or prompt.strip() not in text:
+        pieces = chat_pieces(self._tokenizer, prompt)
+        if pieces is None or len(pieces) != count:
             raise ModelError(f"the chat format of {self.name!r} changes the prompt, so that its tokens cannot be found")
-        return places
+        return [(start, end) for _, start, end in pieces]
 
     def answer_places(self, prompt: str, answer: str) -> list[tuple[int, int]]:
         """Where each token that `score` gives behind `prompt` stands in `answer`: (start, end) offsets.
@@ -238,7 +240,11 @@ class CausalLM:
             for prompt, each in zip(prompts, cuts, strict=True)
         ]
         if not all(heads):
-            raise ModelError("a prompt has no tokens, and the first token of a text has no probability; begin it")
+            raise ModelError(
+                "a prompt is empty, and this model's tokenizer puts no token before a text, so that the answer's first "
+                "token has no probability; record the whole prompt, with its instructions or question, or give a model "
+                "with a token for the beginning of texts"
+            )
         return given.own, heads
 
     def _continued(self, prompt: str, answer: str) -> Continued:

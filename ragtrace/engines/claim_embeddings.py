@@ -59,7 +59,7 @@ class EmbeddingVerifier:
     def verify(self, pairs: Sequence[Pair]) -> list[Verdict]:
         """(support, 0) of each (claim, evidence); every distinct text of the call is encoded once, all in one batch."""
         pairs = [(readable(claim), readable(evidence)) for claim, evidence in pairs]
-        windows = [_windows(claim, evidence) for claim, evidence in pairs]
+        windows = [self._windows(claim, evidence) for claim, evidence in pairs]
         texts = dict.fromkeys([claim for claim, _ in pairs] + [text for each in windows for text in each])
         vectors = dict(zip(texts, self._encoder.encode(list(texts), batch_size=BATCH), strict=True))
         nearest = [
@@ -68,8 +68,8 @@ class EmbeddingVerifier:
         ]
         return [(round(1 / (1 + math.exp(-(SLOPE * cosine + BIAS))), 4), 0.0) for cosine in nearest]
 
-
-def _windows(claim: str, evidence: str) -> list[str]:
-    """The sentences of the evidence, each by itself and with the next one."""
-    found = [sentence.text for sentence in sentences(gather(claim, [evidence], limit=WORDS))]
-    return found + [f"{one} {other}" for one, other in pairwise(found)]
+    def _windows(self, claim: str, evidence: str) -> list[str]:
+        """The sentences of the evidence, in pieces where the encoder would cut them, each alone and with the next."""
+        read = sentences(gather(claim, [evidence], limit=WORDS))
+        found = [piece for sentence in read for piece in self._encoder.pieces(sentence.text)]
+        return found + [f"{one} {other}" for one, other in pairwise(found)]

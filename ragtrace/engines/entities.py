@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragtrace.engines.claim_pairs import readable
-from ragtrace.engines.pipelines import load_pipeline
+from ragtrace.engines.pipelines import load_pipeline, parsed
 from ragtrace.errors import ModelError
 
 __all__ = ["EntityReader"]
@@ -32,5 +31,6 @@ class EntityReader:
         return cls(pipeline, load_pipeline(pipeline))
 
     def __call__(self, text: str) -> list[tuple[int, int, str]]:
-        """(start, end, label) of each entity, in order."""
-        return [(each.start_char, each.end_char, each.label_) for each in self._pipeline(readable(text)).ents]
+        """(start, end, label) of each entity, in order. Raises: ModelError when the pipeline refuses the text."""
+        found = parsed(self.name, self._pipeline, text).ents
+        return [(each.start_char, each.end_char, each.label_) for each in found]

@@ -6,15 +6,14 @@ The embeddings are put in the place of what the model's `get_input_embeddings` r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ragtrace.engines.embedded import EmbeddedText, Features, replaced, too_long
 from ragtrace.engines.loading import torch_threads
 from ragtrace.engines.memory import pass_on_unless_memory
 from ragtrace.engines.tokens import Baseline, Token, baseline_id
-from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float32]
     Scores: TypeAlias = NDArray[np.float64]
 
-__all__ = ["EmbeddedText", "TokenGradients", "embedded", "widened"]
+__all__ = ["TokenGradients", "widened"]
 
-Features: TypeAlias = dict[str, Any]
 Score: TypeAlias = Callable[[Features, Sequence[int]], Any]
 """Takes features of a batch and whose they are, returns a tensor of scores `(n,)`."""
 
@@ -33,56 +31,6 @@ _CPU_TOKENS: Final = 2048
 _GPU_TOKENS: Final = 16384
 _ROUNDING: Final = 8.0  # times the precision of its weights a score may change among others in a batch
 _LEAST: Final = 1e-4
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddedText:
-    """One input of a model: its features, the embedding layer that read it, and the tokenizer that made it."""
-
-    features: Features
-    layer: Any
-    tokenizer: Any
-    vectors: Any
-
-    @property
-    def ids(self) -> list[int]:
-        """Token ids."""
-        return [int(number) for number in self.features["input_ids"][0]]
-
-
-class _Found(Exception):
-    """Ends a forward pass that has shown what was asked."""
-
-    def __init__(self, layer: Any, vectors: Any) -> None:
-        self.layer = layer
-        self.vectors = vectors
-
-
-def embedded(name: str, model: Any, features: Features, run: Callable[[Features], object]) -> EmbeddedText:
-    """Find out which embedding layer reads the input, by running the model up to it.
-
-    Raises: ModelError for a model without token embeddings, such as a static one.
-    """
-    import torch
-
-    def found(layer: Any, given: tuple[Any, ...], output: Any) -> None:
-        if given and torch.is_tensor(given[0]) and torch.equal(given[0], features["input_ids"]):
-            raise _Found(layer, output)
-
-    hooks = [layer.register_forward_hook(found) for layer in _embedding_layers(model)]
-    try:
-        with torch.no_grad():
-            run(dict(features))
-    except _Found as read:
-        tokenizer = _tokenizer_of(model, read.layer)
-        return EmbeddedText(features, read.layer, tokenizer, read.vectors[0].float().cpu().numpy())
-    finally:
-        for hook in hooks:
-            hook.remove()
-    raise ModelError(
-        f"model {name!r} does not read its tokens through get_input_embeddings, so that there is nothing to attribute "
-        "to; give a transformer, loaded with attn_implementation='sdpa' or 'eager'"
-    )
 
 
 @dataclass(slots=True)
@@ -157,7 +105,7 @@ class TokenGradients:
                 rows = order[at : at + self._fitting(lengths[order[at:]])]
                 try:
                     found, slopes = self._run([int(owner) for owner in owners[rows]], points[rows], gradient)
-                except RuntimeError as error:
+                except (RuntimeError, MemoryError) as error:
                     self._make_smaller(error, rows=len(rows), width=int(lengths[rows].max()))
                     continue
                 values[rows] = found
@@ -182,7 +130,7 @@ class TokenGradients:
                 padding = first.layer(ids)
             leaf = torch.from_numpy(placed).to(padding).requires_grad_(gradient)
             vectors = torch.where(torch.from_numpy(real).to(ids.device)[..., None], leaf, padding)
-            with _replaced(first.layer, ids, vectors):
+            with replaced(first.layer, ids, vectors):
                 scores = self.score(features, owners)
             slopes = torch.autograd.grad(scores.sum(), leaf)[0].float().cpu().numpy() if gradient else placed[:0]
         if not gradient:
@@ -216,7 +164,7 @@ class TokenGradients:
             try:
                 alone = self._run(pair[:1], points[:1], False)[0][0]
                 among = self._run(pair, points, False)[0][0]
-            except RuntimeError as error:
+            except (RuntimeError, MemoryError) as error:
                 pass_on_unless_memory(error)
                 return False
             eps = torch.finfo(next(self.texts[0].layer.parameters()).dtype).eps
@@ -227,11 +175,11 @@ class TokenGradients:
         on_cpu = not self.texts or self.texts[0].features["input_ids"].device.type == "cpu"
         return _CPU_TOKENS if on_cpu else _GPU_TOKENS
 
-    def _make_smaller(self, error: RuntimeError, *, rows: int, width: int) -> None:
+    def _make_smaller(self, error: RuntimeError | MemoryError, *, rows: int, width: int) -> None:
         """Halve the batch when memory ran out, unless it was a single row; other errors are passed on."""
         pass_on_unless_memory(error)
         if rows == 1:
-            raise ModelError(f"one text of {width} tokens does not fit the memory; give shorter texts") from error
+            raise too_long(width) from error
         self.batch_tokens = max(1, rows // 2) * width
 
 
@@ -263,37 +211,3 @@ def _collated(texts: Sequence[EmbeddedText]) -> tuple[Features, NDArray[np.bool_
             ]
         batch[key] = torch.cat(rows)
     return batch, real
-
-
-def _embedding_layers(model: Any) -> list[Any]:
-    found: dict[int, Any] = {}
-    for module in model.modules():
-        if hasattr(module, "get_input_embeddings"):
-            try:
-                layer = module.get_input_embeddings()
-            except (NotImplementedError, AttributeError):  # a wrapper that has none of its own
-                continue
-            if layer is not None:
-                found[id(layer)] = layer
-    return list(found.values())
-
-
-def _tokenizer_of(model: Any, layer: Any) -> Any:
-    """That of the innermost part with a tokenizer which holds the layer: each tower may have its own."""
-    holders = [part for part in model.modules() if getattr(part, "tokenizer", None) is not None]
-    return [part for part in holders if any(each is layer for each in part.modules())][-1].tokenizer
-
-
-@contextmanager
-def _replaced(layer: Any, ids: Any, vectors: Any) -> Iterator[None]:
-    """While it lasts, the layer answers with `vectors` when it is asked for `ids`."""
-    import torch
-
-    def answer(_: Any, given: tuple[Any, ...], __: Any) -> Any:
-        return vectors if given[0].shape == ids.shape and torch.equal(given[0], ids) else None
-
-    hook = layer.register_forward_hook(answer)
-    try:
-        yield
-    finally:
-        hook.remove()

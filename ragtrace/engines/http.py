@@ -116,12 +116,13 @@ class HttpLM:
         keys = {_key(f"{max_new_tokens} {prompt}"): prompt for prompt in prompts}
         held = dict(self._texts)
         missing = [key for key in keys if key not in held]
-        done, failure = self._at_once(lambda key: self.generate(keys[key], max_new_tokens=max_new_tokens), missing)
+        failure = self._at_once(
+            lambda key: self.generate(keys[key], max_new_tokens=max_new_tokens), missing, self._texts
+        )
         if failure is not None:
-            self._texts.update(done)
             raise failure
+        texts = {prompt: held[key] if key in held else self._texts[key] for key, prompt in keys.items()}
         self._texts.clear()
-        texts = {prompt: done[key] if key in done else held[key] for key, prompt in keys.items()}
         return [texts[prompt] for prompt in prompts]
 
     def gives_log_probabilities(self) -> bool:
@@ -182,9 +183,7 @@ class HttpLM:
             dialect = self._spoken()
         except ServerError as error:
             return known, error
-        done, failure = self._at_once(lambda key: dialect.tokens(keys[key], answer), missing)
-        known.rows.update(done)
-        return known, failure
+        return known, self._at_once(lambda key: dialect.tokens(keys[key], answer), missing, known.rows)
 
     def _spoken(self) -> Dialect:
         with self._lock:
@@ -195,22 +194,28 @@ class HttpLM:
     def _speaking(self, dialect: str) -> Dialect:
         return DIALECTS[dialect](self._client, self.name, self.chat, self._options)
 
-    def _at_once(self, work: Callable[[bytes], T], keys: Sequence[bytes]) -> tuple[dict[bytes, T], Exception | None]:
-        """What came of each piece of work, and the first failure, behind which nothing more was begun."""
-        done: dict[bytes, T] = {}
+    def _at_once(self, work: Callable[[bytes], T], keys: Sequence[bytes], into: dict[bytes, T]) -> Exception | None:
+        """Puts in what comes of each piece of work; the first failure, behind which nothing more was begun."""
         failures: list[Exception] = []
+        ended = threading.Event()
 
         def one(key: bytes) -> None:
-            if failures:
+            if ended.is_set():
                 return
             try:
-                done[key] = work(key)
-            except Exception as error:  # the caller gets it, beside what was done
+                into[key] = work(key)
+            except BaseException as error:  # the caller gets it, beside what was done
+                ended.set()
+                if not isinstance(error, Exception):
+                    raise
                 failures.append(error)
 
         with ThreadPoolExecutor(min(self._concurrency, len(keys)) or 1, thread_name_prefix="ragtrace-http") as pool:
-            list(pool.map(one, keys))
-        return done, failures[0] if failures else None
+            try:
+                list(pool.map(one, keys))
+            finally:
+                ended.set()  # also where the caller is interrupted: what is under way ends, the rest is not begun
+        return failures[0] if failures else None
 
 
 class _Known:

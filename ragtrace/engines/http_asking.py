@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ragtrace.engines.http_client import Client
 from ragtrace.engines.token_texts import ScoredToken
 from ragtrace.errors import ModelError
 
-__all__ = ["Asking", "Dialect", "malformed", "number"]
+__all__ = ["LEAST", "Asking", "Dialect", "floored", "malformed", "number"]
+
+LEAST: Final = -104.0
+"""Below the logarithm of the smallest float32."""
+_ROUNDED_UP: Final = 1e-3
 
 
 class Dialect(Protocol):
@@ -45,10 +48,15 @@ def malformed(what: str, value: Any) -> ModelError:
 
 
 def number(value: Any) -> float:
-    """A log-probability as it came. Raises: ModelError when it is no finite number."""
-    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+    """A log-probability as it came. Raises: ModelError when it is none; that of a probability of 0 may be infinite."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and value <= _ROUNDED_UP:
         return float(value)
     raise ModelError(
-        f"the server gives the log-probability {value!r} for a token of the answer; it must be a finite number (the "
+        f"the server gives the log-probability {value!r} for a token of the answer; it must be a number up to 0 (the "
         "very first token of a text has none: begin the prompt with something)"
     )
+
+
+def floored(value: float) -> float:
+    """A log-probability that float32 can hold the probability of: for 0 servers write -9999, or the lowest float."""
+    return max(value, LEAST)

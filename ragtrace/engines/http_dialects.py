@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ragtrace.engines.http_asking import Asking, Dialect, malformed, number
+from ragtrace.engines.http_asking import Asking, Dialect, floored, malformed, number
 from ragtrace.engines.http_client import Client, LimitReached
 from ragtrace.engines.http_llama_cpp import LlamaCpp
-from ragtrace.engines.token_texts import GivenText, ScoredToken, answer_tokens, joined
+from ragtrace.engines.token_texts import GivenText, ScoredToken, answer_tokens, joined, may_say
 from ragtrace.errors import ConfigurationError, ModelError, ServerError
 
 __all__ = ["DIALECTS", "Echo", "Vllm", "detect"]
@@ -42,7 +42,7 @@ class Vllm(Asking):
         if not isinstance(ids, list) or len(ids) != len(entries):
             raise malformed(f"the prompt_token_ids of {len(entries)} tokens", ids)
         read = [_entry(entry, token) for entry, token in zip(entries, ids, strict=True)]
-        return _placed([text for text, _ in read], [value for _, value in read], given)
+        return _placed([text for text, _ in read], [value for _, value in read], given, prompt)
 
     def _asked(self, prompt: str, answer: str) -> dict[str, Any]:
         turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
@@ -69,7 +69,7 @@ class Echo(Asking):
         if read is None:
             raise ModelError("the server gives no log-probabilities of an echoed prompt; give another dialect")
         texts, values = read
-        return _placed(texts, values, given)
+        return _placed(texts, values, given, prompt)
 
 
 DIALECTS: Final[dict[str, type[Dialect]]] = {"vllm": Vllm, "echo": Echo, "llama.cpp": LlamaCpp}
@@ -174,11 +174,16 @@ def _entry(entry: Any, token: Any) -> tuple[str, float | None]:
     return str(chosen.get("decoded_token") or ""), chosen.get("logprob")
 
 
-def _placed(texts: Sequence[str], values: Sequence[Any], given: GivenText) -> list[ScoredToken]:
+def _placed(texts: Sequence[str], values: Sequence[Any], given: GivenText, prompt: str) -> list[ScoredToken]:
     places = answer_tokens(texts, given)
     first = len(texts) - len(places)
+    if not may_say(texts[:first], prompt):
+        raise ModelError(
+            f"the server gives {first} tokens before the answer, too few for a prompt of {len(prompt)} characters: it "
+            "left a part of it out, as some do with what is longer than their context; start it with a longer one"
+        )
     rows = zip(texts[first:], places, values[first:], strict=True)
-    return [ScoredToken(text, *place, number(value)) for text, place, value in rows]
+    return [ScoredToken(text, *place, floored(number(value))) for text, place, value in rows]
 
 
 def _choice(found: Mapping[str, Any]) -> dict[str, Any]:

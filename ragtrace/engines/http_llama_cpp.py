@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ragtrace.engines.http_asking import Asking, malformed, number
+from ragtrace.engines.http_asking import Asking, floored, malformed, number
 from ragtrace.engines.http_client import Client, LimitReached
 from ragtrace.engines.token_texts import GivenText, ScoredToken, answer_tokens, joined
 from ragtrace.errors import ModelError, ServerError
@@ -17,7 +17,6 @@ from ragtrace.errors import ModelError, ServerError
 __all__ = ["LlamaCpp"]
 
 _LOG: Final = logging.getLogger("ragtrace")
-_LEAST: Final = -104.0  # below the logarithm of the smallest float32, in which the server holds a probability
 _LOWEST: Final = -1e30  # the server writes the lowest float32 for a probability of 0
 _WHOLE_VOCABULARY: Final = 1 << 20
 _BIAS: Final = 1e4  # on one token's logit: it is sampled, whatever the others have
@@ -48,7 +47,7 @@ class LlamaCpp(Asking):
             for at, value in enumerate(values)
         ]
         tokens = zip(texts[len(before) :], places, values, strict=True)
-        return [ScoredToken(text, *place, max(value, _LEAST)) for text, place, value in tokens]
+        return [ScoredToken(text, *place, floored(value)) for text, place, value in tokens]
 
     def _tokenized(self, prompt: str, answer: str) -> tuple[list[int], list[str], list[tuple[int, int]]]:
         """Ids and texts of prompt and answer, and the places of the last ones in the answer.
@@ -109,6 +108,11 @@ class LlamaCpp(Asking):
     def _generated(self, before: Sequence[int], count: int, n_probs: int, **forced: Any) -> list[dict[str, Any]]:
         body = {"prompt": list(before), "n_predict": count, "n_probs": n_probs, "temperature": 0, "cache_prompt": True}
         found = self._client.post("/completion", body | forced, characters=4 * len(before), at_root=True)
+        if found.get("truncated") is True:
+            raise ModelError(
+                f"llama.cpp left out a part of a prompt of {len(before)} tokens, which is longer than its context; "
+                "start it with a larger --ctx-size"
+            )
         listed = found.get("completion_probabilities")
         return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 _UNDERNEATH: Final = ("torch", "transformers")
 """What other packages of the models extra import."""
+_HUB_SECONDS: Final = 10.0
 _WHOLE: Final = 1 << 20
 _SPOT, _SPOTS = 4096, 256
 
@@ -52,22 +53,39 @@ def resolve(model: str | Path) -> tuple[str, bool]:
 
 
 def load_pretrained(model: str | Path, load: Callable[[str, bool], T]) -> T:
-    """`load(name, local_only)` of a resolved model.
+    """`load(name, local_only)` of a resolved model. Where the hub does not answer, only its cache is looked at: the
+    libraries would ask the hub again for each file, for a minute and more.
 
     Raises: ModelError when there is no such model, or its files cannot be read.
     """
     name, local = resolve(model)
+    silence = None if local else _hub_silence()
     try:
         with _quiet(local):
-            return load(name, local)
+            return load(name, local or silence is not None)
     except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        remedy = (
-            "give a folder that holds config.json, a tokenizer and weights"
-            if local
-            else "give a local folder, or a name that the Hugging Face cache holds or the hub can be asked for"
-        )
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        remedy = "give a local folder, or a name that the Hugging Face cache holds or the hub can be asked for"
+        if local:
+            remedy = "give a folder that holds config.json, a tokenizer and weights"
+        elif silence is not None:
+            reason = f"it is not in the Hugging Face cache, and {silence}"
+            remedy = "give a local folder, or load the model once where the hub can be reached"
         raise ModelError(f"model {name!r} cannot be loaded: {reason}; {remedy}") from error
+
+
+def _hub_silence() -> str | None:
+    """Why the model hub does not answer, by one short request; None where it does."""
+    constants = load_package("huggingface_hub.constants", package="huggingface_hub")
+    if constants.HF_HUB_OFFLINE:
+        return "HF_HUB_OFFLINE is set"
+    address = constants.ENDPOINT
+    try:
+        load_package("huggingface_hub").get_session().head(address, timeout=_HUB_SECONDS)
+    except Exception as error:  # of whichever HTTP client the library has
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return f"{address} does not answer ({reason})"
+    return None
 
 
 @contextmanager

@@ -147,11 +147,17 @@ def leave_documents_out(game: SimilarityGame) -> GeneratorAttribution:
 def leave_sentences_out(game: SimilarityGame) -> tuple[SentenceWeight, ...]:
     """The same for each sentence of the documents, cut out of the prompt where it stands, in prompt order.
 
+    Without an answer to explain, the model's own to the full prompt is explained.
+
     Raises: AttributionError when a similarity is not finite.
     """
     found = game.sentences()
     spans = [Span(start + span.start, start + span.end, span.text) for _, start, span in found]
-    left = leave_one_out(game.prompt, game.answers, spans=spans, similarity=game.compare)
+
+    def similarity(own: str, changed: str) -> float:
+        return game.compare(own if game.answer is None else game.answer, changed)
+
+    left = leave_one_out(game.prompt, game.answers, spans=spans, similarity=similarity)
     return tuple(
         SentenceWeight(chunk_id, span.start, span.end, span.text, part.weight)
         for (chunk_id, _, span), part in zip(found, left.parts, strict=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ragtrace.engines.claim_pairs import readable
 from ragtrace.engines.loading import load_package
 from ragtrace.errors import ModelError
 
-__all__ = ["load_pipeline"]
+__all__ = ["load_pipeline", "parsed"]
 
 
 def load_pipeline(name: str) -> Any:
@@ -24,3 +25,11 @@ def load_pipeline(name: str) -> Any:
             f"spaCy pipeline {name!r} cannot be loaded: {reason}; python -m spacy download {name}, "
             "or give the name or folder of another one"
         ) from error
+
+
+def parsed(name: str, pipeline: Any, text: str) -> Any:
+    """What a pipeline makes of a text. Raises: ModelError for a text that it refuses, such as one that is too long."""
+    try:
+        return pipeline(readable(text))
+    except ValueError as error:
+        raise ModelError(f"spaCy pipeline {name!r} cannot read a text of {len(text)} characters: {error}") from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -42,6 +43,25 @@ def score_shared(model: Any, sequences: Sequence[list[int]], own: int, *, pack_s
     return walk.scores
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """Edges that are not read yet, behind a beginning of `depth` tokens whose keys and values are `kept`."""
+
+    edges: list[Edge]
+    kept: Any
+    depth: int
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A pass that was read behind such a beginning, and the pieces of it below which something is left."""
+
+    cache: Any
+    pieces: list[Piece]
+    kept: Any
+    depth: int
+
+
 class Walk:
     """One pass over the tree, depth first.
 
@@ -61,33 +81,38 @@ class Walk:
 
     def read(self) -> None:
         """Read the whole tree. Raises: OutOfMemoryError, and ModelError where the model gives no numbers."""
-        self._below(grow([sequence[:-1] for sequence in self._sequences], self._own), None, 0)
+        edges = grow([sequence[:-1] for sequence in self._sequences], self._own)
+        stack: list[_Waiting | _Begun] = [_Waiting(edges, None, 0)]
+        while stack:  # what is taken from it holds keys and values no longer than its step lasts
+            stack += self._step(stack.pop())
 
-    def _below(self, edges: list[Edge], kept: Any, depth: int) -> None:
-        """Read what stands below a beginning of `depth` tokens whose keys and values are `kept`."""
-        while edges:
-            if self._cuts:
-                edges[:] = [cut(edge, self._size) for edge in edges]
-            waiting = list(edges)
-            try:
-                read = pack(edges, depth, self._size)
-                cache = self._read(read, kept, depth)
-            except RuntimeError as error:
-                self._make_smaller(error, len(waiting[0].tokens), depth)
-                edges[:] = waiting
-                continue
-            left = [piece for piece in read.pieces if piece.left]
-            while left:
-                piece = left.pop(0)
-                try:
-                    chosen = _select(cache, piece, depth)
-                except RuntimeError as error:
-                    self._make_smaller(error, piece.end - piece.start, piece.depth)
-                    edges += [_again(each) for each in (piece, *left)]
-                    break
-                self._below(piece.left, chosen, piece.depth + len(piece.edge.tokens))
-                del chosen
-            del cache
+    def _step(self, top: _Waiting | _Begun) -> list[_Waiting | _Begun]:
+        """What is to be done after one pass, or after keys and values were chosen for the next one; the last first."""
+        return self._passed(top) if isinstance(top, _Waiting) else self._chosen(top)
+
+    def _passed(self, top: _Waiting) -> list[_Waiting | _Begun]:
+        edges = [cut(edge, self._size) for edge in top.edges] if self._cuts else list(top.edges)
+        waiting = list(edges)
+        try:
+            read = pack(edges, top.depth, self._size)
+            cache = self._read(read, top.kept, top.depth)
+        except RuntimeError as error:
+            self._make_smaller(error, len(waiting[0].tokens), top.depth)
+            return [_Waiting(waiting, top.kept, top.depth)]
+        rest: list[_Waiting | _Begun] = [_Waiting(edges, top.kept, top.depth)] if edges else []
+        left = [piece for piece in read.pieces if piece.left]
+        return [*rest, _Begun(cache, left, top.kept, top.depth)] if left else rest
+
+    def _chosen(self, top: _Begun) -> list[_Waiting | _Begun]:
+        piece = top.pieces[0]
+        try:
+            chosen = _select(top.cache, piece, top.depth)
+        except RuntimeError as error:
+            self._make_smaller(error, piece.end - piece.start, piece.depth)
+            return [_Waiting([_again(each) for each in top.pieces], top.kept, top.depth)]
+        below = _Waiting(piece.left, chosen, piece.depth + len(piece.edge.tokens))
+        del top.pieces[0]
+        return [top, below] if top.pieces else [below]
 
     def _make_smaller(self, error: RuntimeError, tokens: int, depth: int) -> None:
         """Halve the passes after want of memory, and cut what is longer; other errors are passed on."""
@@ -135,22 +160,23 @@ class Walk:
 def _tree_mask(read: Pack, depth: int, model: Any) -> torch.Tensor:
     """(1, 1, size, depth + size), added to the scores: 0 where a token sees another one, else the least number.
 
-    A token sees what is kept, its ancestors in the pack, and its own edge up to itself.
+    A token sees what is kept, its ancestors in the pack, and its own edge up to itself: of all that stands before it in
+    the pack, what is on its path. It is spread over tokens where the model is, so that little is sent there.
     """
     import torch
 
-    sees = torch.zeros((read.size, depth + read.size), dtype=torch.bool)
-    sees[:, :depth] = True
-    for piece in read.pieces:
-        for before in piece.path()[:-1]:
-            sees[piece.start : piece.end, depth + before.start : depth + before.end] = True
-        length = piece.end - piece.start
-        sees[piece.start : piece.end, depth + piece.start : depth + piece.end] = (
-            torch.ones(length, length).tril().bool()
-        )
-    least = torch.finfo(model.dtype).min
-    mask = torch.zeros(sees.shape, dtype=model.dtype).masked_fill_(~sees, least)
-    return mask[None, None].to(model.device)
+    device, dtype = model.device, model.dtype
+    on_path = torch.zeros((len(read.pieces), len(read.pieces)), dtype=torch.bool)
+    places = {id(piece): place for place, piece in enumerate(read.pieces)}
+    for place, piece in enumerate(read.pieces):
+        if piece.parent is not None:
+            on_path[place] = on_path[places[id(piece.parent)]]
+        on_path[place, place] = True
+    owners = torch.tensor([at for at, each in enumerate(read.pieces) for _ in each.edge.tokens], device=device)
+    sees = on_path.to(device)[owners][:, owners].tril()
+    mask = torch.zeros((read.size, depth + read.size), dtype=dtype, device=device)
+    mask[:, depth:].masked_fill_(~sees, torch.finfo(dtype).min)
+    return mask[None, None]
 
 
 def _again(piece: Piece) -> Edge:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragtrace.engines.pipelines import load_pipeline
+from ragtrace.engines.pipelines import load_pipeline, parsed
 from ragtrace.errors import ModelError
 
 __all__ = ["Tagger"]
@@ -28,9 +28,9 @@ class Tagger:
     def tagged(self, text: str) -> list[tuple[int, int, str]]:
         """(start, end, tag) of each token; tags are Universal POS tags.
 
-        Raises: ModelError when the pipeline gives no tags.
+        Raises: ModelError when the pipeline gives no tags, or refuses the text.
         """
-        tokens = [token for token in self._pipeline(text) if not token.is_space]
+        tokens = [token for token in parsed(self.name, self._pipeline, text) if not token.is_space]
         if tokens and not any(token.pos_ for token in tokens):
             raise ModelError(f"spaCy pipeline {self.name!r} gives no parts of speech; give one with a tagger")
         return [(token.idx, token.idx + len(token.text), token.pos_) for token in tokens]

@@ -13,13 +13,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ragtrace.errors import ModelError
 
-__all__ = ["GivenText", "ScoredToken", "answer_tokens", "joined", "united"]
+__all__ = ["GivenText", "ScoredToken", "answer_tokens", "joined", "may_say", "united"]
 
 Place: TypeAlias = tuple[int, int]
 _UNKNOWN: Final = "\N{REPLACEMENT CHARACTER}"
 _BYTE: Final = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _UNK: Final = ("<unk>", "[UNK]")
 _LONGEST_UNK: Final = 64
+_ACROSS: Final = 64  # characters of a prompt that may stand in a token of the answer
 _PRINTABLE: Final = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _BYTES: Final = {chr(byte): byte for byte in _PRINTABLE} | {
     chr(0x100 + at): byte for at, byte in enumerate(sorted({*range(256)} - {*_PRINTABLE}))
@@ -78,6 +79,12 @@ def answer_tokens(texts: Sequence[str], given: GivenText) -> list[Place]:
         f"the server's tokens end with {''.join(texts[-8:])!r} and not with the answer; its tokenizer changes the "
         "text, so that its tokens cannot be placed"
     )
+
+
+def may_say(texts: Sequence[str], prompt: str) -> bool:
+    """Whether the tokens are long enough together to say the prompt, each unknown one as long as it may be."""
+    longest = sum(_reach(text) if _is_unknown(text) else len(text.strip()) for text in texts)
+    return longest >= len("".join(prompt.split())) - _ACROSS
 
 
 def united(
@@ -163,7 +170,7 @@ def _placed(texts: Sequence[str], given: GivenText) -> list[Place] | None:
 
 def _found(text: str, token: str, end: int, run: Sequence[str]) -> Place | None:
     """Where a token stands that ends at `end`, or before what a run of unknown tokens stands for."""
-    reach = sum(_LONGEST_UNK if each in _UNK else 4 for each in run)
+    reach = sum(map(_reach, run))
     before = [stop for stop in range(end - 1, max(-1, end - reach - 1), -1) if _may_be(text[stop:end], run)]
     stops = [*before, end] if any(run) else [end, *before]
     if before and token and not token.strip():  # white space that is not in the text stands before all of the run
@@ -173,6 +180,11 @@ def _found(text: str, token: str, end: int, run: Sequence[str]) -> Place | None:
         if place is not None:
             return place
     return None
+
+
+def _reach(unknown: str) -> int:
+    """How many characters an unknown token may stand for."""
+    return _LONGEST_UNK if unknown in _UNK else 4
 
 
 def _may_be(text: str, run: Sequence[str]) -> bool:

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ragtrace.errors import ModelError
 
-__all__ = ["Baseline", "Side", "Token", "baseline_id", "check_side", "pair_tokens", "text_tokens"]
+__all__ = [
+    "MARKS",
+    "Baseline",
+    "Side",
+    "Token",
+    "baseline_id",
+    "check_side",
+    "framed_tokens",
+    "pair_tokens",
+    "text_tokens",
+]
 
 Baseline: TypeAlias = Literal["unk", "mask", "pad", "zero"]
 Side: TypeAlias = Literal["query", "document"]
 _NAMED: Final = ("unk", "mask", "pad")
+_OTHER_TOKENS: Final = "the model reads other tokens than its tokenizer gives for the text, so they have no place in it"
+
+MARKS: Final[dict[Side, str]] = {"query": "\ue000", "document": "\ue001"}
+"""Signs for private use, which no text has; see `framed_tokens`."""
+
+_Encoded: TypeAlias = tuple[str, int | None, tuple[int, int]]
+"""A token, the number of its text (None for a special one), and its offsets."""
+_Text: TypeAlias = tuple[Side, str, str]
+"""Which side of a pair it is, the prompt in front, and the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +55,44 @@ def check_side(of: str) -> None:
 
 
 def text_tokens(tokenizer: Any, ids: Sequence[int], prompt: str, text: str, part: Side) -> tuple[Token, ...]:
-    """The tokens of one text, as the model was given it: `ids`.
+    """The tokens of one text behind its prompt, as the model was given them: `ids`.
 
     Raises: ModelError when the tokenizer does not say where a token stands, or reads the text in another way.
     """
-    found = _encoded(tokenizer, ids, prompt + text)
-    return tuple(_moved(token, len(prompt), part) for token, _ in found)
+    return tuple(_placed(found, [(part, prompt, text)]) for found in _encoded(tokenizer, ids, prompt + text))
 
 
-def pair_tokens(tokenizer: Any, ids: Sequence[int], query: str, document: str) -> tuple[Token, ...]:
-    """The tokens of a pair, as a cross-encoder was given it. Raises: as `text_tokens`."""
-    return tuple(
-        replace(token, part="query" if side == 0 else "document") if token.end > token.start else token
-        for token, side in _encoded(tokenizer, ids, query, document)
+def pair_tokens(tokenizer: Any, ids: Sequence[int], prompt: str, query: str, document: str) -> tuple[Token, ...]:
+    """The tokens of a pair, as a cross-encoder was given it; the prompt stands before the query.
+
+    Raises: as `text_tokens`.
+    """
+    sides: list[_Text] = [("query", prompt, query), ("document", "", document)]
+    return tuple(_placed(found, sides) for found in _encoded(tokenizer, ids, prompt + query, document))
+
+
+def framed_tokens(
+    tokenizer: Any, ids: Sequence[int], framed: Sequence[int], texts: Mapping[Side, str]
+) -> tuple[Token, ...]:
+    """The tokens of texts that a chat template stands around; its own are special.
+
+    framed: what the model is given for `MARKS` in the place of the texts. Raises: as `text_tokens`.
+    """
+    whole = _decoded(tokenizer, ids)
+    encoded = tokenizer(
+        whole,
+        add_special_tokens=False,
+        return_offsets_mapping=True,
+        truncation=True,
+        max_length=len(ids),
+        verbose=False,
     )
+    frame = re.split(f"([{''.join(MARKS.values())}])", _decoded(tokenizer, framed))
+    places = _framed(whole, frame, texts)
+    if list(encoded["input_ids"]) != list(ids) or places is None:
+        raise ModelError(_OTHER_TOKENS)
+    found = zip(tokenizer.convert_ids_to_tokens(list(ids)), encoded["offset_mapping"], strict=True)
+    return tuple(_within(name, place, places, texts) for name, place in found)
 
 
 def baseline_id(tokenizer: Any, baseline: Baseline, name: str) -> int | None:
@@ -65,27 +109,68 @@ def baseline_id(tokenizer: Any, baseline: Baseline, name: str) -> int | None:
     return ids.get(baseline)
 
 
-def _encoded(tokenizer: Any, ids: Sequence[int], *texts: str) -> list[tuple[Token, int | None]]:
-    """The tokens, all of the text's part `document` where they have a place, and which of the texts they are of."""
+def _encoded(tokenizer: Any, ids: Sequence[int], *texts: str) -> list[_Encoded]:
+    """The tokens with their offsets, and which of the texts they are of."""
     if not getattr(tokenizer, "is_fast", False):
         raise ModelError("the tokenizer does not say where its tokens stand; load the model with a fast tokenizer")
-    encoded = tokenizer(*texts, return_offsets_mapping=True, truncation=True, max_length=len(ids), verbose=False)
-    if list(encoded["input_ids"]) != list(ids):
-        raise ModelError(
-            "the model reads other tokens than its tokenizer gives for the text, so they have no place in it"
-        )
+    batch = [[text] for text in texts]  # by itself an empty second text is taken for none
+    encoded = tokenizer(*batch, return_offsets_mapping=True, truncation=True, max_length=len(ids), verbose=False)
+    if list(encoded["input_ids"][0]) != list(ids):
+        raise ModelError(_OTHER_TOKENS)
     tokens = tokenizer.convert_ids_to_tokens(list(ids))
-    places = zip(tokens, encoded["offset_mapping"], encoded.sequence_ids(), strict=True)
-    return [
-        (Token(token, 0, 0, "special") if side is None else Token(token, start, end, "document"), side)
-        for token, (start, end), side in places
-    ]
+    return list(zip(tokens, encoded.sequence_ids(0), encoded["offset_mapping"][0], strict=True))
 
 
-def _moved(token: Token, prompt: int, part: Literal["query", "document"]) -> Token:
-    """The offsets without the prompt in front; a token across its end is the text's."""
-    if token.part == "special":
-        return token
-    if prompt and token.end <= prompt:
-        return Token(token.text, 0, 0, "prompt")
-    return Token(token.text, max(0, token.start - prompt), token.end - prompt, part)
+def _placed(found: _Encoded, texts: Sequence[_Text]) -> Token:
+    """A token with its place in its text, the prompt in front not counted; one across the prompt's end is the text's.
+
+    A space that is a token by itself may have no length; its place is the character that it stands before.
+    """
+    name, side, (start, end) = found
+    if side is None:
+        return Token(name, 0, 0, "special")
+    part, prompt, text = texts[side]
+    if prompt and end <= len(prompt):
+        return Token(name, 0, 0, "prompt")
+    start, end = max(0, start - len(prompt)), end - len(prompt)
+    if start == end:
+        start, end = max(0, min(start, len(text) - 1)), min(start + 1, len(text))
+    return Token(name, start, end, part)
+
+
+def _decoded(tokenizer: Any, ids: Sequence[int]) -> str:
+    return str(tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+
+def _framed(whole: str, frame: Sequence[str], texts: Mapping[Side, str]) -> dict[Side, tuple[int, int, int]] | None:
+    """Of each text its beginning and end in the whole, and how many of its first characters the template leaves out.
+
+    The template may trim the texts, and the last one may be cut at its end; None for any other difference.
+    """
+    sides: dict[str, Side] = {mark: side for side, mark in MARKS.items()}
+    order = [sides[mark] for mark in frame[1::2]]
+    places: dict[Side, tuple[int, int, int]] = {}
+    at = 0
+    for before, side, after in zip(frame[::2], order, frame[2::2], strict=False):
+        text, start = texts.get(side, ""), at + len(before)
+        if side is order[-1]:
+            at = len(whole) - len(after)
+        else:
+            at = start + len(text if whole.startswith(text, start) else text.strip())
+        read = whole[start:at]
+        left_out = 0 if text.startswith(read) else len(text) - len(text.lstrip())
+        if not (whole.startswith(before, start - len(before)) and text.startswith(read, left_out)):
+            return None
+        places[side] = (start, at, left_out)
+    return places if whole.endswith(frame[-1]) and sorted(order) == sorted(texts) else None
+
+
+def _within(
+    name: str, place: tuple[int, int], places: Mapping[Side, tuple[int, int, int]], texts: Mapping[Side, str]
+) -> Token:
+    """The token at a place of the whole; one across a text's border is the text's."""
+    for side, (start, end, left_out) in places.items():
+        if place[0] < end and place[1] > start:
+            own = (max(place[0], start) - start + left_out, min(place[1], end) - start + left_out)
+            return _placed((name, 0, own), [(side, "", texts[side])])
+    return Token(name, 0, 0, "special")

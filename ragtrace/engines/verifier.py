@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -61,7 +62,7 @@ class EntailmentVerifier:
         self._model = model.eval().requires_grad_(False)
         self._tokenizer = tokenizer
         self._outputs = read_outputs(name, model.config, labels)
-        self._max_tokens = min(max_tokens or _LONGEST, _window(model.config, tokenizer))
+        self._max_tokens = min(max_tokens or _LONGEST, _window(model, tokenizer))
         self._marked = marked
         self._best_sentences = best_sentences
         self._precision = precision
@@ -107,6 +108,7 @@ class EntailmentVerifier:
         tokenizer = load_pretrained(
             model, lambda name, local: library.AutoTokenizer.from_pretrained(name, local_files_only=local)
         )
+        loaded = loaded.float()  # what is stored in half precision would be read so
         _check(str(model), loaded, tokenizer)
         settings = _settings(model)
         return cls(
@@ -240,11 +242,13 @@ def _batches(order: Sequence[int], size: int) -> Iterator[list[int]]:
         yield list(order[start : start + size])
 
 
-def _window(config: Any, tokenizer: Any) -> int:
-    """How many tokens the model can read."""
-    places = getattr(config, "max_position_embeddings", None)
-    kept = int(getattr(config, "pad_token_id", None) or 0) + 1 if "roberta" in str(config.model_type) else 0
-    return min(int(tokenizer.model_max_length), int(places) - kept if places else _LONGEST)
+def _window(model: Any, tokenizer: Any) -> int:
+    """How many tokens the model can read: RoBERTa and its kin keep the first positions for padding."""
+    places = getattr(model.config, "max_position_embeddings", None)
+    layers = [layer for name, layer in model.named_modules() if name.endswith("position_embeddings")]
+    padding = [getattr(layer, "padding_idx", None) for layer in layers]
+    kept = max((place + 1 for place in padding if place is not None), default=0)
+    return min(int(tokenizer.model_max_length), int(places) - kept if places else sys.maxsize)
 
 
 def _check(name: str, model: Any, tokenizer: Any) -> None:

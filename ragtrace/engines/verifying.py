@@ -53,17 +53,16 @@ def score_verified(model: Any, sequences: Sequence[list[int]], own: int, *, pack
     """
     if len(sequences) == 1:
         return score_batched(model, sequences, own)
-    reason = _why_unshared(model, max(map(len, sequences)))
-    if reason is None:
-        try:
+    try:
+        reason = _why_unshared(model, max(map(len, sequences)))
+        if reason is None:
             walk = Walk(model, sequences, own, pack_size)
             walk.read()
-        except OutOfMemoryError as error:
-            reason = str(error)
-        else:
             reason = _difference(model, sequences, own, walk)
             if reason is None:
                 return walk.scores
+    except OutOfMemoryError as error:
+        reason = str(error)
     _LOG.warning("%s cannot share beginnings (%s); it reads each prompt whole", type(model).__name__, reason)
     return score_whole(model, sequences, own)
 
@@ -76,13 +75,24 @@ def score_whole(model: Any, sequences: Sequence[list[int]], own: int, *, batch: 
     lengths = {len(sequence) for sequence in sequences}
     if batch > 1 and len(lengths) > 1:
         scale = same_scale(model.config)
-        if (scale is not None and max(lengths) > scale) or not abilities(model).pads:
+        if (scale is not None and max(lengths) > scale) or not _pads(model):
             batch = 1
     return score_batched(model, sequences, own, batch=batch)
 
 
+def _pads(model: Any) -> bool:
+    """Whether padding is known to change nothing: it is not where there was no memory to find out."""
+    try:
+        return abilities(model).pads
+    except OutOfMemoryError:
+        return False
+
+
 def abilities(model: Any) -> Abilities:
-    """Found out when a model is first asked for, then kept as long as the model. Raises: as `score_whole`."""
+    """Found out when a model is first asked for, then kept as long as the model.
+
+    Raises: OutOfMemoryError, and ModelError for a model whose logits are no numbers.
+    """
     known = _KNOWN.get(model)
     if known is None:
         known = _KNOWN[model] = _tried(model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragtrace.analyze.alignment_report import (
     AlignmentReport,
@@ -123,7 +123,18 @@ def _failures(report: AlignmentReport) -> Section:
         notes.append(
             "the interval of a rate of 0 % or 100 % has no width, which says too much: mind the number of requests"
         )
+    if _has_no_duplicates(report.rates):
+        notes.append("deduplicated is the same as original: no prompt holds two documents with the same text")
     return Section("Failure rates", columns, rows, tuple(notes))
+
+
+def _has_no_duplicates(rates: Sequence[Row]) -> bool:
+    """Whether deduplication left every k as it was."""
+    sizes: dict[str, list[tuple[Group, int]]] = {"original": [], "deduplicated": []}
+    for row in rates:
+        if row.group.condition in sizes:
+            sizes[row.group.condition].append((replace(row.group, condition=""), row.requests))
+    return bool(sizes["deduplicated"]) and sizes["deduplicated"] == sizes["original"]
 
 
 def _rate(measured: Measured, requests: int) -> tuple[str, str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ragtrace.explanations import RESOLUTION, GeneratorAttribution, Precision
+from ragtrace.analyze.explaining.scoring import NO_MODEL
+from ragtrace.explanations import RESOLUTION, Explanation, GeneratorAttribution, Precision
 from ragtrace.export.explanation_view import Document, View, adds, gain, number, precision
 
-__all__ = ["certainty", "flags", "headline", "method"]
+__all__ = ["advice", "certainty", "flags", "headline", "method"]
 
 _SURE = 0.995
+_MORE = 100.5  # percent; rounded, 100 is the whole
 _NOTHING = {
     "log_probability": "No document makes this answer more probable: it seems to rest on none of them.",
     "similarity": "No document stands out: the answer changes alike, or not at all, whichever is left out.",
@@ -28,13 +30,26 @@ def headline(view: View) -> str:
     known = [each for each in view.packed if each.share is not None]
     ranked = sorted(known, key=lambda each: each.generator_rank or len(known))  # as the table and the flags have it
     if generator is None or not ranked:
-        return f"What the answer used is not known: {found.skipped.get('generator', 'it was not computed')}."
+        return _unknown(found)
     first = ranked[0]
     if not adds(first.share or 0.0):
         return _NOTHING[generator.unit]
-    part = f", with {first.percent:.0f} % of what all documents add" if first.percent is not None else ""
+    part = _part(first.percent) if first.percent is not None else ""
     lead = _lead(generator, *ranked[:2])
     return f"The answer rests most on {first.letter}, {first.name}{part}.{lead}{_canceled(generator, ranked[-1])}"
+
+
+def _unknown(found: Explanation) -> str:
+    """That nothing is known of the answer, and why; what a model would tell is left to who has one."""
+    why = found.skipped.get("generator", NO_MODEL)
+    if why != NO_MODEL:
+        return f"What the answer used is not known: {why}."
+    return "This explains the retrieval alone: what the answer used was not computed (--generator MODEL computes it)."
+
+
+def _part(percent: float) -> str:
+    against = ", as others speak against it" if percent > _MORE else ""
+    return f", with {percent:.0f} % of what all documents add{against}"
 
 
 def _lead(generator: GeneratorAttribution, first: Document, second: Document | None = None) -> str:
@@ -46,7 +61,7 @@ def _lead(generator: GeneratorAttribution, first: Document, second: Document | N
         return ""
     if generator.exact:
         return f" {second.letter} has the same share."
-    return f" It is ahead of {second.letter} with probability {number(sure)} only."
+    return f" It is ahead of {second.letter} with probability {number(sure)} only; a larger budget may tell more."
 
 
 def _canceled(generator: GeneratorAttribution, last: Document) -> str:
@@ -73,23 +88,24 @@ def certainty(generator: GeneratorAttribution, first: int, second: int) -> float
 
 def flags(view: View) -> Iterator[str]:
     """Wasted retrieval and noise distraction, each as a sentence."""
-    alignment = view.explanation.alignment
+    alignment, generator = view.explanation.alignment, view.explanation.generator
     if alignment is None or not alignment.retriever or not alignment.generator:
         return
+    is_exact = generator is not None and generator.exact
     best, used = view.by_id[alignment.retriever[0]], view.by_id[alignment.generator[0]]
     size = len(alignment.retriever)
     role = "the answer uses most" if used.share is None or adds(used.share) else "speaks least against the answer"
     yield _flag(
         "Wasted retrieval",
         alignment.wasted_retrieval,
-        alignment.wasted_probability,
+        None if is_exact else alignment.wasted_probability,
         f"{best.letter}, the retriever's first document, is number {best.generator_rank} of {size} by its share of the "
         "answer",
     )
     yield _flag(
         "Noise distraction",
         alignment.noise_distraction,
-        alignment.noise_probability,
+        None if is_exact else alignment.noise_probability,
         f"{used.letter}, which {role}, is number {used.retriever_rank} of {size} for the retriever",
     )
 
@@ -97,8 +113,26 @@ def flags(view: View) -> Iterator[str]:
 def _flag(name: str, is_set: bool | None, probability: float | None, reason: str) -> str:
     if is_set is None:
         return f"{name}: undefined with three documents or fewer."
-    sure = f" (probability of the flag {number(probability)})" if probability is not None else ""
+    sure = "" if probability is None else f" (probability {_bounded(probability if is_set else 1 - probability)})"
     return f"{name}: {'yes' if is_set else 'no'}{sure}. {reason}."
+
+
+def _bounded(probability: float) -> str:
+    """A probability that was estimated: none of them is 0 or 1."""
+    if probability >= _SURE:
+        return "above 0.99"
+    return "below 0.01" if probability <= 1 - _SURE else number(probability)
+
+
+def advice(view: View) -> str | None:
+    """Where to look next, if the answer rests on no document or does not follow the ranking."""
+    alignment, generator = view.explanation.alignment, view.explanation.generator
+    show = f"ragtrace show {view.record.request_id}"
+    if generator is not None and generator.shares and not adds(max(generator.shares)):
+        return f"{show} tells which of its claims the documents support."
+    if alignment is not None and (alignment.wasted_retrieval or alignment.noise_distraction):
+        return f"{show} tells at which rank the evidence was found, reranked and packed."
+    return None
 
 
 def method(view: View) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ragtrace.explanations import Explanation
 from ragtrace.export.document import asset, standalone
-from ragtrace.export.explanation_findings import flags, headline, method
+from ragtrace.export.explanation_findings import advice, flags, headline, method
 from ragtrace.export.explanation_shades import answer_text, shaded_text, stylesheet
 from ragtrace.export.explanation_shading import LEAST_SHARE, LEVELS
 from ragtrace.export.explanation_svg import rankings, warg_scale
@@ -47,7 +47,7 @@ def page(record: RequestRecord, explanation: Explanation) -> str:
     values = tag("script", Html(_embedded(data)), type="application/json", id="values")
     style = asset("ragtrace.export", "explanation.css") + stylesheet()
     script = asset("ragtrace.export", "explanation.js")
-    return standalone(f"Explanation of {record.request_id}", style, body, values, script=script)
+    return standalone(f"Explanation of {shown.record.request_id}", style, body, values, script=script)
 
 
 def _embedded(data: dict[str, Any]) -> str:
@@ -59,13 +59,14 @@ def _header(shown: View) -> Html:
     record = shown.record
     at = datetime.fromtimestamp(record.started_at / 1e9, UTC)
     origin = f"request {record.request_id} · {record.service}/{record.segment} · {at:%Y-%m-%d %H:%M:%S} UTC"
-    question = shown.question or "The question's text was not kept"
+    question, next_step = shown.question or "The question's text was not kept", advice(shown)
     return tag(
         "header",
         tag("p", f"{origin} · {record.status}", class_="eyebrow"),
         tag("h1", question, dir="auto"),
         tag("p", headline(shown), class_="headline"),
         _flags(shown),
+        tag("p", next_step, class_="faint") if next_step else "",
     )
 
 
@@ -187,15 +188,9 @@ def _reason(document: Document, is_open: bool) -> Html:
     why = document.why
     if why is None:
         return Html("")
-    ranks = [
-        f"score {number(why.score, 3)}",
-        f"found at rank {document.retrieved_rank}" if document.retrieved_rank else "",
-        "" if document.is_packed else "not in the prompt",
-        f"completeness delta {why.completeness_delta:+.2g}".replace("-", "−")
-        if why.completeness_delta is not None
-        else "",
-    ]
-    summary = tag("span", ", ".join(each for each in ranks if each), class_="faint")
+    delta = why.completeness_delta
+    error = "" if delta is None else f", completeness delta {delta:+.2g}".replace("-", "−")
+    summary = tag("span", document.found + error, class_="faint")
     parts: list[Html] = [tag("summary", badge(document), " ", document.name, " ", summary)]
     for name, text, weights in (("Query", document.query_text, why.query), ("Document", document.text, why.document)):
         shaded = shaded_text(text, weights.spans, weights.weights) if text else Html("its text was not kept")

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, TokenWeights
 from ragtrace.export.evidence_path import heading, labeled, plain_table
-from ragtrace.export.explanation_findings import flags, headline, method
+from ragtrace.export.explanation_findings import advice, flags, headline, method
 from ragtrace.export.explanation_marks import Bar, Mark, Shaded, badge
 from ragtrace.export.explanation_shading import (
     LEAST_SHARE,
@@ -51,6 +51,8 @@ def render(record: RequestRecord, explanation: Explanation) -> RenderableType:
     shown = view(record, explanation)
     parts: list[RenderableType] = [heading(shown.record), labeled(("found", Text(headline(shown), style=_HEAD)))]
     parts += [labeled(("", _flag(sentence))) for sentence in flags(shown)]
+    if next_step := advice(shown):
+        parts.append(labeled(("next", Text(next_step))))
     parts += [Text(), *_answer(shown)]
     if shown.packed:
         parts += [Text(), _documents(shown)]
@@ -189,7 +191,7 @@ def _retrieved(shown: View) -> Iterator[RenderableType]:
         if why is None:
             continue
         name = badge(document)
-        name.append(f" {document.name}  score {number(why.score, 3)}")
+        name.append(f" {document.name}  {document.found}")
         yield name
         weights = why.document
         yield labeled(
@@ -201,13 +203,14 @@ def _retrieved(shown: View) -> Iterator[RenderableType]:
 
 
 def _notable(documents: Sequence[Document]) -> list[Document]:
-    """The first documents of both rankings; all where there are few."""
+    """The first documents of both rankings, and what the retriever found first; all where there are few."""
     if len(documents) <= 2 * _REASONS:
         return list(documents)
     ranked = [
         each
         for each in documents
-        if min(each.retriever_rank or len(documents), each.generator_rank or len(documents)) <= _REASONS
+        if each.retrieved_rank == 1
+        or min(each.retriever_rank or len(documents), each.generator_rank or len(documents)) <= _REASONS
     ]
     return ranked or list(documents[: 2 * _REASONS])
 

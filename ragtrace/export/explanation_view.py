@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ragtrace.analyze.explaining.aligning import ranking_of
 from ragtrace.analyze.explaining.queries import retrieval_queries
+from ragtrace.controls import UNSAFE
 from ragtrace.explanations import RESOLUTION, Explanation, GeneratorAttribution, RetrieverAttribution
 from ragtrace.types import Candidate, PackedChunk, RequestRecord, replace
 
@@ -35,7 +36,7 @@ __all__ = [
 COLORS: Final = 10  # then they repeat, and the letters tell
 _USUAL_P: Final = 0.9
 _LEAST_WHOLE: Final = 0.1  # of the largest share: of shares that add up to less, none is a part
-_HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,13 @@ class Document:
         """What tells it from others: its id, and its title where the id does not say it."""
         return self.chunk_id if self.title in self.chunk_id else f"{self.chunk_id} ({self.title})"
 
+    @property
+    def found(self) -> str:
+        """How well it was retrieved, where that was explained: its score, its rank, and whether it was packed."""
+        score = number(self.why.score, 3) if self.why is not None else "-"
+        rank = f", found at rank {self.retrieved_rank}" if self.retrieved_rank else ""
+        return f"score {score}{rank}{'' if self.is_packed else ', not in the prompt'}"
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -96,7 +104,13 @@ def view(record: RequestRecord, explanation: Explanation) -> View:
     generation = record.generation
     question = visible(record.query.original)
     return View(
-        record=replace(record, query=replace(record.query, original=question)),
+        record=replace(
+            record,
+            request_id=_name(record.request_id),
+            service=_name(record.service),
+            segment=_name(record.segment),
+            query=replace(record.query, original=question),
+        ),
         explanation=explanation,
         documents=tuple(by_id.values()),
         answer=visible((generation.answer if generation else None) or ""),
@@ -106,8 +120,14 @@ def view(record: RequestRecord, explanation: Explanation) -> View:
 
 
 def visible(text: str) -> str:
-    """A text of the same length without control characters, which would command a terminal, and lone surrogates."""
+    """A text of the same length without control characters, which would command a terminal, characters that turn all
+    that follows round, and lone surrogates."""
     return _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _name(text: str) -> str:
+    """The same for a name, which stands in a line of ours: no direction that it begins may outlast it."""
+    return UNSAFE.sub("\N{REPLACEMENT CHARACTER}", visible(text))
 
 
 def letter(place: int) -> str:
@@ -192,8 +212,8 @@ def _documents(record: RequestRecord, found: Explanation) -> Iterator[tuple[str,
             Document(
                 letter=letter(place),
                 color=place % COLORS,
-                chunk_id=visible(chunk_id),
-                title=visible(_title(candidate)),
+                chunk_id=_name(chunk_id),
+                title=_name(_title(candidate)),
                 text=visible(_text(candidate, chunk, why)),
                 is_packed=chunk is not None,
                 truncated=chunk is not None and chunk.truncated,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ragtrace.engines.encoder import Encoder
 from tests.engines.serving import Served
 
+Build = Callable[..., Encoder]
 CHAT_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}{{ message['role'] }} : {{ message['content'] }} {% endfor %}"
     "{% if add_generation_prompt %}assistant :{% endif %}"
@@ -40,6 +42,31 @@ def tiny_causal_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def build(tiny_cross_encoder: Path, tiny_causal_lm: Path) -> Build:
+    """A bi-encoder around one of the tiny models, with the pooling and the other modules that are asked for."""
+    library = pytest.importorskip("sentence_transformers", reason="pip install 'ragtrace[models]'")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+
+    def tower(pooling: str, causal: bool) -> list[Any]:
+        transformer = modules.Transformer(str(tiny_causal_lm if causal else tiny_cross_encoder))
+        if causal:
+            transformer.tokenizer.padding_side = "left"
+        return [transformer, modules.Pooling(transformer.get_embedding_dimension(), pooling)]
+
+    def make(
+        pooling: str = "mean", *, causal: bool = False, normalize: bool = False, routed: bool = False, **more: Any
+    ) -> Encoder:
+        parts = tower(pooling, causal)
+        if routed:
+            parts = [modules.Router.for_query_document(parts, tower("cls", False))]
+        if normalize:
+            parts.append(modules.Normalize())
+        return Encoder("tiny", library.SentenceTransformer(modules=parts, device="cpu", **more).double())
+
+    return make
 
 
 @pytest.fixture(scope="session")

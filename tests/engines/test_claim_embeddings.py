@@ -13,6 +13,7 @@ from ragtrace.analyze.verifying import judge_batch, verified_by
 from ragtrace.coverage import score_answer
 from ragtrace.engines.claim_embeddings import EmbeddingVerifier
 from tests.analyze.examples import request
+from tests.engines.conftest import Build
 
 AXES = {"cat": 0, "cats": 0, "kitten": 0, "dog": 1, "tax": 2}
 
@@ -25,6 +26,10 @@ class Axes:
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
+
+    def pieces(self, text: str) -> list[str]:
+        """However long it is, it is read."""
+        return [text]
 
     def encode(self, texts: Sequence[str], **_: Any) -> NDArray[np.float32]:
         """Unit vectors; a text without a known word has its own direction."""
@@ -59,6 +64,15 @@ def test_nearness_is_that_of_the_nearest_sentences() -> None:
     assert near[0] == pytest.approx(1 / (1 + np.exp(-(0.88 - 0.56))), abs=1e-3)
     assert [empty[0], far[0]] == pytest.approx([1 / (1 + np.exp(0.56))] * 2, abs=1e-2)
     assert {against for _, against in (near, far, both, empty)} == {0.0}
+
+
+def test_a_sentence_longer_than_the_encoder_reads(build: Build) -> None:
+    """It is read in pieces: what its end says counts as well."""
+    encoder = build()
+    encoder._model.max_seq_length = 8
+    claim = "limit is thirty days question answer"
+    ((support, _),) = EmbeddingVerifier(encoder).verify([(claim, "the a . : 1 2 " * 2 + claim)])
+    assert support == pytest.approx(1 / (1 + np.exp(-(0.88 - 0.56))), abs=1e-3)
 
 
 def test_all_pairs_of_a_call_are_encoded_at_once_and_each_text_once() -> None:

@@ -53,6 +53,18 @@ def test_a_claim_longer_than_the_model_can_read(tokenizer: Any) -> None:
     assert windows(tokenizer, "days " * 100, "the limit is 30 .", 32)
 
 
+@pytest.mark.parametrize("max_tokens", [16, 17, 32])
+def test_beside_a_long_claim_no_evidence_is_lost(tokenizer: Any, max_tokens: int) -> None:
+    """Of each window every token is read, the last one too."""
+    claim, evidence = "limit " * 100, "policy ends in may " * 30
+    found = windows(tokenizer, claim, evidence, max_tokens)
+    encoded = encode_pairs(tokenizer, [(claim, window) for window in found], max_tokens, marked=False)
+    for window, features in zip(found, encoded, strict=True):
+        own = tokenizer(window, add_special_tokens=False)["input_ids"]
+        assert features["input_ids"][1 : len(own) + 1] == own
+        assert len(features["input_ids"]) <= max_tokens
+
+
 def test_shared_words_are_marked(tokenizer: Any) -> None:
     """A claim's word that the evidence lacks has type 2, evidence's word that the claim has type 3; stems count."""
     (features,) = encode_pairs(tokenizer, [("the limits was 40 .", "The limit is 30 .")], 32, marked=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +12,13 @@ from ragtrace.attribution import integrated_gradients_of_many, merged_into_words
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.encoder import Encoder, Side, packaged_encoder
 from ragtrace.engines.gradients import TokenGradients
+from ragtrace.engines.memory import OutOfMemoryError
 from ragtrace.engines.tokens import baseline_id
 from ragtrace.errors import ModelError
+from tests.engines.conftest import Build
 
 QUERY = "the limit ?"
 DOCUMENTS = ["the limit is thirty days .", "a question", "the answer is 1 . the question is 2 ."]
-
-Build = Callable[..., Encoder]
-
-
-@pytest.fixture
-def build(tiny_cross_encoder: Path, tiny_causal_lm: Path) -> Build:
-    """A bi-encoder around one of the tiny models, with the pooling and the other modules that are asked for."""
-    library = pytest.importorskip("sentence_transformers", reason="pip install 'ragtrace[models]'")
-    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
-
-    def tower(pooling: str, causal: bool) -> list[Any]:
-        transformer = modules.Transformer(str(tiny_causal_lm if causal else tiny_cross_encoder))
-        if causal:
-            transformer.tokenizer.padding_side = "left"
-        return [transformer, modules.Pooling(transformer.get_embedding_dimension(), pooling)]
-
-    def make(
-        pooling: str = "mean", *, causal: bool = False, normalize: bool = False, routed: bool = False, **more: Any
-    ) -> Encoder:
-        parts = tower(pooling, causal)
-        if routed:
-            parts = [modules.Router.for_query_document(parts, tower("cls", False))]
-        if normalize:
-            parts.append(modules.Normalize())
-        return Encoder("tiny", library.SentenceTransformer(modules=parts, device="cpu", **more).double())
-
-    return make
 
 
 def test_there_are_two_sides(build: Build, tiny_cross_encoder: Path) -> None:
@@ -84,16 +58,48 @@ def check_gradients(gradients: TokenGradients) -> None:
 @pytest.mark.parametrize("of", ["query", "document"])
 def test_scores_are_those_of_the_model(build: Build, pooling: str, normalize: bool, of: Any) -> None:
     """Whatever its pooling and normalization, and the gradients are theirs."""
-    encoder = build(pooling, normalize=normalize)
+    encoder = build(pooling, normalize=normalize, similarity_fn_name="dot")
     gradients = encoder.gradients(QUERY, DOCUMENTS, of=of)
     expected = encoder._model.encode([QUERY]) @ encoder._model.encode(DOCUMENTS).T
     np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
     check_gradients(gradients)
 
 
+@pytest.mark.parametrize("name", ["cosine", "dot", "euclidean", "manhattan", None])
+@pytest.mark.parametrize("of", ["query", "document"])
+def test_the_similarity_is_that_of_the_model(build: Build, name: Any, of: Any) -> None:
+    """The score is what sentence-transformers itself gives, also where the model names no similarity."""
+    encoder = build("mean", similarity_fn_name=name)
+    gradients = encoder.gradients(QUERY, DOCUMENTS, of=of)
+    model = encoder._model
+    expected = model.similarity(model.encode_query([QUERY]), model.encode_document(DOCUMENTS)).numpy()
+    np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
+    check_gradients(gradients)
+
+
+def test_another_similarity(build: Build) -> None:
+    """A retriever that compares vectors in its own way is explained by that; a name that is none says what there is."""
+    encoder = build("mean", similarity_fn_name="cosine")
+    expected = encoder._model.encode([QUERY]) @ encoder._model.encode(DOCUMENTS).T
+    gradients = encoder.gradients(QUERY, DOCUMENTS, similarity="dot")
+    np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
+    with pytest.raises(
+        ModelError, match="no similarity 'l2' of vectors; give one of cosine, dot, euclidean, manhattan"
+    ):
+        encoder.gradients(QUERY, DOCUMENTS, similarity="l2")  # type: ignore[arg-type]
+
+
+def test_equal_texts_have_no_distance(build: Build) -> None:
+    """Where it is zero it has no slope; the gradient is finite."""
+    gradients = build("mean", similarity_fn_name="euclidean").gradients(QUERY, [QUERY])
+    value, slope = gradients.value_and_grad(gradients.inputs[0][None], np.array([0]))
+    assert abs(value[0]) < 1e-6
+    assert np.isfinite(slope).all()
+
+
 def test_a_left_padded_decoder(build: Build) -> None:
     """Padding goes to the tokenizer's side, and rows of different lengths agree with rows alone."""
-    encoder = build("lasttoken", causal=True)
+    encoder = build("lasttoken", causal=True, similarity_fn_name="dot")
     gradients = encoder.gradients(QUERY, DOCUMENTS)
     expected = encoder._model.encode([QUERY]) @ encoder._model.encode(DOCUMENTS).T
     np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
@@ -171,7 +177,7 @@ def test_any_architecture(name: str, build: Build, tmp_path: Path) -> None:
     encoder = Encoder.load(tmp_path)
     encoder._model.double()
     gradients = encoder.gradients(QUERY, DOCUMENTS)
-    expected = encoder._model.encode([QUERY]) @ encoder._model.encode(DOCUMENTS).T
+    expected = encoder._model.similarity(encoder._model.encode([QUERY]), encoder._model.encode(DOCUMENTS)).numpy()
     np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
     check_gradients(gradients)
 
@@ -179,7 +185,7 @@ def test_any_architecture(name: str, build: Build, tmp_path: Path) -> None:
 def test_prompts_are_given_to_the_model_and_stay(build: Build) -> None:
     """They change the score, get no attribution, and the tokens behind them stand where the text has them."""
     prompts = {"query": "question : ", "document": "answer : "}
-    encoder = build("mean", prompts=prompts)
+    encoder = build("mean", prompts=prompts, similarity_fn_name="dot")
     gradients = encoder.gradients(QUERY, DOCUMENTS)
     expected = encoder._model.encode_query([QUERY]) @ encoder._model.encode_document(DOCUMENTS).T
     np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
@@ -192,28 +198,19 @@ def test_prompts_are_given_to_the_model_and_stay(build: Build) -> None:
 
 def test_two_towers(build: Build) -> None:
     """In one model by its router, or as two models: each side goes through its own, with its own embeddings."""
-    routed = build("mean", routed=True)
+    routed = build("mean", routed=True, similarity_fn_name="dot")
     expected = routed._model.encode_query([QUERY]) @ routed._model.encode_document(DOCUMENTS).T
     sides: tuple[Side, ...] = ("query", "document")
     for of in sides:
         gradients = routed.gradients(QUERY, DOCUMENTS, of=of)
         np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
         check_gradients(gradients)
-    query, document = build("mean"), build("lasttoken", causal=True)
+    query, document = build("mean", similarity_fn_name="dot"), build("lasttoken", causal=True)
     expected = query._model.encode([QUERY]) @ document._model.encode(DOCUMENTS).T
     for of in sides:
         gradients = query.gradients(QUERY, DOCUMENTS, of=of, document_encoder=document)
         np.testing.assert_allclose(scores_at_input(gradients), expected[0], rtol=1e-4)
         check_gradients(gradients)
-
-
-def test_a_retriever_with_cosines(build: Build) -> None:
-    """May be explained with a model that does not normalize."""
-    encoder = build("mean")
-    expected = encoder.encode([QUERY]) @ encoder.encode(DOCUMENTS).T
-    np.testing.assert_allclose(
-        scores_at_input(encoder.gradients(QUERY, DOCUMENTS, normalize=True)), expected[0], rtol=1e-4
-    )
 
 
 @pytest.mark.parametrize("of", ["query", "document"])
@@ -273,7 +270,8 @@ def test_a_model_without_token_embeddings(build: Build) -> None:
         Encoder("static", static).gradients(QUERY, DOCUMENTS)
 
 
-def test_batches_are_halved_when_memory_runs_out(build: Build) -> None:
+@pytest.mark.parametrize("of_python", [True, False])
+def test_batches_are_halved_when_memory_runs_out(build: Build, of_python: bool) -> None:
     """Nothing is lost, later calls start small, and a single row that does not fit is an error."""
     torch = pytest.importorskip("torch")
     gradients = build().gradients(QUERY, DOCUMENTS)
@@ -282,7 +280,7 @@ def test_batches_are_halved_when_memory_runs_out(build: Build) -> None:
     def score(features: dict[str, Any], owners: Any) -> Any:
         sizes.append(len(owners))
         if len(owners) > allowed:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            raise MemoryError if of_python else torch.OutOfMemoryError("CUDA out of memory")
         return plain(features, owners)
 
     points, owners = np.stack([gradients.inputs[0]] * 10), np.zeros(10, dtype=np.intp)
@@ -293,8 +291,20 @@ def test_batches_are_halved_when_memory_runs_out(build: Build) -> None:
     np.testing.assert_allclose(slopes, expected[1], rtol=1e-5, atol=1e-7)
     assert sizes == [10, 5, 2, 2, 2, 2, 2]
     allowed = 0
-    with pytest.raises(ModelError, match="does not fit the memory"):
+    with pytest.raises(OutOfMemoryError, match="does not fit the memory"):
         gradients.value(points, owners)
+
+
+def test_no_memory_for_the_side_that_stays(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document that does not fit by itself is an error that says so, also where the query is explained."""
+    encoder = build()
+
+    def vectors(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(encoder, "_vectors", vectors)
+    with pytest.raises(OutOfMemoryError, match="one text of 8 tokens does not fit the memory"):
+        encoder.gradients(QUERY, DOCUMENTS, of="query")
 
 
 def test_other_errors_of_the_model_are_passed_on(build: Build) -> None:
@@ -316,7 +326,15 @@ def test_threads_and_hooks_are_left_as_they_were(build: Build) -> None:
     before, threads = encoder.encode(DOCUMENTS), torch.get_num_threads()
     gradients = encoder.gradients(QUERY, DOCUMENTS)
     gradients.value_and_grad(gradients.inputs[0][None], np.array([0]))
+
+    def failing(*_: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    gradients.score = failing
+    with pytest.raises(RuntimeError, match="a bug"):
+        gradients.value(gradients.inputs[0][None], np.array([0]))
     assert torch.get_num_threads() == threads
+    assert torch.is_grad_enabled()
     assert not gradients.texts[0].layer._forward_hooks
     np.testing.assert_array_equal(encoder.encode(DOCUMENTS), before)
 

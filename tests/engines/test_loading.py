@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.encoder import Encoder, packaged_encoder
-from ragtrace.engines.loading import digest_of, load_package, resolve, torch_threads
+from ragtrace.engines.loading import digest_of, load_package, load_pretrained, resolve, torch_threads
 from ragtrace.errors import MissingExtraError, ModelError
 
 
@@ -73,6 +75,54 @@ def test_every_engine_refuses_a_folder_without_a_model(
     pytest.importorskip("sentence_transformers", reason="pip install 'ragtrace[models]'")
     with pytest.raises(ModelError, match=r"cannot be loaded: .*config\.json"):
         engine.load(tmp_path)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Put the model hub at another address."""
+    constants = pytest.importorskip("huggingface_hub.constants", reason="pip install 'ragtrace[models]'")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    return lambda address: monkeypatch.setattr(constants, "ENDPOINT", address)
+
+
+def _asked(load: list[tuple[str, bool]]) -> Callable[[str, bool], None]:
+    def fail(name: str, local: bool) -> None:
+        load.append((name, local))
+        raise OSError("not found.")
+
+    return fail
+
+
+def test_a_hub_that_does_not_answer_is_asked_no_further(hub: Callable[[str], None]) -> None:
+    """Only its cache is looked at; the error says that the hub is silent, and what mends it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    hub(f"http://127.0.0.1:{port}")
+    seen: list[tuple[str, bool]] = []
+    with pytest.raises(
+        ModelError,
+        match=rf"'some/model' cannot be loaded: it is not in the Hugging Face cache, and http://127\.0\.0\.1:{port} "
+        r"does not answer \(.+\); give a local folder, or load the model once where the hub can be reached",
+    ):
+        load_pretrained("some/model", _asked(seen))
+    assert seen == [("some/model", True)]
+
+
+def test_a_hub_that_answers_is_asked_for_the_model(hub: Callable[[str], None]) -> None:
+    """Whatever it answers, such as 501 here; a model that it does not have is an error of its own."""
+    server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server.timeout = 10
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    hub(f"http://127.0.0.1:{server.server_port}")
+    seen: list[tuple[str, bool]] = []
+    try:
+        with pytest.raises(ModelError, match=r"cannot be loaded: not found; give a local folder, or a name that"):
+            load_pretrained("some/model", _asked(seen))
+    finally:
+        thread.join()
+        server.server_close()
+    assert seen == [("some/model", False)]
 
 
 def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:

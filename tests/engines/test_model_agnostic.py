@@ -77,6 +77,19 @@ def test_the_stored_answer_is_what_is_explained() -> None:
     assert found.shares == (0.0, 1.0, 0.0)
 
 
+def test_sentences_are_compared_with_the_stored_answer_too() -> None:
+    """Also where the model no longer gives it: what keeps it from doing so has no weight, as for documents."""
+
+    class Distracted(Copying):
+        def generate_many(self, prompts: Sequence[str], *, max_new_tokens: int = 96) -> list[Generated]:
+            texts = ["I do not know." if "Cats" in prompt else LIMIT for prompt in prompts]
+            return [Generated(text, 0, 0, "stop") for text in texts]
+
+    game = SimilarityGame(Distracted(), TEMPLATE, CHUNKS, answer=LIMIT)
+    assert leave_documents_out(game).shares == (1.0, 1.0, 0.0)
+    assert [each.weight for each in leave_sentences_out(game)] == [1.0, 1.0, 1.0, 1.0, 0.0]
+
+
 def test_shapley_values_of_the_likeness() -> None:
     """The same game has Shapley values: they sum to what the documents change, all of it the right document's."""
     found = shapley_values(SimilarityGame(Copying(), TEMPLATE, CHUNKS), 3)

@@ -71,3 +71,27 @@ def test_a_real_pipeline_tags() -> None:
     pytest.importorskip("en_core_web_sm", reason="python -m spacy download en_core_web_sm")
 
     assert Tagger.load("en_core_web_sm").tagged("Dogs bark.")[0] == (0, 4, "NOUN")
+
+
+def test_half_a_sign_is_read_as_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """spaCy refuses lone surrogates; the offsets stay."""
+    read: list[str] = []
+
+    def pipeline(text: str) -> list[SimpleNamespace]:
+        read.append(text)
+        return [_token("Home", 2, "PROPN")]
+
+    _stand_in(monkeypatch, lambda name: pipeline)
+    assert Tagger.load("en_small").tagged("\ud83d Home") == [(2, 6, "PROPN")]
+    assert read == ["? Home"]
+
+
+def test_a_text_that_spacy_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than its pipeline takes: the error names the pipeline."""
+
+    def refuse(text: str) -> Any:
+        raise ValueError("[E088] Text of length 1000001 exceeds maximum of 1000000")
+
+    _stand_in(monkeypatch, lambda name: refuse)
+    with pytest.raises(ModelError, match=r"spaCy pipeline 'en_small' cannot read a text of 9 characters: \[E088\]"):
+        Tagger.load("en_small").tagged("too long.")

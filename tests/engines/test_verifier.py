@@ -161,3 +161,49 @@ def test_batch_size() -> None:
     """A size of zero is refused."""
     with pytest.raises(ConfigurationError, match="batch size"):
         EntailmentVerifier("m", None, None, batch_size=0)
+
+
+@pytest.mark.parametrize("name", ["Bert", "Roberta", "Camembert", "MPNet", "Data2VecText", "Longformer"])
+def test_positions_that_padding_keeps(name: str, tmp_path: Path) -> None:
+    """The model reads as far as it has positions, of which some families use the first for padding, and no further."""
+    transformers = pytest.importorskip("transformers")
+    folder = save_classifier(tmp_path, "contradiction", "neutral", "entailment", places=24)
+    shape = transformers.AutoConfig.from_pretrained(folder).to_dict()
+    own = {
+        key: shape[key] for key in shape if key.startswith(("hidden_size", "num_", "intermediate", "max_pos", "vocab"))
+    }
+    more = {"attention_window": 4} if name == "Longformer" else {}
+    labels = {"id2label": shape["id2label"], "label2id": shape["label2id"]}
+    config = getattr(transformers, f"{name}Config")(**own, **more, **labels, pad_token_id=0, eos_token_id=2)
+    getattr(transformers, f"{name}ForSequenceClassification")(config).save_pretrained(folder)
+    full = [("The policy ends.", "days " * 200)]  # its windows are as long as can be
+    for support, against in EntailmentVerifier.load(folder, max_tokens=100).verify(full):
+        assert 0 <= support + against <= 1.0001
+
+
+def test_a_model_without_positions_reads_as_far_as_it_is_asked(tmp_path: Path) -> None:
+    """512 tokens are what it reads where nothing is said, not a limit."""
+    transformers = pytest.importorskip("transformers")
+    folder = save_classifier(tmp_path, "contradiction", "neutral", "entailment")
+    size = transformers.AutoConfig.from_pretrained(folder).vocab_size
+    config = transformers.T5Config(
+        vocab_size=size, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, pad_token_id=0, eos_token_id=2,
+        decoder_start_token_id=0, id2label={0: "contradiction", 1: "neutral", 2: "entailment"},
+    )  # fmt: skip
+    transformers.T5ForSequenceClassification(config).save_pretrained(folder)
+    claim, evidence = "The limit is 30 days.", "The limit is 40 days. " * 100
+    ((support, _),) = EntailmentVerifier.load(folder, max_tokens=1000).verify([(claim, evidence)])
+    assert support == pytest.approx(softmax(logits_of(folder, claim, evidence))[2], abs=1e-4)
+
+
+def test_weights_in_half_precision(tmp_path: Path) -> None:
+    """Are read in float32, the precision unless another one is asked for."""
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    folder = save_classifier(tmp_path, "contradiction", "neutral", "entailment")
+    half = transformers.AutoModelForSequenceClassification.from_pretrained(folder).bfloat16()
+    half.save_pretrained(folder)
+    verifier = EntailmentVerifier.load(folder)
+    assert {each.dtype for each in verifier._model.parameters()} == {torch.float32}
+    half.float().save_pretrained(folder)
+    assert verifier.verify(PAIRS) == EntailmentVerifier.load(folder).verify(PAIRS)
