@@ -116,7 +116,7 @@ def _versions(name: str, value: Any) -> dict[str, str]:
         value = {key.strip(): version.strip() for key, _, version in pairs}
     if not isinstance(value, Mapping) or not all(str(key) and str(version) for key, version in value.items()):
         raise _refuse(name, value, "component and version pairs: {'model': 'v2'}, or model=v2,index=v7")
-    return {str(key): str(version) for key, version in value.items()}
+    return {str(key): str(version) for key, version in value.items() if version is not None}
 
 
 def _about(parse: _Parse, doc: str, *env: str) -> dict[str, Any]:

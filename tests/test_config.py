@@ -66,6 +66,11 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch, variable: str, text: s
     assert getattr(load(), name) == value
 
 
+def test_a_version_that_is_not_known() -> None:
+    """None is no version, and not the text of one."""
+    assert load(versions={"model": "v2", "index": None}).versions == {"model": "v2"}
+
+
 def test_every_setting_is_described() -> None:
     """Variable and doc stand beside the default; only a function has no variable."""
     assert all(setting.metadata["doc"].endswith((".", "…")) for setting in fields(Config))

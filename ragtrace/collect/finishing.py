@@ -10,6 +10,7 @@ from ragtrace.collect.entries import encode
 from ragtrace.errors import RecordError
 from ragtrace.record import Draft
 from ragtrace.record.faults import fault_now, is_of_the_host
+from ragtrace.record.raised import place_of
 from ragtrace.types import Fault, Item
 
 __all__ = ["Encoded", "Finishing"]
@@ -79,8 +80,9 @@ class Finishing:
         return scrubbed
 
     def _failed(self, item: Item | Draft, error: BaseException) -> None:
-        _LOG.warning("a %s cannot be written: %s", type(item).__name__, error)
-        self._count(self.fault("sink.encode", type(error).__name__, str(error)))
+        said = str(error) if isinstance(error, RecordError) else place_of(error)
+        _LOG.warning("a %s cannot be written: %s %s", type(item).__name__, type(error).__name__, said)
+        self._count(self.fault("sink.encode", type(error).__name__, said))
 
     def fault(self, where: str, kind: str, message: str, count: int = 1) -> Fault:
         """A fault of this service, now."""

@@ -12,6 +12,7 @@ from ragtrace.collect.screening import Screening
 from ragtrace.collect.weights import weigh
 from ragtrace.record import Draft, new_request_id
 from ragtrace.record.faults import fault_now
+from ragtrace.record.raised import place_of
 from ragtrace.types import Addendum, Fault, Item, RequestRecord, replace
 
 __all__ = ["Outside", "addendum"]
@@ -126,7 +127,7 @@ class Outside:
         self._recent = self._recent.emptied()
 
     def _fault(self, error: Exception) -> Fault:
-        return fault_now(self._service, "screen", type(error).__name__, str(error))
+        return fault_now(self._service, "screen", type(error).__name__, place_of(error))
 
 
 def addendum(request_id: str, service: str, flags: tuple[str, ...]) -> Addendum:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from ragtrace.record.faults import fault_now
+from ragtrace.record.raised import place_of
 from ragtrace.types import Fault, RequestRecord
 
 __all__ = ["Screen", "Screening"]
@@ -71,7 +72,7 @@ class Screening:
         try:
             return tuple(self._screen(record))
         except Exception as error:
-            self._faults.append(self._fault(type(error).__name__, str(error)))
+            self._faults.append(self._fault(type(error).__name__, place_of(error)))
             return ()
         finally:
             self._credit -= self._cpu() - began

@@ -16,6 +16,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ _SUFFIX: Final = ".seg"
 _CREDENTIALS: Final = re.compile(r"//[^/]*@")
 _TRIES: Final = 8
 SEGMENT_BYTES: Final = 16 * 2**20
+_ADOPTED: Final = 64  # segments of dead processes that are open at the same time
 
 
 def default_folder(store: str, given: str | None = None) -> Path:
@@ -60,6 +62,7 @@ class Segment:
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
+        self.is_own = False  # written here, so that it ends with a whole entry
         self._descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
 
@@ -77,6 +80,16 @@ class Segment:
     def sync(self) -> None:
         """Bring what was written to the disk itself. Raises: OSError."""
         os.fsync(self._descriptor)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether nobody has deleted the file."""
+        return os.fstat(self._descriptor).st_nlink > 0
+
+    def take(self, other: Segment) -> None:
+        """Bring what another one holds to this one and to the disk itself. Raises: OSError."""
+        self.append(other.path.read_bytes())
+        self.sync()
 
     def entries(self) -> Iterator[Entry]:
         """What the file holds. Raises: OSError."""
@@ -131,6 +144,7 @@ class Spool:
         self.durable = Lane(self)
         self.samples = Lane(self)
         self.pending: list[Segment] = []
+        self.has_more = False  # segments of dead processes that wait until others are stored
 
     @classmethod
     def open(cls, folder: Path, store: str) -> Spool:
@@ -155,10 +169,22 @@ class Spool:
         """Take over the segments of dead processes, also of those that had to use the temporary folder; gives their
         number."""
         folders = [folder for folder in (self.folder, *self._elsewhere) if folder is not None and _is_ours(folder)]
-        found = [_lock(path) for folder in folders for path in sorted(folder.glob(f"*{_SUFFIX}"))]
-        adopted = [segment for segment in found if segment is not None]
+        found = (_lock(path) for folder in folders for path in sorted(folder.glob(f"*{_SUFFIX}")))
+        free = max(0, _ADOPTED - sum(not segment.is_own for segment in self.pending))
+        adopted = list(islice((segment for segment in found if segment is not None), free))
+        self.has_more = len(adopted) == free
         self.pending.extend(adopted)
         return len(adopted)
+
+    def join(self) -> None:
+        """Make one file of small pending ones of this process, each of which is held open. Raises: OSError."""
+        before: Segment | None = None
+        for segment in [each for each in self.pending if each.is_own]:
+            if before is not None and before.is_there and before.size + segment.size <= SEGMENT_BYTES:
+                before.take(segment)
+                self.remove(segment)
+            else:
+                before = segment
 
     def remove(self, segment: Segment) -> None:
         """Delete a pending segment: all of it is in the store. Raises: OSError."""
@@ -192,6 +218,7 @@ class Spool:
             path.touch(mode=0o600, exist_ok=False)
             segment = _lock(path)  # None when another process took the empty file for a dead one's and deleted it
             if segment is not None:
+                segment.is_own = True
                 return segment
         raise OSError(errno.ENOLCK, f"no file in {self.folder} can be locked")
 
@@ -218,8 +245,9 @@ def _lock(path: Path) -> Segment | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_nlink:
-            return Segment(path, descriptor)
+        segment = Segment(path, descriptor)
+        if segment.is_there:
+            return segment
     except BlockingIOError:
         pass
     except OSError as error:

@@ -42,6 +42,13 @@ class Spooling:
             except OSError as error:
                 self._failed(error)
 
+    def join(self) -> None:
+        """Hold few files open, however often the store has refused them."""
+        try:
+            self._spool.join()
+        except OSError as error:
+            self._failed(error)
+
     def keep(self, encoded: Encoded) -> None:
         """Spool an item at the end, when no sample can be in its way."""
         try:

@@ -56,7 +56,12 @@ class Storing:
     @property
     def wait(self) -> float:
         """Seconds after which there is something to do."""
-        return min(self._delivery.wait, self._adopting.wait)
+        return 0.0 if self._has_more else min(self._delivery.wait, self._adopting.wait)
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether all that was adopted is stored, and more of it waits."""
+        return self._spool.has_more and not self._spool.pending
 
     def begin(self) -> None:
         """Take over what dead processes left, and open the store."""
@@ -66,6 +71,8 @@ class Storing:
     def step(self) -> None:
         """Store all that was read; while the store takes nothing and is not due, spool it."""
         self._adopting.do_if_due()
+        if self._has_more:
+            self._adopt()
         with self._lock:
             asked = self._flushed()
             is_due = asked != self._answered or self._delivery.is_due
@@ -79,6 +86,8 @@ class Storing:
             is_written = self._write(read.waiting, loose, in_step=in_step)
             self._in_step = is_written or not loose
             is_stored = is_written and self._delivery.replay() and self._deliver_faults()
+            if not is_stored:
+                self._spooling.join()
             self._left = tuple(self._spool.pending)
             self._answered = asked
             self._flushes.settle(asked, is_done=is_stored)

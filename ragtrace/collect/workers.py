@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ __all__ = ["Worker"]
 
 _LOG: Final = logging.getLogger("ragtrace")
 _LINGER: Final = 0.1  # seconds in which work gathers
+_IMPORT: Final = 60.0  # seconds that a fork waits for an import at most
 _RETRY: Final = 1.0  # seconds until a thread that the system did not give is asked for again
 
 
@@ -93,8 +95,18 @@ class Worker:
         return not self._thread.is_alive()
 
     def rest(self, timeout: float) -> None:
-        """Hold it still between two steps, when one ends within `timeout` seconds."""
+        """Hold it still between two steps, when one ends within `timeout` seconds. An import is waited for: a child
+        would inherit the module's lock for good, and hang when it imports it."""
+        until = time.monotonic() + _IMPORT
         self._is_resting = self._busy.acquire(timeout=max(0.0, timeout))
+        while not self._is_resting and self._is_importing() and time.monotonic() < until:
+            self._is_resting = self._busy.acquire(timeout=_LINGER)
+
+    def _is_importing(self) -> bool:
+        frame = None if self._thread is None else sys._current_frames().get(self._thread.ident or 0)
+        while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+            frame = frame.f_back
+        return frame is not None
 
     def go_on(self) -> None:
         """After `rest`."""

@@ -37,7 +37,7 @@ class _Parameters:
     def __init__(self, function: Callable[..., Any]) -> None:
         try:
             parameters = list(inspect.signature(function).parameters.values())
-        except (TypeError, ValueError):
+        except Exception:  # it has none that can be told; a proxy or mock may raise whatever it is asked for
             parameters = []
         self.known = {
             found.name: (index, found) for index, found in enumerate(parameters) if found.kind not in _VARIADIC

@@ -9,7 +9,7 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from types import MethodType, TracebackType
+from types import FunctionType, MethodType, TracebackType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ragtrace.errors import ConfigurationError
@@ -36,8 +36,7 @@ class Call:
         self._finders: Mapping[str, Find] = bind(function, instrument.slots, instrument.given)
         self._items = tuple(self._finders.items())
         self._record = instrument.record
-        called = getattr(function, "__qualname__", type(function).__qualname__)
-        self._name: str = instrument.name or called.rpartition("<locals>.")[2]
+        self._name: str = instrument.name or _called(function).rpartition("<locals>.")[2]
         self._returns = instrument.returns
         self.has_parts = instrument.returns is not None
 
@@ -64,6 +63,7 @@ class Call:
             try:
                 value = self._returns(value) if callable(self._returns) else follow(value, self._returns.split("."))
             except BaseException as error:
+                recording.refused = True  # what it returned is not known, which is not "nothing"
                 recording.finish()
                 recording.recorder.guard.caught(f"returns.{self._instrument.operation}", error)
                 return
@@ -157,15 +157,38 @@ def decorate(instrument: Instrument[Any], function: F) -> F:
         )
     call = Call(instrument, function)
     wrapper = _wrapper_of(function)(call, function)
-    functools.update_wrapper(wrapper, function)
+    try:
+        functools.update_wrapper(wrapper, function)
+        if not isinstance(given, FunctionType | MethodType):
+            _add_methods(wrapper, given)
+    except Exception:  # a proxy or mock may raise whatever it is asked for
+        wrapper.__wrapped__ = function  # type: ignore[attr-defined]
     return wrapper  # type: ignore[return-value]
 
 
+def _called(function: Any) -> str:
+    try:
+        name = function.__qualname__
+    except Exception:
+        name = None
+    return name if isinstance(name, str) else type(function).__qualname__
+
+
+def _add_methods(wrapper: Any, given: Any) -> None:
+    """Further methods of a callable object, such as `cache_clear` of `functools.lru_cache`."""
+    for name in dir(type(given)):
+        if not name.startswith("_") and name not in vars(wrapper) and callable(getattr(type(given), name)):
+            setattr(wrapper, name, getattr(given, name))
+
+
 def _wrapper_of(function: Callable[..., Any]) -> Callable[[Call, Callable[..., Any]], Callable[..., Any]]:
-    plain = _plain(function)
-    if inspect.isasyncgenfunction(plain) or inspect.isgeneratorfunction(plain):
-        return _GeneratorFunction
-    return _async if inspect.iscoroutinefunction(plain) else _sync
+    try:
+        plain = _plain(function)
+        if inspect.isasyncgenfunction(plain) or inspect.isgeneratorfunction(plain):
+            return _GeneratorFunction
+        return _async if inspect.iscoroutinefunction(plain) else _sync
+    except Exception:  # a mock that claims to be a function
+        return _sync
 
 
 def _plain(function: Callable[..., Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Final
 
 from ragtrace.types import Fault
 
-__all__ = ["fault_now", "is_of_the_host"]
+__all__ = ["fault_now", "is_cancellation", "is_of_the_host"]
 
 _LENGTH: Final = 1000  # characters of a message
 _OUTSIDE: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -24,6 +24,9 @@ def is_of_the_host(error: BaseException) -> bool:
 
     All others come of what we do, whatever they derive from: a panic of a Rust extension is no `Exception`.
     """
-    return isinstance(error, _OUTSIDE) or (
-        not isinstance(error, Exception) and type(error).__module__.partition(".")[0] in _LOOPS
-    )
+    return isinstance(error, _OUTSIDE) or is_cancellation(error)
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Whether an event loop cancels what runs by this exception."""
+    return not isinstance(error, Exception) and type(error).__module__.partition(".")[0] in _LOOPS

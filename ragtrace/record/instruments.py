@@ -61,7 +61,7 @@ class RequestInstrument(Instrument[Request]):
             known = {"query": outer.query, "segment": outer.segment, "query_class": outer.query_class}
             outer.update({key: value for key, value in values.items() if known.get(key) is None})
             return JoinedRecording(recorder, name, outer)
-        recording = RequestRecording(recorder, name, None if request_id is None else str(request_id))
+        recording = RequestRecording(recorder, name, None if request_id is None else str(request_id) or None)
         recording.update(values)
         if recorder.config.baggage:
             put_baggage(recording)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from ragtrace.record.coercion.values import label as label_of
 from ragtrace.record.recorder import active
 from ragtrace.record.requests import read_flags
 from ragtrace.types import Feedback
@@ -88,8 +89,8 @@ def _judgements(
         yield Feedback(
             request_id=request_id,
             score=value,
-            label=name,
-            source=source,
-            comment=comment,
+            label=None if name is None else label_of(name),
+            source=label_of(source or "user"),
+            comment=None if comment is None else label_of(comment),
             created_at=time.time_ns(),
         )

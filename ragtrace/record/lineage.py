@@ -8,8 +8,10 @@ from typing import Any, Final, Protocol
 
 from ragtrace.record.coercion import Chunk, Known
 from ragtrace.record.coercion.chunks import read_chunk
+from ragtrace.record.drafts import Part
+from ragtrace.types import Candidate, RetrieveRun
 
-__all__ = ["Given", "Left", "Lineage", "Source"]
+__all__ = ["Given", "Left", "Lineage", "Source", "known_from"]
 
 
 class Left(Protocol):
@@ -97,3 +99,15 @@ class Lineage:
         """Let go of the host's items."""
         self._outputs.clear()
         self._places = _NONE
+
+
+def known_from(parts: Sequence[Part]) -> Known:
+    """All that retrievers among these parts returned."""
+    return Known(_candidates(parts))
+
+
+def _candidates(parts: Sequence[Part]) -> Iterable[Candidate]:
+    for part in parts:
+        run = part.read()
+        if isinstance(run, RetrieveRun):
+            yield from run.candidates

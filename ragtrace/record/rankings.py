@@ -20,11 +20,11 @@ from ragtrace.record.coercion import (
 )
 from ragtrace.record.coercion.items import items_of
 from ragtrace.record.coercion.moves import read_moves
-from ragtrace.record.coercion.values import size, whole
-from ragtrace.record.lineage import Given, Left
+from ragtrace.record.coercion.values import label, size, whole
+from ragtrace.record.lineage import Given, Left, known_from
 from ragtrace.record.recording import Parts
 from ragtrace.record.spans import Attributes
-from ragtrace.record.stages import CHUNK, StageRecording, known_from
+from ragtrace.record.stages import CHUNK, StageRecording
 from ragtrace.types import RerankRun, RetrieveRun, StageRun
 
 __all__ = ["RerankRecording", "RetrieveRecording"]
@@ -109,7 +109,8 @@ class RetrieveRecording(RankingRecording):
 
     def span_name(self, name: str, inputs: Mapping[str, Any]) -> str:
         """`retrieval {data_source}`, as the GenAI conventions name it."""
-        return f"retrieval {inputs.get('source') or name}"
+        source = inputs.get("source")
+        return f"retrieval {name if source is None else label(source)}"
 
     def receive(self, inputs: Mapping[str, Any], given: Collection[str]) -> None:
         """The query, its limit and where it goes."""
@@ -117,7 +118,7 @@ class RetrieveRecording(RankingRecording):
         if top_k is not None:
             self._top_k = whole(top_k)
         if source is not None:
-            self._source = str(source)
+            self._source = label(source)
         if query is not None:
             self._query = read_prompt(query)
             if self._query is None:

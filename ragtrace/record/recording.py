@@ -79,9 +79,13 @@ class Recording(ABC):
         self.started_at = 0
 
     def start_span(self, tracer: Tracer, name: str, context: Context) -> None:
-        """Begin the span, as a child of the one in `context`."""
-        self.span = tracer.start_span(name, context, start_time=self.started_at)
-        self.context = set_span_in_context(self.span, context)
+        """Begin the span, as a child of the one in `context`; a tracer that fails costs the span."""
+        try:
+            self.span = tracer.start_span(name, context, start_time=self.started_at)
+        except Exception as error:
+            self.recorder.guard.caught(f"span.{self.operation}", error)
+        else:
+            self.context = set_span_in_context(self.span, context)
 
     def enter(self) -> None:
         """Make this the current span and request."""
@@ -145,6 +149,10 @@ class Recording(ABC):
         finally:
             self.finish()
 
+    def cut(self, error: BaseException) -> None:
+        """End because what was streamed was cancelled, which is no failure of a request."""
+        self.finish()
+
     def finish(self) -> None:
         """End; once only. The span ends when the recording has been read."""
         if self._token is not None:
@@ -170,7 +178,13 @@ class Recording(ABC):
         except Exception as error:
             self.recorder.guard.caught(f"record.{self.operation}", error)
         finally:
-            self.span.end(self.ended_at)
+            self._close_span(self.span)
+
+    def _close_span(self, span: Span) -> None:
+        try:
+            span.end(self.ended_at)
+        except Exception as error:  # a span processor of the host's
+            self.recorder.guard.caught(f"span.{self.operation}", error)
 
     def abandon(self) -> None:
         """End without a trace in the record: the host's code has never run."""
@@ -196,7 +210,10 @@ class Recording(ABC):
         """Keep an exception of the host's that ended this."""
         if self.span is not None:
             is_told = self.recorder.policy.capture.error == "full"
-            mark_failed(self.span, error, is_told=is_told)
+            try:
+                mark_failed(self.span, error, is_told=is_told)
+            except Exception as fault:  # its message cannot be read
+                self.recorder.guard.caught(f"span.{self.operation}", fault)
             self.raised = None if is_told else describe_error(error, None)
 
     @abstractmethod

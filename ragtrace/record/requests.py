@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from time import perf_counter_ns, time_ns
+from types import MappingProxyType
 from typing import Any, Final, TypeGuard
 
 from opentelemetry.context import Context, create_key, get_current, set_value
@@ -11,9 +13,10 @@ from opentelemetry.trace import format_trace_id, get_current_span
 
 from ragtrace.record.baggage import take_baggage
 from ragtrace.record.coercion import Unreadable, read_facets, read_prompt
-from ragtrace.record.coercion.values import plain, size
+from ragtrace.record.coercion.values import label, plain, size
 from ragtrace.record.drafts import LateDraft, Part, RequestDraft
 from ragtrace.record.lineage import Left, Lineage
+from ragtrace.record.raised import Identity, behind, identity
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.recording import Recording, describe_error
 from ragtrace.record.sampling import is_sampled, new_request_id
@@ -26,6 +29,7 @@ KEY: Final = create_key("ragtrace-request")
 ERROR_FLAG: Final = "error"
 HOST_FLAG: Final = "host"  # `flag=True` gives no other name
 UNFINISHED_FLAG: Final = "unfinished"
+_RAISED: Final = 32  # exceptions of stages that are remembered
 _FACET: Final = 200  # bytes of one without its texts, roughly
 
 
@@ -50,7 +54,7 @@ class RequestRecording(Recording):
     is_durable = False  # on disk when the host's call returns, flagged or not
     weight = 0  # bytes of what was set
     is_expired = False
-    _raised: tuple[int, str] | None = None
+    _raised: Mapping[Identity, str] = MappingProxyType({})
 
     def __init__(self, recorder: Recorder, name: str, request_id: str | None = None) -> None:
         self.recorder = recorder
@@ -58,11 +62,10 @@ class RequestRecording(Recording):
         self.clock = perf_counter_ns()
         self.started_at = time_ns()
         self.tracer = recorder.tracing.tracer()
-        context = get_current()
+        self.context = get_current()
         if self.tracer is not None:
-            self.start_span(self.tracer, f"request {name}", context)
-            context = self.context
-        self.context = set_value(KEY, self, context)
+            self.start_span(self.tracer, f"request {name}", self.context)
+        self.context = set_value(KEY, self, self.context)
         self._request_id = request_id
         self.versions = dict(recorder.config.versions)
         self.cites = recorder.config.cites
@@ -117,7 +120,9 @@ class RequestRecording(Recording):
             if not isinstance(value, Mapping):
                 raise Unreadable(value)
             taken = {str(key): plain(item) for key, item in value.items()}
-            getattr(self, name).update(taken if name == "attributes" else {key: str(v) for key, v in taken.items()})
+            if name == "versions":
+                taken = {key: str(version) for key, version in taken.items() if version is not None}
+            getattr(self, name).update(taken)
             self.weight += size(taken)
         elif name == "cites":
             if not isinstance(value, bool):
@@ -126,7 +131,7 @@ class RequestRecording(Recording):
         elif name == "flag":
             self.flags.update(dict.fromkeys(read_flags(value)))
         else:
-            setattr(self, name, said := str(value))
+            setattr(self, name, said := label(value))
             self.weight += len(said)
 
     def note_query(self, query: str) -> None:
@@ -138,14 +143,14 @@ class RequestRecording(Recording):
 
     def note_stage_error(self, error: BaseException, stage: str) -> None:
         """Remember the innermost stage that an exception came from."""
-        if self._raised is None or self._raised[0] != id(error):
-            self._raised = (id(error), stage)
+        latest = list(self._raised.items())[1 - _RAISED :]
+        self._raised = {**dict(latest), identity(error): self._raised.get(identity(error), stage)}
 
     def note_error(self, error: BaseException) -> None:
         """A request that ends with an exception is flagged."""
-        stage = self._raised[1] if self._raised is not None and self._raised[0] == id(error) else None
+        stages = (self._raised.get(identity(each)) for each in behind(error))
         super().note_error(error)
-        self.error = describe_error(error, stage)
+        self.error = describe_error(error, next(filter(None, stages), None))
         self.flags[ERROR_FLAG] = None
 
     def add(self, part: Part) -> None:
@@ -272,9 +277,9 @@ class RequestRecording(Recording):
 
 def read_flags(value: Any) -> list[str]:
     """Names of flags: one, or several."""
-    if isinstance(value, str) or value is True:
-        return [value if isinstance(value, str) else HOST_FLAG]
-    return [str(flag) for flag in value] if isinstance(value, list | tuple | set | frozenset) else []
+    if isinstance(value, str | Enum) or value is True:
+        return [HOST_FLAG if value is True else label(value)]
+    return [label(flag) for flag in value] if isinstance(value, list | tuple | set | frozenset) else []
 
 
 def current_recording(recorder: Recorder) -> RequestRecording | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +17,7 @@ __all__ = ["Attributes", "Tracing", "add_exception", "mark_failed", "room"]
 
 Attributes: TypeAlias = dict[str, Any]
 
+_LOG: Final = logging.getLogger("ragtrace")
 _DEFAULT_LIMIT: Final = 128  # OpenTelemetry's own
 _NO_LIMIT: Final = 1 << 20
 
@@ -40,12 +42,18 @@ class Tracing:
         provider = self.given or trace.get_tracer_provider()
         if provider is not self._provider:
             self._provider = provider
-            self._tracer = (
-                None if isinstance(provider, trace.ProxyTracerProvider) else provider.get_tracer(names.TRACER)
-            )
+            self._tracer = None if isinstance(provider, trace.ProxyTracerProvider) else _tracer_of(provider)
             if self._tracer is not None and self._end_spans is not None:
                 precede(provider, self._end_spans)
         return self._tracer
+
+
+def _tracer_of(provider: TracerProvider) -> Tracer | None:
+    try:
+        return provider.get_tracer(names.TRACER)
+    except Exception:
+        _LOG.exception("the tracer provider gives no tracer; requests are recorded without spans")
+        return None
 
 
 def mark_failed(span: Span, error: BaseException, *, is_told: bool = True) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any, ClassVar, overload
 
@@ -11,7 +11,6 @@ from opentelemetry.context import get_current
 
 from ragtrace.prompts import escaped
 from ragtrace.record.coercion import (
-    Known,
     StreamedAnswer,
     StreamedPacking,
     Taken,
@@ -22,16 +21,16 @@ from ragtrace.record.coercion import (
     take_packing,
 )
 from ragtrace.record.coercion.items import items_of
-from ragtrace.record.coercion.values import whole
+from ragtrace.record.coercion.values import label, whole
 from ragtrace.record.drafts import Part
-from ragtrace.record.lineage import Given
+from ragtrace.record.lineage import Given, known_from
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.recording import Parts, Recording, describe_error
 from ragtrace.record.requests import KEY, RequestRecording, is_joined
 from ragtrace.record.spans import Attributes
-from ragtrace.types import Candidate, GenerateRun, Generation, PackRun, RetrieveRun, StageRun, replace
+from ragtrace.types import GenerateRun, Generation, PackRun, StageRun, replace
 
-__all__ = ["CHUNK", "GenerateRecording", "PackRecording", "StageRecording", "known_from"]
+__all__ = ["CHUNK", "GenerateRecording", "PackRecording", "StageRecording"]
 
 CHUNK = 400  # bytes of a chunk that was read at once, without its text, roughly
 
@@ -42,6 +41,7 @@ class StageRecording(Recording):
     empty: ClassVar[StageRun]
     weight = 200
     _owned = False
+    _is_cut = False
     _run: StageRun | None = None
 
     def __init__(self, recorder: Recorder, name: str, inputs: Mapping[str, Any], given: Collection[str]) -> None:
@@ -85,8 +85,13 @@ class StageRecording(Recording):
         super().note_error(error)
         self.error = describe_error(error, self.operation)
         self.request.note_stage_error(error, self.operation)
-        if self._owned:
+        if self._owned and not self._is_cut:
             self.request.note_error(error)
+
+    def cut(self, error: BaseException) -> None:
+        """The stage says that it was cancelled."""
+        self._is_cut = True
+        self.fail(error)
 
     def read(self) -> StageRun:
         """The run, read once. What it needs of other stages they read first; it lets go of them then."""
@@ -145,7 +150,7 @@ class StageRecording(Recording):
     def unread(self, kinds: Collection[str]) -> None:
         """Count the items of a list that could not be read."""
         for kind in set(kinds):
-            message = f"an item of type {kind} has neither an id nor a text"
+            message = f"an item of type {kind} has neither an id nor a text, or raises when it is read"
             self.recorder.guard.count(f"coerce.{self.operation}", kind, message, count=list(kinds).count(kind))
 
     def given_chunks(self, value: Any, given: Collection[str]) -> Given:
@@ -242,14 +247,14 @@ class GenerateRecording(StageRecording):
     def span_name(self, name: str, inputs: Mapping[str, Any]) -> str:
         """`chat {model}`, as the GenAI conventions name it."""
         model = inputs.get("model")
-        model = model if isinstance(model, str) else self.request.versions.get("model")
+        model = label(model) if isinstance(model, str) else self.request.versions.get("model")
         return f"chat {model}" if model else "chat"
 
     def receive(self, inputs: Mapping[str, Any], given: Collection[str]) -> None:
         """The model and the prompt; without a prompt, the one that the packer returned."""
         model = inputs.get("model")
         named = isinstance(model, str) or (model is not None and "model" in given)
-        self._model = str(model) if named else self.request.versions.get("model")
+        self._model = label(model) if named else self.request.versions.get("model")
         self._prompt = read_prompt(inputs.get("prompt")) or self.request.prompt
 
     def streamed(self) -> Parts:
@@ -283,15 +288,3 @@ class GenerateRecording(StageRecording):
         template = found.prompt_template or (self._prompt and escaped(self._prompt))
         generation = replace(found, model=self._model, prompt_template=template)
         return GenerateRun(generation=generation)
-
-
-def known_from(parts: Sequence[Part]) -> Known:
-    """All that retrievers among these parts returned."""
-    return Known(_candidates(parts))
-
-
-def _candidates(parts: Sequence[Part]) -> Iterable[Candidate]:
-    for part in parts:
-        run = part.read()
-        if isinstance(run, RetrieveRun):
-            yield from run.candidates

@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import partial
+from inspect import CO_ITERABLE_COROUTINE
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from opentelemetry.context import Context, attach, get_current
 
 from ragtrace.record.coercion import StreamedValues
 from ragtrace.record.contexts import restore, within
+from ragtrace.record.faults import is_cancellation
 from ragtrace.record.recording import Parts, Recording, is_failure
 
 __all__ = ["LATER", "Following", "Passing", "is_passed_through", "pass_through"]
@@ -45,6 +47,9 @@ class Following:
 
     def end(self, error: BaseException | None = None) -> None:
         """The stream is read to its end, left, or broken by `error`."""
+
+    def cancel(self, error: BaseException) -> None:
+        """The task that awaits the next part is cancelled; `end` follows."""
 
     def drop(self) -> None:
         """The host has thrown it away and never begun to read it."""
@@ -110,7 +115,7 @@ class Passing(Following):
         if error is not None and not self._count:
             recording.fail(error)
         elif error is not None and is_failure(error):
-            self._break(recording, parts, error)
+            self._break(recording, parts, error, recording.fail)
         elif parts is None:
             recording.finish()
         elif isinstance(parts, StreamedValues):
@@ -118,7 +123,17 @@ class Passing(Following):
         else:
             self._end(parts)
 
-    def _break(self, recording: Recording, parts: Parts | None, error: BaseException) -> None:
+    def cancel(self, error: BaseException) -> None:
+        """A client that went away, or a timeout: what had passed stands with the cancellation, and no request fails."""
+        if self._is_open and self._count:
+            self._is_open = False
+            recording, parts = self._recording, self.parts
+            self.parts = None
+            self._break(recording, parts, error, recording.cut)
+
+    def _break(
+        self, recording: Recording, parts: Parts | None, error: BaseException, stop: Callable[[BaseException], None]
+    ) -> None:
         """What had passed, and the exception."""
         try:
             if parts is not None and not isinstance(parts, StreamedValues):
@@ -126,7 +141,7 @@ class Passing(Following):
         except BaseException as fault:
             recording.refuse(fault)
         finally:
-            recording.fail(error)
+            stop(error)
 
     def drop(self) -> None:
         """A generator function that never ran leaves nothing; a stream that was made is unread."""
@@ -155,7 +170,8 @@ def pass_through(stream: Any, following: Following) -> Any:
     if kind is GeneratorType and (stream.gi_suspended or stream.gi_running or stream.gi_frame is None):
         following.drop()
         return stream
-    make = _generator if kind is GeneratorType else _async_generator if kind is AsyncGeneratorType else _coroutine
+    is_awaited = kind is CoroutineType or (kind is GeneratorType and stream.gi_code.co_flags & CO_ITERABLE_COROUTINE)
+    make = _coroutine if is_awaited else _generator if kind is GeneratorType else _async_generator
     followed: Any = make(stream, following)
     followed.__name__, followed.__qualname__ = stream.__name__, stream.__qualname__
     unread = weakref.finalize(followed, following.drop)
@@ -209,6 +225,10 @@ async def _async_generator(stream: Any, following: Following) -> Any:
             token = attach(context)
             try:
                 item = await resume()
+            except BaseException as error:
+                if is_cancellation(error):
+                    following.cancel(error)
+                raise
             finally:
                 restore(token, context)
             following.take(item)

@@ -132,3 +132,37 @@ def test_a_child_that_records_nothing_opens_nothing(tmp_path: Path) -> None:
     """Its end costs no database."""
     done = run(IDLE, f"sqlite:///{tmp_path / 'ragtrace.db'}")
     assert (done.stderr, done.returncode) == ("", 0)
+
+
+FORKED_IN_AN_IMPORT = """
+import importlib.abc, os, signal, sys, threading
+import ragtrace
+from ragtrace.collect import sink
+
+sink._FORK_WAIT = 0.0  # as an import that takes longer than that
+begun, forks = threading.Event(), threading.Event()
+
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "sqlalchemy.engine":
+            begun.set()
+            forks.wait(0.5)
+
+
+sys.meta_path.insert(0, Slow())
+ragtrace.configure(store="sqlite:///" + sys.argv[1])
+begun.wait(60)
+if os.fork() == 0:
+    signal.alarm(20)
+    import sqlalchemy.engine
+    print("imported", flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+def test_a_child_imports_what_the_parent_was_importing(tmp_path: Path) -> None:
+    """A server that forks its workers right after `configure`, while the background opens the database."""
+    done = run(FORKED_IN_AN_IMPORT, str(tmp_path / "ragtrace.db"))
+    assert done.stdout == "imported\n", done.stderr

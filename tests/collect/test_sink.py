@@ -82,6 +82,41 @@ def test_while_the_store_fails_items_wait_in_the_spool(
     assert list(folder.iterdir()) == []
 
 
+def test_a_long_outage_opens_few_files(make_sink: Any, writer: Any, folder: Path) -> None:
+    """Each try to store leaves a file with what came since the one before: they become one, and nothing is lost."""
+    sink = make_sink(retry=(0.001, 0.001))
+    writer.error = StoreUnavailable("no server")
+    names = [f"r{number:02}" for number in range(40)]
+    for number, name in enumerate(names):
+        sink.submit(record(name), durable=number % 2 == 0)
+        assert not sink.flush(10)
+    assert len(list(folder.iterdir())) <= 3
+    writer.error = None
+    assert sink.flush(10)
+    assert writer.ids == names
+    assert list(folder.iterdir()) == []
+
+
+def test_many_that_crashed_leave_no_more_than_is_open_at_once(
+    make_sink: Any, writer: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a crash loop left is stored in turns."""
+    monkeypatch.setattr("ragtrace.collect.spool._ADOPTED", 3)
+    names = [f"r{number}" for number in range(8)]
+    for name in names:
+        dead = Spool.open(folder, "sqlite:///x.db")
+        dead.durable.append(encode(record(name)))
+        dead.close()
+    waiting = Spool.open(folder, "sqlite:///x.db")
+    assert waiting.adopt() == 3
+    waiting.close()
+    sink = make_sink()
+    for _ in range(3):
+        assert sink.flush(10)
+    assert writer.ids == names
+    assert list(folder.iterdir()) == []
+
+
 def test_an_idle_sink_tries_again_by_itself(make_sink: Any, writer: Any) -> None:
     """Without another request, what waits is stored when the store is back."""
     sink = make_sink(retry=(0.05, 0.05))
@@ -213,6 +248,21 @@ def test_what_cannot_be_written_at_all_is_counted(make_sink: Any, writer: Any) -
     assert sink.flush(10)
     assert writer.ids == []
     assert writer.faults == {("sink.encode", RecordError.__name__): 2}
+
+
+def test_what_cannot_be_finished_is_not_quoted(make_sink: Any, writer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither log nor fault repeats an exception's message, which may be content; they say where it comes from."""
+
+    def fail(item: Item) -> Item:
+        raise ValueError("the question")
+
+    sink = make_sink(finish=fail)
+    sink.submit(record("a"), durable=True)
+    assert sink.flush(10)
+    (fault,) = [item for item in writer.items if isinstance(item, Fault)]
+    assert (fault.where, fault.kind) == ("sink.encode", "ValueError")
+    assert "the question" not in fault.message + caplog.text
+    assert "test_sink.py" in fault.message
 
 
 def test_finishing_is_done_off_the_hosts_thread(make_sink: Any, writer: Any) -> None:

@@ -137,3 +137,49 @@ def test_where_a_spool_lies() -> None:
     assert default_folder(STORE, "/spool").parent == Path("/spool")
     assert fallback_folder("sqlite:///x.db") == fallback_folder(f"sqlite:///{Path('x.db').absolute()}")
     assert fallback_folder("sqlite:///x.db") != fallback_folder("sqlite:////elsewhere/x.db")
+
+
+def test_small_files_of_this_process_become_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, up to a full one; what a dead process left may end in the midst of an entry and stays apart."""
+    monkeypatch.setattr("ragtrace.collect.spool.SEGMENT_BYTES", len(ENTRY) * 2)
+    dead = Spool.open(folder, STORE)
+    dead.durable.append(ENTRY)
+    dead.close()
+    spool = Spool.open(folder, STORE)
+    spool.adopt()
+    for _ in range(3):
+        spool.durable.append(ENTRY)
+        spool.durable.seal()
+    spool.join()
+    assert [[entry.raw for entry in segment.entries()] for segment in spool.pending] == [[ENTRY], [ENTRY] * 2, [ENTRY]]
+    assert len(list(folder.iterdir())) == 3
+    spool.close()
+
+
+def test_nothing_is_brought_into_a_file_that_was_deleted(folder: Path) -> None:
+    """Somebody's clean-up job takes one file, not those behind it."""
+    spool = Spool.open(folder, STORE)
+    for _ in range(2):
+        spool.durable.append(ENTRY)
+        spool.durable.seal()
+    spool.pending[0].path.unlink()
+    spool.join()
+    assert [entry.raw for entry in spool.pending[1].entries()] == [ENTRY]
+    spool.close()
+
+
+def test_a_full_disk_leaves_the_files_as_they_are(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be written whole is not written, and its own file stays."""
+    spool = Spool.open(folder, STORE)
+    for _ in range(2):
+        spool.durable.append(ENTRY)
+        spool.durable.seal()
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.write", full)
+    with pytest.raises(OSError, match="No space"):
+        spool.join()
+    assert [[entry.raw for entry in segment.entries()] for segment in spool.pending] == [[ENTRY], [ENTRY]]
+    spool.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -51,6 +53,38 @@ def test_while_it_rests_it_does_nothing() -> None:
     assert not stepped.wait(0.05)
     worker.go_on()
     assert stepped.wait(10)
+    worker.stop()
+
+
+def test_a_fork_waits_for_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little time it has: a child that inherits the lock of a half-imported module can never import it."""
+    (tmp_path / "half_imported.py").write_text("import sys\nsys._half.wait(30)\nsys._whole.set()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    go_on, whole, begun = threading.Event(), threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "_half", go_on, raising=False)
+    monkeypatch.setattr(sys, "_whole", whole, raising=False)
+
+    def step() -> None:
+        begun.set()
+        importlib.import_module("half_imported")
+
+    worker = Worker("w", step, wait=lambda: 60.0, failed=lambda error: None)
+    assert worker.start()
+    worker.wake(at_once=True)
+    assert begun.wait(10)
+    while not worker._is_importing():
+        pass
+    asked = worker._is_importing
+
+    def ask() -> bool:
+        found = asked()
+        go_on.set()
+        return found
+
+    monkeypatch.setattr(worker, "_is_importing", ask)
+    worker.rest(0.0)
+    assert whole.is_set()
+    worker.go_on()
     worker.stop()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import os
 import traceback
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -427,3 +428,22 @@ def test_a_failing_sink_never_reaches_the_host(configure: Any, monkeypatch: pyte
 
     monkeypatch.setattr(recorded, "submit", refuse)
     assert search("q") == HITS
+
+
+@pytest.mark.parametrize("request_id", ["", None, lambda question: ""])
+def test_a_request_without_an_id_of_its_own_draws_one(recorded: Any, request_id: Any) -> None:
+    """An absent header is an empty text; two requests of no id are not the same one."""
+    ask: Any = ragtrace.request(request_id=request_id)(lambda question: search(question))
+    ask("one")
+    ask("two")
+    first, second = (record.request_id for record in recorded.records)
+    assert first
+    assert first != second
+
+
+def test_a_version_that_nobody_knows_is_none(recorded: Any) -> None:
+    """`os.environ.get` of what is not set names no version."""
+    versions: Any = {"index": os.environ.get("RAGTRACE_NO_SUCH_INDEX"), "model": "m"}
+    with ragtrace.request(query="q", versions=versions):
+        pass
+    assert recorded.record.versions == {"model": "m"}

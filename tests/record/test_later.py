@@ -392,6 +392,59 @@ def test_a_stream_whose_end_is_cancelled_keeps_what_had_passed(recorded: Any) ->
     assert recorded.record.error.type == "asyncio.exceptions.CancelledError"
 
 
+@pytest.mark.parametrize("is_request_streamed", [False, True])
+def test_a_client_that_goes_away_is_no_error_of_the_request(recorded: Any, is_request_streamed: bool) -> None:
+    """The server cancels the task that awaits the next part: what had passed stands, and the cancellation."""
+
+    @ragtrace.generate
+    async def answer(prompt: str) -> AsyncIterator[str]:
+        yield "So "
+        await asyncio.Event().wait()
+
+    @ragtrace.request
+    async def ask(question: str) -> AsyncIterator[str]:
+        async for part in answer(question):
+            yield part
+
+    async def run() -> None:
+        passed = asyncio.Event()
+
+        async def send() -> None:
+            async for _ in ask("q") if is_request_streamed else answer("q"):
+                passed.set()
+
+        sending = asyncio.create_task(send())
+        await passed.wait()
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sending
+
+    asyncio.run(run())
+    record, generation = recorded.record, recorded.run(GenerateRun)
+    assert (record.status, record.error, record.flags) == ("ok", None, ())
+    assert (generation.generation.answer, generation.error.type) == ("So ", "asyncio.exceptions.CancelledError")
+
+
+def test_a_request_that_reads_its_stream_and_is_cancelled_names_the_stage(recorded: Any) -> None:
+    """It is no stream itself, so that nobody has seen an answer: it fails."""
+
+    @ragtrace.generate
+    async def answer(prompt: str) -> AsyncIterator[str]:
+        yield "So "
+        raise asyncio.CancelledError
+
+    @ragtrace.request
+    async def ask(question: str) -> str:
+        return "".join([part async for part in answer(question)])
+
+    async def run() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await ask("q")
+
+    asyncio.run(run())
+    assert (recorded.record.status, recorded.record.error.stage) == ("error", "generate")
+
+
 def test_items_are_as_they_were_when_they_passed(recorded: Any) -> None:
     """Whatever the host makes of them afterwards, they are recorded as found, and recognized by the next stage."""
 

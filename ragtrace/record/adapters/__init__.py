@@ -7,6 +7,7 @@ table below. What no adapter knows is read by its attributes and entries, as any
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
@@ -155,10 +156,11 @@ def _safe(part: Callable[[Any], T | None], name: str) -> Callable[[Any], T | Non
             return part(value)
         except Unreadable:
             raise
-        except Exception:
+        except Exception as error:
             if not failed:
-                failed = True
-                _LOG.exception("the adapter of %s fails; its values are read as any other object", name)
+                failed = True  # without its message, which may quote content
+                about = "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
+                _LOG.error("the adapter of %s fails; its values are read as any other object\n%s", name, about)
             return None
 
     return call

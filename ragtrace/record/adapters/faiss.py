@@ -13,7 +13,7 @@ from ragtrace.record.adapters.several import merge
 from ragtrace.record.coercion.chunks import Chunk, read_chunk
 from ragtrace.record.coercion.values import Unreadable, number, whole
 
-__all__ = ["neighbors"]
+__all__ = ["is_array", "neighbors"]
 
 Rows: TypeAlias = list[list[Any]]
 
@@ -22,15 +22,15 @@ _ARRAYS: Final = ("numpy", "torch", "cupy")
 
 def neighbors(value: tuple[Any, ...]) -> Iterable[Any] | None:
     """The chunks of a pair of arrays, with or without an id map behind it; None for any other tuple."""
-    if len(value) not in (2, 3) or not (_is_array(value[0]) and _is_array(value[1])):
+    if len(value) not in (2, 3) or not (is_array(value[0]) and is_array(value[1])):
         return None
     distances, ids = _rows(value[0]), _rows(value[1])
     known: Any = value[2] if len(value) == 3 else None
     if _are_whole(distances) and not _are_whole(ids):
-        if _is_array(known):  # of `range_search`, which returns limits, distances and ids
+        if is_array(known):  # of `range_search`, which returns limits, distances and ids
             return None
         distances, ids = ids, distances
-    known = known.tolist() if _is_array(known) else known
+    known = known.tolist() if is_array(known) else known
     if [len(row) for row in distances] != [len(row) for row in ids] or isinstance(known, str):
         return None
     is_distance = _are_distances(distances, ids)
@@ -42,7 +42,8 @@ def neighbors(value: tuple[Any, ...]) -> Iterable[Any] | None:
     )
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
+    """Whether this is an array or tensor of one of the libraries that retrievers use."""
     return type(value).__module__.partition(".")[0] in _ARRAYS and hasattr(value, "tolist")
 
 

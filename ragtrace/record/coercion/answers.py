@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
@@ -27,7 +27,7 @@ def read_answer(value: Any, packed: Sequence[str] = ()) -> Generation:
     if answer is not None:
         return Generation(answer=answer)
     if isinstance(value, list | tuple) and value:
-        return read_answer(value[0], packed)
+        return read_answer(_answering(value), packed)
     choices = first(value, "choices")
     choice = choices[0] if isinstance(choices, list | tuple) and choices else value
     answer = _answer(first(choice, "message") or choice)
@@ -42,6 +42,11 @@ def read_answer(value: Any, packed: Sequence[str] = ()) -> Generation:
         usage=read_usage(first(value, "usage", "usage_metadata")),
         model=names(value, "model", "model_name"),
     )
+
+
+def _answering(parts: Sequence[Any]) -> Any:
+    """Of what was returned together, the answer: the first part; behind a list (of the documents used), the next."""
+    return next((part for part in parts if type(parts) is list or not isinstance(part, list | tuple)), parts[0])
 
 
 def read_prompt(value: Any) -> str | None:
@@ -99,7 +104,15 @@ def _citations(value: Any, packed: Sequence[str]) -> tuple[Citation, ...]:
 
 
 def read_citation(item: Any, packed: Sequence[str]) -> Citation:
-    """One citation: a place in `packed` (from 1), a chunk id, a mapping or an object. Raises: Unreadable."""
+    """One citation: a place in `packed` (from 1), a chunk id, a mapping or an object; of what says nothing, an empty
+    one."""
+    try:
+        return _citation(item, packed)
+    except Exception:  # an answer is not lost for what is beside it
+        return Citation(marker="")
+
+
+def _citation(item: Any, packed: Sequence[str]) -> Citation:
     if isinstance(item, Citation):
         return item
     if isinstance(item, int):
@@ -107,9 +120,9 @@ def read_citation(item: Any, packed: Sequence[str]) -> Citation:
     if isinstance(item, str):
         return Citation(marker=item, chunk_id=item)
     chunk_id = names(item, "chunk_id", "id", "document_id")
-    marker = names(item, "marker", "label") or chunk_id
-    if not isinstance(item, Mapping) and marker is None:
-        raise Unreadable(item)
     return Citation(
-        marker=marker or "", chunk_id=chunk_id, start=whole(first(item, "start")), end=whole(first(item, "end"))
+        marker=names(item, "marker", "label") or chunk_id or "",
+        chunk_id=chunk_id,
+        start=whole(first(item, "start")),
+        end=whole(first(item, "end")),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from operator import getitem
@@ -13,6 +14,7 @@ from ragtrace.record.adapters import read_adapted
 from ragtrace.record.coercion.items import items_of
 from ragtrace.record.coercion.shapes import SHAPES, TEXTS, Shape, key_of, shape_of
 from ragtrace.record.coercion.values import Get, Unreadable, first, number, plain, text
+from ragtrace.record.coercion.wording import UNSPACED
 from ragtrace.types import Candidate, content_hash
 
 __all__ = ["APART", "Chunk", "Chunks", "read_chunk", "read_chunks", "told_apart"]
@@ -20,6 +22,10 @@ __all__ = ["APART", "Chunk", "Chunks", "read_chunk", "read_chunks", "told_apart"
 APART: Final = "~"
 _APART_DIGITS: Final = 8
 _ID_LENGTH: Final = 128
+_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
+_SAYS: Final = 8  # characters of such a script
+_MARKS: Final = re.compile("[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")  # of its sentences
+_NAME_END: Final = re.compile(r"[-_.#/:][A-Za-z0-9]+$")
 _DEPTH: Final = 2
 _BUILT_IN: Final = frozenset({dict, list, str, tuple})  # no adapter reads one of these
 
@@ -74,7 +80,7 @@ def read_chunks(value: Any) -> Chunks:
         if shape is not None and shape.quick is not None:
             try:
                 said = shape.quick(item)
-            except AttributeError:  # an object without an attribute that the first one of its class had
+            except Exception:  # without an attribute that the first one of its class had, or one that raises
                 said = (None, None)
             chunk_id, body, score = said if len(said) == 3 else (*said, None)
             is_scored = type(score) is float and isfinite(score)
@@ -83,8 +89,8 @@ def read_chunks(value: Any) -> Chunks:
                 continue
         try:
             ranked.append((rank, read_chunk(item)))
-        except Unreadable as error:
-            unread.append(error.kind)
+        except Exception:  # one that raises when it is looked at is no reason to lose the others
+            unread.append(type(item).__name__)
     return Chunks(ranked, unread)
 
 
@@ -222,11 +228,18 @@ def _merge(outer: Chunk, inner: Chunk) -> None:
 
 
 def _from_text(item: str) -> Chunk:
-    """A text without white space is an id, any other the chunk's text."""
+    """A text without white space is an id, any other the chunk's text; so is a sentence in a script without spaces."""
     body = text(item) or ""
-    if body and len(body) <= _ID_LENGTH and body.split(maxsplit=1) == [body]:
+    if body and len(body) <= _ID_LENGTH and body.split(maxsplit=1) == [body] and not _is_sentence(body):
         return Chunk(chunk_id=body)
     return Chunk(text=body)
+
+
+def _is_sentence(body: str) -> bool:
+    """Whether a text in a script without spaces says something, and is no name such as `保険約款.pdf`."""
+    if body.isascii() or _NAME_END.search(body) is not None:
+        return False
+    return len(_UNSPACED.findall(body)) >= _SAYS or _MARKS.search(body) is not None
 
 
 def _from_parts(item: Sequence[Any], depth: int) -> Chunk:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
 from ragtrace.record.adapters import items_in
-from ragtrace.record.coercion.values import Unreadable, first, number
+from ragtrace.record.coercion.values import Unreadable, first
 
 __all__ = ["items_of"]
 
@@ -18,24 +18,18 @@ def items_of(value: Any) -> Iterable[Any]:
     kind = type(value)
     if (adapted := items_in(value)) is not None:
         return adapted
-    if kind is list:
+    if kind is list or kind is tuple:
         return value  # type: ignore[no-any-return]
-    if kind is tuple:
-        return _paired(value)
     if isinstance(value, str | bytes | bytearray) or value is None:
         raise Unreadable(value)
-    if not isinstance(value, Mapping) and isinstance(value, Sequence | Set):
+    is_named = isinstance(value, tuple) and hasattr(value, "_fields")
+    if not (is_named or isinstance(value, Mapping)) and isinstance(value, Sequence | Set):
         return value
     found = first(value, *_LISTS)
     if isinstance(found, list | tuple):
         return found
+    if isinstance(found, Mapping):  # Elasticsearch: {"hits": {"hits": [...]}}
+        return items_of(found)
+    if is_named:
+        return items_of(tuple(value))
     raise Unreadable(value)
-
-
-def _paired(value: tuple[Any, ...]) -> Iterable[Any]:
-    """A tuple of two parallel lists, chunks and scores, reads as pairs; any other tuple as it is."""
-    if len(value) == 2 and all(isinstance(part, list) for part in value) and len(value[0]) == len(value[1]):
-        chunks, scores = value
-        if all(number(score) is not None for score in scores):
-            return zip(chunks, scores, strict=True)
-    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ragtrace.record.adapters.tuples import lists_of_chunks, rows_in
 from ragtrace.record.coercion.answers import is_chat, read_prompt
 from ragtrace.record.coercion.chunks import Chunk, read_chunk
 from ragtrace.record.coercion.dropping import UNKNOWN, left_out
@@ -74,7 +75,7 @@ def take_packing(value: Any) -> Taken:
         is_listed = type(chunks) is list or isinstance(chunks, list | tuple)
         taken = freeze(chunks, _FURTHER) if is_listed else None  # type: ignore[arg-type]
         taken = _items(chunks, unread) if taken is None else taken
-    return Taken(taken, unread, [] if dropped is None else _dropped(dropped), prompt, stated)
+    return Taken(taken, unread, [] if dropped is None else _dropped(dropped, unread), prompt, stated)
 
 
 def merged(packings: Iterable[Taken], prompt: str | None) -> Taken:
@@ -118,12 +119,17 @@ def _parts(value: Any) -> tuple[Iterable[Any] | None, Any, str | None, int | Non
     """Chunks, dropped chunks, prompt and budget."""
     if isinstance(value, str):
         return None, None, text(value), None
-    if isinstance(value, tuple) and len(value) == 2 and sum(isinstance(part, str) for part in value) == 1:
-        chunks, prompt = value if isinstance(value[1], str) else value[::-1]
-        if isinstance(chunks, list | tuple):
-            return chunks, None, text(prompt), None
+    if type(value) is tuple:
+        prompts = [part for part in value if isinstance(part, str)]
+        lists = [part for part in value if isinstance(part, list | tuple)]
+        if len(prompts) == len(lists) == 1:
+            return lists[0], None, text(prompts[0]), None
+        if len(lists_of_chunks(value)) > 1 and rows_in(value) is None:  # which of them was packed?
+            if not prompts:
+                raise Unreadable(value)
+            return None, None, text(prompts[0]), None
     if isinstance(value, list | tuple):
-        return (None, None, read_prompt(value), None) if is_chat(value) else (value, None, None, None)
+        return (None, None, read_prompt(value), None) if is_chat(value) else (items_of(value), None, None, None)
     chunks, prompt = first(value, *_CHUNKS), read_prompt(first(value, *_PROMPTS))
     if not isinstance(chunks, list | tuple):
         chunks = None if prompt is not None else items_of(value)
@@ -145,11 +151,10 @@ def _items(chunks: Iterable[Any], unread: list[str]) -> list[_Item]:
     for item in chunks:
         try:
             chunk = read_chunk(item)
-        except Unreadable as error:
-            unread.append(error.kind)
-            continue
-        flag = None if isinstance(item, str) else first(item, *_FLAGS)
-        items.append(_Item(chunk, *_tokens(item), None if flag is None else bool(flag)))
+            flag = None if isinstance(item, str) else first(item, *_FLAGS)
+            items.append(_Item(chunk, *_tokens(item), None if flag is None else bool(flag)))
+        except Exception:  # one that raises when it is looked at is no reason to lose the others
+            unread.append(type(item).__name__)
     return items
 
 
@@ -199,19 +204,26 @@ def _fewer(tokens: int | None, full: int | None) -> bool:
     return tokens is not None and full is not None and tokens < full
 
 
-def _dropped(value: Any) -> list[tuple[Chunk, str]]:
+def _dropped(value: Any, unread: list[str]) -> list[tuple[Chunk, str]]:
     """Dropped chunks of mappings and objects with a reason, of (chunk, reason), of bare chunks."""
     if isinstance(value, Mapping):
         value = list(value.items())
     found = []
     for item in value if isinstance(value, list | tuple | set) else ():
-        reason = None
-        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], str):
-            item, reason = item
-        elif not isinstance(item, str):
-            reason = names(item, "reason", "why")
-        found.append((read_chunk(item), reason or UNKNOWN))
+        try:
+            found.append(_dropped_chunk(item))
+        except Exception:
+            unread.append(type(item).__name__)
     return found
+
+
+def _dropped_chunk(item: Any) -> tuple[Chunk, str]:
+    reason = None
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], str):
+        item, reason = item
+    elif not isinstance(item, str):
+        reason = names(item, "reason", "why")
+    return read_chunk(item), reason or UNKNOWN
 
 
 def _in_prompt(prompt: str, known: Known, inputs: Iterable[str], questions: Sequence[str | None]) -> list[PackedChunk]:

@@ -111,7 +111,10 @@ def freeze(value: Sequence[Any], further: tuple[str, ...] = ()) -> Columns | Fro
     try:
         plan = _plans[key]
     except KeyError:
-        plan = _plan(first, further)
+        try:
+            plan = _plan(first, further)
+        except Exception:  # it raises when it is looked at; the others may not
+            return None
         if len(_plans) < _PLANS:
             _plans[key] = plan
             if plan is not None and lists_itself(first):
@@ -147,7 +150,7 @@ def _columns(value: Sequence[Any], plan: _Plan) -> Columns | None:
         if size is not None and set(map(len, map(vars, value))) != {size}:
             return None
         rows = _convert({"rows": value}, batch, from_attributes=kind is not None).rows
-    except (AttributeError, TypeError, ValueError, RecursionError):
+    except Exception:  # of another shape, or one that raises when it is looked at
         return None
     # the first, as the host has it, for all
     held = size_of(msgspec.structs.astuple(rows[0])) if not is_plain or text is None else len(text(rows[0]) or "")

@@ -8,12 +8,12 @@ from typing import Any, Final
 from ragtrace.record.adapters import adapter_of, items_in
 from ragtrace.record.adapters.several import is_listing
 from ragtrace.record.coercion.answers import is_chat, read_prompt
-from ragtrace.record.coercion.chunks import read_chunk
+from ragtrace.record.coercion.chunks import Chunk, read_chunk
 from ragtrace.record.coercion.items import items_of
 from ragtrace.record.coercion.packing import Taken, merged, take_packing
 from ragtrace.record.coercion.shapes import SHAPES
 from ragtrace.record.coercion.snapshots import freeze
-from ragtrace.record.coercion.values import Unreadable, first, number, plain, text
+from ragtrace.record.coercion.values import number, plain, text
 
 __all__ = ["StreamedChunks", "StreamedPacking", "StreamedValues"]
 
@@ -103,7 +103,7 @@ def _listed(part: Any) -> Iterable[Any]:
     if found is None and type(part) is not tuple:
         try:
             read_chunk(part)
-        except Unreadable:
+        except Exception:
             found = _items(part)
     return (part,) if found is None else found
 
@@ -111,7 +111,7 @@ def _listed(part: Any) -> Iterable[Any]:
 def _items(part: Any) -> Iterable[Any] | None:
     try:
         return items_of(part)
-    except Unreadable:
+    except Exception:
         return None
 
 
@@ -131,7 +131,7 @@ def _snapshot(item: Any) -> Any:
         return item
     try:
         return read_chunk(item)
-    except Unreadable:
+    except Exception:
         return item
 
 
@@ -147,7 +147,7 @@ def _packed(item: Any) -> Taken:
     if taken.unread:
         try:
             return take_packing(item)
-        except Unreadable:
+        except Exception:
             return taken
     return taken
 
@@ -159,4 +159,4 @@ def _weight(row: Any) -> int:
     if kind is dict or kind is tuple or kind is list:
         parts = row.values() if kind is dict else row
         return _ITEM + sum([len(part) for part in parts if type(part) is str])
-    return _ITEM + len(text(first(row, "text")) or "")
+    return _ITEM + (len(row.text or "") if isinstance(row, Chunk) else 0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from ragtrace.types import Facet
 
-__all__ = ["Get", "Unreadable", "first", "names", "number", "plain", "read_facets", "size", "text", "whole"]
+__all__ = ["Get", "Unreadable", "first", "label", "names", "number", "plain", "read_facets", "size", "text", "whole"]
 
 Get: TypeAlias = Any  # Callable[[Any, str], Any]: how a part is taken; getattr's overloads do not fit into that
 
@@ -36,7 +37,7 @@ def number(value: Any) -> float | None:
             return None
         try:
             value = float(value)
-        except (TypeError, ValueError, OverflowError):
+        except Exception:  # whatever the host's type raises
             return None
     return value if math.isfinite(value) else None
 
@@ -54,6 +55,14 @@ def text(value: Any) -> str | None:
     if type(value) is str:
         return value
     return str.__str__(value) if isinstance(value, str) else None
+
+
+def label(value: Any) -> str:
+    """A value that serves as a label, as text: of a member of an enumeration, its value."""
+    if type(value) is str:
+        return value
+    said = value.value if isinstance(value, Enum) else value
+    return str.__str__(said) if isinstance(said, str) else str(said)
 
 
 def names(value: Any, *keys: str) -> str | None:
@@ -81,15 +90,27 @@ def plain(value: Any, depth: int = _DEPTH) -> Any:
     if kind is bool or value is None:
         return value
     if kind is int:
-        return value if -(2**63) <= value < 2**63 else str(value)
+        return value if -(2**63) <= value < 2**63 else _shown(value)
     if kind is float:
         return value if math.isfinite(value) else None
     if kind is dict or isinstance(value, Mapping):
-        return {str(key): plain(item, depth - 1) for key, item in value.items()} if depth else None
+        if not depth:
+            return None
+        return {key if type(key) is str else _shown(key): plain(item, depth - 1) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item, depth - 1) for item in list(value)[:_ITEMS]] if depth else None
+    if isinstance(value, Enum):
+        return plain(value.value, depth - 1) if depth else None
     found = number(value)
-    return found if found is not None else str(value)[:_LENGTH]
+    return found if found is not None else _shown(value)
+
+
+def _shown(value: Any) -> str:
+    """The text of a value, cut; of one that cannot be shown, its type."""
+    try:
+        return str(value[:_LENGTH] if isinstance(value, bytes | bytearray) else value)[:_LENGTH]
+    except Exception:
+        return f"({type(value).__name__})"
 
 
 def size(value: Any) -> int:

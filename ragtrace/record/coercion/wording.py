@@ -10,14 +10,14 @@ from functools import cached_property
 from html import escape
 from typing import Final
 
-__all__ = ["GRAM", "Wording", "backward", "forward", "normalized", "rows_of"]
+__all__ = ["GRAM", "UNSPACED", "Wording", "backward", "forward", "normalized", "rows_of"]
 
 GRAM: Final = 4  # words in a row that are looked up
 _NEXT: Final = 3  # rows of words that a part of a chunk has at least
 _FREQUENT: Final = 8  # a row of words that stands more often in a text says nothing of a place
 
-_UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORDS: Final = rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+"  # scripts without spaces: each character
+UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORDS: Final = rf"[{UNSPACED}]|[^\W_{UNSPACED}]+"  # scripts without spaces: each character
 _ENTITY: Final = r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{1,4}|#x[0-9a-fA-F]{1,4});"
 _WORD: Final = re.compile(_WORDS)
 _WORD_OR_ENTITY: Final = re.compile(f"{_ENTITY}|{_WORDS}")

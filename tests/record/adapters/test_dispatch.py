@@ -102,9 +102,11 @@ def test_an_adapter_that_gives_none_leaves_the_item_to_generic_reading(install: 
 
 def test_an_adapter_that_fails_hurts_nothing(install: Install, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged once, and its items are read as any other object."""
-    install({_name(Hit): lambda hit: hit.missing})
+    install({_name(Hit): lambda hit: {}[hit.text]})
     assert _read([Hit("a"), Hit("b")]) == [Chunk("a", TEXT), Chunk("b", TEXT)]
     assert len(caplog.records) == 1
+    assert "KeyError" in caplog.text
+    assert TEXT not in caplog.text  # an exception's message may be content
 
 
 def test_an_adapter_that_cannot_be_loaded_hurts_nothing(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -59,6 +59,54 @@ def test_an_id_map_keeps_its_chunks() -> None:
     shared = Chunk("a", TEXT)
     assert read((FLOATS, np.array([[0, 0]]), [shared]))[0].score == float(FLOATS[0, 0])
     assert shared.score is None
+
+
+HITS: list[Any] = [{"id": "a", "text": TEXT, "score": 0.9}, {"id": "b", "text": f"{TEXT} b", "score": 0.5}]
+READ = [Chunk("a", TEXT, 0.9), Chunk("b", f"{TEXT} b", 0.5)]
+
+
+class Found(NamedTuple):
+    """What a function returns by name."""
+
+    hits: list[Any]
+    total: int
+
+
+class Pair(NamedTuple):
+    """The same by names that tell nothing."""
+
+    one: list[Any]
+    other: int
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(HITS, 17), (17, HITS), (HITS, {"took": 3}), (HITS, "page-2"), (HITS, None), (HITS, []), (HITS[:1], HITS[1:]),
+     (HITS, [0.9, 0.5]), (HITS, (0.9, 0.5)), ([0.9, 0.5], HITS), (HITS, np.array([0.9, 0.5])), Found(HITS, 17),
+     Pair(HITS, 17), (["a", "b"], [TEXT, f"{TEXT} b"], [0.9, 0.5])],
+)  # fmt: skip
+def test_a_list_and_what_a_function_returns_beside_it(value: Any) -> None:
+    """A total, a page token, scores: every chunk of the list is there, once."""
+    assert read(value) == READ
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (([], 0), []),
+        (([], []), []),
+        (([TEXT, f"{TEXT} b"], 17), [Chunk(text=TEXT), Chunk(text=f"{TEXT} b")]),
+        ((["a", TEXT, 0.9], ["b", f"{TEXT} b", 0.5]), READ),
+        ((["a", "b"], np.array([0.5, 0.9])), [Chunk("a", score=-0.5), Chunk("b", score=-0.9)]),
+        (([7, 8], [TEXT, f"{TEXT} b"], [0.9, 0.5]), [Chunk("7", TEXT, 0.9), Chunk("8", f"{TEXT} b", 0.5)]),
+        (({"hits": {"total": 1, "hits": [{"_id": "a", "_score": 0.9, "_source": {"text": TEXT}}]}}),
+         [Chunk("a", TEXT, 0.9)]),
+    ],
+    ids=["nothing found", "nothing found in columns", "texts", "rows", "distances", "numbered", "Elasticsearch"],
+)  # fmt: skip
+def test_what_tuples_hold(value: Any, expected: list[Chunk]) -> None:
+    """An empty list is a result without chunks; rows stay rows; columns are judged by their order as rows are."""
+    assert read(value) == expected
 
 
 @pytest.mark.parametrize(

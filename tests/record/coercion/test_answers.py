@@ -70,6 +70,12 @@ def test_what_holds_no_answer_is_unreadable(value: Any) -> None:
     assert caught.value.kind == type(value).__name__
 
 
+@pytest.mark.parametrize("value", [("So.", ["a"]), (["a"], "So."), ((), "So."), (["a"], {"answer": "So."}, 3)])
+def test_the_answer_beside_the_documents_used(value: Any) -> None:
+    """In either order; a document is no answer."""
+    assert read_answer(value).answer == "So."
+
+
 def test_prompts() -> None:
     """A text, or chat messages one after the other."""
     messages = [{"role": "system", "content": "Be brief."}, SimpleNamespace(content="When?")]

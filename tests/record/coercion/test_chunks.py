@@ -130,6 +130,24 @@ def test_without_an_id_the_text_identifies_the_chunk() -> None:
 
 
 @pytest.mark.parametrize(
+    "body",
+    ["自転車の盗難は補償されます。", "火災は。", "自行车被盗属于保险范围", "การโจรกรรมจักรยานได้รับความคุ้มครอง"],
+)
+def test_a_sentence_without_spaces_is_no_id(body: str) -> None:
+    """Scripts without spaces: it would stand wherever ids do, which no capture policy hides."""
+    for item in (body, (body, 0.5)):
+        ((_, chunk),) = read_chunks([item]).ranked
+        assert (chunk.chunk_id, chunk.text) == (None, body)
+
+
+@pytest.mark.parametrize("name", ["家庭财产保险条款2024版.pdf", "合同-2024-第3条", "日本語の約款の一覧/1", "Straße"])
+def test_a_name_without_spaces_is_an_id(name: str) -> None:
+    """Of a file, a clause, a page, whatever the script."""
+    ((_, chunk),) = read_chunks([name]).ranked
+    assert (chunk.chunk_id, chunk.text) == (name, None)
+
+
+@pytest.mark.parametrize(
     "value",
     [
         [("a", 0.5), ("b", 0.4)],

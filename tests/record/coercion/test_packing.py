@@ -124,3 +124,21 @@ def test_the_prompt_tells_how_listed_chunks_were_given() -> None:
     first, second = read_packing(value, known, [], None).packing.chunks
     assert (first.chunk_id, first.text, first.truncated, first.given_end) == ("d", text[:41] + "...", True, 41)
     assert (second.chunk_id, second.text, second.truncated) == ("b", TEXTS["b"], False)
+
+
+CHUNKS: list[Any] = [{"id": "a", "text": TEXTS["a"]}, {"id": "b", "text": TEXTS["b"]}]
+
+
+@pytest.mark.parametrize(
+    "value", [(CHUNKS, 17), (CHUNKS, "the prompt", 17), (17, "the prompt", CHUNKS), (CHUNKS, [0.9, 0.5])]
+)
+def test_chunks_and_what_a_packer_returns_beside_them(value: Any) -> None:
+    """A count of tokens, a prompt, scores: the chunks are those of the list."""
+    assert [chunk_id for chunk_id, _ in pack(value)[0]] == ["a", "b"]
+
+
+def test_of_two_lists_nobody_knows_which_was_packed() -> None:
+    """The second may be the dropped ones: a prompt beside them tells, else they are unread."""
+    assert pack((CHUNKS[:1], CHUNKS[1:], f"Use: {TEXTS['b']}"))[0] == [("b", False)]
+    with pytest.raises(Unreadable):
+        pack((CHUNKS[:1], CHUNKS[1:]))
