@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,7 +11,7 @@ import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, progress
 from ragtrace.errors import ConfigurationError
-from ragtrace.times import parse_span
+from ragtrace.times import parse_span, shown_time, written_time
 
 if TYPE_CHECKING:
     from ragtrace.store import Erased, Kept, Space
@@ -30,7 +31,8 @@ def prune(
             "--keep",
             metavar="KIND=SPAN",
             help="How long requests stay, by kind: all, random, flagged, feedback, broken, replay; waiting: what came "
-            "for requests that never did. Say it once for each: --keep random=30d --keep flagged=180d.",
+            "for requests that never did; counted: what was counted, before which nothing counts any more. "
+            "Say it once for each: --keep random=30d --keep flagged=180d.",
             show_default=False,
         ),
     ] = None,
@@ -138,7 +140,8 @@ def erase(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete at once all that is stored of a tenant, a session or requests, for good."""
+    """Delete at once all that is stored of a tenant, a session or requests, for good. Exit code 1: nothing was found,
+    or something came meanwhile."""
     from ragtrace.cli.stores import existing
     from ragtrace.store import Store, Subject
 
@@ -150,26 +153,63 @@ def erase(
     if as_json and not (yes or dry_run):
         raise ConfigurationError("--json asks nothing; give --yes or --dry-run as well")
     with Store.open(existing(store)) as opened:
-        if not yes:
+        of = {"subject": asdict(subject), "store": opened.url}
+        if dry_run or not yes:
             found = opened.find_subject(subject)
-            _tell(found, as_json=as_json, dry_run=True)
+            if as_json:
+                print_json({"dry_run": True, **of, "at": written_time(time.time_ns()), **asdict(found), "left": None})
+            else:
+                _print_subject(found, of, "would be deleted, and the texts that no other request uses")
             if dry_run:
-                return
-            if found.rows:
+                raise typer.Exit(0 if _is_something(found) else 1)
+            if _is_something(found):
                 typer.confirm("Delete this for good?", abort=True)
-        _tell(opened.erase(subject, rewrite=rewrite), as_json=as_json, dry_run=False)
-
-
-def _tell(found: Erased, *, as_json: bool, dry_run: bool) -> None:
+        found = opened.erase(subject, rewrite=rewrite)
+        left = opened.find_subject(subject)
     if as_json:
-        print_json({"dry_run": dry_run, **asdict(found)})
+        print_json(
+            {"dry_run": False, **of, "at": written_time(time.time_ns()), **asdict(found), "left": dict(left.rows)}
+        )
+    else:
+        _print_erased(found, left, of)
+    if not _is_something(found) or _is_something(left):
+        raise typer.Exit(1)
+
+
+def _is_something(found: Erased) -> bool:
+    """Whether it is of the subject: texts alone are what an erasure that was ended has left, or garbage."""
+    return any(number for table, number in found.rows.items() if table != "content")
+
+
+def _print_subject(found: Erased, of: Mapping[str, Any], what: str) -> None:
+    if not _is_something(found):
+        console().print(f"nothing is stored of {_named(of)}", soft_wrap=True)
         return
     shown = f" ({', '.join(found.first)}{', ...' if found.requests > len(found.first) else ''})" if found.first else ""
     console().print(f"{found.requests:,} request{'' if found.requests == 1 else 's'}{shown}")
-    _print_rows("would be deleted, and the texts that no other request uses" if dry_run else "deleted", found.rows)
+    _print_rows(what, found.rows)
     if found.exemplars:
-        console().print(f"{found.exemplars:,} totals {'point' if dry_run else 'pointed'} to their traces")
-    if dry_run:
+        console().print(f"{found.exemplars:,} totals had a pointer to their traces")
+
+
+def _named(of: Mapping[str, Any]) -> str:
+    """Whose data, and where, as a proof says it."""
+    said = of["subject"]
+    names = [f"{name} {said[name]!r}" for name in ("tenant", "session") if said[name] is not None]
+    names += [f"request {each!r}" for each in said["requests"]]
+    return f"{', '.join(names)} in {of['store']}"
+
+
+def _print_erased(found: Erased, left: Erased, of: Mapping[str, Any]) -> None:
+    _print_subject(found, of, "deleted")
+    if not _is_something(found):
+        if found.rows:
+            _print_rows("deleted, which nobody used any more", found.rows)
+        console().print(
+            "look whether the name and the database are right; what was erased before is not found again, and the "
+            "output of that run is its proof",
+            soft_wrap=True,
+        )
         return
     if found.rewritten is None:
         console().print(
@@ -184,6 +224,10 @@ def _tell(found: Erased, *, as_json: bool, dry_run: bool) -> None:
     console().print(
         "not touched: gold sets, reports of the gate, backups, spool files of hosts, and what other tools recorded"
     )
+    if _is_something(left):
+        _print_rows(f"came meanwhile of {_named(of)}, to be erased again", left.rows)
+    else:
+        console().print(f"{shown_time(time.time_ns())}: nothing is left of {_named(of)}", soft_wrap=True)
 
 
 def check(

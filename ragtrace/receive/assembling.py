@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from threading import Event
 from typing import Final, Literal, TypeAlias, TypeVar
@@ -25,6 +26,7 @@ _LOG: Final = logging.getLogger("ragtrace.receive")
 _PAGE: Final = 128
 _PAGE_BYTES: Final = 16 << 20  # of the spans that are read at once; in memory they are several times as large
 _LARGEST: Final = 32 << 20  # bytes of the spans of one trace
+_LEASE: Final = 60.0  # seconds; whoever stands still at one trace for longer loses all that he has
 _IDLE: Final = 0.5  # seconds between two looks at an empty store
 _PAUSE: Final = 5.0  # seconds after the store failed
 _FORGET: Final = 60.0  # seconds between two looks for spans that are no longer needed
@@ -71,26 +73,28 @@ class Assembler:
 
     def step(self, now: float | None = None) -> int:
         """Assemble the traces that are due, up to a page of them. Returns how many were taken."""
-        due = self._store.claim_traces(limit=_PAGE, now=now)
-        for some in _pages([each for each in due if each.bytes <= _LARGEST]):
-            self._assemble(some, now)
+        leases = _Leases(self._store, now)
+        due = leases.claim()
         for each in due:
             if each.bytes > _LARGEST:
                 error = f"its spans take {each.bytes:,} bytes; a trace may have {_LARGEST:,}"
                 _LOG.warning("trace %s of tenant %r cannot be assembled: %s", each.trace_id, each.tenant, error)
-                self._fail(each, error, now)
+                self._fail(leases, each, error)
+        for some in _pages([each for each in due if each.bytes <= _LARGEST]):
+            self._assemble(leases, some)
         return len(due)
 
-    def _assemble(self, due: Sequence[DueTrace], now: float | None) -> None:
+    def _assemble(self, leases: _Leases, due: Sequence[DueTrace]) -> None:
         stored = self._store.spans_of(due)
         made: list[Assembled] = []
         for each in due:
+            leases.keep()
             try:
                 made.append(self._made(each, stored.pop((each.tenant, each.trace_id), [])))
             except Exception as error:  # a trace that cannot be read stops no other
                 _LOG.exception("trace %s of tenant %r cannot be assembled", each.trace_id, each.tenant)
-                self._fail(each, f"{type(error).__name__}: {error}", now)
-        self._write(made, now)
+                self._fail(leases, each, f"{type(error).__name__}: {error}")
+        self._write(leases, made)
 
     def _forget(self) -> int:
         return self._store.forget_spans(self._keep, limit=_PAGE_FORGOTTEN)
@@ -113,24 +117,55 @@ class Assembler:
         assert isinstance(finished, type(item))
         return finished
 
-    def _write(self, made: list[Assembled], now: float | None) -> None:
+    def _write(self, leases: _Leases, made: list[Assembled]) -> None:
         """All in one transaction; one by one where a record cannot be written, so that no other waits for it."""
+        leases.keep()
         try:
-            self._store.assembled(made)
+            self._store.assembled([each._replace(trace=leases.newest(each.trace)) for each in made])
         except _ALL_FAIL:
             raise
         except Exception as error:
             if len(made) == 1:
-                self._fail(made[0].trace, str(error), now)
+                self._fail(leases, made[0].trace, str(error))
             else:
                 for each in made:
-                    self._write([each], now)
+                    self._write(leases, [each])
         else:
             self._counted("assembled", len(made))
 
-    def _fail(self, due: DueTrace, error: str, now: float | None) -> None:
-        self._store.fail_trace(due, error, now)
+    def _fail(self, leases: _Leases, due: DueTrace, error: str) -> None:
+        self._store.fail_trace(leases.newest(due), error, leases.now)
         self._counted("failed", 1)
+
+
+class _Leases:
+    """The leases of the traces of one step. They are prolonged between two traces, so that none is lost while there is
+    progress, however slow. now: the time that is taken for the present, None for the clock's."""
+
+    def __init__(self, store: Store, now: float | None) -> None:
+        self.now = now
+        self._store = store
+        self._held: dict[tuple[str, str], DueTrace] = {}
+        self._renewed_at = self._time()
+
+    def claim(self) -> list[DueTrace]:
+        """Take a page of the traces that are due."""
+        due = self._store.claim_traces(limit=_PAGE, lease_seconds=_LEASE, now=self.now)
+        self._held = {(each.tenant, each.trace_id): each for each in due}
+        return due
+
+    def keep(self) -> None:
+        """Prolong those that are still held, where a third of their time is over."""
+        if self._time() - self._renewed_at > _LEASE / 3:
+            self._renewed_at = self._time()
+            self._held |= self._store.renew_traces(self._held.values(), lease_seconds=_LEASE, now=self.now)
+
+    def newest(self, due: DueTrace) -> DueTrace:
+        """The trace with its newest lease."""
+        return self._held[due.tenant, due.trace_id]
+
+    def _time(self) -> float:
+        return time.time() if self.now is None else self.now
 
 
 def _pages(due: Sequence[DueTrace]) -> Iterator[list[DueTrace]]:

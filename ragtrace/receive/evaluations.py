@@ -31,7 +31,7 @@ from ragtrace.types import (
     content_hash,
 )
 
-__all__ = ["COLUMNS", "Row", "columns_of", "listed", "names_of", "read_evaluations", "rows_of"]
+__all__ = ["COLUMNS", "Row", "columns_of", "items_of", "names_of", "read_evaluations", "rows_of"]
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("id", "query_id", "question_id", "sample_id"),
@@ -73,9 +73,7 @@ def read_evaluations(
         absent = [value for value in (columns or {}).values() if value not in row]
         if absent:
             raise RecordError(f"{where} has no column {absent[0]!r}; it has {columns_of(row)}")
-        given = {key: _first(row, wanted) for key, wanted in names.items()}
-        _check(where, row, names, given)
-        yield _read(where, given, service, moment)
+        yield _read(where, row, names, service, moment)
 
 
 def names_of(columns: Mapping[str, str], known: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
@@ -145,27 +143,25 @@ def _is_empty(value: Any) -> bool:
     return value in (None, "", []) or value != value
 
 
-def _check(where: str, row: Mapping[str, Any], names: Mapping[str, Sequence[str]], given: Mapping[str, Any]) -> None:
-    """Raises: RecordError where the row has no question, or neither contexts nor an answer."""
-    for wanted in (("question",), ("contexts", "answer")):
-        if all(_is_empty(given[key]) for key in wanted):
-            there = [name for key in wanted for name in names[key] if name in row]
-            what = "neither contexts nor an answer" if len(wanted) > 1 else f"no {wanted[0]}"
-            remedy = (
-                f"column {there[0]!r} is empty; fill it in or leave the row out"
-                if there
-                else f"name the column (--column {wanted[0]}=NAME); it has {columns_of(row)}"
-            )
-            raise RecordError(f"{where} has {what}; {remedy}")
+def _absent(where: str, row: Mapping[str, Any], names: Mapping[str, Sequence[str]], *wanted: str) -> RecordError:
+    """That nothing of what is wanted can be read in a row, and what mends it."""
+    there = [name for key in wanted for name in names[key] if name in row]
+    what = "neither contexts nor an answer" if len(wanted) > 1 else f"no {wanted[0]}"
+    if not there:
+        return RecordError(f"{where} has {what}; name the column (--column {wanted[0]}=NAME); it has {columns_of(row)}")
+    name = next((each for each in there if not _is_empty(row[each])), there[0])
+    holds = "is empty" if _is_empty(row[name]) else "holds none"
+    return RecordError(f"{where} has {what}; column {name!r} {holds}; fill it in or leave the row out")
 
 
-def _read(where: str, given: Mapping[str, Any], service: str, at: int) -> Row:
+def _read(where: str, row: Mapping[str, Any], names: Mapping[str, Sequence[str]], service: str, at: int) -> Row:
+    given = {key: _first(row, wanted) for key, wanted in names.items()}
     question, answer = question_in(given["question"]), text(given, "answer")
     candidates = _contexts(where, given["contexts"])
     if question is None:
-        raise RecordError(f"{where} has no question; name its column (--column question=NAME)")
+        raise _absent(where, row, names, "question")
     if not candidates and answer is None:
-        raise RecordError(f"{where} has neither contexts nor an answer; name their columns (--column contexts=NAME)")
+        raise _absent(where, row, names, "contexts", "answer")
     stages: list[StageRun] = [
         RetrieveRun(name="contexts", started_at=at, ended_at=at, query=question, candidates=candidates)
     ]
@@ -194,7 +190,7 @@ def _read(where: str, given: Mapping[str, Any], service: str, at: int) -> Row:
 
 def _contexts(where: str, value: Any) -> tuple[Candidate, ...]:
     """Contexts as a list, or as the text of one in JSON or in Python; any other text is one context."""
-    found = listed(value)
+    found = items_of(value)
     if not found:
         return ()
     try:
@@ -209,13 +205,14 @@ def _contexts(where: str, value: Any) -> tuple[Candidate, ...]:
     return tuple(chunk.candidate(rank) for rank, chunk in enumerate(unique.values(), 1))
 
 
-def listed(value: Any) -> list[Any]:
-    """A list, also one that was written as a text in JSON or in Python; texts in it become items with a text."""
+def items_of(value: Any) -> list[Any]:
+    """What a cell of a table holds: a list, also one that was written as a text in JSON or in Python, or one value.
+    Texts become items with a text."""
     if isinstance(value, str):
         for read in (json.loads, ast.literal_eval):
             if value[:1] == "[":
                 try:
-                    return listed(read(value))
+                    return items_of(read(value))
                 except (ValueError, SyntaxError, RecursionError, MemoryError):
                     continue
         return [{"text": value}] if value.strip() else []

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 import msgspec
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.evaluations import columns_of, listed, names_of, rows_of
+from ragtrace.receive.evaluations import columns_of, items_of, names_of, rows_of
 from ragtrace.receive.values import identifier, jsonish, question_in
 from ragtrace.types import Facet, FacetKind, Gold
 
@@ -60,7 +60,7 @@ def _gold(where: str, given: Mapping[str, Any], service: str, row: Mapping[str, 
 
 
 def _ids(where: str, value: Any) -> Iterator[str]:
-    for each in listed(value):
+    for each in items_of(value):
         said = each.get("id", each.get("chunk_id", each.get("text"))) if isinstance(each, dict) else each
         for one in said.split() if isinstance(value, str) and isinstance(said, str) else [said]:
             found = identifier(one)

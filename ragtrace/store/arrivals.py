@@ -116,7 +116,7 @@ def add_faults(connection: sa.Connection, given: Sequence[Fault]) -> None:
 
 def _uncounted(connection: sa.Connection, given: Sequence[Fault]) -> list[Fault]:
     timed = {content_hash(msgspec.json.encode(each).decode()): each for each in given if each.at}
-    new = uncounted(connection, ((key, _FAULT) for key in timed))
+    new = uncounted(connection, ((key, _FAULT, bigint(each.at)) for key, each in timed.items()))
     return [each for each in given if not each.at] + [timed[key] for key, _ in sorted(new)]
 
 

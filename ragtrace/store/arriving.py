@@ -52,6 +52,13 @@ class Arriving(Opened):
         with self._database.write() as connection:
             return spans.claim(connection, limit, lease_seconds, moment(now))
 
+    def renew_traces(
+        self, traces: Iterable[DueTrace], *, lease_seconds: float = 60.0, now: float | None = None
+    ) -> dict[tuple[str, str], DueTrace]:
+        """Prolong the leases of traces. Returns those that are still held, with their new leases, by tenant and id."""
+        with self._database.write() as connection:
+            return spans.renew(connection, traces, lease_seconds, moment(now))
+
     def spans_of(self, traces: Iterable[DueTrace]) -> dict[tuple[str, str], list[StoredPart] | CorruptStore]:
         """The parts of traces, by tenant and trace id; of a trace whose parts cannot be read, why."""
         with self._database.read() as connection:

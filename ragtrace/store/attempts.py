@@ -2,11 +2,12 @@
 
 The first that is stored has the id itself, each other one `ID~` and the time at which it started. A request is known by
 its id and its start, so that one that is written again is recognized, in whatever order they arrive. One that has its
-trace's id is that trace's only one: a span that comes late may have begun before all others.
+trace's id keeps it whenever it starts: a span that comes late may have begun before all others.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable
 from typing import Final
@@ -18,9 +19,10 @@ from ragtrace.store.tables import request
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import Fault, RequestRecord, replace
 
-__all__ = ["given_id", "newest", "repeated", "split", "tell_apart"]
+__all__ = ["another", "given_id", "newest", "repeated", "split", "tell_apart"]
 
 _SECOND: Final = 1_000_000_000
+_APART: Final = re.compile(r"~\d{8}T\d{6}\.\d{9}\Z", re.ASCII)  # a moment
 
 
 def newest(records: Iterable[RequestRecord]) -> list[RequestRecord]:
@@ -50,23 +52,26 @@ def tell_apart(connection: sa.Connection, records: Iterable[RequestRecord]) -> l
         rows = connection.execute(sa.select(*columns).where(request.c.request_id.in_(ids)))
         started.update((row.request_id, (row.started_at, row.trace_id)) for row in rows)
     return [
-        record
-        if _is_same(record, *started.get(record.request_id, (None, None)))
-        else replace(record, request_id=f"{record.request_id}~{_moment(bigint(record.started_at))}")
+        record if record.request_id not in started or _is_same(record, *started[record.request_id]) else another(record)
         for record in given
     ]
 
 
-def given_id(request_id: str, started_at: int) -> str:
-    """The id that the host gave to a stored request."""
-    return request_id.removesuffix(f"~{_moment(started_at)}")
+def another(record: RequestRecord) -> RequestRecord:
+    """The record of a request that has the id of another one, under an id of its own."""
+    return replace(record, request_id=f"{record.request_id}~{_moment(bigint(record.started_at))}")
 
 
-def _is_same(record: RequestRecord, started_at: int | None, trace_id: str | None) -> bool:
+def given_id(request_id: str) -> str:
+    """The id that the host gave to a stored request, or that its trace has."""
+    return _APART.sub("", request_id)
+
+
+def _is_same(record: RequestRecord, started_at: int, trace_id: str | None) -> bool:
     if started_at == bigint(record.started_at):
         return True
-    # a tenant's requests have its name before the trace's id
-    own = record.request_id.rpartition(":")[2]
+    # a tenant's requests have its name before the trace's id, and a trace's later ones a time behind it
+    own = given_id(record.request_id).rpartition(":")[2]
     return trace_id is not None and own == trace_id == record.trace_id
 
 

@@ -163,7 +163,7 @@ def _names_of_trace(tenant: str, trace_id: str) -> Iterator[str]:
 def _remember(connection: sa.Connection, page: Iterable[sa.Row[Any]]) -> None:
     digests: set[str] = set()
     for row in page:
-        given = attempts.given_id(row.request_id, row.started_at)
+        given = attempts.given_id(row.request_id)
         digests |= {erased.of_record(given, row.started_at), erased.of_id(given), erased.of_id(row.request_id)}
     erased.add(connection, digests, time.time())
 

@@ -18,10 +18,16 @@ _HELD: Final = ("leased",)  # a worker has it in hand
 
 
 def find(
-    connection: sa.Connection, state: JobState | None, kind: str | None, service: str | None, limit: int
+    connection: sa.Connection,
+    state: JobState | None,
+    kind: str | None,
+    service: str | None,
+    limit: int,
+    request_id: str | None = None,
 ) -> list[JobRow]:
     """Jobs, the newest first."""
-    query = sa.select(*_FIELDS).where(*_chosen(state, kind, service)).order_by(job.c.id.desc()).limit(limit)
+    chosen = _chosen(state, kind, service, request_id)
+    query = sa.select(*_FIELDS).where(*chosen).order_by(job.c.id.desc()).limit(limit)
     return [JobRow(**row) for row in connection.execute(query).mappings()]
 
 
@@ -54,6 +60,8 @@ def _pages(ids: Sequence[int] | None) -> Iterator[Sequence[sa.ColumnElement[bool
         yield from ((job.c.id.in_(some),) for some in chunks(ids))
 
 
-def _chosen(state: JobState | None, kind: str | None, service: str | None) -> list[sa.ColumnElement[bool]]:
-    wanted = {"state": state, "kind": kind, "service": service}
+def _chosen(
+    state: JobState | None, kind: str | None, service: str | None, request_id: str | None = None
+) -> list[sa.ColumnElement[bool]]:
+    wanted = {"state": state, "kind": kind, "service": service, "request_id": request_id}
     return [job.c[name] == value for name, value in wanted.items() if value is not None]

@@ -43,6 +43,7 @@ class _Request(NamedTuple):
     service: str
     segment: str
     trace_id: str | None
+    started_at: int
     ended_at: int
 
 
@@ -72,7 +73,7 @@ def count(connection: sa.Connection, given: Mapping[str, Feedback]) -> list[Delt
     outcomes = {identity: found for identity, said in given.items() if (found := outcome_of(said)) is not None}
     requests = _requests(connection, {clean(given[identity].request_id) for identity in outcomes})
     ready = {identity: of for identity in outcomes if (of := requests.get(clean(given[identity].request_id)))}
-    first = uncounted(connection, ((identity, COUNTED) for identity in ready))
+    first = uncounted(connection, ((identity, COUNTED, of.started_at) for identity, of in ready.items()))
     return [
         delta
         for identity, _ in sorted(first)

@@ -87,7 +87,8 @@ def redo(connection: sa.Connection, analyzer_version: str, now: float) -> int:
     }
     others = sa.and_(diagnosis.c.kind == COVERAGE, diagnosis.c.analyzer_version != analyzer_version)
     outdated = sa.select(*chosen.values()).join_from(diagnosis, request, request.c.request_id == diagnosis.c.request_id)
-    locked = outdated.where(others).with_for_update(of=request, read=True)  # what is deleted meanwhile gets no job
+    ordered = outdated.where(others).order_by(request.c.request_id)  # as writers lock them
+    locked = ordered.with_for_update(of=request, read=True)  # what is deleted meanwhile gets no job
     statement = insert(connection, job).from_select(list(chosen), locked)
     return len(connection.scalars(statement.on_conflict_do_nothing().returning(job.c.id)).all())
 

@@ -95,12 +95,7 @@ class Batch:
     def _write(self, connection: sa.Connection) -> None:
         now = time.time()
         self._texts.store(connection, now)
-        given, new = self._insert(connection)
-        stored = _locked(connection, (given.keys() | self._addenda.request_ids) - new)
-        gone = sorted(given.keys() - new - stored.keys())  # deleted as too old since they were found to be there
-        if gone:
-            new |= _inserted(connection, [_row(given[each], Texts()) for each in gone])
-            stored |= _locked(connection, given.keys() - new)
+        given, new, stored = self._take(connection)
         records = self._unite(connection, given, stored)
         queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
         traits.put(connection, records)
@@ -111,10 +106,27 @@ class Batch:
         arrivals.add_faults(connection, [*self._faults, *repeated])
         sources.add(connection, self._reports)
         traced.take_over(connection, [given[each] for each in sorted(new)])
-        first = uncounted(connection, ((each, _REQUEST) for each in new))  # one that was deleted may come again
+        begun = ((each, _REQUEST, bigint(given[each].started_at)) for each in new)
+        first = uncounted(connection, begun)  # one that was deleted may come again
         judged = arrivals.judgements(connection, feedback, new)
         requests = [_count(given[each]) for each, _ in sorted(first)]
         totals.add(connection, [*requests, *outcomes.count(connection, judged)])
+
+    def _take(self, connection: sa.Connection) -> tuple[Mapping[str, RequestRecord], set[str], Mapping[str, _Stored]]:
+        """Insert the requests that are new, and lock the others: all records under the ids that they have in the store,
+        the new ids, and what is stored of the others.
+
+        One that is deleted as too old after it was found to be there must be inserted, and nobody may insert while he
+        has others locked, or two writers would wait for each other: so all are given back, and taken anew.
+        """
+        while True:
+            begun = connection.begin_nested()
+            given, new = self._insert(connection)
+            stored = _locked(connection, (given.keys() | self._addenda.request_ids) - new)
+            if given.keys() <= new | stored.keys():
+                begun.commit()
+                return given, new, stored
+            begun.rollback()
 
     def _insert(self, connection: sa.Connection) -> tuple[dict[str, RequestRecord], set[str]]:
         """Insert the requests that are new: all records under the ids that they have in the store, and the new ids."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -37,7 +37,7 @@ def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) 
     _write_scores(connection, newest)
     _write_diagnoses(connection, newest, started)
     _write_shares(connection, newest)
-    first = _first(connection, kept)
+    first = _first(connection, kept, started)
     queue.finish(connection, jobs, now)
     queue.enqueue(connection, [_follow_up(each) for each in kept if each.follow_up is not None], now)
     deltas = [delta for each in kept if each.job.id in first for delta in each.deltas]
@@ -191,12 +191,13 @@ def _shares(found: Analysis) -> Iterator[dict[str, Any]]:
             }
 
 
-def _first(connection: sa.Connection, finished: Sequence[Finished]) -> set[int]:
+def _first(connection: sa.Connection, finished: Sequence[Finished], started: Mapping[str, int]) -> set[int]:
     """The jobs that are the first result of their request and kind, of which alone the deltas count."""
     earliest: dict[tuple[str, str], int] = {}
     for each in finished:
         earliest.setdefault((each.job.request_id, each.job.kind), each.job.id)
-    return {earliest[key] for key in uncounted(connection, earliest)}
+    begun = ((request_id, kind, started[request_id]) for request_id, kind in earliest)
+    return {earliest[key] for key in uncounted(connection, begun)}
 
 
 def _note_success(connection: sa.Connection, services: set[str], now: float) -> None:

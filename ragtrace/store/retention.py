@@ -14,16 +14,16 @@ from typing import Any, Final, Literal, TypeAlias
 
 import sqlalchemy as sa
 
-from ragtrace.store import dependents, spans
+from ragtrace.store import dependents, once, spans
 from ragtrace.store.alone import Alone
 from ragtrace.store.compared_tables import trait
 from ragtrace.store.database import Database
 from ragtrace.store.surrounding_tables import source_report
-from ragtrace.store.tables import addendum, diagnosis, feedback, job, request, trace
+from ragtrace.store.tables import addendum, counted, diagnosis, feedback, job, request, trace
 
 __all__ = ["KINDS", "Kept", "Pruned", "dry_run", "prune"]
 
-Kept: TypeAlias = Literal["all", "random", "flagged", "feedback", "broken", "replay", "waiting"]
+Kept: TypeAlias = Literal["all", "random", "flagged", "feedback", "broken", "replay", "waiting", "counted"]
 KINDS: Final[Mapping[Kept, str]] = {
     "all": "every request",
     "random": "requests of the random sample",
@@ -32,8 +32,10 @@ KINDS: Final[Mapping[Kept, str]] = {
     "broken": "requests in which a stage broke",
     "replay": "requests of replays, which the gate compares",
     "waiting": "feedback, addenda and spans whose request never came",
+    "counted": "what was counted, so that nothing counts twice",
 }
 
+_OTHERS: Final[frozenset[Kept]] = frozenset(("waiting", "counted"))  # no requests
 _BATCH: Final = 100
 _SHORTEST: Final = 0.01  # seconds between two batches
 _SECOND: Final = 1_000_000_000
@@ -65,7 +67,7 @@ def _member(kind: Kept) -> sa.ColumnElement[bool]:
 
 def _expired(keep: Mapping[Kept, float], now: float) -> list[sa.ColumnElement[bool]]:
     """What a request must be to be deleted: of a kind that is named, and too old for each such kind that it is of."""
-    before = {kind: int((now - seconds) * _SECOND) for kind, seconds in keep.items() if kind != "waiting"}
+    before = {kind: int((now - seconds) * _SECOND) for kind, seconds in keep.items() if kind not in _OTHERS}
     passed = [sa.or_(request.c.started_at < cut, sa.not_(_member(kind))) for kind, cut in before.items()]
     return [
         request.c.started_at < max(before.values()),
@@ -76,7 +78,7 @@ def _expired(keep: Mapping[Kept, float], now: float) -> list[sa.ColumnElement[bo
 
 def _pages(database: Database, keep: Mapping[Kept, float], now: float) -> Iterator[list[_Row]]:
     """The requests to delete, oldest first; each page is read once, whatever becomes of it."""
-    if not keep.keys() - {"waiting"}:
+    if not keep.keys() - _OTHERS:
         return
     columns = (request.c.request_id, request.c.started_at, request.c.tenant_id, request.c.trace_id)
     place = sa.tuple_(request.c.started_at, request.c.request_id)
@@ -103,6 +105,10 @@ def dry_run(database: Database, keep: Mapping[Kept, float], reports: int | None,
         with database.read() as connection:
             number = sa.select(sa.func.count()).select_from(chosen.subquery())
             rows[table.name] += connection.scalar(number) or 0
+    if "counted" in keep:
+        with database.read() as connection:
+            forgotten = once.forgotten(once.days(now - keep["counted"])).subquery()
+            rows[counted.name] += connection.scalar(sa.select(sa.func.count()).select_from(forgotten)) or 0
     return Pruned(rows)
 
 
@@ -135,7 +141,24 @@ def prune(
                     number = _delete(connection, table, chosen)
                 rows[table.name] += number
                 _pause(began)
+        if "counted" in keep:
+            rows[counted.name] += _forget_counted(database, alone, once.days(now - keep["counted"]))
     return Pruned(dict(rows), busy)
+
+
+def _forget_counted(database: Database, alone: Alone, day: int) -> int:
+    """Let nothing count any more that began before a day, and forget what was counted of it; returns how many rows."""
+    with database.write() as connection:
+        alone.hold(connection)
+        once.forget_before(connection, day)
+    number = 0
+    for delete in once.pages(database, day):
+        began = time.monotonic()
+        with database.write() as connection:
+            alone.hold(connection)
+            number += connection.execute(delete).rowcount
+        _pause(began)
+    return number
 
 
 def _pause(began: float) -> None:

@@ -17,7 +17,8 @@ Locks. On PostgreSQL several write at once; none waits for another in a circle, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -44,6 +45,7 @@ __all__ = [
     "of_failed",
     "of_traces",
     "packed",
+    "renew",
     "settle",
     "stored_as",
     "waiting",
@@ -196,17 +198,40 @@ def settle(
     given = {(each.tenant, each.trace_id): each for each in traces}
     rows = locked(connection, given)
     drop(connection, [key for key in rows if key in gone])
+    there = {key: row for key, row in rows.items() if key not in gone}
+    settled = _of_holder(connection, given, there, due_at=None, error=None)
+    return {key for key in settled if rows[key].error is None}
+
+
+def renew(
+    connection: sa.Connection, traces: Iterable[DueTrace], lease_seconds: float, now: float
+) -> dict[tuple[str, str], DueTrace]:
+    """Prolong the leases of those of these traces that whoever was given them still has: these, with the new ones."""
+    given = {(each.tenant, each.trace_id): each for each in traces}
+    until = now + lease_seconds
+    renewed = _of_holder(connection, given, locked(connection, given), due_at=until)
+    return {key: replace(given[key], leased_until=until) for key in renewed}
+
+
+def _of_holder(
+    connection: sa.Connection,
+    given: Mapping[tuple[str, str], DueTrace],
+    rows: Mapping[tuple[str, str], sa.Row[Any]],
+    **values: Any,
+) -> set[tuple[str, str]]:
+    """Change those of these locked traces that are still as they were given: to which no part has come since, and that
+    no other has. Returns which."""
     held: dict[float, list[tuple[str, str]]] = {}
     for key, row in rows.items():
-        if key not in gone and (row.parts, row.attempts) == (given[key].parts, given[key].attempts + 1):
+        if (row.parts, row.attempts) == (given[key].parts, given[key].attempts + 1):
             held.setdefault(given[key].leased_until, []).append(key)
-    settled: set[tuple[str, str]] = set()
+    changed: set[tuple[str, str]] = set()
     for until, keys in held.items():
         for same in of_traces(trace, keys):
             mine = sa.update(trace).where(same, trace.c.due_at == until)  # not read: a server may print fewer digits
-            done = mine.values(due_at=None, error=None).returning(trace.c.tenant, trace.c.trace_id)
-            settled.update((row.tenant, row.trace_id) for row in connection.execute(done))
-    return {key for key in settled if rows[key].error is None}
+            done = mine.values(**values).returning(trace.c.tenant, trace.c.trace_id)
+            changed.update((row.tenant, row.trace_id) for row in connection.execute(done))
+    return changed
 
 
 def fail(connection: sa.Connection, failed: DueTrace, error: str, now: float) -> None:

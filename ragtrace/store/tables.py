@@ -200,6 +200,7 @@ counted: Final = sa.Table(
     metadata,
     sa.Column("request_id", sa.Text, primary_key=True),
     sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("day", sa.Integer, nullable=False),  # since the epoch, of the beginning of what was counted
 )
 
 total: Final = sa.Table(

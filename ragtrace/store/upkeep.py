@@ -20,11 +20,12 @@ class Upkeep(Opened):
         state: JobState | None = None,
         kind: str | None = None,
         service: str | None = None,
+        request_id: str | None = None,
         limit: int = 50,
     ) -> list[JobRow]:
         """Jobs of the queue, the newest first."""
         with self._database.read() as connection:
-            return jobs.find(connection, state, kind, service, limit)
+            return jobs.find(connection, state, kind, service, limit, request_id)
 
     def retry_jobs(
         self, ids: Sequence[int] | None = None, *, kind: str | None = None, service: str | None = None

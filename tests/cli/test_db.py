@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,7 +128,47 @@ def test_erase_asks_first(url: str) -> None:
     assert (code, _ids(url)) == (0, ["new"])
     done = json.loads(run("erase", "--session", "s", "--yes", "--no-rewrite", "--json", "--store", url)[0])
     assert (done["requests"], done["first"], done["rewritten"]) == (1, ["new"], False)
-    assert run("erase", "--request", "new", "--store", url)[0].startswith("0 requests\n")
+    assert _ids(url) == []
+
+
+def test_what_an_erasure_proves(url: str) -> None:
+    """Whose data went from where and when, and that a second look finds nothing; 1 where there was nothing to erase."""
+    said, code, _ = run("erase", "--tenant", "old tenant", "--yes", "--store", url)
+    assert (code, "deleted: 1 content, 1 counted, 1 job" in said) == (0, True)
+    assert re.search(rf"\n\d{{4}}-\d\d-\d\d \S+.*: nothing is left of tenant 'old tenant' in {re.escape(url)}\n$", said)
+    for options in ((), ("--yes",), ("--dry-run",)):
+        said, code, _ = run("erase", "--tenant", "old tenant", *options, "--store", url)
+        assert (code, said.splitlines()[0]) == (1, f"nothing is stored of tenant 'old tenant' in {url}")
+        assert ("the output of that run is its proof" in said) == ("--dry-run" not in options)
+        assert "deleted" not in said
+    out, code, _ = run("erase", "--session", "s", "--tenant", "new tenant", "--yes", "--store", url, "--json")
+    done = json.loads(out)
+    assert (code, done["left"], done["store"]) == (0, {}, url)
+    assert done["subject"] == {"tenant": "new tenant", "session": "s", "requests": []}
+    assert re.match(r"\d{4}-\d\d-\d\d", done["at"])
+    out, code, _ = run("erase", "--request", "new", "--dry-run", "--store", url, "--json")
+    assert (code, json.loads(out)["rows"], json.loads(out)["left"]) == (1, {}, None)
+
+
+def test_a_dry_run_erases_nothing(url: str) -> None:
+    """Whatever else is said."""
+    said, code, _ = run("erase", "--tenant", "old tenant", "--yes", "--dry-run", "--store", url)
+    assert said.startswith("1 request (old)\nwould be deleted")
+    assert (code, _ids(url)) == (0, ["new", "old"])
+
+
+def test_what_comes_while_it_is_erased(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told, with what to do."""
+    erase = Store.erase
+
+    def slowly(store: Store, *arguments: Any, **named: Any) -> Any:
+        found = erase(store, *arguments, **named)
+        store.write([RequestRecord(request_id="late", service="shop", tenant_id="old tenant")])
+        return found
+
+    monkeypatch.setattr(Store, "erase", slowly)
+    said, code, _ = run("erase", "--tenant", "old tenant", "--yes", "--store", url)
+    assert (code, "came meanwhile of tenant 'old tenant'" in said, "1 request, 1 trait" in said) == (1, True, True)
 
 
 def test_a_reader_keeps_what_was_erased(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

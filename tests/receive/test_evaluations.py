@@ -96,6 +96,8 @@ def test_time(tmp_path: Path) -> None:
         ({"question": "", "answer": "No."}, "row 1 has no question; column 'question' is empty"),
         ({"question": "Who?", "answer": ""}, "row 1 has neither contexts nor an answer; column 'answer' is empty"),
         ({"question": "Who?"}, "row 1 has neither contexts nor an answer"),
+        ({"question": 5, "answer": "No."}, "row 1 has no question; column 'question' holds none; fill it in"),
+        ({"question": "Who?", "contexts": "[]"}, "neither contexts nor an answer; column 'contexts' holds none; fill"),
         (
             {"question": "Who?", "contexts": [5]},
             "row 1 has .* (cannot be read|of type int)",

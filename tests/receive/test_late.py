@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from ragtrace import config
 from ragtrace.receive.assembling import Assembler
 from ragtrace.receive.spans import ReceivedSpan, SpanEvent
-from ragtrace.store import Store
+from ragtrace.store import Store, Subject
 from ragtrace.store.tables import content, span_part, trace
 from ragtrace.types import RequestRecord, replace
 from tests.receive.spans import TRACE, model, retriever, span
@@ -169,6 +169,48 @@ def test_late_spans_alone(store: Store, assembler: Assembler, caplog: pytest.Log
     assert [each.label for each in found.feedback] == ["bad"]
     assert "its request stays as it is" in caplog.text
     assert store.traces_waiting()[0] == 0
+
+
+def second(*more: ReceivedSpan) -> list[ReceivedSpan]:
+    """A request that another one in the same trace follows: it searches and answers anew."""
+    return [retriever(22, 21, TEXTS[3:]), model(23, 21, f"From this: {TEXTS[3]}", "5.1 percent."), *more]
+
+
+@pytest.mark.parametrize("tenant", ["", "acme"])
+def test_a_second_request_of_a_trace(store: Store, assembler: Assembler, tenant: str) -> None:
+    """It began when the first one had ended and its spans had been forgotten: both are there, each analyzed, and what
+    comes late joins the one that it is of."""
+    prefix = f"{tenant}:" if tenant else ""
+    store.add_spans([part(spans(), tenant)], now=100)
+    assembler.step(now=200)
+    whole = store.get_record(prefix + TRACE)
+    assert store.forget_spans(3_600, now=10_000) == 1
+    store.add_spans([part(second()[:1], tenant)], now=10_100)
+    assembler.step(now=10_200)
+    assert len(store.find_requests()) == 1
+    for number, more in enumerate(([], [span(21, attributes={"openinference.span.kind": "CHAIN"})]), 1):
+        store.add_spans([part(second()[1:] + more, tenant)], now=10_200 + 100 * number)
+        assembler.step(now=10_250 + 100 * number)
+        assert store.get_record(prefix + TRACE) == whole
+        first, later = sorted(store.find_requests(), key=lambda row: row.request_id)
+        assert (first.request_id, later.request_id) == (
+            prefix + TRACE,
+            f"{prefix}{TRACE}~19700101T000000.000022000",
+        )
+        found = store.get_record(later.request_id)
+        assert found is not None
+        assert found.generation is not None
+        assert (found.generation.answer, found.record_revision) == ("5.1 percent.", 1 + number)
+        assert [each.text for each in found.candidates] == list(TEXTS[3:])
+    assert len(store.jobs()) == 3
+    assert store.traces_waiting()[0] == 0
+    assert store.inspect(sample=None).problems == ()
+
+    assert store.erase(Subject(requests=(later.request_id,)), rewrite=False).requests == 1
+    store.forget_spans(0, now=99_999)
+    store.add_spans([part([*second(), span(21, attributes={"openinference.span.kind": "CHAIN"})], tenant)], now=99_999)
+    assembler.step(now=100_100)
+    assert [row.request_id for row in store.find_requests()] == [prefix + TRACE]
 
 
 def test_all_spans_again(store: Store, assembler: Assembler) -> None:

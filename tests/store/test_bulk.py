@@ -23,10 +23,10 @@ def test_what_is_there_is_found(store: Store, count: int) -> None:
 
 def test_words_are_found_as_well(store: Store) -> None:
     """With every row that has them."""
-    rows = [("a", "x"), ("a", "y"), ("ü%s", "x")]
+    rows = [("a", "x", 1), ("a", "y", 2), ("ü%s", "x", 3)]
     with store._database.write() as connection:
-        insert_new(connection, (counted.c.request_id, counted.c.kind), rows)
-        found = look_up(connection, (counted.c.request_id, counted.c.kind), ["a", "ü%s", "?"])
+        insert_new(connection, tuple(counted.c), rows)
+        found = look_up(connection, tuple(counted.c), ["a", "ü%s", "?"])
         assert sorted(found) == rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,9 @@ from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.store import Backlog, Finished, Job, Store, queue
 from ragtrace.store.queue import ATTEMPTS
 from ragtrace.store.tables import job as job_table
+from ragtrace.store.tables import request
 from ragtrace.types import RequestRecord
+from tests.store.test_spans_together import waits
 
 MakeRecord = Callable[..., RequestRecord]
 MakeFinished = Callable[..., Finished]
@@ -237,3 +240,31 @@ def test_what_another_analyzer_scored_is_analyzed_again(
     assert {job.analyzer_version for job in again} == {ANALYZER_VERSION}
     store.finish([make_finished(job) for job in again])
     assert store.redo() == 0
+
+
+def test_redo_beside_a_writer(store: Store, make_record: MakeRecord, make_finished: MakeFinished) -> None:
+    """Whatever the order in which they were analyzed, requests are locked in that of their ids, as writers do it."""
+    if store.url.startswith("sqlite"):
+        pytest.skip("only one writes at a time")
+    store.write([make_record("r2")])
+    store.write([make_record("r1")])
+    for each in store.claim("w"):
+        done = make_finished(each)
+        store.finish([replace(done, analysis=msgspec.structs.replace(done.analysis, analyzer_version="old"))])
+    errors: list[Exception] = []
+
+    def redo() -> None:
+        try:
+            store.redo()
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=redo)
+    rows = sa.select(request.c.request_id).with_for_update()
+    with store._database.write() as writer:
+        writer.execute(rows.where(request.c.request_id == "r1"))
+        thread.start()
+        waits(store, thread)
+        writer.execute(rows.where(request.c.request_id == "r2"))
+    thread.join(60)
+    assert [str(each.__cause__ or each) for each in errors] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +55,7 @@ from ragtrace.types import (
     TokenUsage,
 )
 
-HEAD = "0011"
+HEAD = "0012"
 
 NEXT = '''
 """One table more."""
@@ -62,7 +63,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0011"
+down_revision = "0012"
 
 
 def upgrade():
@@ -135,7 +136,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0011, this ragtrace needs 9999; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0012, this ragtrace needs 9999; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "9999")
     assert migrate(url) == "9999"
@@ -183,6 +184,9 @@ def test_a_database_of_an_old_schema_keeps_what_it_holds(
         assert store.get_records(["r1", "r2"]) == held
         assert (store.totals(), store.get_analysis("r1"), store.queue_depth()) == (totals, analysis, depth)
         assert _narrow(store) == narrow
+        with store._database.read() as connection:  # it is not known when they began: today at the latest
+            days = set(connection.scalars(sa.select(metadata.tables["counted"].c.day)))
+        assert [abs(day - time.time() // 86_400) <= 1 for day in days] == [True]
         found = list(store.measured(Wanted("shop"), ()))
         assert [(each.request_id, each.traits) for each in found] == [(each, traits_of(held[each])) for each in held]
         store.add_gate_run(GateRun("g", "shop", 1, "pass", "a", "b"), b"{}")

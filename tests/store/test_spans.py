@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -148,3 +149,22 @@ def test_traces_come_by_the_key(tmp_path: Path) -> None:
                 plan = [row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {written}")]
             assert plan == [f"SEARCH {table.name} USING INDEX {index} (tenant=? AND trace_id=?)"]
         engine.dispose()
+
+
+def test_a_lease_that_is_prolonged(store: Store) -> None:
+    """It is known by its new end from then on; neither what has a part more nor what another took is prolonged."""
+    parts = [SpanPart("", each * 32, b"1", True) for each in "abc"]
+    store.add_spans(parts, now=100)
+    due = store.claim_traces(now=200, lease_seconds=60)
+    store.add_spans([SpanPart("", "b" * 32, b"2", True)], now=230)
+    renewed = store.renew_traces(due, lease_seconds=60, now=240)
+    assert {key[1][0]: each.leased_until for key, each in renewed.items()} == {"a": 300, "c": 300}
+    assert [each.trace_id[0] for each in store.claim_traces(now=290)] == ["b"]
+
+    (first, second) = (renewed["", each * 32] for each in "ac")
+    store.fail_trace(due[0], "by its old lease", now=291)
+    store.assembled([Assembled(first, None)])
+    assert store.traces_waiting()[0] == 2
+    (taken,) = store.claim_traces(now=310)
+    assert store.renew_traces([second, first], now=311) == {}
+    assert store.renew_traces([taken], now=9_000) == {("", "c" * 32): replace(taken, leased_until=9_060)}
