@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Final
 
-__all__ = ["ONE_SIDED_95", "wilson"]
+__all__ = ["ONE_SIDED_95", "effective_size", "wilson"]
 
 ONE_SIDED_95: Final = 1.645
 
@@ -23,3 +23,14 @@ def wilson(part: float, whole: float, z: float = ONE_SIDED_95) -> tuple[float, f
     reach = z * sqrt(share * (1 - share) / whole + square / (4 * whole)) / (1 + square)
     low = max(0.0, middle - reach) if part > 0 else 0.0
     return low, (min(1.0, middle + reach) if part < whole else 1.0)
+
+
+def effective_size(share: float, variance: float, kish: float) -> float:
+    """Of a weighted share: how many requests drawn evenly and independently would tell as much; no more than by the
+    weights alone (`kish`), as the few of great weight may all have been lucky.
+
+    Source: Korn and Graubard (1998), "Confidence intervals for proportions with small expected number of positive
+    counts".
+    """
+    known = 0.0 < share < 1.0 and variance > 0
+    return min(share * (1 - share) / variance, kish) if known else kish

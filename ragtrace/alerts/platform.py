@@ -16,6 +16,7 @@ __all__ = ["platform_alerts"]
 def platform_alerts(made: Policy) -> Iterator[Rule]:
     """The alerts of the stage `platform`."""
     yield _exporter_down(made)
+    yield _requests_gone(made)
     yield _analyzer_stale(made)
     yield _sli_absent(made)
     yield _backlog(made)
@@ -39,6 +40,30 @@ def _exporter_down(made: Policy) -> Rule:
         severity="page",
         summary="platform: no exporter of ragtrace can be scraped",
         description=f"Prometheus reaches no target of the job {made.settings.platform.job}. No other alert can fire.",
+    )
+
+
+def _requests_gone(made: Policy) -> Rule:
+    """Totals are for good, so a service that was counted and is no more has its counts in another database.
+
+    A database that never held a request is no cause: it cannot be told from a fresh installation.
+    """
+    counted = made.series("requests")
+    day = Duration.parse("1d", made.settings.platform.hold.scale)
+    up = selector("up", job=made.settings.platform.job)
+    return _alert(
+        made,
+        "RequestsGone",
+        "build_info",
+        expr=f"group by (service) (last_over_time({counted}[{day}]))\n"
+        f"unless on (service) group by (service) ({counted})\nand on () (max({up}) == 1)",
+        hold=made.settings.platform.exporter_down,
+        severity="page",
+        summary="platform: the exporter has no requests of {{ $labels.service }} any more",
+        description="It answers, and within a day it counted requests of this service; counts are never deleted. "
+        "It reads another database, or this service had an exporter of its own that is down. "
+        "Nothing else can alert on this service.",
+        labels=("service",),
     )
 
 

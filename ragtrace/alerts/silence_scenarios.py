@@ -119,10 +119,18 @@ def _exporter(made: Policy) -> Iterator[Scenario]:
     def up(instance: str, value: float) -> Series:
         return {"series": selector("up", job=job, instance=instance), "values": gauge([(31, value)])}
 
+    def read(value: str) -> Series:
+        labels = {"service": SERVICE, "segment": FIRST, "status": "ok", "stratum": "random"}
+        return {"series": selector(made.series("requests"), labels), "values": value}
+
     down = (Check(30, (_platform("ExporterDown"),), ever=True),)
     yield Scenario("one exporter of two is down", (*kept, up("a", 0.0), up("b", 1.0)), (Check(30, ever=True),))
     yield Scenario("every exporter is down", (*kept, up("a", 0.0), up("b", 0.0)), down)
     yield Scenario("no exporter is scraped", kept, down)
+    gone = (Check(30, (_platform("RequestsGone", **_OF_SERVICE),)),)
+    yield Scenario("the exporter reads another database", (read("10x10 stale"), up("a", 1.0)), gone)
+    meanwhile = {"series": selector("up", job=job, instance="a"), "values": "1x10 0x9 1x10"}
+    yield Scenario("the exporter was down for ten minutes", (read("10x10 stale _x9 10x10"), meanwhile), down)
 
 
 def _busy(made: Policy) -> Scenario:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ragtrace.cli.terminal import console
+from ragtrace.times import TIMES
 
 __all__ = ["app"]
 
@@ -26,7 +27,8 @@ def preview(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The HTML file to write.")] = Path(
         "ragtrace-dashboards.html"
     ),
-    since: Annotated[str, typer.Option("--since", metavar="DURATION", help="How far back, like 90m or 2d.")] = "6h",
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help=f"From when on: {TIMES}.")] = "6h",
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help=f"Until when: {TIMES}.")] = "now",
     service: Annotated[str | None, typer.Option("--service", help="Only this service.")] = None,
     segment: Annotated[str | None, typer.Option("--segment", help="Only this segment.")] = None,
     stratum: Annotated[str, typer.Option("--stratum", help="random, flagged, or random|flagged.")] = "random",
@@ -35,17 +37,18 @@ def preview(
     """Draw every panel from a live Prometheus into one HTML file that needs nothing else."""
     from ragtrace.dashboards.preview import preview as draw
     from ragtrace.dashboards.prometheus import Prometheus
-    from ragtrace.dashboards.span import Span, seconds_of
+    from ragtrace.dashboards.span import Span
     from ragtrace.dashboards.variables import ANY, TRACE_URL
     from ragtrace.errors import ConfigurationError
     from ragtrace.registry.instruments import BUILD_INFO
 
     if not set(stratum.split("|")) <= {"random", "flagged"}:
         raise ConfigurationError.of("--stratum", stratum, "random, flagged, or random|flagged")
-    seconds_of(since)  # says at once what is wrong with it
+    start, end = _times(since, until)
     server = Prometheus(prometheus)
-    span = Span.before(
-        since,
+    span = Span(
+        start,
+        end,
         scrape=server.scrape_interval(BUILD_INFO.name),
         service=re.escape(service) if service else ANY,
         segment=re.escape(segment) if segment else ANY,
@@ -57,6 +60,20 @@ def preview(
     except OSError as error:
         raise ConfigurationError(f"cannot write {out}: {error}; give another --out") from error
     console().print(f"wrote {out}; open it in a browser")
+
+
+def _times(since: str, until: str) -> tuple[float, float]:
+    """Both ends in seconds since the epoch. Raises: ConfigurationError."""
+    import time
+
+    from ragtrace.errors import ConfigurationError
+    from ragtrace.times import parse_time
+
+    now = time.time_ns()
+    start, end = (parse_time(name, text, now) / 1e9 for name, text in (("--since", since), ("--until", until)))
+    if start >= end:
+        raise ConfigurationError.of("--since", since, f"a time before --until ({until})")
+    return start, end
 
 
 @app.command("render")

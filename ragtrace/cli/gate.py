@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
+_SHOWN: Final = ("text", "markdown", "junit", "html")
 _COLUMNS: Final = ("run", "at", "service", "decision", "first broken", "baseline", "candidate")
 _SELECTION: Final = (
     "replay:NAME, version:COMPONENT=VERSION, window:SINCE..UNTIL, service:NAME, a JSONL file or a store's URL, "
@@ -52,18 +53,20 @@ def run(
     policy: PolicyOption = None,
     store: StoreOption = None,
     service: ServiceOption = None,
-    as_json: Annotated[str | None, _file("json", "the report as JSON")] = None,
     markdown: Annotated[str | None, _file("markdown", "a job summary")] = None,
     junit: Annotated[str | None, _file("junit", "JUnit XML")] = None,
     html: Annotated[str | None, _file("html", "a page with plots")] = None,
     every: Annotated[bool, typer.Option("--all", help="Show every metric of every segment.")] = False,
     seed: SeedOption = None,
     no_save: Annotated[bool, typer.Option("--no-save", help="Do not keep the run in the store.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Decide. Exit code 0: pass; 1: blocked; 2: bad input; 3: could not decide."""
+    """Decide. Exit code 0: pass; 1: blocked; 2: bad input; 3: could not decide; 70: a fault of ragtrace."""
     from ragtrace.gate.running import run as judged
 
-    wanted: dict[Format, str | None] = {"json": as_json, "markdown": markdown, "junit": junit, "html": html}
+    files: dict[Format, str | None] = {"markdown": markdown, "junit": junit, "html": html}
+    wanted: dict[Format, str | None] = {"json": "-", **files} if as_json else files
+    _check_output([form for form, file in wanted.items() if file == "-"])
     url = _store(store, baseline, candidate)
     report = judged(baseline, candidate, policy=policy, store=url, service=service, seed=seed)
     printed = [_write(report, form, file) for form, file in wanted.items() if file is not None]
@@ -72,6 +75,15 @@ def run(
     if not no_save:
         _save(report, _keeper(store, candidate, url))
     raise typer.Exit(report.exit_code)
+
+
+def _check_output(printed: Sequence[Format]) -> None:
+    """Standard output carries one document."""
+    from ragtrace.errors import ConfigurationError
+
+    if len(printed) > 1:
+        both = " and ".join(f"--{form}" for form in printed)
+        raise ConfigurationError(f"{both} would both be written to standard output; give all but one of them a file")
 
 
 def _store(store: str | None, *selections: str) -> str | None:
@@ -141,6 +153,10 @@ def selfcheck(
         str | None,
         typer.Option("--baseline", metavar="SEL", help=f"{_SELECTION}.  [default: all requests of the store]"),
     ] = None,
+    candidate: Annotated[
+        str | None,
+        typer.Option("--candidate", metavar="SEL", help="A second run of the same version: pairs are judged then."),
+    ] = None,
     policy: PolicyOption = None,
     store: StoreOption = None,
     service: ServiceOption = None,
@@ -148,16 +164,19 @@ def selfcheck(
     seed: SeedOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Split the baseline at random, again and again: how often would the policy block it against itself?"""
+    """Split the baseline at random, again and again: how often would the policy block it against itself? With a second
+    run of the same version, exchange the sides of its pairs instead."""
     from ragtrace.cli.stores import existing
     from ragtrace.gate.running import check_itself
     from ragtrace.types import to_builtins
 
-    url = existing(store) if baseline is None else _store(store, baseline)
+    given = [each for each in (baseline, candidate) if each is not None]
+    url = existing(store) if baseline is None else _store(store, *given)
     with progress() as bar:
         task = bar.add_task("splitting", total=runs)
         found = check_itself(
             baseline or str(url),
+            candidate,
             policy=policy,
             store=url,
             service=service,
@@ -197,29 +216,29 @@ def list_(
 @app.command()
 def show(
     run_id: Annotated[str, typer.Argument(help="A run's id, or as much of its beginning as is unique.")],
-    form: Annotated[
-        str, typer.Option("--format", help="text, markdown, json, junit or html.", show_default=True)
-    ] = "text",
+    form: Annotated[str, typer.Option("--format", help="text, markdown, junit or html.", show_default=True)] = "text",
     every: Annotated[bool, typer.Option("--all", help="Show every metric of every segment.")] = False,
     store: StoreOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show a kept run as it was."""
-    from typing import get_args
-
     from ragtrace.cli.stores import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.gate import reports
     from ragtrace.gate.running import read_report
     from ragtrace.store import Store
 
-    if form not in get_args(reports.Format):
-        raise ConfigurationError.of("--format", form, ", ".join(get_args(reports.Format)))
+    if form not in _SHOWN:
+        raise ConfigurationError.of("--format", form, ", ".join(_SHOWN))
+    if as_json and form != "text":
+        raise ConfigurationError(f"--json and --format {form} are two formats; give one")
     with Store.open(existing(store)) as opened:
         report = read_report(opened, run_id)
-    if form == "text":
+    if form == "text" and not as_json:
         _show(report, every, store)
     else:
-        typer.echo(reports.render(report, form).rstrip("\n"))  # type: ignore[arg-type]  # one of its words
+        chosen: Format = "json" if as_json else form  # type: ignore[assignment]  # one of its words
+        typer.echo(reports.render(report, chosen).rstrip("\n"))
 
 
 @app.command("policy")

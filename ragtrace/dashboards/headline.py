@@ -11,10 +11,11 @@ from typing import Final, NamedTuple, TypeAlias
 from ragtrace.dashboards.model import Panel
 from ragtrace.dashboards.panels import SLIS, named, objective_of
 from ragtrace.dashboards.prometheus import Prometheus, Series
-from ragtrace.dashboards.promql import RANGE, increase, selector
+from ragtrace.dashboards.promql import gained
 from ragtrace.dashboards.span import Span
+from ragtrace.dashboards.variables import RELEASES
 from ragtrace.registry import Instrument
-from ragtrace.registry.instruments import RELEASE_TIMESTAMP, SLI_GOOD_REQUESTS, SLI_REQUESTS, STAGES
+from ragtrace.registry.instruments import SLI_GOOD_REQUESTS, SLI_REQUESTS, STAGES
 from ragtrace.wilson import wilson
 
 __all__ = ["Count", "Finding", "findings", "least_bad_share", "releases"]
@@ -23,10 +24,8 @@ _Key: TypeAlias = tuple[str, str, str]  # service, indicator, reference
 _Counts: TypeAlias = Mapping[_Key, Mapping[str, "Count"]]
 _ANY_PANEL: Final = Panel(title="", kind="stat", description="")
 _FEWEST: Final = 10
-_RELEASES: Final = (
-    f"1000 * max by (service, component, version) (last_over_time({selector(RELEASE_TIMESTAMP)}[{RANGE}]))"
-    " >= ${__from}"
-)
+_RECENT: Final = 8  # the last of so many parts of the span tells what is so now
+_TOGETHER: Final = 2.0  # scrapes within which no counter tells two releases apart
 _COMPONENTS: Final = {stage.name: stage.components for stage in STAGES}
 
 
@@ -57,26 +56,42 @@ def least_bad_share(count: Count) -> float:
 def releases(server: Prometheus, span: Span) -> list[Series]:
     """Releases within the span, oldest first, also while the exporter is away; their values are times in
     milliseconds."""
-    found = server.query(span.filled(_RELEASES, _ANY_PANEL), span.end)
+    found = server.query(span.filled(RELEASES, _ANY_PANEL), span.end)
     return sorted((one for one in found if one.last <= span.end * 1000), key=lambda one: one.last)
 
 
 def findings(server: Prometheus, span: Span, rollouts: Iterable[Series]) -> list[Finding]:
-    """A sentence for each stage of each service that fails, first stage first; one that says so where none does."""
+    """A sentence for each stage of each service that fails, first stage first, then of each that did; one that says so
+    where none does."""
     counts = _counts(server, span)
     if not counts:
         return [Finding("No request was scored in this time.", None)]
     services = sorted({service for service, _, _ in counts})
     releases = sorted(rollouts, key=lambda one: one.last)
     failing = [
-        Finding(f"{text} {_since(server, span, one, key, segments, releases)}", False)
+        _finding(server, span, one, key, segments, text, releases)
         for one in SLIS
         for reference in ("oracle", "proxy", "none")
         for service in services
         if (judged := counts.get(key := (service, _name(one), reference))) and (segments := _failing(one, judged))
         for text in [_sentence(one, judged, segments, _shown(service) if len(services) > 1 else "")]
     ]
-    return failing or [_unbroken(counts, services)]
+    return sorted(failing, key=lambda each: each.good is None) or [_unbroken(counts, services)]
+
+
+def _finding(
+    server: Prometheus, span: Span, one: Instrument, key: _Key, segments: list[str], text: str, releases: list[Series]
+) -> Finding:
+    """A stage that fails, with its release; one that is well again by now is said to have failed."""
+    since = _since(server, span, one, key, segments, releases)
+    recent = span._replace(start=span.end - (span.end - span.start) / _RECENT)
+    now = _sum(_counts(server, recent).get(key, {}), segments)
+    if now.requests < _FEWEST or now.requests - now.good > (1 - objective_of(one).target) * now.requests:
+        return Finding(f"{text} {since}", False)
+    again = datetime.fromtimestamp(recent.start, UTC)
+    well = f"in {now.good / now.requests:.0%} of {now.requests:.0f} requests."
+    well = f"Since {again:%d %b %H:%M} UTC it meets its objective again, {well}"
+    return Finding(f"{text.replace(' is failing ', ' was failing ', 1)} {since} {well}", None)
 
 
 def _unbroken(counts: _Counts, services: list[str]) -> Finding:
@@ -102,7 +117,7 @@ def _counts(server: Prometheus, span: Span) -> _Counts:
     """Counts by service, indicator and reference, then by segment; only requests whose earlier stages were good."""
     counts: dict[_Key, dict[str, Count]] = defaultdict(dict)
     for instrument in (SLI_REQUESTS, SLI_GOOD_REQUESTS):
-        expr = increase(instrument, "service", "metric", "reference", "segment", scope="conditional")
+        expr = gained(instrument, "service", "metric", "reference", "segment", scope="conditional")
         for one in server.query(span.filled(expr, _ANY_PANEL), span.end):
             service, metric, reference, segment = map(one.label, ("service", "metric", "reference", "segment"))
             by_segment = counts[service, metric, reference]
@@ -168,12 +183,14 @@ def _since(
         return "No release of its components is known in this time."
     falls: list[tuple[float, str]] = []
     for release in own:
+        near = [each for each in own if abs(each.last - release.last) <= 1000 * _TOGETHER * span.scrape]
+        together = {each.label("component"): each for each in near}.values()  # the newest version of each
         at = release.last / 1000
         halves = (span._replace(end=at), span._replace(start=at))
         before, after = (_sum(_counts(server, half).get(key, {}), segments) for half in halves)
         if min(before.requests, after.requests) >= _FEWEST:
             shares = before.good / before.requests, after.good / after.requests
-            falls.append((shares[1] - shares[0], _fall(release, *shares)))
+            falls.append((shares[1] - shares[0], _fall(release, together, *shares)))
     if not falls:
         return f"It cannot be told whether it fell after a release: fewer than {_FEWEST} requests before or after each."
     if min(falls)[0] >= 0:
@@ -181,7 +198,7 @@ def _since(
     return min(falls)[1]
 
 
-def _fall(release: Series, before: float, after: float) -> str:
+def _fall(release: Series, together: Iterable[Series], before: float, after: float) -> str:
     at = datetime.fromtimestamp(release.last / 1000, UTC)
-    name = f"{release.label('component')} {release.label('version')}"
-    return f"It fell from {before:.0%} to {after:.0%} with {name}, {at:%d %b %H:%M} UTC."
+    names = " or ".join(f"{each.label('component')} {each.label('version')}" for each in together)
+    return f"It fell from {before:.0%} to {after:.0%} with {names}, {at:%d %b %H:%M} UTC."

@@ -144,7 +144,7 @@ def means(
     return Panel(
         title=title,
         kind="timeseries",
-        description=" ".join(f"{named(one)}: {one.brief[0].lower()}{one.brief[1:]}" for one in chosen),
+        description=" ".join(f"{named(one)}: {_in_sentence(one.brief)}" for one in chosen),
         unit="percentunit" if all(one.unit == "1" for one in chosen) else "short",
         targets=tuple(targets),
         width=width,
@@ -153,6 +153,11 @@ def means(
         least_step=FEW_SAMPLES,
         empty=empty,
     )
+
+
+def _in_sentence(brief: str) -> str:
+    """A brief behind a colon; an abbreviation at its beginning stays."""
+    return brief if brief[1].isupper() else f"{brief[0].lower()}{brief[1:]}"
 
 
 def _reference(one: Instrument) -> str:

@@ -80,8 +80,10 @@ class Prometheus:
         return frozenset(self._get("label/__name__/values"))
 
     def scrape_interval(self, metric: str) -> float:
-        """How often the jobs that serve `metric` are scraped, in seconds; a minute where the server does not say."""
-        jobs = {one["metric"].get("job") for one in self._get("query", query=metric)["result"]}
+        """How often the jobs that served `metric` within a day are scraped, in seconds; a minute where the server does
+        not say."""
+        found_in = self._get("query", query=f"last_over_time({metric}[1d])")["result"]
+        jobs = {one["metric"].get("job") for one in found_in}
         try:
             targets = self._get("targets", state="active")["activeTargets"]
             found = [seconds_of(one["scrapeInterval"]) for one in targets if one["labels"].get("job") in jobs]

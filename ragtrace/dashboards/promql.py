@@ -10,6 +10,7 @@ __all__ = [
     "RANGE",
     "VARIABLES",
     "WINDOW",
+    "gained",
     "increase",
     "mean",
     "mean_over_range",
@@ -43,8 +44,18 @@ def rate(
     return f"sum{_grouping(by)} (rate({selector(instrument, part, **labels)}[{WINDOW}]{ago}))"
 
 
+def gained(instrument: Instrument, *by: str, **labels: str) -> str:
+    """How much a counter gained in the range while it was scraped, summed by labels: for counts that people read.
+
+    `increase` would take a few scrapes to speak for the time around them; it answers where a counter began anew.
+    """
+    scraped = f"{selector(instrument, **labels)}[{RANGE}]"
+    exact = f"last_over_time({scraped}) - min_over_time({scraped}) unless resets({scraped}) > 0"
+    return f"sum{_grouping(by)} (({exact}) or increase({scraped}))"
+
+
 def increase(instrument: Instrument, *by: str, part: str = "", window: str = RANGE, **labels: str) -> str:
-    """Increase over the window, summed by labels."""
+    """Increase over the window, summed by labels: for shares, and for what is drawn over time."""
     return f"sum{_grouping(by)} (increase({selector(instrument, part, **labels)}[{window}]))"
 
 

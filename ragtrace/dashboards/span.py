@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -41,12 +40,6 @@ class Span(NamedTuple):
     service: str = ANY
     segment: str = ANY
     stratum: str = "random"
-
-    @classmethod
-    def before(cls, since: str, *, now: float | None = None, **chosen: float | str) -> Span:
-        """The time from `since` ago until now."""
-        end = time.time() if now is None else now
-        return cls(end - seconds_of(since), end, **chosen)  # type: ignore[arg-type]  # fields of Span
 
     def step(self, panel: Panel) -> float:
         """Seconds between two points of a panel: its least step, unless that would leave few points."""

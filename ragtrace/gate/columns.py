@@ -55,6 +55,11 @@ class Columns:
         """The requests that were taken, in their order."""
         return list(self._ids)
 
+    @property
+    def times(self) -> Sequence[int]:
+        """When they began, in nanoseconds."""
+        return self._times
+
     def add(self, found: Measured) -> None:
         """Take one request. Raises: InputError for one that stands there twice, or has impossible values."""
         if found.request_id in self._ids:

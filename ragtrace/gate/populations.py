@@ -12,6 +12,7 @@ from ragtrace.errors import InputError
 from ragtrace.gate import files
 from ragtrace.gate.columns import Columns, ReferenceKind
 from ragtrace.gate.model import Population
+from ragtrace.gate.rollouts import refuse_two_rollouts
 from ragtrace.gate.selection import Selection
 from ragtrace.store import Measured, Store, Wanted, check
 from ragtrace.store.address import Address
@@ -113,6 +114,8 @@ class _Side:
             columns.add(found)
         if not len(columns):
             raise InputError(self._empty(columns))
+        if self.selection.file is None:
+            refuse_two_rollouts(self.name, self.selection, self._opened, self.service or "", columns.times)
         return columns
 
     def judges(self, columns: Columns) -> set[str]:

@@ -58,6 +58,7 @@ def run(
 
 def check_itself(
     baseline: str,
+    candidate: str | None = None,
     *,
     policy: Policy | Path | str | None = None,
     store: str | None = None,
@@ -68,19 +69,36 @@ def check_itself(
 ) -> SelfCheck:
     """Split one selection at random many times: how often would the policy block it against itself?
 
-    The arguments and errors are those of `run`. progress: told how many splits are done.
+    candidate: another run of the same version, as of a second replay; then the sides of each pair are exchanged at
+    random instead. The other arguments and errors are those of `run`. progress: told how many splits are done.
     """
     from ragtrace.gate.selfcheck import selfcheck
 
     chosen = _policy(policy, seed)
     metrics = [rule.metric for rule in chosen.rules]
+    given = (("baseline", baseline), ("candidate", candidate))
+    sides = [(side, parse(f"--{side}", text)) for side, text in given if text is not None]
     loaded = load(
-        (parse("--baseline", baseline),), store=store, service=service, metrics=metrics, reference=chosen.reference
+        [selection for _, selection in sides], store=store, service=service, metrics=metrics, reference=chosen.reference
     )
-    population = loaded.populations[0]
-    check_population("baseline", population)
-    rules = tuple(rule for rule in chosen.rules if not (rule.optional and _is_undefined(population, rule)))
-    return selfcheck(population, msgspec.structs.replace(chosen, rules=rules), runs=runs, progress=progress)
+    for (side, _), population in zip(sides, loaded.populations, strict=True):
+        check_population(side, population)
+    rules = tuple(rule for rule in chosen.rules if not (rule.optional and _is_undefined(loaded.populations[0], rule)))
+    source = loaded.populations[0] if len(sides) == 1 else _twins(*loaded.populations)
+    return selfcheck(source, msgspec.structs.replace(chosen, rules=rules), runs=runs, progress=progress)
+
+
+def _twins(one: Population, two: Population) -> Comparison:
+    """Two runs of one version, pair by pair. Raises: InputError for two versions, or without a common question."""
+    _check_analyzers(one, two)
+    changed = version_changes(one, two)
+    if changed:
+        told = ", ".join(f"{each.component} {each.baseline} and {each.candidate}" for each in changed)
+        raise InputError(
+            f"baseline and candidate are two versions ({told}), and a self-check needs two runs of one; replay that "
+            "version again under another name, or compare the two by ragtrace gate run"
+        )
+    return compared(one, two, "paired")
 
 
 def _policy(given: Policy | Path | str | None, seed: int | None) -> Policy:

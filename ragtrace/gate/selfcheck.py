@@ -1,6 +1,7 @@
 """What the gate does with the baseline against itself: how often it blocks without a cause, and what it would find.
 
 The baseline is split at random into halves, cluster by cluster, and the halves are judged as baseline and candidate.
+Of two runs of one version, the sides of each pair are exchanged at random instead, cluster by cluster.
 For the power one half is made worse by each rule's margin: of scores and booleans a share of the requests, drawn at
 random, falls to the worst value, so that values stay in their range; quantities are multiplied.
 """
@@ -26,20 +27,23 @@ __all__ = ["SelfCheck", "selfcheck", "worsen"]
 _MOST: Final = 10_000
 _EACH: Final = 4  # runs for one that tries the power
 _RESAMPLES: Final = 400  # for intervals: a thousand runs say more than finer bounds in each
+_NAMED: Final = 4  # metrics in a sentence
 _TWO_SIDED_95: Final = 1.96
 
 
 class SelfCheck(msgspec.Struct, frozen=True, kw_only=True):
     """What came out of `runs` random splits.
 
-    requests: that took part, half of them on each side. false_block_rate: share of the splits that were blocked, with
-    Wilson's 95 % interval [low, high]; at most alpha is promised. pass_rate, inconclusive_rate: of the splits that
+    requests: that took part, half of them on each side. pairs: of two runs, None where one was split.
+    false_block_rate: share of the splits that were blocked, with Wilson's 95 % interval [low, high]; at most alpha is
+    promised. pass_rate, inconclusive_rate: of the splits that
     passed, and of those that neither passed nor were blocked for harm. power: of the weakest blocking rule, at its
     margin and this many requests; None where no rule can lose its margin. powers: of each, tried in every fourth run.
     """
 
     runs: int
     requests: int
+    pairs: int | None = None
     alpha: float
     false_block_rate: float
     low: float
@@ -54,7 +58,7 @@ class SelfCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def selfcheck(
-    population: Population,
+    population: Population | Comparison,
     policy: Policy,
     runs: int = 1000,
     seed: int | None = None,
@@ -62,23 +66,25 @@ def selfcheck(
     most: int = _MOST,
     progress: Callable[[int], None] | None = None,
 ) -> SelfCheck:
-    """Split the population `runs` times. most: requests that take part, drawn at random where there are more.
+    """Split the population `runs` times; of a paired comparison of one version with itself, exchange sides instead.
+
+    most: requests (of each side of a comparison) that take part, drawn at random where there are more.
 
     seed: the policy's unless given. progress: told the number of runs that are done.
     Raises: MissingExtraError without SciPy.
     """
     policy = msgspec.structs.replace(policy, resamples=min(policy.resamples, _RESAMPLES))
     chance = np.random.default_rng([policy.seed if seed is None else seed, 0])
-    population = _limited(population, most, chance)
+    draw, requests, pairs = _drawing(population, most, chance)
     blocked = passed = 0
     found: dict[str, int] = {}
     tried: dict[str, int] = {}
     for run in range(runs):
-        one, two = _split(population, chance)
-        cells = judge(Comparison(one, two, None), policy)
+        comparison = draw()
+        cells = judge(comparison, policy)
         blocked += any(cell.blocks for cell in cells)
         passed += decide(cells, policy) == "pass"
-        for metric, hit in _finds(one, two, policy, cells, chance) if run % _EACH == 0 else ():
+        for metric, hit in _finds(comparison, policy, cells, chance) if run % _EACH == 0 else ():
             tried[metric] = tried.get(metric, 0) + 1
             found[metric] = found.get(metric, 0) + hit
         if progress is not None:
@@ -87,7 +93,8 @@ def selfcheck(
     low, high = wilson(blocked, runs, _TWO_SIDED_95)
     return SelfCheck(
         runs=runs,
-        requests=len(population),
+        requests=requests,
+        pairs=pairs,
         alpha=policy.alpha,
         false_block_rate=blocked / runs if runs else 0.0,
         low=low,
@@ -98,7 +105,7 @@ def selfcheck(
         powers=powers,
         wanted_power=policy.power,
         seed=policy.seed if seed is None else seed,
-        warnings=tuple(_warnings(policy, powers, low, len(population))),
+        warnings=tuple(_warnings(policy, powers, low, requests, pairs)),
     )
 
 
@@ -125,7 +132,7 @@ def worsen(population: Population, rules: Iterable[Rule], chance: np.random.Gene
 
 
 def _finds(
-    one: Population, two: Population, policy: Policy, cells: Sequence[Cell], chance: np.random.Generator
+    comparison: Comparison, policy: Policy, cells: Sequence[Cell], chance: np.random.Generator
 ) -> list[tuple[str, bool]]:
     """Of each blocking rule whether a loss of the margin is found, as the first step of Holm's procedure would."""
     judged = [cell for cell in cells if cell.action == "block" and cell.outcome != "not_enough_data"]
@@ -134,19 +141,43 @@ def _finds(
     if not rules:
         return []
     level = policy.alpha * shares(cell.family for cell in judged)["overall"] / len(asked)
+    one, two = comparison.baseline, comparison.candidate
     worse = worsen(two, rules, chance)
-    comparison = Comparison(replace(one, segments=[""] * len(one)), replace(worse, segments=[""] * len(worse)), None)
+    one, worse = (replace(side, segments=[""] * len(side)) for side in (one, worse))
     alone = msgspec.structs.replace(policy, rules=rules, required_segments=())
     guards = {rule.metric for rule in rules if rule.guardrail}
     return [
         (cell.metric, _at_most(cell.p_harm, level) and (cell.metric in guards or cell.outcome != "pass"))
-        for cell in judge(comparison, alone)
+        for cell in judge(Comparison(one, worse, comparison.pairs), alone)
         if cell.outcome != "not_enough_data" and worse.scores[cell.metric] is not two.scores[cell.metric]
     ]
 
 
 def _at_most(p_value: float | None, level: float) -> bool:
     return p_value is not None and p_value <= level
+
+
+def _drawing(
+    source: Population | Comparison, most: int, chance: np.random.Generator
+) -> tuple[Callable[[], Comparison], int, int | None]:
+    """What makes the next comparison of equals, and how many requests and pairs take part."""
+    if isinstance(source, Population):
+        population = _limited(source, most, chance)
+        return lambda: Comparison(*_split(population, chance), None), len(population), None
+    pairs = source.pairs
+    assert pairs is not None, "two runs of one version are paired"
+    chosen = pairs[_kept([source.baseline.clusters[row] for row in pairs[:, 0]], most, chance)]
+    one, two = (_part(side, rows, name) for side, rows, name in
+                zip((source.baseline, source.candidate), chosen.T, "ab", strict=True))  # fmt: skip
+    clusters, both, rows = _numbers(one.clusters), _joined(one, two), np.arange(len(one))
+
+    def exchanged() -> Comparison:
+        swapped = (chance.random(int(clusters.max(initial=-1)) + 1) < 0.5)[clusters]
+        first = np.where(swapped, rows + len(one), rows)
+        second = np.where(swapped, rows, rows + len(one))
+        return Comparison(_part(both, first, "a"), _part(both, second, "b"), np.column_stack([rows, rows]))
+
+    return exchanged, 2 * len(one), len(one)
 
 
 def _split(population: Population, chance: np.random.Generator) -> tuple[Population, Population]:
@@ -162,9 +193,16 @@ def _split(population: Population, chance: np.random.Generator) -> tuple[Populat
 def _limited(population: Population, most: int, chance: np.random.Generator) -> Population:
     if len(population) <= most:
         return population
-    clusters = _numbers(population.clusters)
-    rank = chance.permutation(int(clusters.max()) + 1)[clusters]
-    return _part(population, np.sort(np.argsort(rank, kind="stable")[:most]), population.name)
+    return _part(population, _kept(population.clusters, most, chance), population.name)
+
+
+def _kept(clusters: Sequence[str], most: int, chance: np.random.Generator) -> NDArray[np.int64]:
+    """The rows that take part: whole clusters, but for the last one."""
+    if len(clusters) <= most:
+        return np.arange(len(clusters))
+    numbers = _numbers(clusters)
+    rank = chance.permutation(int(numbers.max()) + 1)[numbers]
+    return np.sort(np.argsort(rank, kind="stable")[:most])
 
 
 def _numbers(names: Sequence[str]) -> NDArray[np.int64]:
@@ -191,13 +229,35 @@ def _part(population: Population, rows: NDArray[np.int64], name: str) -> Populat
     )
 
 
-def _warnings(policy: Policy, powers: dict[str, float], low: float, requests: int) -> Iterable[str]:
+def _joined(one: Population, two: Population) -> Population:
+    """The requests of both."""
+    return replace(
+        one,
+        request_ids=[*one.request_ids, *two.request_ids],
+        questions=[*one.questions, *two.questions],
+        segments=[*one.segments, *two.segments],
+        clusters=[*one.clusters, *two.clusters],
+        weights=np.concatenate([one.weights, two.weights]),
+        scores={metric: np.concatenate([values, two.scores[metric]]) for metric, values in one.scores.items()},
+        stages=[*one.stages, *two.stages],
+        verdicts=[*one.verdicts, *two.verdicts],
+        causes=[*one.causes, *two.causes],
+    )
+
+
+def _warnings(policy: Policy, powers: dict[str, float], low: float, requests: int, pairs: int | None) -> Iterable[str]:
     if low > policy.alpha:
         yield f"More false blocks than the promised {policy.alpha:g}: requests are alike in ways that no cluster tells."
-    weak = [metric for metric, power in powers.items() if power < policy.power]
+    weak = sorted((metric for metric, power in powers.items() if power < policy.power), key=powers.__getitem__)
     if weak:
+        names = ", ".join(weak[:_NAMED]) + (f" and {len(weak) - _NAMED} more metrics" if weak[_NAMED:] else "")
+        size = f"{requests // 2:,} requests on each side" if pairs is None else f"{pairs:,} pairs"
+        more = (
+            "Pairs of the same questions find more; so do more requests,"
+            if pairs is None
+            else "More questions find more; so do"
+        )
         yield (
-            f"A loss of the margin is found in less than {policy.power:.0%} of cases in {', '.join(weak)} with "
-            f"{requests // 2:,} requests on each side. Pairs of the same questions find more; so do more requests, a "
-            "wider margin, or fewer rules that block."
+            f"A loss of the margin is found in less than {policy.power:.0%} of cases in {names} with {size}. "
+            f"{more} a wider margin, or fewer rules that block."
         )

@@ -15,6 +15,7 @@ PLATFORM: Final = "platform"
 
 _LOOK: Final = {
     "RagtraceExporterDown": "see that ragtrace export runs, and that Prometheus reaches it",
+    "RagtraceRequestsGone": "see which database the exporter was started with (ragtrace export --store URL)",
     "RagtraceAnalyzerStale": "see that ragtrace analyze --follow runs with this store, and read its log",
     "RagtraceSliAbsent": "see which metrics are undefined and why, on the dashboard of the analyzer",
     "RagtraceQueueBacklog": "start another ragtrace analyze --follow where the number of waiting jobs does not fall",

@@ -15,6 +15,7 @@ from ragtrace.types import Stage
 __all__ = ["ENOUGH", "TITLES", "Stretch", "baseline", "check", "not_checked", "recovery", "stretch"]
 
 ENOUGH: Final = 10  # requests below which nothing is said
+_NOT_MEANT: Final = "does not apply: the application says that this answer is not meant to cite"
 TITLES: Final[dict[Stage, str]] = {
     "retrieval": "Query coverage: do the candidates hold what was asked?",
     "ranking": "Evidence and rank shift: did the evidence reach the prompt?",
@@ -47,7 +48,7 @@ class Stretch:
 def stretch(evidence: Evidence, stage: Stage) -> Stretch | None:
     """The stretch that reaches into the window; None where the share did not change, or changed back before."""
     told = evidence.at(stage)
-    found = find_episode([each.bad[stage] for each in told])
+    found = find_episode([each.bad[stage] for each in told], [each.weight for each in told])
     if found is None or told[found.end - 1].row.started_at < evidence.window.since:
         return None
     return _stretch(told, found, evidence.window.before)
@@ -94,7 +95,7 @@ def check(evidence: Evidence, stage: Stage) -> Check:
         finding=over.finding if over and state == "recovered" else _finding(state, now, before, allowed, risen, during),
         now=now,
         before=before,
-        values=evidence.values(stage, earlier),
+        values=tuple(each for each in evidence.values(stage, earlier) if each.now_count or each.before_count),
     )
 
 
@@ -114,8 +115,8 @@ def recovery(risen: Stretch | None, stage: Stage) -> Recovery:
     return Recovery(state="recovered", finding=f"back within the objective: {told}", since=since, after=after)
 
 
-def not_checked(stage: Stage, broken: Stage) -> Check:
-    """A stage behind the first broken one."""
+def not_checked(stage: Stage, broken: Stage | None) -> Check:
+    """A stage behind the first broken one; None: one that the request does not have."""
     nothing = Tally(bad=0, known=0, share=None, low=0.0, high=1.0)
     return Check(
         stage=stage,
@@ -123,7 +124,7 @@ def not_checked(stage: Stage, broken: Stage) -> Check:
         state="not_checked",
         owner=OWNERS[stage],
         budget=budget(stage),
-        finding=f"not checked, since {broken} is broken before it",
+        finding=f"not checked, since {broken} is broken before it" if broken else _NOT_MEANT,
         now=nothing,
         before=nothing,
     )

@@ -15,7 +15,7 @@ from ragtrace.store import Sampled, Store
 from ragtrace.triage.report import Range, Tally, Value
 from ragtrace.triage.wording import written
 from ragtrace.types import Reference, Stage
-from ragtrace.wilson import wilson
+from ragtrace.wilson import ONE_SIDED_95, effective_size, wilson
 
 __all__ = [
     "LIMIT",
@@ -29,12 +29,14 @@ __all__ = [
     "budget",
     "load",
     "load_each",
+    "mean",
     "objective_text",
+    "share_of",
     "tally",
 ]
 
 SHOWN: Final[dict[Stage, tuple[str, ...]]] = {
-    "retrieval": ("query_coverage", "joint_query_coverage", "candidate_recall"),
+    "retrieval": ("query_coverage", "joint_query_coverage", "candidate_recall", "evidence_presence"),
     "ranking": ("evidence_recall", "rank_shift", "truncated_tokens"),
     "generation": ("answer_coverage", "contradiction_rate"),
     "citation": ("citation_coverage", "citation_precision", "dangling_citations"),
@@ -67,6 +69,12 @@ class Judged:
 
     row: Sampled
     bad: dict[Stage, bool]
+
+    @property
+    def weight(self) -> float:
+        """How many requests of the traffic it stands for."""
+        kept = self.row.head_probability
+        return 1.0 / kept if 0.0 < kept <= 1.0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,30 +178,48 @@ def _judged(row: Sampled) -> Judged:
     return Judged(row, {stage: health[stage] == "bad" for stage in stages_reached(health)})
 
 
-def tally(requests: Iterable[Judged], stage: Stage) -> Tally:
-    """Count the bad ones among requests that tell of a stage."""
-    bad = [each.bad[stage] for each in requests]
-    low, high = wilson(sum(bad), len(bad))
-    share = sum(bad) / len(bad) if bad else None
-    return Tally(bad=sum(bad), known=len(bad), share=share, low=low, high=high)
+def tally(requests: Iterable[Judged], stage: Stage, z: float = ONE_SIDED_95) -> Tally:
+    """Count the bad ones among requests that tell of a stage. z: standard deviations to its bounds."""
+    return share_of([(each.bad[stage], each.weight) for each in requests], z)
+
+
+def share_of(weighed: Sequence[tuple[bool, float]], z: float = ONE_SIDED_95) -> Tally:
+    """The share of the bad among requests with their weights: of the traffic, not of the sample (Hájek's estimate)."""
+    whole = sum(weight for _, weight in weighed)
+    if not weighed:
+        return Tally(bad=0, known=0, share=None, low=0.0, high=1.0)
+    bad, known = sum(is_bad for is_bad, _ in weighed), len(weighed)
+    if len({weight for _, weight in weighed}) == 1:
+        share, size = bad / known, float(known)
+    else:
+        share = sum(weight for is_bad, weight in weighed if is_bad) / whole
+        variance = sum((weight * (is_bad - share)) ** 2 for is_bad, weight in weighed) / whole**2
+        size = effective_size(share, variance, whole**2 / sum(weight**2 for _, weight in weighed))
+    low, high = wilson(share * size, size, z)
+    return Tally(bad=bad, known=known, share=share, low=low, high=high)
 
 
 def _value(metric: str, now: Sequence[Judged], before: Sequence[Judged]) -> Value:
     instrument = INSTRUMENTS[metric]
-    means = [_defined(metric, requests) for requests in (now, before)]
     return Value(
         metric=metric,
         name=metric.replace("_", " "),
         objective=objective_text(instrument.objective),
-        now=fmean(means[0]) if means[0] else None,
-        now_count=len(means[0]),
-        before=fmean(means[1]) if means[1] else None,
-        before_count=len(means[1]),
+        now=mean(now, metric),
+        now_count=_defined(now, metric),
+        before=mean(before, metric),
+        before_count=_defined(before, metric),
     )
 
 
-def _defined(metric: str, requests: Sequence[Judged]) -> list[float]:
-    return [value for each in requests if (value := each.row.scores.get(metric)) is not None]
+def mean(requests: Sequence[Judged], metric: str) -> float | None:
+    """A metric's mean over the traffic that the requests stand for; None where none defines it."""
+    found = [(value, each.weight) for each in requests if (value := each.row.scores.get(metric)) is not None]
+    return fmean(*zip(*found, strict=True)) if found else None
+
+
+def _defined(requests: Sequence[Judged], metric: str) -> int:
+    return sum(each.row.scores.get(metric) is not None for each in requests)
 
 
 def objective_text(objective: Objective | None) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ragtrace.triage.report import Check, Report, Value
-from ragtrace.triage.text import STATES, affected, began, looked_at, segments_summary
+from ragtrace.triage.text import STATES, affected, began, looked_at, named, segments_summary
 from ragtrace.triage.wording import clock, counted, plain, shortened
 
 __all__ = ["code", "escaped", "markdown", "table"]
@@ -82,8 +82,7 @@ def _facts(report: Report) -> Iterator[str]:
         alert = report.alert
         yield f"- alert: {escaped(f'{alert.name}, {alert.status} since {clock(alert.starts_at)}')}"
         if alert.agrees is not None:
-            found = "so does the evidence" if alert.agrees else "the evidence does not"
-            yield f"- it names {escaped(alert.labels.get('stage', ''))}: {found}"
+            yield f"- {escaped(named(report))}"
     if report.request:
         yield f"- asked: {escaped(shortened(report.request.asked))}"
         yield from (f"- because: {escaped(shortened(proof))}" for proof in report.request.evidence)

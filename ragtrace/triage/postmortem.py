@@ -12,7 +12,19 @@ from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import Release, Store
 from ragtrace.triage.alerts import Alert
 from ragtrace.triage.checks import stretch
-from ragtrace.triage.evidence import ORDER, OWNERS, SHOWN, Evidence, Judged, Window, load, objective_text, tally
+from ragtrace.triage.evidence import (
+    ORDER,
+    OWNERS,
+    SHOWN,
+    Evidence,
+    Judged,
+    Window,
+    load,
+    mean,
+    objective_text,
+    share_of,
+    tally,
+)
 from ragtrace.triage.markdown import code, escaped, table
 from ragtrace.triage.prevention import TASKS
 from ragtrace.triage.releases import rollouts
@@ -235,11 +247,11 @@ def _how(release: Release) -> str:
 
 def _share(requests: Sequence[Judged], stage: Stage) -> str:
     """The share of all requests that are bad at a stage, whatever broke before it."""
-    health = [stage_health(each.row.scores, each.row.reference)[stage] for each in requests]
-    known = [each for each in health if each != "unknown"]
-    return f"{percent(known.count('bad') / len(known))} of {len(known)}" if known else "nothing tells"
+    health = [(stage_health(each.row.scores, each.row.reference)[stage], each.weight) for each in requests]
+    found = share_of([(state == "bad", weight) for state, weight in health if state != "unknown"])
+    return f"{percent(found.share)} of {found.known}" if found.known else "nothing tells"
 
 
 def _mean(requests: Sequence[Judged], metric: str) -> str:
-    values = [value for each in requests if (value := each.row.scores.get(metric)) is not None]
-    return f"{sum(values) / len(values):.2f}" if values else "undefined"
+    value = mean(requests, metric)
+    return "undefined" if value is None else f"{value:.2f}"

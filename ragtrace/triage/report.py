@@ -41,7 +41,9 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally(_Part, frozen=True, kw_only=True):
-    """How many requests of known health were bad. low and high: 95 % bounds of the share (Wilson)."""
+    """How many requests of known health were bad, as they were drawn. share: of the traffic, each request weighted by
+    the inverse of the probability with which it was kept; low and high: its 95 % bounds (Wilson, by the effective
+    number of requests)."""
 
     bad: int
     known: int

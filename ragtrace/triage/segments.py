@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
-from ragtrace.triage.checks import ENOUGH, Stretch, baseline, recovery, stretch
-from ragtrace.triage.evidence import Evidence, budget, tally
+from ragtrace.triage.checks import ENOUGH, Stretch, baseline, check, recovery, stretch
+from ragtrace.triage.evidence import ORDER, Evidence, budget, tally
 from ragtrace.triage.report import SegmentLine, SegmentState, Tally
+from ragtrace.triage.wording import counted, plain
 from ragtrace.types import Stage
 
-__all__ = ["by_segment"]
+__all__ = ["broken_by_themselves", "by_segment"]
 
 _SEGMENTS: Final = 12
+_SURE: Final = 3.0  # standard deviations: of hundreds of stages of segments, chance breaks none
+_NAMED: Final = 3
 
 
 def by_segment(evidence: Evidence, stage: Stage) -> tuple[tuple[SegmentLine, ...], int]:
@@ -45,3 +49,23 @@ def _state(risen: Stretch | None, stage: Stage, now: Tally, *, over: bool) -> tu
     if found.state == "recovered":
         return "recovered", found.since
     return ("better" if over and found.state == "unclear" else "broken"), None
+
+
+def broken_by_themselves(evidence: Evidence, before: Stage | None) -> str:
+    """The segments that are broken though all together are not, in words: a rare one moves no share of the traffic.
+    before: the stage that is broken over all; only what breaks earlier is told then."""
+    stages = ORDER[: ORDER.index(before)] if before else ORDER
+    names = sorted({each.row.segment for each in evidence.requests})
+    parts = ((name, evidence.of_segment(name)) for name in names)
+    found = [(name, stage, part) for name, part in parts if (stage := _broken(part, stages))]
+    told = [f"{plain(name)} at {stage}, {counted(tally(part.now(stage), stage))}" for name, stage, part in found]
+    more = f", and {len(told) - _NAMED} more" if told[_NAMED:] else ""
+    return "; ".join(told[:_NAMED]) + more
+
+
+def _broken(evidence: Evidence, stages: Sequence[Stage]) -> Stage | None:
+    for stage in stages:
+        now = evidence.now(stage)
+        if len(now) >= ENOUGH and tally(now, stage, _SURE).low > budget(stage):
+            return stage if check(evidence, stage).state == "broken" else None
+    return None

@@ -47,7 +47,7 @@ def triage_request(store: Store, record: RequestRecord, analysis: Analysis | Non
         report,
         request=facts,
         range=evidence.range(),
-        checks=_checks(evidence, analysis, facts.stage),
+        checks=_checks(evidence, analysis, facts.stage, cites=record.cites),
         stage=facts.stage,
         owner=facts.owner,
         suspected_release=facts.suspected_release,
@@ -84,12 +84,16 @@ def _window(record: RequestRecord, facts: RequestFacts, releases: list[Release],
     return Window(since, until, max(before, record.started_at - _LONGEST))
 
 
-def _checks(evidence: Evidence, analysis: Analysis, broken: Stage | None) -> tuple[Check, ...]:
+def _checks(evidence: Evidence, analysis: Analysis, broken: Stage | None, *, cites: bool) -> tuple[Check, ...]:
     scores = {score.metric: score.value for score in analysis.scores}
     health = stage_health(scores, analysis.reference)
     behind = ORDER[ORDER.index(broken) + 1 :] if broken else ()
     return tuple(
-        not_checked(stage, broken) if broken and stage in behind else _check(evidence, stage, scores, health[stage])
+        not_checked(stage, broken)
+        if stage in behind
+        else not_checked(stage, None)
+        if stage == "citation" and not cites
+        else _check(evidence, stage, scores, health[stage])
         for stage in ORDER
     )
 

@@ -12,6 +12,7 @@ __all__ = ["Episode", "find_episode"]
 
 _BLOCKS: Final = 80  # places at which a search looks before it looks closely
 _NEAR: Final = 2.0  # log-likelihood within which another place of the change is as good
+_ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,10 @@ class Episode:
     ends_latest: int
 
 
-def find_episode(bad: Sequence[bool]) -> Episode | None:
+def find_episode(bad: Sequence[bool], weights: Sequence[float] | None = None) -> Episode | None:
     """The stretch that stands out most; None where chance explains the sequence as well.
+
+    weights: the inverse of the probabilities with which the requests were kept, where they differ.
 
     The stretch that maximizes the likelihood of two shares (inside, outside) over that of one share, when the gain
     exceeds what the best of all stretches of an even sequence has in about 1 of 100 cases. An end that is as likely
@@ -38,10 +41,13 @@ def find_episode(bad: Sequence[bool]) -> Episode | None:
     Source: Siegmund, "Sequential Analysis" (1985), chapter 11: the epidemic alternative.
     """
     count = len(bad)
-    sums = [0, *accumulate(bad)]
-    if count < 2 or not sums[-1]:
+    if count < 2 or not any(bad):
         return None
-    gains = _Gains(sums)
+    counts = _counts(weights or [1.0] * count)
+    gains = _Gains(
+        [0.0, *accumulate(each if is_bad else 0.0 for is_bad, each in zip(bad, counts, strict=True))],
+        [0.0, *accumulate(counts)],
+    )
     coarse = sorted({round(step * count / _BLOCKS) for step in range(_BLOCKS + 1)})
     _, start, end = max((gains.of(one, two), one, two) for one in coarse for two in coarse if one < two)
     step = count // _BLOCKS + 1
@@ -63,23 +69,30 @@ def _threshold(count: int) -> float:
     return 4.5 + log(count)
 
 
+def _counts(weights: Sequence[float]) -> list[float]:
+    """For how many observations each request counts: together for as many as would tell as much if all were drawn alike
+    (Kish), and none for more than one, so that a single bad request of great weight is no change by itself."""
+    scale = sum(weights) / sum(weight**2 for weight in weights)
+    return [min(1.0, weight * scale) for weight in weights]
+
+
 class _Gains:
     """Log-likelihood gained by giving a stretch a share of its own, and a higher one; 0 where it is lower."""
 
-    def __init__(self, sums: Sequence[int]) -> None:
-        self._sums = sums
-        self._count, self._bad = len(sums) - 1, sums[-1]
-        self._even = _likelihood(self._bad, self._count)
+    def __init__(self, bad: Sequence[float], known: Sequence[float]) -> None:
+        self._bad, self._known = bad, known
+        self._even = _likelihood(bad[-1], known[-1])
 
     def of(self, start: int, end: int) -> float:
-        inside, length = self._sums[end] - self._sums[start], end - start
-        if inside * self._count <= self._bad * length:
+        inside, length = self._bad[end] - self._bad[start], self._known[end] - self._known[start]
+        if inside * self._known[-1] <= self._bad[-1] * length:
             return 0.0
-        outside = _likelihood(self._bad - inside, self._count - length)
+        outside = _likelihood(self._bad[-1] - inside, self._known[-1] - length)
         return _likelihood(inside, length) + outside - self._even
 
 
-def _likelihood(bad: int, known: int) -> float:
-    if bad in (0, known):
+def _likelihood(bad: float, known: float) -> float:
+    good = known - bad
+    if min(bad, good) <= _ROUNDING:
         return 0.0
-    return bad * log(bad / known) + (known - bad) * log(1 - bad / known)
+    return bad * log(bad / known) + good * log(good / known)

@@ -15,7 +15,7 @@ from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.triage.report import Check, Onset, Report, SegmentLine, Tally, Telling, Tenants, Value
 from ragtrace.triage.wording import clock, counted, percent, plain, shortened, show_command, with_reference
 
-__all__ = ["STATES", "affected", "began", "looked_at", "render", "segments_summary"]
+__all__ = ["STATES", "affected", "began", "looked_at", "named", "render", "segments_summary"]
 
 STATES: Final = {
     "broken": "BROKEN",
@@ -58,11 +58,7 @@ def _facts(report: Report) -> Iterator[tuple[str, RenderableType]]:
         alert = report.alert
         yield "alert", Text(f"{alert.name or 'without a name'}, {alert.status} since {clock(alert.starts_at)}")
         if alert.agrees is not None:
-            named = alert.labels.get("stage", "")
-            yield (
-                "",
-                Text(f"it names {named}: " + ("so does the evidence" if alert.agrees else "the evidence does not")),
-            )
+            yield "", Text(named(report))
     if report.request:
         yield "request", Text(f"{report.request.request_id}  {clock(report.request.at)}", style="bold")
         yield "asked", Text(shortened(report.request.asked))
@@ -96,13 +92,26 @@ def looked_at(report: Report) -> str:
     if found.unanalyzed and found.read:
         read += f", {found.unanalyzed:,} of them not analyzed"
     judged = f"{found.analyzed:,} {with_reference(found.reference)}" if found.reference else "none analyzed"
-    if report.segment is None and found.most_sampled > _EVEN * found.least_sampled:
+    if found.most_sampled > _EVEN * found.least_sampled:
         judged += (
-            f"; kept at rates from {percent(found.least_sampled)} to {percent(found.most_sampled)}, so that a share "
-            "over all segments is the sample's, not the traffic's"
+            f"; kept at rates from {percent(found.least_sampled)} to {percent(found.most_sampled)}, "
+            "so shares and means are weighted to be those of the traffic"
         )
     times = f"{clock(found.since)} to {clock(found.until)}, compared with before, from {clock(found.before_since)}"
     return f"{times}; {read}; {judged}"
+
+
+def named(report: Report) -> str:
+    """What the evidence says of the stage that the alert names."""
+    stage = report.alert.labels.get("stage", "") if report.alert else ""
+    if report.alert and report.alert.agrees:
+        return f"it names {stage}: so does the evidence"
+    state = next((check.state for check in report.checks if check.stage == stage), None)
+    if state == "recovered":
+        return f"it names {stage}, which has recovered; {report.stage} is broken now"
+    if state == "not_checked":
+        return f"it names {stage}, but {report.stage} is broken before it"
+    return f"it names {stage}: the evidence names {report.stage}"
 
 
 def affected(tenants: Tenants) -> str:

@@ -12,7 +12,7 @@ from ragtrace.triage.evidence import LIMIT, ORDER, OWNERS, Evidence, Judged, Win
 from ragtrace.triage.gates import gate_note
 from ragtrace.triage.releases import suspected, suspects
 from ragtrace.triage.report import Check, Report, Tenants
-from ragtrace.triage.segments import by_segment
+from ragtrace.triage.segments import broken_by_themselves, by_segment
 from ragtrace.triage.telling import telling
 from ragtrace.triage.wording import clock, percent, plain, with_reference, written
 from ragtrace.types import Reference, Stage, replace
@@ -52,21 +52,28 @@ def triage_segment(
     )]  # fmt: skip
     chosen = max(walks, key=_telling)  # of equals, the first
     evidence, checks, broken = chosen
-    beside = _beside(chosen, [each for each in walks if each is not chosen and len(each.evidence.requests) >= ENOUGH])
+    others = [each for each in walks if each is not chosen and len(each.evidence.requests) >= ENOUGH]
+    beside = (_alone(chosen) if segment is None else "", _beside(chosen, others))
     made = written(time.time_ns() if now is None else now)
     report = Report(
         subject="segment",
         service=service,
         segment=segment,
         made_at=made,
-        conclusion=_unbroken(store, checks, evidence) + beside,
+        conclusion=_told(_unbroken(store, checks, evidence), *beside),
         range=evidence.range(),
         checks=checks,
     )
     if broken is None:
         return report
-    told = _explained(store, evidence, report, broken, limit)
-    return replace(told, conclusion=told.conclusion + beside)
+    explained = _explained(store, evidence, report, broken, limit)
+    return replace(explained, conclusion=_told(explained.conclusion, *beside))
+
+
+def _told(conclusion: str, *more: str) -> str:
+    """The conclusion and the sentences behind it."""
+    added = [each for each in more if each]
+    return " ".join([f"{conclusion.removesuffix('.')}.", *added]) if added else conclusion
 
 
 def _telling(walk: _Walk) -> int:
@@ -75,13 +82,21 @@ def _telling(walk: _Walk) -> int:
     return 2 if "broken" in states else 1 if "recovered" in states else 0
 
 
+def _alone(walk: _Walk) -> str:
+    """The segments whose break the others hide; each has a walk of its own."""
+    told = broken_by_themselves(walk.evidence, walk.broken)
+    if not told:
+        return ""
+    which = f"Broken before {walk.broken}" if walk.broken else "Broken"
+    return f"{which}, by themselves: {told}; walk them with ragtrace triage segment NAME."
+
+
 def _beside(chosen: _Walk, others: Sequence[_Walk]) -> str:
     """What the requests with other references show, which are judged by themselves."""
     if not others:
         return ""
     told = "; ".join(f"of the {_counted(each)}, {_verdict(each)}" for each in others)
-    end = "" if chosen.broken else "."
-    return f"{end} That is what the {_counted(chosen)} show; {told}."
+    return f"That is what the {_counted(chosen)} show; {told}."
 
 
 def _counted(walk: _Walk) -> str:

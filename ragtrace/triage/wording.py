@@ -43,8 +43,12 @@ def percent(share: float | None) -> str:
 
 
 def counted(tally: Tally) -> str:
-    """`17 of 32 bad (53 %)`."""
-    return f"{tally.bad} of {tally.known} bad ({percent(tally.share)})" if tally.known else "no request tells"
+    """`17 of 32 bad (53 %)`, or `(31 % of the traffic)` where the requests were not all kept at one rate."""
+    if not tally.known:
+        return "no request tells"
+    share = percent(tally.share)
+    of = "" if share == percent(tally.bad / tally.known) else " of the traffic"
+    return f"{tally.bad} of {tally.known} bad ({share}{of})"
 
 
 def with_reference(reference: str | None) -> str:

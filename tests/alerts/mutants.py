@@ -113,6 +113,12 @@ MUTANTS: Final = (
         "oracle and proxy burn",
     ),
     Mutant(
+        "requests are gone while nothing is scraped",
+        "alerts.yml",
+        _without(r"\n +and on \(\) \(max\(up.*"),
+        "the exporter was down for ten minutes",
+    ),
+    Mutant(
         "announced releases count",
         "alerts.yml",
         _without(r" <= time\(\)"),

@@ -48,13 +48,11 @@ def traffic(filled: Path, tmp_path: Path) -> str:
 
 def test_a_rollout_that_hurts_is_blocked(cli: Cli, traffic: str, tmp_path: Path) -> None:
     """Exit code 1, the stage on the terminal, and every report where it was asked for."""
-    files = {name: str(tmp_path / f"report.{name}") for name in ("json", "markdown", "junit", "html")}
+    files = {name: str(tmp_path / f"report.{name}") for name in ("markdown", "junit", "html")}
     done = cli("gate", "run", "--baseline", BEFORE, "--candidate", AFTER, "--policy", "gate.yaml", "--store", traffic,
                *(word for name, file in files.items() for word in (f"--{name}", file)))  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "")
     assert "ranking" in done.stdout.splitlines()[0]
-    report = msgspec.json.decode(Path(files["json"]).read_bytes(), type=GateReport)
-    assert (report.decision, report.first_broken, report.service) == ("block", "ranking", SERVICE)
     assert "ranking" in Path(files["markdown"]).read_text(encoding="utf-8")
     assert ElementTree.parse(files["junit"]).getroot().tag == "testsuites"
     assert Path(files["html"]).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
@@ -66,18 +64,20 @@ def test_a_run_is_kept_and_shown(cli: Cli, traffic: str) -> None:
     assert "no run is kept yet" in cli("gate", "list", "--store", traffic).stdout
     assert cli(*run, "--no-save").returncode == 1
     assert json.loads(cli("gate", "list", "--store", traffic, "--json").stdout) == {"runs": []}
-    printed = cli(*run, "--json", "-")
+    printed = cli(*run, "--json")
+    report = msgspec.json.decode(printed.stdout, type=GateReport)
+    assert (report.decision, report.first_broken, report.service) == ("block", "ranking", SERVICE)
     [kept] = json.loads(cli("gate", "list", "--store", traffic, "--json").stdout)["runs"]
     assert (kept["decision"], kept["first_broken"], kept["baseline"]) == ("block", "ranking", BEFORE)
     assert any(version.startswith("reranker=") for version in kept["versions"])
     assert kept["run_id"][:12] in cli("gate", "list", "--store", traffic).stdout
-    shown = cli("gate", "show", kept["run_id"][:10], "--store", traffic, "--format", "json")
+    shown = cli("gate", "show", kept["run_id"][:10], "--store", traffic, "--json")
     assert json.loads(shown.stdout) == json.loads(printed.stdout)
     text = cli("gate", "show", kept["run_id"], "--store", traffic).stdout
     assert "Blocked" in text
     refused = cli("gate", "show", "x", "--format", "pdf", "--store", traffic)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "'pdf' is not usable; give html, json, junit, markdown, text" in refused.stderr
+    assert "'pdf' is not usable; give text, markdown, junit, html" in refused.stderr
 
 
 def test_too_little_data_decides_nothing(cli: Cli, traffic: str) -> None:
@@ -100,6 +100,7 @@ def test_too_little_data_decides_nothing(cli: Cli, traffic: str) -> None:
         (("--baseline", BEFORE, "--candidate", AFTER, "--policy", "bad.yaml"), "metric 'fame' is not known"),
         (("--baseline", BEFORE, "--candidate", AFTER, "--policy", "none.yaml"), "cannot read the policy 'none.yaml'"),
         (("--baseline", BEFORE, "--candidate", AFTER, "--html", "no/where.html", "--no-save"), "give another --html"),
+        (("--baseline", BEFORE, "--candidate", AFTER, "--json", "--html", "-"), "--json and --html would both be"),
         (("--baseline", BEFORE, "--candidate", "none.jsonl"), "the candidate 'none.jsonl' cannot be read"),
     ],
 )
@@ -129,10 +130,10 @@ def test_files_are_compared_without_a_store(cli: Cli, tmp_path: Path) -> None:
     for name in ("old", "new"):
         records = (recorded(f"{name}{at:02}", versions={"model": name}) for at in range(40))
         (tmp_path / f"{name}.jsonl").write_bytes(b"\n".join(map(encode_record, records)))
-    done = cli("gate", "run", "--baseline", "old.jsonl", "--candidate", "new.jsonl", "--json", "report.json")
+    done = cli("gate", "run", "--baseline", "old.jsonl", "--candidate", "new.jsonl", "--json")
     assert done.returncode == 3, done.stderr  # forty pairs cannot show a margin of three points
     assert "this run is not kept" in done.stderr
-    report = msgspec.json.decode((tmp_path / "report.json").read_bytes(), type=GateReport)
+    report = msgspec.json.decode(done.stdout, type=GateReport)
     assert (report.pairs, report.candidate.versions) == (40, {"model": {"new": 40}})
 
 
@@ -154,6 +155,14 @@ def test_a_selfcheck_tells_how_often_nothing_is_blocked(cli: Cli, traffic: str) 
     text = cli(*options).stdout
     assert "of 20 random splits of the baseline were blocked" in text
     assert "evidence recall" in text
+
+
+def test_a_selfcheck_of_two_versions_is_refused(cli: Cli, traffic: str) -> None:
+    """Exchanging their sides would mix a change into what is called chance."""
+    options = ("--baseline", BEFORE, "--candidate", AFTER, "--policy", "gate.yaml", "--store", traffic)
+    done = cli("gate", "selfcheck", *options)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "two versions (reranker r-1 and reranker-bad)" in done.stderr
 
 
 def test_outdated_analyses_are_done_again(cli: Cli, store_url: str) -> None:

@@ -94,6 +94,30 @@ def test_broken_segment_is_named_with_the_release_that_broke_it() -> None:
     assert "It fell from 100% to 40% with reranker v2" in text
 
 
+def test_releases_of_one_minute_are_both_named() -> None:
+    """No counter tells them apart, and either may be the one."""
+    server = _Server({**HEALTHY, ("eo", "b"): (200.0, 80.0)}, broke_at=4000)
+    (text,) = _texts(server, _release("reranker", 4000), _release("packer", 3999))
+    assert "with packer v2 or reranker v2" in text
+
+
+class _Mended(_Server):
+    """All is well in the last part of the time."""
+
+    def query(self, expr: str, at: float) -> list[Series]:
+        if f"[{(SPAN.end - SPAN.start) / 8:.0f}s]" in expr:
+            return _Server(HEALTHY).query(expr, at)
+        return super().query(expr, at)
+
+
+def test_what_is_well_again_is_not_said_to_be_failing() -> None:
+    """The share of the whole time is bad, that of its last part is not."""
+    (finding,) = findings(_Mended({**HEALTHY, ("eo", "b"): (200.0, 80.0)}), SPAN, [])
+    assert finding.text.startswith("Ranking was failing in 1 of 2 segments (b)")
+    assert finding.text.endswith("UTC it meets its objective again, in 100% of 200 requests.")
+    assert finding.good is None
+
+
 def test_fault_everywhere_is_said_to_be_everywhere() -> None:
     """All segments of a stage fail, and no release of its components explains it."""
     server = _Server({**HEALTHY, ("qc", "a"): (200.0, 100.0), ("qc", "b"): (200.0, 100.0)})

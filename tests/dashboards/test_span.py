@@ -48,8 +48,3 @@ def test_variables_are_filled_in_once() -> None:
     span = Span(HOUR, 2 * HOUR, service="a$segment", segment='b"\\.c', stratum="flagged")
     filled = span.filled('x{service=~"$service",segment=~"$segment",stratum=~"$stratum"}[$__range] > ${__from}', PLAIN)
     assert filled == 'x{service=~"a$segment",segment=~"b\\"\\\\.c",stratum=~"flagged"}[3600s] > 3600000'
-
-
-def test_it_ends_now() -> None:
-    """`before` counts back from now."""
-    assert Span.before("1h", now=10 * HOUR, segment="x") == Span(9 * HOUR, 10 * HOUR, segment="x")

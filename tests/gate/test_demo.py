@@ -57,12 +57,11 @@ class Gate:
 
     def decide(self, candidate: str) -> tuple[int, str, dict[str, Any]]:
         """Exit code, text and report against the healthy one."""
-        file = self._folder / f"{candidate}.json"
         code, output = self._run(
-            "gate", "run", "--baseline", "replay:healthy", "--candidate", f"replay:{candidate}", "--json", str(file),
-            *self._policy,
-        )  # fmt: skip
-        return code, output, json.loads(file.read_text())
+            "gate", "run", "--baseline", "replay:healthy", "--candidate", f"replay:{candidate}", *self._policy
+        )
+        [kept] = json.loads(self._run("gate", "list", "--limit", "1", "--json")[1])["runs"]
+        return code, output, json.loads(self._run("gate", "show", kept["run_id"], "--json")[1])
 
     def _run(self, *arguments: str) -> tuple[int, str]:
         done = CliRunner().invoke(app, [*arguments, "--store", self._store])

@@ -10,7 +10,7 @@ import pytest
 
 from ragtrace.gate.model import Policy, Rule
 from ragtrace.gate.selfcheck import SelfCheck, selfcheck, worsen
-from tests.gate.populations import RULES, population, traffic
+from tests.gate.populations import RULES, pair, population, traffic
 
 SCORE = Rule(metric="m", kind="score", direction="higher", margin=0.1)
 
@@ -64,6 +64,32 @@ def test_large_populations_are_thinned() -> None:
     """At most as many as were asked for."""
     source = population({"m": np.random.default_rng(5).random(500)})
     assert selfcheck(source, Policy(rules=(SCORE,), resamples=50), runs=1, most=200).requests == 200
+
+
+def test_two_runs_of_one_version_are_judged_as_pairs() -> None:
+    """Both runs give nearly the same scores: what halves leave open, pairs pass, and they find more."""
+    values = np.random.default_rng(6).random(100)
+    again = np.clip(values + np.random.default_rng(7).normal(0, 0.01, 100), 0, 1)
+    policy = Policy(rules=(SCORE,), resamples=100)
+    halves = selfcheck(population({"m": values}), policy, runs=24)
+    pairs = selfcheck(pair(population({"m": values}), population({"m": again}, name="two")), policy, runs=24)
+    assert (halves.pairs, halves.requests, pairs.pairs, pairs.requests) == (None, 100, 100, 200)
+    assert pairs.false_block_rate == 0.0
+    assert pairs.pass_rate == 1.0
+    assert halves.pass_rate < 0.5
+    assert pairs.power is not None
+    assert halves.power is not None
+    assert pairs.power > halves.power
+
+
+def test_exchanges_within_pairs_keep_sessions_together() -> None:
+    """One run is worse in half of its sessions, which chance may give to either side."""
+    worse = np.repeat((np.arange(30) % 2).astype(float), 10)
+    sessions = [f"s{at // 10}" for at in range(300)]
+    one = population({"m": np.ones(300)}, clusters=sessions)
+    two = population({"m": 1.0 - worse * 0.5}, name="two", clusters=sessions)
+    found = selfcheck(pair(one, two), Policy(rules=(SCORE,), resamples=100), runs=40)
+    assert found.low <= found.alpha
 
 
 def test_nothing_to_judge_is_no_power() -> None:

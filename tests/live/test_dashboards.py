@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from ragtrace.dashboards.headline import findings, releases
 from ragtrace.dashboards.model import Panel
 from ragtrace.dashboards.preview import preview
 from ragtrace.dashboards.prometheus import Prometheus
+from ragtrace.dashboards.promql import gained
 from ragtrace.dashboards.span import Span
 from ragtrace.dashboards.variables import RELEASES, VARIABLE_QUERIES
 from ragtrace.export import serve
+from ragtrace.registry.instruments import REQUESTS
 from ragtrace.store import Store
 from tests.dashboards.asked import panels
 from tests.dashboards.browser import examined, photographed
@@ -32,6 +35,7 @@ from tests.live.prometheus import await_
 
 END = float(int(time.time()) // 60 * 60)
 SPAN = Span(END - SHOWN_SECONDS, END)
+PLAIN = Panel(title="", kind="timeseries", description="")
 DRAWN = [pytest.param(panel, id=name) for name, panel in panels() if panel.kind != "text"]
 NEED_A_RANGE_BEFORE = {"Change of documents over the range"}
 NEED_A_RECEIVER = {
@@ -89,8 +93,7 @@ def test_every_variable_has_values(server: Prometheus) -> None:
 
 def test_annotations_show_releases_from_their_first_sample(server: Prometheus) -> None:
     """Both releases of the time that is shown, as times in milliseconds; `changes()` sees none of them."""
-    plain = Panel(title="", kind="timeseries", description="")
-    found = server.query_range(SPAN.filled(RELEASES, plain), SPAN.start, SPAN.end, 60)
+    found = server.query_range(SPAN.filled(RELEASES, PLAIN), SPAN.start, SPAN.end, 60)
     times = {(one.labels["component"], one.labels["version"]): set(one.points.values()) for one in found}
     assert times == {
         ("index", "2026-11"): {(END - 2.7 * 3600) * 1000},
@@ -101,9 +104,25 @@ def test_annotations_show_releases_from_their_first_sample(server: Prometheus) -
 
 
 def test_releases_are_known_while_the_exporter_is_away(server: Prometheus) -> None:
-    """A quarter of an hour after the last scrape the headline still has those of the time that is shown."""
+    """A quarter of an hour after the last scrape headline and annotations still have those of the time shown."""
     later = SPAN._replace(end=SPAN.end + 900)
-    assert BAD_RELEASE in {(one.label("component"), one.label("version")) for one in releases(server, later)}
+    marked = server.query_range(later.filled(RELEASES, PLAIN), SPAN.end + 600, later.end, 60)
+    for found in (releases(server, later), marked):
+        assert BAD_RELEASE in {(one.label("component"), one.label("version")) for one in found}
+
+
+def test_a_time_that_is_over_is_shown_as_it_was(server: Prometheus, tmp_path: Path) -> None:
+    """`--until` ends the page before the release that broke the ranking."""
+    until = f"{datetime.fromtimestamp(END - 2.2 * 3600, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    since = f"{datetime.fromtimestamp(END - 4 * 3600, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    command = [sys.executable, "-m", "ragtrace", "dashboards", "preview", "--prometheus", server.url]
+    done = subprocess.run(
+        [*command, "--since", since, "--until", until], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    written = (tmp_path / "ragtrace-dashboards.html").read_text(encoding="utf-8")
+    assert " ".join(BAD_RELEASE) not in written
+    assert "Every stage meets its objective" in written
 
 
 def test_headline_names_stage_segments_and_release(server: Prometheus) -> None:
@@ -199,9 +218,20 @@ def scraped(tmp_path: Path) -> Iterator[tuple[Prometheus, Span]]:
                 before = await_(lambda: running.value(total))
                 add_round(store, number)
                 await_(lambda before=before: (running.value(total) or 0) > before)  # type: ignore[misc]  # bound now
-            yield Prometheus(running.url), Span.before("1m", scrape=1)
+            yield Prometheus(running.url), Span(time.time() - 60, time.time(), scrape=1)
         finally:
             running.stop()
+
+
+def test_counts_are_those_of_the_scrapes(scraped: tuple[Prometheus, Span]) -> None:
+    """What came between the first scrape and the last, whatever the range is."""
+    server, span = scraped
+    (scrapes,) = server.query_range('sum(ragtrace_requests_total{status="ok"})', span.start, span.end, 1)
+    came = scrapes.last - scrapes.points[min(scrapes.points)]
+    assert came > 0
+    for each in (span, span._replace(start=span.start - 3600)):
+        (found,) = server.query(each.filled(gained(REQUESTS, status="ok"), PLAIN), each.end)
+        assert found.last == came
 
 
 def test_dashboards_show_what_a_real_exporter_serves(scraped: tuple[Prometheus, Span], tmp_path: Path) -> None:

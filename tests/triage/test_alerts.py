@@ -67,6 +67,16 @@ def test_an_alert_that_names_another_stage_is_contradicted(fill: Fill) -> None:
     assert report.stage == "retrieval"
     assert report.alert is not None
     assert report.alert.agrees is False
+    assert "it names ranking, but retrieval is broken before it" in markdown(report)
+
+
+def test_an_alert_about_a_break_that_is_over_says_so(fill: Fill) -> None:
+    """Ranking was broken when it fired, and generation is now: both are true."""
+    store = fill(Break("ranking", 0.9, 0.5, until=0.7), Break("generation", 0.9, 0.8))
+    (one,) = read_payload(payload(alert())).alerts
+    report = triage_alert(store, one, now=END)
+    assert (report.stage, report.alert and report.alert.agrees) == ("generation", False)
+    assert "it names ranking, which has recovered; generation is broken now" in markdown(report)
 
 
 def test_status_start_and_labels_are_enough(fill: Fill) -> None:
@@ -133,7 +143,7 @@ def test_alerts_about_ragtrace_get_advice_though_they_name_a_service(fill: Fill,
     assert f"{SERVICE} was analyzed last at" in report.conclusion
     page = markdown(report)
     assert "What was checked" not in page
-    assert "the evidence does not" not in page
+    assert "it names" not in page
 
 
 def test_an_alert_about_a_source_gets_its_state(fill: Fill) -> None:

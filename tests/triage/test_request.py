@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bench.traffic import MINUTE, SERVICE, Break
 from ragtrace.triage import Report, triage_request
+from ragtrace.types import replace
 from tests.triage.conftest import END
 
 if TYPE_CHECKING:
@@ -94,3 +95,14 @@ def test_a_release_that_was_recorded_later_is_used(fill: Fill) -> None:
     assert walk(store, stage="ranking").suspected_release is None
     store.record_release(SERVICE, "reranker", "r-0", END - 600 * MINUTE)
     assert walk(store, stage="ranking").suspected_release == "reranker=r-1"
+
+
+def test_a_request_that_is_not_meant_to_cite_has_no_such_stage(fill: Fill) -> None:
+    """Its citations are not missing, and nothing about it cannot be told."""
+    store = fill(undefined=("citation_coverage", "citation_precision", "dangling_citations"))
+    row = store.find_requests(service=SERVICE, limit=1)[0]
+    record = store.get_record(row.request_id)
+    assert record is not None
+    report = triage_request(store, replace(record, cites=False), store.get_analysis(row.request_id), now=END)
+    assert report.checks[-1].state == "not_checked"
+    assert "not meant to cite" in report.checks[-1].finding

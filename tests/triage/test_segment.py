@@ -12,6 +12,7 @@ from ragtrace.triage import Report, Window, markdown, triage_segment
 from ragtrace.triage.postmortem import postmortem
 from ragtrace.triage.text import looked_at
 from ragtrace.types import RequestRecord, replace
+from ragtrace.wilson import wilson
 from tests.triage.conftest import END, START, WINDOW
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ OWNERS = {
     "generation": ("generation-governance", "model"),
     "citation": ("release-guard", "model"),
 }
+
+
+class Absent(Traffic):
+    """Traffic whose candidates meet every facet and probably do not hold the answer."""
+
+    def scores(self, broken: Stage | None) -> dict[str, float | None]:
+        """Without a gold set, presence alone tells it."""
+        return {**super().scores(broken), "evidence_presence": 0.1}
 
 
 class TenthKept(Traffic):
@@ -275,12 +284,51 @@ def test_what_is_not_analyzed_is_not_called_good(fill: Fill) -> None:
     assert looked_at(report).endswith("800 requests, 200 of them not analyzed; 600 with the proxy reference")
 
 
-def test_shares_over_segments_that_were_kept_unevenly_are_said_to_be_the_samples(fill: Fill) -> None:
-    """A rare segment is kept whole beside one of which a tenth is; a report on one segment has no need to say so."""
-    store = fill(count=100, segments=("rare",))
-    store_traffic(store, TenthKept(100, START + 1, END, segments=("busy",)))
-    assert "kept at rates from 10 % to 100 %" in looked_at(walk(store))
+def test_shares_are_those_of_the_traffic(fill: Fill) -> None:
+    """A rare segment, kept whole, fails beside a busy one of which a tenth is kept: 100 of 1,100, not 100 of 200."""
+    store = fill(Break("retrieval", 1.0, 0.0), count=100, segments=("rare",))
+    store_traffic(store, TenthKept(100, START + MINUTE, END, segments=("busy",)))
+    report = walk(store)
+    told = next(check for check in report.checks if check.stage == "retrieval")
+    assert told.now.share == pytest.approx(50 / 550)
+    assert told.now.low < 50 / 550 < told.now.high
+    assert next(value for value in told.values if value.metric == "query_coverage").now == pytest.approx(1 - 25 / 550)
+    assert "50 of 100 bad (9.1 % of the traffic)" in markdown(report)
+    assert "kept at rates from 10 % to 100 %" in looked_at(report)
     assert "kept at rates" not in looked_at(walk(store, "busy"))
+
+
+def test_bounds_know_of_the_weights(fill: Fill) -> None:
+    """What hangs on ten requests of great weight is less sure than a hundred that were drawn alike."""
+    store = fill(count=180, segments=("rare",))
+    store_traffic(store, TenthKept(40, START + MINUTE, END, (Break("retrieval", 0.2, 0.0),), segments=("busy",)))
+    now = walk(store).checks[0].now
+    assert now.bad
+    share = 10 * now.bad / 290
+    assert now.share == pytest.approx(share)
+    plainly = wilson(share * now.known, now.known)
+    assert now.low < plainly[0] < plainly[1] < now.high
+
+
+def test_a_broken_segment_that_is_rare_in_the_traffic_is_told(fill: Fill) -> None:
+    """One of a thousandth of the traffic moves no share; it is named, with what walks it."""
+    store = fill(Break("ranking", 0.8, 0.0), count=60, segments=("rare",))
+    store_traffic(store, TenthKept(400, START + MINUTE, END, segments=("busy",)))
+    report = walk(store)
+    assert (report.stage, states(report)["ranking"]) == (None, "good")
+    assert "Broken, by themselves: rare at ranking, " in report.conclusion
+    store_traffic(store, TenthKept(400, START + 2 * MINUTE, END, (Break("generation", 0.9, 0.0),), segments=("late",)))
+    report = walk(store)
+    assert report.stage == "generation"
+    assert "Broken before generation, by themselves: rare at ranking, " in report.conclusion
+
+
+def test_the_beginning_of_a_break_is_the_traffics(fill: Fill) -> None:
+    """A rare segment that begins to be kept, and is always worse, is no break of the service."""
+    store = fill(Break("retrieval", 0.4, 0.0), count=60, start=END - 60 * MINUTE, segments=("rare",))
+    store_traffic(store, TenthKept(400, START + MINUTE, END, segments=("busy",)))
+    assert walk(store).onset is None
+    assert walk(store).stage is None
 
 
 def test_whether_one_tenant_is_hit_or_all_are(fill: Fill) -> None:
@@ -295,6 +343,13 @@ def test_requests_without_a_tenant_say_nothing_of_tenants(fill: Fill) -> None:
     """Neither none nor all."""
     report = walk(fill(Break("retrieval", 0.8, 0.5), tenants=0))
     assert (report.stage, report.tenants) == ("retrieval", None)
+
+
+def test_all_that_the_diagnosis_judges_by_is_read(store: Store) -> None:
+    """Evidence that is probably absent breaks retrieval in triage as in each request's own diagnosis."""
+    store_traffic(store, Absent(60, START, END))
+    assert store.find_requests(service=SERVICE, stage="retrieval", limit=1)
+    assert walk(store).stage == "retrieval"
 
 
 def test_undefined_metrics_are_no_data(fill: Fill) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtrace.triage.evidence import share_of
 from ragtrace.triage.statistics import find_episode
 from ragtrace.wilson import wilson
 
@@ -70,6 +71,31 @@ def test_every_sequence_has_an_answer(bad: list[bool]) -> None:
     assert found.ends_earliest <= found.end <= found.ends_latest <= len(bad)
     inside = bad[found.start : found.end]
     assert sum(inside) / len(inside) > sum(bad) / len(bad)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60), st.floats(1.0, 1e3))
+def test_even_weights_change_nothing(bad: list[bool], weight: float) -> None:
+    """All kept at one rate: the episode and the bounds of the plain counts."""
+    assert find_episode(bad, [weight] * len(bad)) == find_episode(bad)
+    found = share_of([(each, weight) for each in bad])
+    assert (found.low, found.high) == wilson(sum(bad), len(bad))
+
+
+def test_a_change_of_the_traffic_is_found_among_uneven_weights() -> None:
+    """Nine of ten are of a segment that is kept whole and stays as bad as it was; the one that counts breaks."""
+    chance = random.Random(3)
+    bad = [place >= 600 if place % 10 == 0 else chance.random() < 0.3 for place in range(1000)]
+    weights = [40.0 if place % 10 == 0 else 1.0 for place in range(1000)]
+    found = find_episode(bad, weights)
+    assert found is not None
+    assert found.earliest <= 600 <= found.latest
+    assert found.end == 1000
+
+
+def test_few_bad_requests_of_great_weight_are_no_change() -> None:
+    """One that stands for twenty is one request."""
+    bad, weights = [place == 300 for place in range(500)], [20.0 if place == 300 else 1.0 for place in range(500)]
+    assert find_episode(bad, weights) is None
 
 
 def test_nothing_and_all_bad_are_no_change() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from ragtrace.dashboards.model import Dashboard, Panel, Section, Target, Threshold, Unit
 from ragtrace.dashboards.panels import ANALYZE, FEW_SAMPLES, quantiles
-from ragtrace.dashboards.promql import WINDOW, increase, rate, selector, share
+from ragtrace.dashboards.promql import WINDOW, gained, increase, rate, selector, share
 from ragtrace.registry.instruments import (
     ANALYSES,
     ANALYSIS_COST,
@@ -107,7 +107,7 @@ ANALYZER: Final = Dashboard(
                 _stat(
                     "Results that came too late",
                     f"{LATE_EVALUATIONS.brief} In the whole range.",
-                    f"round({increase(LATE_EVALUATIONS)})",
+                    f"round({gained(LATE_EVALUATIONS)})",
                     "requests",
                     "short",
                     1,
@@ -116,7 +116,7 @@ ANALYZER: Final = Dashboard(
                 _stat(
                     "Dropped",
                     f"{DROPPED.brief} In the whole range.",
-                    f"round({increase(DROPPED)})",
+                    f"round({gained(DROPPED)})",
                     "items",
                     "short",
                     1,
@@ -193,7 +193,7 @@ ANALYZER: Final = Dashboard(
                 _stat(
                     "Senders that are asked to come back",
                     f"{RECEIVER_REQUESTS.brief} In the whole range, those that were busy or failed.",
-                    f"round({increase(RECEIVER_REQUESTS, answer='~busy|failed')})",
+                    f"round({gained(RECEIVER_REQUESTS, answer='~busy|failed')})",
                     "requests",
                     "short",
                     1,
@@ -203,7 +203,7 @@ ANALYZER: Final = Dashboard(
                 _stat(
                     "Senders without a token",
                     f"{RECEIVER_REQUESTS.brief} In the whole range, those without a tenant's token.",
-                    f"round({increase(RECEIVER_REQUESTS, answer='unauthorized')})",
+                    f"round({gained(RECEIVER_REQUESTS, answer='unauthorized')})",
                     "requests",
                     "short",
                     1,

@@ -6,7 +6,7 @@ from typing import Final
 
 from ragtrace.dashboards.model import Dashboard, Panel, Section, Target
 from ragtrace.dashboards.panels import EXPLAIN, FEW_SAMPLES, commands, distribution, means, quantiles
-from ragtrace.dashboards.promql import increase, mean_over_range, rate, selector
+from ragtrace.dashboards.promql import gained, mean_over_range, rate, selector
 from ragtrace.registry.instruments import (
     ANALYSIS_COST,
     ATTRIBUTION_BUDGET_EXHAUSTED,
@@ -55,7 +55,7 @@ _EXHAUSTED: Final = Panel(
     kind="stat",
     description=ATTRIBUTION_BUDGET_EXHAUSTED.brief,
     unit="short",
-    targets=(Target(f"round({increase(ATTRIBUTION_BUDGET_EXHAUSTED, 'resource')})", "{{resource}}"),),
+    targets=(Target(f"round({gained(ATTRIBUTION_BUDGET_EXHAUSTED, 'resource')})", "{{resource}}"),),
     width=8,
     decimals=0,
     empty="It stays empty as long as no budget was used up.",

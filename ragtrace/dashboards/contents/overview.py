@@ -14,7 +14,8 @@ from ragtrace.dashboards.panels import (
     named,
     objective_of,
 )
-from ragtrace.dashboards.promql import RANGE, WINDOW, increase, selector, share
+from ragtrace.dashboards.promql import RANGE, WINDOW, gained, increase, share
+from ragtrace.dashboards.variables import KNOWN_RELEASES
 from ragtrace.registry.instruments import DIAGNOSES, RELEASE_TIMESTAMP
 
 __all__ = ["OVERVIEW"]
@@ -72,7 +73,7 @@ _BY_SEGMENT: Final = Panel(
             Target(good_share(one, "service", "segment", window=RANGE), f"{one.stage}: {named(one).lower()}")
             for one in SLIS
         ),
-        Target(f"round({increase(DIAGNOSES, 'service', 'segment', 'reference')}) > 0", "requests", unit="short"),
+        Target(f"round({gained(DIAGNOSES, 'service', 'segment', 'reference')}) > 0", "requests", unit="short"),
     ),
     width=24,
     height=9,
@@ -120,7 +121,7 @@ _SINCE: Final = Panel(
         Target(good_share(one, window=WINDOW), f"{one.stage}: {named(one).lower()} ({{{{reference}}}})", exemplar=True)
         for one in SLIS
     ),
-    width=16,
+    width=14,
     height=10,
     minimum=0,
     maximum=1,
@@ -135,8 +136,8 @@ _RELEASES: Final = Panel(
     kind="table",
     description=f"{RELEASE_TIMESTAMP.brief} Newest first.",
     unit="dateTimeAsIso",
-    targets=(Target(f"1000 * max by (service, component, version) ({selector(RELEASE_TIMESTAMP)})", "first seen"),),
-    width=8,
+    targets=(Target(KNOWN_RELEASES, "first seen"),),
+    width=10,
     height=10,
     key=("component", "version", "service"),
     newest_first=True,

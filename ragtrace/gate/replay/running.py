@@ -18,6 +18,7 @@ import ragtrace
 from ragtrace.analyze.finishing import finish
 from ragtrace.config import load
 from ragtrace.errors import ConfigurationError
+from ragtrace.gate.replay.alone import alone
 from ragtrace.gate.replay.asking import Asked, Settings, Task, ask_all
 from ragtrace.gate.replay.pipelines import Pipeline, load_pipeline
 from ragtrace.gate.replay.questions import Question
@@ -97,14 +98,14 @@ def replay(
     backoff: seconds before a failed question is asked again, doubled with each further time.
     Whatever the application gives to `ragtrace.configure`, it records into this store and samples all requests.
 
-    Raises: ConfigurationError for a pipeline that cannot be used, records no stage, or a run that is there already;
-        StoreError.
+    Raises: ConfigurationError for a pipeline that cannot be used, records no stage, or a run that is there already, or
+        is being replayed by another process; StoreError.
     """
     started = time.perf_counter()
     settings: dict[str, Any] = {"store": store_url, "sample_rate": 1.0, "enabled": True}
     if service is not None:
         settings["service"] = service
-    with Store.open(store_url) as store, held(**settings):
+    with Store.open(store_url) as store, alone(store, run), held(**settings):
         function = _loaded(pipeline, settings)
         try:
             name = _service()

@@ -81,9 +81,9 @@ def signed(cell: Cell, value: float | None) -> str:
     """A difference for a table: points without their name, quantities with their unit."""
     if value is None:
         return "-"
-    text = f"{_short(abs(value))}{_unit(cell)}" if cell.kind == "quantity" else f"{abs(value) * 100:.1f}"
-    sign = "" if not text.strip("0. ") or value == 0 else "+" if value > 0 else _MINUS
-    return f"{sign}{text}"
+    number = _short(abs(value)) if cell.kind == "quantity" else f"{abs(value) * 100:.1f}"
+    sign = "" if not number.strip("0.") else "+" if value > 0 else _MINUS
+    return f"{sign}{number}{_unit(cell) if cell.kind == 'quantity' else ''}"
 
 
 def width(cell: Cell, value: float) -> str:
@@ -144,8 +144,10 @@ def _digits(value: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Two digits that mean something."""
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+    """Two digits that mean something; what is smaller than four places tell is 0, and no power of ten."""
+    if value >= 10:
+        return f"{value:,.0f}"
+    return f"{value:.2g}" if value >= 0.0001 or not value else f"{value:.4f}".rstrip("0").rstrip(".")
 
 
 def _unit(cell: Cell) -> str:

@@ -22,13 +22,16 @@ _POINTS: Final = "broken_"
 def render(found: SelfCheck) -> RenderableType:
     """The share of false blocks against what is promised, and what the policy would find, the weakest metric first."""
     kept = found.low <= found.alpha
-    verdict = f"{percent(found.false_block_rate)} of {found.runs:,} random splits of the baseline were blocked"
+    what = "random splits of the baseline" if found.pairs is None else "random exchanges within its pairs"
+    verdict = f"{percent(found.false_block_rate)} of {found.runs:,} {what} were blocked"
     promise = f"at most {percent(found.alpha)} is promised: {'kept' if kept else 'NOT KEPT'}"
     lines = [
         ("false blocks", f"{percent(found.low)} to {percent(found.high)} with 95 % confidence"),
         ("passed", percent(found.pass_rate)),
         ("inconclusive", percent(found.inconclusive_rate)),
-        ("requests", f"{found.requests:,}, half of them on each side"),
+        ("requests", f"{found.requests:,}, half of them on each side")
+        if found.pairs is None
+        else ("pairs", f"{found.pairs:,}"),
     ]
     parts: list[RenderableType] = [
         Text(f"{verdict}; {promise}.", style="bold green" if kept else "bold red"),

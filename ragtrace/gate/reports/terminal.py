@@ -123,11 +123,14 @@ class _Cells:
         table.padding = (0, 2 if wide else 1, 0, 0)
         for column in table.columns[len(texts) :]:
             column.justify, column.no_wrap = "right", True
-        table.columns[0].no_wrap = table.columns[2].no_wrap = True
-        table.columns[1].min_width = _NARROWEST
-        for section in self._sections:
+        listed = [(section, section.listed(every=self._every)) for section in self._sections]
+        names = (place(cell) for _, cells in listed for cell in cells)
+        table.columns[0].no_wrap = True
+        table.columns[1].no_wrap = max(map(len, names), default=0) <= _NARROWEST
+        table.columns[2].no_wrap = wide  # where there is no room, words break and no figure does
+        for section, cells in listed:
             table.add_row(Text(f"{section.name}:", style="bold"))
-            for cell in section.listed(every=self._every):
+            for cell in cells:
                 table.add_row(*self._row(cell, wide=wide))
         yield table
 

@@ -22,6 +22,7 @@ from ragtrace.gate.statistics.power import Spread
 from ragtrace.gate.statistics.rows import Rows
 from ragtrace.gate.statistics.samples import Floats, Sample, side_of
 from ragtrace.gate.statistics.spreads import spread_of
+from ragtrace.wilson import effective_size
 
 __all__ = ["Estimate", "estimate", "generator"]
 
@@ -240,7 +241,7 @@ class _Bounds:
         for side in self._contrast.sides:
             share = float(abs(side.means[at]))
             share = share if self._columns[at].sign > 0 else 1 - share
-            sides += [share, _effective(float(side.variances[at]), share, float(side.effective[at]))]
+            sides += [share, effective_size(share, float(side.variances[at]), float(side.effective[at]))]
         return Halves(*sides)
 
     def _worst(self) -> list[Floats]:
@@ -252,10 +253,3 @@ class _Bounds:
 def _settled(ends: Floats, shares: Floats) -> Floats:
     """Zero where a relative margin leaves nothing but rounding."""
     return np.where(np.abs(ends) <= _ROUNDING * shares, 0.0, ends)
-
-
-def _effective(variance: float, share: float, kish: float) -> float:
-    """Requests drawn evenly and independently that would tell as much (Korn and Graubard, 1998); no more than by the
-    weights alone, as the few of great weight may all have been lucky."""
-    known = 0.0 < share < 1.0 and variance > 0
-    return min(share * (1 - share) / variance, kish) if known else kish

@@ -237,3 +237,4 @@ def test_a_margin_that_is_not_resolved_is_no_zero() -> None:
     """A fifth of a mean that nobody knows."""
     assert figures.width(empty("latency", margin=0.0), 0.0) == "-"
     assert figures.width(cell("latency"), 0.28) == "0.28 s"
+    assert [figures.signed(cell("latency"), each) for each in (3.9e-05, -0.00017, 0.0)] == ["0 s", "−0.00017 s", "0 s"]

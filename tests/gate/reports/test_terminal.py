@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -45,6 +46,17 @@ def test_figures_of_a_failed_cell(width: int) -> None:
     (line,) = [line for line in _lines(reported.blocked(), width) if "FAILED" in line and "answer coverage" in line]
     assert "claims-de" in line
     assert line.split()[-5:][:4] == ["−16.0", "to", "−8.0", "2"] or line.split()[-4:] == ["−16.0", "to", "−8.0", "2"]
+
+
+def test_no_figure_is_cut_off() -> None:
+    """At 80 columns, beside the longest names and intervals, every margin is whole; what wraps is words."""
+    long = msgspec.structs.replace(cell(), metric="joint_query_coverage")
+    slow = unclear("latency", "exception", difference=0.0028, low=-0.0061, high=0.033, margin=0.0175)
+    lines = _lines(report("undecided", [long, cell(), slow]), 80)
+    (header,) = [line for line in lines if line.startswith("verdict")]
+    assert header.endswith("margin")
+    (shown,) = [line for line in lines if line.startswith("inconclusive exception")]
+    assert shown.endswith("+0.0028 s −0.0061 to +0.033 0.018 s")
 
 
 def test_what_is_there_to_read_is_short() -> None:
