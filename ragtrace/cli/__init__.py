@@ -1,16 +1,19 @@
 """The command line: one module per verb, each of which imports what it needs when it runs.
 
 A RagtraceError becomes one line on stderr and exit code 2 (`RAGTRACE_DEBUG=1` shows the traceback); Ctrl-C ends with
-130.
+130. Any other exception is a fault of ragtrace: its traceback, and `FAULT`.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from typing import Annotated
+import traceback
+from typing import Annotated, Any, Final
 
 import typer
+from typer.main import get_command
 
 from ragtrace.cli import (
     alerts,
@@ -39,7 +42,12 @@ from ragtrace.cli.installed import version
 from ragtrace.controls import harmless
 from ragtrace.errors import RagtraceError
 
-__all__ = ["app", "main"]
+__all__ = ["FAULT", "app", "main"]
+
+FAULT: Final = 70
+"""The exit code of a fault of ragtrace itself (EX_SOFTWARE of sysexits.h): Python's own 1 would say "blocked" in CI."""
+
+_MARKUP: Final = re.compile(r"\[(?=[a-z#/@])")
 
 app = typer.Typer(
     help="Records what a RAG request did, measures each stage, and names the first stage that broke.",
@@ -88,13 +96,28 @@ app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)
 
 
+def _with_brackets(command: Any) -> Any:
+    """The command with what stands in brackets in the help of its options, such as `[default: all]`: typer would take
+    that for markup, and show nothing."""
+    for each in command.params:
+        if getattr(each, "help", None):
+            each.help = _MARKUP.sub(r"\\[", each.help)
+    for each in getattr(command, "commands", {}).values():
+        _with_brackets(each)
+    return command
+
+
 def main() -> int:
     """Run the command line on `sys.argv` and return the exit code."""
     try:
-        app(prog_name="ragtrace")
+        _with_brackets(get_command(app))(prog_name="ragtrace")
     except RagtraceError as error:
         if os.environ.get("RAGTRACE_DEBUG") == "1":
-            raise
+            traceback.print_exc()
         print(f"ragtrace: {harmless(' '.join(str(error).split()))}", file=sys.stderr)
         return 2
+    except Exception:
+        traceback.print_exc()
+        print("ragtrace: the error above is a fault of ragtrace; please report it", file=sys.stderr)
+        return FAULT
     return 0

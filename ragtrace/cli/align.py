@@ -94,12 +94,15 @@ def report(
     from ragtrace.cli.stores import existing
     from ragtrace.engines.choosing import load_retriever
     from ragtrace.engines.tagging import Tagger
+    from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
 
     _check(json_file)
     url = existing(store)
     tagging = Tagger.load(pos) if pos else None
     with Store.open(url) as opened, progress() as bar:
+        if service is not None and not opened.find_requests(service=service, limit=1):
+            raise ConfigurationError.of("--service", service, "a service that the store has requests of")
         task = bar.add_task("reading", total=None)
         found = alignment_report(
             opened,

@@ -102,6 +102,7 @@ def _contents(url: str) -> dict[str, Any]:
             "rows": store.counts(),
             "queue": store.queue_depth(),
             "explanations": store.queue_depth(ATTRIBUTION),
+            "spent_today": store.spent(),
             "faults": [to_builtins(fault) for fault in store.faults()],
         }
 
@@ -142,7 +143,8 @@ def _store_lines(state: dict[str, Any]) -> Iterator[_Line]:
     if any(state["explanations"].values()):
         waiting = state["explanations"]["pending"]
         remedy = "ragtrace analyze --generator MODEL --retriever MODEL" if waiting else ""
-        yield _Line("explanations", _pairs(state["explanations"]), remedy)
+        spent = "".join(f", {each} seconds today {took:.1f}" for each, took in state["spent_today"].items())
+        yield _Line("explanations", _pairs(state["explanations"]) + spent, remedy)
     for fault in state["faults"]:
         yield _Line(f"fault {fault['where']}", f"{fault['kind']} {fault.get('count', 1)}x {fault.get('message', '')}")
 

@@ -12,6 +12,7 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, 
 if TYPE_CHECKING:
     from ragtrace.analyze.attribution import OnProgress, Part
     from ragtrace.explanations import Explanation, GeneratorAttribution
+    from ragtrace.store import JobRow
     from ragtrace.types import RequestRecord
 
 __all__ = ["explain"]
@@ -76,10 +77,11 @@ def explain(
     with Store.open(existing(store)) as opened:
         record = find_record(opened, request_id)
         analysis = None if fresh else opened.get_analysis(record.request_id, ATTRIBUTION)
+        jobs = opened.jobs(kind=ATTRIBUTION, request_id=record.request_id, limit=1) if analysis is None else []
     known = analysis.explanation if analysis is not None else None
     parts = _missing(known, generator, retriever, query, budget)
     found = _computed(record, known, generator, retriever, budget, parts, compare) if parts or compare else None
-    shown = _explained(record, _united(known, found))
+    shown = _explained(record, _united(known, found), jobs[0] if jobs else None)
     if html is not None:
         _write(html, record, shown)
     if as_json:
@@ -197,19 +199,34 @@ def _parts(found: Explanation) -> set[str]:
     return {name for name in names if getattr(found, name)}
 
 
-def _explained(record: RequestRecord, found: Explanation | None) -> Explanation:
-    """What explains anything. Raises: RecordError, which says what is missing."""
+def _explained(record: RequestRecord, found: Explanation | None, job: JobRow | None) -> Explanation:
+    """What explains anything. Raises: RecordError, which says what is missing, and what became of a worker's job."""
     from ragtrace.errors import RecordError
 
     if found is not None and _parts(found):
         return found
     if found is None:
         raise RecordError(
-            f"request {record.request_id} has no stored explanation; give --generator MODEL (what the answer used), "
-            "--retriever MODEL (why documents were retrieved), or both"
+            f"request {record.request_id} has no stored explanation{_became(job)}; give --generator MODEL (what the "
+            "answer used), --retriever MODEL (why documents were retrieved), or both"
         )
-    reasons = "; ".join(f"{part}: {why}" for part, why in found.skipped.items()) or "the stored explanation is empty"
-    raise RecordError(f"request {record.request_id} cannot be explained: {reasons}")
+    parts: dict[str, list[str]] = {}
+    for part, why in found.skipped.items():
+        parts.setdefault(why, []).append(part)
+    reasons = "; ".join(f"{' and '.join(names)}: {why}" for why, names in parts.items())
+    raise RecordError(
+        f"request {record.request_id} cannot be explained: {reasons or 'the stored explanation is empty'}"
+    )
+
+
+def _became(job: JobRow | None) -> str:
+    """What became of the job of a request that is not explained."""
+    if job is None:
+        return ""
+    if job.state == "dead":
+        return f": its job failed ({job.error or 'reason unknown'}; ragtrace jobs retry {job.id} runs it again)"
+    before = f", after {job.error}" if job.error else ""
+    return f" yet: its job {'is being done' if job.state == 'leased' else 'waits for a worker with models'}{before}"
 
 
 def _check_compared(compare: str | None, generator: str | None) -> None:

@@ -52,8 +52,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     table, given = Table(box=None, pad_edge=False, header_style="bold"), list(rows)
     for place, column in enumerate(columns):
-        least = 0 if place else min(_ID, max((len(row[0]) for row in given), default=0))
-        table.add_column(column, overflow="fold", min_width=least)
+        is_id = not place and max((len(row[0]) for row in given), default=0) <= _ID
+        table.add_column(column, overflow="fold", no_wrap=is_id)
     for row in given:
         table.add_row(*row)
     console().print(table)

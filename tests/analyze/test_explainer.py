@@ -204,6 +204,35 @@ def test_a_budget_is_shared_by_all_workers_for_a_day(store: Store, monkeypatch: 
     assert exposed(store)["ragtrace_attribution_budget_exhausted_total"] == [({"resource": "cpu"}, 2.0)]
 
 
+def test_a_budget_that_is_used_up_is_told_once_a_day(
+    store: Store, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How much was spent, how many jobs wait for what, and by which option they go on; nothing where none waits."""
+    explainer = Explainer(AdditiveGenerator(WORTH), depths=FLAGS_ONLY, daily_seconds={"cpu": 2.0})
+    store.spend({"cpu": 3.0})
+    assert explainer.explain_next(store, "w") is None
+    assert caplog.messages == []
+    store.write([recorded("r1"), recorded("r2")])
+    assert worker.run(store, depths=FLAGS_ONLY).done == 2
+    for _ in range(3):
+        assert explainer.explain_next(store, "w") is None
+    [told] = caplog.messages
+    assert "used up (3.0 of 2 cpu seconds): explanations that wait for midnight UTC" in told
+    assert told.endswith("a larger --explain-cpu-seconds: 2")
+    tomorrow = time.time() + 86400
+    monkeypatch.setattr(time, "time", lambda: tomorrow)
+    store.spend({"cpu": 2.0})
+    assert explainer.explain_next(store, "w") is None
+    assert len(caplog.messages) == 2
+
+
+def test_no_budget_at_all_explains_nothing(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """Zero seconds are used up before anything was spent."""
+    store.write([recorded()])
+    assert explain(store, daily_seconds={"cpu": 0.0}) == WorkSummary(done=1)
+    assert "used up (0.0 of 0 cpu seconds)" in caplog.text
+
+
 def test_only_what_a_workers_models_run_on_binds_it(store: Store) -> None:
     """A GPU's budget that is used up stops no worker without one; no budget stops nobody."""
     store.write([recorded("r1"), recorded("r2")])
@@ -263,6 +292,21 @@ def test_what_would_fail_again_is_set_aside_at_once(store: Store, error: Excepti
     assert store.queue_depth(ATTRIBUTION)[state] == 1
     assert store.spent()["cpu"] > 0
     assert store.get_analysis("r", ATTRIBUTION) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "has_traceback"),
+    [(ServerError("overloaded", 503), False), (stopped(ServerError("down", None)), False), (OSError("a disk"), True)],
+)
+def test_a_server_that_is_down_is_one_line(
+    store: Store, caplog: pytest.LogCaptureFixture, error: Exception, has_traceback: bool
+) -> None:
+    """In the log: what is known to happen says what happened; a traceback is for what is not."""
+    store.write([recorded()])
+    explain(store, Broken(error))
+    [told] = caplog.records
+    assert bool(told.exc_info) == has_traceback
+    assert has_traceback or "was not explained, and will be tried again: " in told.getMessage()
 
 
 def test_passing_trouble_passes(store: Store) -> None:

@@ -76,7 +76,8 @@ def test_a_store_without_explanations_says_what_mends_it(cli: Cli, store_url: st
     ("options", "message"),
     [
         (("--stratum", "all"), "stratum 'all' is not usable; give random or flagged"),
-        (("--conditions", "shuffled"), "give a generator"),
+        (("--conditions", "shuffled"), "give a generator (--generator MODEL)"),
+        (("--service", "none"), "--service 'none' is not usable; give a service that the store has requests of"),
         (("--json", "nowhere/report.json"), "--json 'nowhere/report.json' is not usable; give a file in a folder"),
         (("--generator", "./no-such-model"), "no model folder"),
     ],

@@ -29,7 +29,8 @@ def test_render_writes_every_dashboard(cli: Cli, tmp_path: Path) -> None:
         (("render", "--metric-prefix", "1-"), "--metric-prefix"),
         (("preview", "--prometheus", "localhost"), "like http://localhost:9090"),
         (("preview", "--prometheus", "http://127.0.0.1:9"), "check that it runs there"),
-        (("preview", "--prometheus", "http://127.0.0.1:9", "--since", "6"), "one like 6h"),
+        (("preview", "--prometheus", "http://127.0.0.1:9", "--since", "6"), "--since '6' is not usable"),
+        (("preview", "--prometheus", "http://127.0.0.1:9", "--until", "7h ago"), "a time before --until (7h ago)"),
         (("preview", "--prometheus", "http://127.0.0.1:9", "--stratum", "all"), "random, flagged"),
     ],
 )

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from ragtrace.cli import app
 from ragtrace.collect import Spool, default_folder
 from ragtrace.collect.entries import encode
+from ragtrace.store import Store
 from ragtrace.types import Feedback
 
 if TYPE_CHECKING:
@@ -52,6 +53,14 @@ def test_says_what_waits_for_models(doctor: Doctor, cli: Cli, store_url: str) ->
     reported = json.loads(doctor("--store", store_url, "--json").stdout)["store"]
     assert (reported["queue"]["pending"], reported["explanations"]["pending"]) == (0, 2)
     assert "ragtrace analyze --generator MODEL" in doctor("--store", store_url).stdout
+
+
+def test_says_what_explanations_took_today(doctor: Doctor, cli: Cli, store_url: str) -> None:
+    """Beside what waits: a budget that is used up holds jobs back."""
+    cli("analyze", "--store", store_url, "--explain-rate", "1")
+    with Store.open(store_url) as store:
+        store.spend({"cpu": 12.34})
+    assert "dead 0, cpu seconds today 12.3" in doctor("--store", store_url).stdout
 
 
 def test_names_what_could_not_be_coerced(doctor: Doctor, store_url: str) -> None:

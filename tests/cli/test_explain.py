@@ -124,6 +124,41 @@ def test_says_what_is_missing(cli: Cli, plain_url: str, arguments: list[str], sa
     assert done.stdout == ""
 
 
+def _enqueued(folder: Path) -> str:
+    """A store with a request whose explanation is asked for."""
+    url = _store(folder, record(), None)
+    with Store.open(url) as store:
+        [job] = store.claim("test")
+        first = Analysis(request_id=ID, analyzer_version="1")
+        store.finish([Finished(job, first, follow_up=FollowUp(ATTRIBUTION, "1", True))])
+    return url
+
+
+def test_a_job_that_waits_is_told(cli: Cli, tmp_path: Path) -> None:
+    """Where a worker will explain the request, the error says so."""
+    done = cli("explain", ID, "--store", _enqueued(tmp_path))
+    assert done.returncode == 2
+    assert "has no stored explanation yet: its job waits for a worker with models; give --generator" in done.stderr
+
+
+def test_a_job_that_failed_is_told(cli: Cli, tmp_path: Path) -> None:
+    """With its reason, and how it runs again."""
+    url = _enqueued(tmp_path)
+    with Store.open(url) as store:
+        [job] = store.claim("test", kinds=(ATTRIBUTION,))
+        store.fail(job, "ModelError: the prompt is too long", for_good=True)
+    done = cli("explain", ID, "--store", url)
+    again = f"ragtrace jobs retry {job.id} runs it again"
+    assert f"explanation: its job failed (ModelError: the prompt is too long; {again}); give" in done.stderr
+
+
+def test_one_reason_is_told_once(run: Run, tmp_path: Path) -> None:
+    """Of the parts that it stands for."""
+    url = _store(tmp_path, record(answer=""), None)
+    result = run("--store", url, "--generator", "any", "--query")
+    assert str(result.exception).endswith("cannot be explained: generator and query: the answer is empty")
+
+
 def test_unknown_request_is_refused(cli: Cli, plain_url: str) -> None:
     """An id that no request has is one clear line and exit code 2."""
     done = cli("explain", "ffff", "--store", plain_url)

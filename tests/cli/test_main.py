@@ -39,6 +39,21 @@ def test_every_verb_has_help(cli: Cli, verb: str) -> None:
     assert "Usage: ragtrace" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        ("demo", "may be repeated.  [default: all]"),
+        ("analyze", "ragtrace[spacy]"),
+        ("align report", "ragtrace[spacy]"),
+        ("jobs list", "[default: all but done]"),
+    ],
+)
+def test_help_keeps_what_stands_in_brackets(cli: Cli, verb: str, said: str) -> None:
+    """Defaults and extras of packages are no markup."""
+    done = cli(*verb.split(), "--help", COLUMNS="400")
+    assert said in done.stdout
+
+
 def test_help_loads_nothing_heavy() -> None:
     """The command line is up before SQLAlchemy, torch, NumPy or Prometheus are imported."""
     program = "import sys, ragtrace.cli; print(*sys.modules)"
@@ -79,6 +94,20 @@ def test_debug_shows_the_traceback(cli: Cli) -> None:
 
     assert "Traceback" in done.stderr
     assert "ConfigurationError" in done.stderr
+
+
+def test_a_fault_of_ragtrace_is_no_verdict(tmp_path: Path) -> None:
+    """An exception of ours ends with 70, since 1 says "blocked"; its traceback is there to be reported."""
+    program = (
+        "import sys, ragtrace.gate.running as running; from ragtrace.cli import main\n"
+        "running.run = lambda *_, **__: 1 / 0\n"
+        "sys.argv = ['ragtrace', 'gate', 'run', '--baseline', 'a.jsonl', '--candidate', 'b.jsonl']\n"
+        "sys.exit(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 70
+    assert "ZeroDivisionError" in done.stderr
+    assert done.stderr.endswith("fault of ragtrace; please report it\n")
 
 
 def test_passwords_are_never_printed(cli: Cli) -> None:

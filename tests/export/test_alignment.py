@@ -12,6 +12,7 @@ from ragtrace.analyze.alignment_report import AlignmentReport, alignment_report
 from ragtrace.export.alignment_plots import plots
 from ragtrace.export.alignment_text import Section, sections
 from ragtrace.store import Store
+from ragtrace.types import Packing, PackRun, replace
 from tests.analyze.alignment_report.explained import GENERATOR, explain, request, write
 from tests.analyze.engines import AdditiveGenerator, LinearRetriever
 
@@ -110,6 +111,22 @@ def test_skipped_requests_are_listed_with_their_reason(store: Store) -> None:
     text = _text(alignment_report(store, generator=GENERATOR, conditions=("original", "shuffled")))
 
     assert "1 without: the prompt says of each document more than its number" in text
+
+
+def test_deduplication_that_changes_nothing_is_told(store: Store) -> None:
+    """Rows that repeat the original ones look like a mistake; with a duplicate k falls, and nothing is said."""
+    told = "deduplicated is the same as original: no prompt holds two documents with the same text"
+    write(store, request("r1"))
+    found = alignment_report(store, generator=GENERATOR, conditions=("original", "deduplicated"))
+    assert told in _text(found)
+    twin = request("r2", "abcde")
+    chunks = twin.packing.chunks if twin.packing is not None else ()
+    doubled = (*chunks[:4], replace(chunks[4], text=chunks[0].text))
+    retrieved, _, answered = twin.stages
+    write(store, replace(twin, stages=(retrieved, PackRun(packing=Packing(chunks=doubled)), answered)))
+    found = alignment_report(store, generator=GENERATOR, conditions=("original", "deduplicated"))
+    assert told not in _text(found)
+    assert told not in _text(alignment_report(store, generator=GENERATOR))
 
 
 def test_every_part_has_a_table_and_a_plot(store: Store) -> None:

@@ -64,7 +64,7 @@ def test_the_whole_of_it() -> None:
     for part in (
         QUESTION,
         "The answer rests most on D",
-        "Wasted retrieval: yes (probability of the flag 0.97)",
+        "Wasted retrieval: yes (probability 0.97)",
         "+0.602 ± 0.030",
         "nats per token",
         "chance",
@@ -74,9 +74,15 @@ def test_the_whole_of_it() -> None:
         "21.4 s on cpu",
     ):
         assert part in text, part
+    assert f"ragtrace show {record().request_id} tells at which rank" in text
     assert ANSWER in parsed.text("sup")
     for chunk in TEXTS.values():
         assert chunk in text
+
+
+def test_long_names_are_broken() -> None:
+    """An address as a chunk's id does not make the page wider than the window."""
+    assert re.search(r"\.headline\b[^{}]*\{[^}]*overflow-wrap: anywhere", page(record(), explanation()))
 
 
 def test_nothing_is_loaded() -> None:

@@ -9,9 +9,9 @@ from typing import Literal
 import pytest
 from rich.console import Console
 
-from ragtrace.explanations import Explanation
+from ragtrace.explanations import Explanation, RetrieverAttribution
 from ragtrace.export.explanation_text import render
-from ragtrace.types import RequestRecord, replace
+from ragtrace.types import Candidate, RequestRecord, RetrieveRun, replace
 from tests.export.explained import TEXTS, explanation, left_out, record
 
 _STYLE = re.compile(r"\x1b\[[\d;]*m")
@@ -39,7 +39,7 @@ def test_all_that_was_found() -> None:
     for part in (
         "How soon must a theft abroad be reported",
         "The answer rests most on D, travel-ie-5.0#report",
-        "Wasted retrieval: yes (probability of the flag 0.97)",
+        "Wasted retrieval: yes (probability 0.97)",
         "nats per token",
         "1.26 adjusted: 0 is the retriever's order, 1 a random one (p = 0.9; raw 0.807, floor 0.531, chance 0.751)",
         "late +0.310 ± 0.020",
@@ -105,12 +105,17 @@ def test_texts_cannot_command_the_terminal() -> None:
     assert "\x07" not in text
 
 
+def test_where_to_look_next() -> None:
+    """Below the flags, where the answer does not follow the ranking."""
+    assert f"next       ragtrace show {record().request_id} tells at which rank" in _shown()
+
+
 def test_parts_that_are_missing() -> None:
     """What was not computed is named with its reason; what was not kept is said to be so."""
     found = Explanation(skipped={"generator": "no model was given"}, retriever=explanation().retriever)
     text = _shown(found=found)
     assert "generator: no model was given" in " ".join(text.split())
-    assert "What the answer used is not known: no model was given." in text
+    assert "This explains the retrieval alone: what the answer used was not computed (--generator MODEL" in text
     unkept = _shown(record(answer=None), replace(explanation(), retriever=()))
     assert "its text was not kept" in unkept
 
@@ -134,6 +139,17 @@ def test_many_documents_are_cut_to_the_notable() -> None:
     assert 0 < shown < len(many)
     few = _shown()
     assert len(re.findall(r"score \d", few)) == len(TEXTS)
+
+
+def test_what_was_found_first_is_notable() -> None:
+    """Even if reranking or packing lost it: its rank, and that it is not in the prompt, are told."""
+    packed = {f"d{place}": f"text {place}" for place in range(12)}
+    found, kept = explanation(packed), record(packed)
+    first = RetrieverAttribution(chunk_id="lost", score=0.9)
+    retrieved = RetrieveRun(candidates=(Candidate(chunk_id="lost", rank=1, text="the evidence"),))
+    kept = replace(kept, stages=(retrieved, *kept.stages[1:]))
+    text = _shown(kept, replace(found, retriever=(*found.retriever, first)))
+    assert "lost  score 0.900, found at rank 1, not in the prompt" in text
 
 
 def test_long_documents_are_cut_to_their_densest_part() -> None:

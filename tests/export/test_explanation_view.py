@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, Precision, RetrieverAttribution
-from ragtrace.export.explanation_findings import certainty, flags, headline, method
+from ragtrace.export.explanation_findings import advice, certainty, flags, headline, method
 from ragtrace.export.explanation_view import (
     bounds,
     letter,
@@ -190,7 +190,7 @@ def test_flags_as_sentences() -> None:
     """Each flag says yes or no, how probable it is, and of which documents."""
     wasted, noise = flags(view(record(), explanation()))
 
-    assert wasted.startswith("Wasted retrieval: yes (probability of the flag 0.97). A, the retriever's first document")
+    assert wasted.startswith("Wasted retrieval: yes (probability 0.97). A, the retriever's first document")
     assert "number 5 of 6" in wasted
     assert "D, which the answer uses most, is number 4 of 6" in noise
     few = Alignment(retriever=tuple(TEXTS)[:2], generator=tuple(TEXTS)[:2])
@@ -199,6 +199,52 @@ def test_flags_as_sentences() -> None:
         "Wasted retrieval: undefined with three documents or fewer.",
         "Noise distraction: undefined with three documents or fewer.",
     ]
+
+
+def test_flags_are_as_sure_as_their_values() -> None:
+    """Of exact values no probability is told; an estimate is never certain, whether it says yes or no."""
+    found = explanation()
+    assert found.alignment is not None
+    assert found.generator is not None
+    sure = replace(found.alignment, wasted_probability=1.0, noise_distraction=False, noise_probability=0.003)
+    wasted, noise = flags(view(record(), replace(found, alignment=sure)))
+    assert wasted.startswith("Wasted retrieval: yes (probability above 0.99). A,")
+    assert noise.startswith("Noise distraction: no (probability above 0.99). D,")
+    exact = replace(found, alignment=sure, generator=replace(found.generator, exact=True))
+    assert [each.partition(". ")[0] for each in flags(view(record(), exact))] == [
+        "Wasted retrieval: yes",
+        "Noise distraction: no",
+    ]
+
+
+def test_more_than_the_whole_is_explained() -> None:
+    """A document may add more than all together, where others take something away."""
+    ids = tuple(TEXTS)[:2]
+    found = GeneratorAttribution(chunk_ids=ids, shares=(1.2, -0.2), empty=0.0, full=1.0, exact=True)
+    told = headline(view(record(), Explanation(generator=found)))
+    assert ", with 120 % of what all documents add, as others speak against it." in told
+
+
+def test_where_to_look_next() -> None:
+    """Where the ranking and the answer disagree, or the answer rests on nothing; nothing to do otherwise."""
+    found = explanation()
+    assert advice(view(record(), found)) == (
+        f"ragtrace show {record().request_id} tells at which rank the evidence was found, reranked and packed."
+    )
+    assert advice(view(record(), replace(found, alignment=None))) is None
+    assert "documents support" in str(advice(view(record(), left_out((0.0, 0.0)))))
+
+
+def test_names_do_not_turn_the_page_round() -> None:
+    """A direction that a chunk's id or title begins would last to the end of our own line."""
+    turned, plain = "b\u202ec\u2067", "b\N{REPLACEMENT CHARACTER}c\N{REPLACEMENT CHARACTER}"
+    asked = replace(record({turned: "a \u202d text"}), service=turned, segment=turned, request_id=turned)
+    generator = GeneratorAttribution(chunk_ids=(turned,), shares=(1.0,), empty=0.0, full=1.0)
+    shown = view(asked, Explanation(generator=generator))
+    named = shown.record
+    assert {named.service, named.segment, named.request_id, shown.documents[0].chunk_id} == {plain}
+    assert shown.documents[0].text == "a \N{REPLACEMENT CHARACTER} text"
+    assert visible("\u2067a\u200f") == "\u2067a\u200f"
 
 
 def test_flags_of_documents_that_all_speak_against_the_answer() -> None:

@@ -169,7 +169,9 @@ def _check(generator: GeneratorEngine | None, conditions: Sequence[str], limit: 
     if limit < 1:
         raise ConfigurationError.of("limit", limit, "1 or more requests")
     if generator is None and (stability is not None or tuple(conditions) != (ORIGINAL,)):
-        raise ConfigurationError("other conditions and stability curves are scored by a model; give a generator")
+        raise ConfigurationError(
+            "other conditions and stability curves are scored by a model; give a generator (--generator MODEL)"
+        )
     if stability is not None and stability < 8:
         raise ConfigurationError.of("stability", stability, "8 prompts or more, such as 1024")
 
