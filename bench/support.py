@@ -32,7 +32,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 from bench.datasets import DATA
 from ragtrace.coverage import judge_claims
 from ragtrace.coverage.support import Evidence, Statement, novelty
-from ragtrace.coverage.text import content_words, terms
+from ragtrace.coverage.support.reading import Reading
+from ragtrace.coverage.text import content_words
 from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.engines.training.examples import is_held_out
 from ragtrace.types import Candidate, Claim, PackedChunk
@@ -72,7 +73,7 @@ def _of_answer(source: str, number: int, packed: list[PackedChunk], question: st
     claims = [each for each in judge_claims(response["response"], packed, query=question)[0] if each.factual]
     statements = [Statement.read(claim) for claim in claims]
     readings = [Evidence.read(chunk.chunk_id, chunk.text or "").reading for chunk in packed]
-    ground = novelty.Ground(readings, frozenset(terms(question)))
+    ground = novelty.Ground(readings, Reading(question))
     known = {word for chunk in packed for word in content_words(chunk.text or "")}
     for claim, statement, beside in zip(claims, statements, novelty.around(statements, ground), strict=True):
         labels = [each for each in response["labels"] if each["start"] < claim.end and each["end"] > claim.start]

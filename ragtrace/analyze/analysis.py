@@ -61,13 +61,15 @@ def analyze_record(
     claims = judged.claims if judged else ()
     lost = coverage.lost_evidence(record, wanted, claims)
     retrieved = record.is_retrieved
-    facets_reason = "not_recorded" if not retrieved else "no_facets" if not facets else "no_candidate_text"
     evidence = _evidence_scores(record, reference, wanted, lost, retrieved)
     known = {score.metric: score.value for score in evidence}
     presence = _presence_score(record, reference, facets, known["evidence_recall"], claims)
     is_known = reference == "oracle" and known["candidate_recall"] == 1.0
-    rows = _trusted(facets, matrix, presence.value, [is_known and item.chunk_id in wanted for item in candidates])
+    evident = [(is_known or reference == "proxy") and item.chunk_id in wanted for item in candidates]
+    rows = _trusted(facets, candidates, matrix, evident, is_known=is_known, presence=presence.value)
     kept, table = [facets[row] for row in rows], matrix[rows]
+    unmet = "no_candidate_text" if kept else "doubtful_facets" if facets else "no_facets"
+    facets_reason = unmet if retrieved else "not_recorded"
     scores = (
         _score("query_coverage", coverage.query_coverage(kept, candidates, matrix=table) if retrieved else None,
                facets_reason),
@@ -124,19 +126,33 @@ def _reference(
 
 
 def _trusted(
-    facets: Sequence[Facet], matrix: NDArray[np.float64], presence: float | None, known: Sequence[bool]
+    facets: Sequence[Facet],
+    candidates: Sequence[Candidate],
+    matrix: NDArray[np.float64],
+    evident: Sequence[bool],
+    *,
+    is_known: bool,
+    presence: float | None,
 ) -> list[int]:
     """The rows of the facets that count: all but those that were read from the question and that the evidence, which is
-    there, has other words for. `known`: which candidates are the oracle's evidence, if all of it is there; none of them
-    meets such a facet. Else no candidate meets such a name, although the evidence is probably there.
+    there, has other words for or is silent about. `evident`: which candidates are the reference. None of the oracle's,
+    if all are there, meets such a facet. Else, where the evidence is probably there, no candidate meets such a name,
+    and a place or amount of which the reference says nothing is the asker's own case ("I live in Spain").
     """
     table = np.nan_to_num(matrix, nan=0.0)
-    if any(known):
-        doubtful = table[:, list(known)].max(axis=1, initial=0.0) < MET
-    else:
+    unmet = table[:, list(evident)].max(axis=1, initial=0.0) < MET
+    if not is_known:
+        silent = table[:, list(evident)].max(axis=1, initial=0.0) == 0.0
         is_name = np.array([facet.kind == "entity" for facet in facets], dtype=bool)
-        doubtful = is_name & (table.max(axis=1, initial=0.0) < MET) & ((presence or 0.0) >= THERE)
-    return [row for row, facet in enumerate(facets) if facet.source != "query" or not doubtful[row]]
+        is_case = np.array([facet.kind in ("jurisdiction", "quantity") for facet in facets], dtype=bool)
+        nowhere = table.max(axis=1, initial=0.0) < MET
+        stated = coverage.contradictions(
+            facets, [each for each, chosen in zip(candidates, evident, strict=True) if chosen]
+        )
+        unmet = np.where(is_name, nowhere, is_case & silent & ~stated.any(axis=1) & any(evident)) & (
+            (presence or 0.0) >= THERE
+        )
+    return [row for row, facet in enumerate(facets) if facet.source != "query" or not unmet[row]]
 
 
 def _presence_score(

@@ -233,8 +233,8 @@ def _ranking_proof(
 ) -> tuple[str, tuple[str, ...]]:
     proof = []
     for loss in lost:
-        ranks = f"rank {loss.rank_before} before rerank, {loss.rank_after or 'dropped'} after"
-        proof.append(f"evidence {loss.chunk_id} was lost in {loss.where} ({ranks}; {loss.reason})")
+        known = "; ".join(filter(None, (_ranks(loss), loss.reason)))
+        proof.append(f"evidence {loss.chunk_id} was lost in {loss.where} ({known})")
     places = {loss.where for loss in lost}
     return next((cause for where, cause in _LOSSES.items() if where in places), "evidence_not_packed"), tuple(proof)
 
@@ -242,14 +242,14 @@ def _ranking_proof(
 def _generation_proof(
     scores: Scores, facets: Sequence[FacetMatch], lost: Sequence[LostChunk], claims: Sequence[Claim]
 ) -> tuple[str, tuple[str, ...]]:
-    contradicted = [claim for claim in claims if claim.factual and claim.contradiction]
-    unsupported = [
-        claim for claim in claims if claim.factual and not claim.contradiction and (claim.support or 0) < SUPPORTED
-    ]
+    factual = [claim for claim in claims if claim.factual]
+    contradicted = [claim for claim in factual if (claim.contradiction or 0) >= SUPPORTED]
+    unsupported = [claim for claim in factual if claim not in contradicted and (claim.support or 0) < SUPPORTED]
     proof = [f"contradicts {claim.best_chunk}: “{claim.text}” ({claim.reason})" for claim in contradicted]
     for claim in unsupported:
-        where = f", but by {claim.unselected_chunk}, which was not packed" if claim.unselected_chunk else ""
-        proof.append(f"not supported by the prompt{where}: “{claim.text}”")
+        where = f", but by {claim.unselected_chunk}, which it does not hold in full" if claim.unselected_chunk else ""
+        why = f" ({claim.reason})" if claim.reason else ""
+        proof.append(f"not supported by the prompt{where}: “{claim.text}”{why}")
     return "contradicted" if contradicted else "unsupported", tuple(proof)
 
 
@@ -257,7 +257,7 @@ def _citation_proof(
     scores: Scores, facets: Sequence[FacetMatch], lost: Sequence[LostChunk], claims: Sequence[Claim]
 ) -> tuple[str, tuple[str, ...]]:
     uncited = [claim for claim in claims if claim.factual and not any(mark.chunk_id for mark in claim.citations)]
-    proof = [f"no citation: “{claim.text}”" for claim in uncited]
+    proof = [f"{_uncited(claim)}: “{claim.text}”" for claim in uncited]
     if not any(claim.citations for claim in claims):
         remedy = "if it is not meant to, set cites=False, or ragtrace.cites=false on its spans"
         proof.append(f"the answer cites nothing at all; {remedy}")
@@ -270,6 +270,22 @@ _PROOFS: Final = {
     "generation": _generation_proof,
     "citation": _citation_proof,
 }
+
+
+def _ranks(loss: LostChunk) -> str:
+    """The ranks that are known; without one after it, the loss's reason says whether there was a reranker."""
+    if loss.rank_before is None:
+        return ""
+    return (
+        f"rank {loss.rank_before} before rerank, {loss.rank_after} after"
+        if loss.rank_after
+        else f"rank {loss.rank_before}"
+    )
+
+
+def _uncited(claim: Claim) -> str:
+    dangling = dict.fromkeys(mark.marker for mark in claim.citations)
+    return f"{', '.join(dangling)} names no chunk of the prompt" if dangling else "no citation"
 
 
 def _instead(match: FacetMatch) -> str:

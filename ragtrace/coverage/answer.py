@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ragtrace.coverage.claims import claim_weight, split_claims
+from ragtrace.coverage.claims import claim_weight, shared_citations, split_claims
 from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, opposition
 from ragtrace.coverage.text import content_words
 from ragtrace.coverage.thresholds import SUPPORTED
@@ -47,7 +47,8 @@ def judge_claims(
     words are not held against a claim. A claim's support is that by all packed chunks together, at least the largest by
     one of them. A chunk that the claim cites and that contradicts it counts as a contradiction even where another chunk
     supports the claim: an answer that cites a chunk says what that chunk says. Each claim weighs by what it says beyond
-    the question. A citation that the host reported without a place belongs to every claim that its chunk supports.
+    the question. A citation that the host reported without a place belongs to every claim that its chunk supports, and
+    so do those of a closing list of sources, or of the end of a claim's paragraph (`shared_citations`).
     """
     selected = [Evidence.read(chunk.chunk_id, chunk.text) for chunk in packed if chunk.text]
     chosen = {chunk.chunk_id for chunk in packed}
@@ -59,10 +60,14 @@ def judge_claims(
     asked = frozenset(content_words(query or ""))
     found_claims = split_claims(answer, packed, citations, candidates)
     claims = [replace(each, weight=claim_weight(each.text, asked)) for each in found_claims]
-    loose = [_resolved(mark, chosen) for mark in citations if mark.start is None]
+    placeless = [_resolved(mark, chosen) for mark in citations if mark.start is None]
+    loose = [(*placeless, *shared) for shared in shared_citations(answer, claims)]
     statements = [Statement.read(claim) for claim in claims if claim.factual]
     found = iter(zip(statements, evidence.judge(statements), strict=True))
-    judged = [_judged(claim, *next(found), evidence, loose) if claim.factual else (claim, {}) for claim in claims]
+    judged = [
+        _judged(claim, *next(found), evidence, marks) if claim.factual else (claim, {})
+        for claim, marks in zip(claims, loose, strict=True)
+    ]
     return tuple(claim for claim, _ in judged), tuple(support for _, support in judged)
 
 
@@ -75,8 +80,9 @@ def _judged(
 ) -> tuple[Claim, dict[str, float]]:
     together, supports = support
     by_chunk = {each.chunk_id: each.support for each in supports}
-    fitting = tuple(mark for mark in loose if by_chunk.get(mark.chunk_id or "", 0.0) >= SUPPORTED)
-    claim = replace(claim, citations=(*claim.citations, *fitting))
+    named = {mark.chunk_id for mark in claim.citations}
+    fitting = {mark.chunk_id: mark for mark in loose if by_chunk.get(mark.chunk_id or "", 0.0) >= SUPPORTED}
+    claim = replace(claim, citations=(*claim.citations, *(mark for key, mark in fitting.items() if key not in named)))
     best = max(supports, key=lambda each: each.support, default=Support("", 0.0))
     cited = {citation.chunk_id for citation in claim.citations}
     against, contradiction, reason = _against([each for each in supports if each.chunk_id in cited], supports)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from ragtrace.coverage.thresholds import SUPPORTED
@@ -21,20 +21,25 @@ __all__ = [
 
 MOST: Final = 50  # chunks that one range may name: [1-999] names no more
 _NUMBERS: Final = r"\d{1,3}(?:\s*[-–]\s*\d{1,3})?(?:\s*[,;&]\s*\d{1,3}(?:\s*[-–]\s*\d{1,3})?)*"
+_KINDS: Final = r"(?:documents?|docs?|sources?|passages?|chunks?|refs?|references?|citations?|cite|id)"
 _LINK: Final = r"\((?P<link>[^()\s]{1,2000})(?:\s+\"[^\"\n]*\")?\)"
 _MARK: Final = re.compile(
     rf"""\[\^(?P<note>[^\]\s]{{1,40}})\](?!:)
-    | \[(?P<plain>{_NUMBERS})\](?:{_LINK})?
-    | [(\[](?:see\s+)?(?:documents?|docs?|sources?|passages?|chunks?|refs?|references?)\.?\s*:?\s*[#\[]?
+    | \[\#?(?P<plain>{_NUMBERS})(?:[†:][^\]\n]{{0,200}})?\](?:{_LINK})?
+    | [(\[](?:see\s+)?{_KINDS}\.?\s*:?\s*[#\[]?
         (?P<named>{_NUMBERS})\]?(?:,?\s+pp?\.\s*\d{{1,4}}(?:[-–]\d{{1,4}})?)?[)\]]
     | 【(?P<wide>\d{{1,3}})(?:[†:][^】\n]{{0,200}})?】
     | \[(?P<text>[^\[\]\n]{{1,200}})\]{_LINK.replace("<link>", "<target>")}
     | \[(?P<id>[^\[\]\n]{{2,256}})\]
-    | \((?P<round>[^()\s]{{2,128}})\)
+    | \((?P<round>(?:{_KINDS}\s*:\s*)?[^()\[\]\s]{{2,128}})\)
+    | \[\s*(?P<quoted>"[^"\n]{{1,256}}"(?:\s*,\s*"[^"\n]{{1,256}}"){{0,50}})\s*\]
     | <?(?P<url>https?://[^\s<>()\[\]"'】]{{3,2000}})>?""",
     re.IGNORECASE | re.VERBOSE,
 )
+_KIND: Final = re.compile(rf"{_KINDS}\s*[:#]?\s*", re.IGNORECASE)
+_PAGES: Final = re.compile(r",?\s*pp?\.\s*\d{1,4}(?:[-–]\d{1,4})?$")
 _NOTE: Final = re.compile(r"^[ \t]*\[\^([^\]\s]{1,40})\]:[ \t]*(.*)$", re.MULTILINE)
+_QUOTES: Final = " \t\r\n\"'`“”"
 _URL_KEYS: Final = ("url", "uri", "link", "source_url", "source", "href")
 
 
@@ -71,7 +76,7 @@ def without_citations(text: str, marks: Sequence[Citation] = (), start: int = 0)
 
 def _blank(match: re.Match[str]) -> str:
     """A link keeps its text, and words in brackets stay."""
-    if match.group("id") or match.group("round"):
+    if match.group("id") or match.group("round") or match.group("quoted"):
         return match.group()
     if words := match.group("text"):
         return f" {words}".ljust(len(match.group()))
@@ -105,7 +110,7 @@ class _Names:
             return [self._by_place.get(number) for number in _numbers(numbers) if number != "0"]
         if address := group["target"] or group["url"]:
             return self._address(address.rstrip(".,;:!?"))
-        return self._listed(group["id"] or group["round"] or "")
+        return self._listed(group["id"] or group["round"] or group["quoted"] or "")
 
     def _note(self, name: str) -> list[str | None]:
         text = self._notes.get(name, "").strip()
@@ -123,10 +128,15 @@ class _Names:
         return [None] if self._has_urls and not held and address.startswith(("http://", "https://")) else []
 
     def _listed(self, text: str) -> list[str | None]:
-        """[a, b] names two chunks where both are known."""
-        parts = [text] if _key(text) in self._named else [part.strip() for part in re.split(r"[,;]", text)]
-        known = [self._named.get(_key(part)) for part in parts]
+        """[a, b] names two chunks where both are known, and so does ["a", "b"], as answers in JSON write it."""
+        parts = [text] if _key(text) in self._named else re.split(r"[,;]", _PAGES.sub("", text))
+        known = [self._called(part.strip(_QUOTES)) for part in parts]
         return [chunk_id for found in known if found for chunk_id in found] if all(known) else []
+
+    def _called(self, name: str) -> Collection[str]:
+        """The chunks of a name, with or without the kind of it before ("source: leaflet")."""
+        kind = _KIND.match(name)
+        return self._named.get(_key(name)) or (self._named.get(_key(name[kind.end() :])) if kind else None) or ()
 
 
 def _also_called(candidate: Candidate) -> Iterator[str]:

@@ -83,10 +83,12 @@ def spoken_share(query: str, candidates: Sequence[Candidate]) -> float | None:
 
 
 def told_share(claims: Sequence[Claim], candidates: Sequence[Candidate]) -> float:
-    """The rarity-weighted share of a factual claim's words that one candidate holds: that of the claim and candidate
-    for which it is largest, in [0, 1]. 1 without factual claims, which tell nothing.
+    """The rarity-weighted share of a factual claim's words that one candidate holds, or the claim's support, weighed by
+    what it says beyond the question, where that is more: of the claim for which it is largest, in [0, 1]. 1 without
+    factual claims, which tell nothing.
 
-    A generator that alters what it was given leaves most words; one that was given nothing has words of its own.
+    A generator that alters what it was given leaves most words, and one that tells it in words of its own is supported;
+    one that was given nothing has both its own words and no support.
     """
     pool = _read(candidates)
     return _told(claims, pool, Vocabulary(pool))
@@ -109,8 +111,13 @@ def _spoken(asked: dict[str, float], pool: Sequence[Evidence]) -> float:
 
 
 def _told(claims: Sequence[Claim], pool: Sequence[Evidence], vocabulary: Vocabulary) -> float:
-    told = [_weighted(content_words(claim.text), vocabulary) for claim in claims if claim.factual]
-    return max((_share(words, chunk.words) for words in told if words for chunk in pool), default=1.0)
+    told = [
+        (_weighted(content_words(claim.text), vocabulary), claim.weight * (claim.support or 0.0))
+        for claim in claims
+        if claim.factual
+    ]
+    shares = (max(_share(words, chunk.words), support) for words, support in told if words for chunk in pool)
+    return max(shares, default=1.0)
 
 
 def _read(candidates: Iterable[Candidate]) -> list[Evidence]:

@@ -66,6 +66,8 @@ _CITATION_TAIL: Final = re.compile(
 _SOME: Final = 10  # words in small letters of which English has a function word among them
 _FEW: Final = 6
 _MARKED: Final = 0.2
+_LONGEST: Final = 10_000  # characters of a sentence, and the rest of its last word
+_GAP: Final = re.compile(r"[\s\"“”«»]")
 _NOTHING: Final = frozenset(("",))
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")  # the segmenter takes Unicode characters only
 _STEMMER: Final = snowballstemmer.stemmer("english")
@@ -209,7 +211,7 @@ def _split_block(text: str, start: int, end: int, language: str) -> Iterator[Sen
     start = bullet.end() if bullet else start
     pending: tuple[int, int] | None = None
     position = start
-    for piece in sentencex.segment(language, _SURROGATE.sub("\ufffd", text[start:end])):
+    for piece in _segments(_SURROGATE.sub("\ufffd", text[start:end]), language):
         span = (position, position + len(piece))
         position = span[1]
         if pending and _CITATION_TAIL.fullmatch(piece):
@@ -220,6 +222,17 @@ def _split_block(text: str, start: int, end: int, language: str) -> Iterator[Sen
         pending = span
     if pending:
         yield from _trimmed(text, *pending)
+
+
+def _segments(text: str, language: str) -> Iterator[str]:
+    """All of `text` by sentences. The segmenter takes quadratic time over quotation marks, so it is given no more at
+    once than a sentence has."""
+    start = 0
+    while start < len(text):
+        gap = _GAP.search(text, start + _LONGEST)
+        end = gap.end() if gap else len(text)
+        yield from sentencex.segment(language, text[start:end])
+        start = end
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[Sentence]:

@@ -188,6 +188,18 @@ def test_an_answer_of_its_own_words_counts_against_the_presence_of_evidence() ->
     assert unpacked[0] == unpacked[1]
 
 
+def test_the_case_of_who_asks_is_no_failure_of_retrieval() -> None:
+    """A place and an amount that the evidence does not speak of; one that it contradicts still is."""
+    record = pooled("They employed 40 apprentices.", "The glass makers employed 40 apprentices.")
+    asked = "I am from Spain, 30 years: how many apprentices did the glass makers employ"
+    healthy = analyze_record(replace(record, query=Query(original=asked)))
+    assert healthy.score("query_coverage") is None
+    assert reasons(replace(record, query=Query(original=asked)))["query_coverage"] == "doubtful_facets"
+    assert healthy.diagnosis.verdict == "healthy"
+    other = pooled("They employed 40 apprentices.", "The glass makers in Ireland employed 40 apprentices.")
+    assert analyze_record(replace(other, query=Query(original=asked))).diagnosis.stage == "retrieval"
+
+
 def test_candidates_that_repeat_each_other_give_no_presence() -> None:
     """Three editions of one clause: undefined with that reason, and no verdict about retrieval from words."""
     editions = [f"The glass makers employed {count} apprentices." for count in (40, 43, 46)]

@@ -208,6 +208,28 @@ def test_selection_failure_tells_where(where: str, cause: str, rollout: str) -> 
     assert "rank 2 before rerank, 40 after; budget" in found.evidence[0]
 
 
+def test_no_reranker_dropped_what_was_never_reranked() -> None:
+    """Only the ranks that are known are said."""
+    lost = LostChunk(chunk_id="c7", where="packing", rank_before=2, reason="budget")
+    assert diagnose(GOOD | {"evidence_recall": 0.0}, lost=[lost]).evidence == (
+        "evidence c7 was lost in packing (rank 2; budget)",
+    )
+
+
+def test_a_claim_that_is_hardly_contradicted_is_not_said_to_be() -> None:
+    """A verifier's low probability is no contradiction; the proof of an unsupported claim says what is missing."""
+    claim = Claim(start=0, end=5, text="Five.", support=0.2, contradiction=0.1, best_chunk="c1", reason="5 is nowhere")
+    found = diagnose(GOOD | {"answer_coverage": 0.0}, claims=[claim])
+    assert (found.cause, found.evidence) == ("unsupported", ("not supported by the prompt: “Five.” (5 is nowhere)",))
+
+
+def test_a_dangling_citation_is_said_to_dangle() -> None:
+    """The claim has a mark, so that "no citation" would be untrue."""
+    claim = Claim(start=0, end=5, text="Five [9].", support=1.0, citations=(Citation(marker="[9]"),))
+    found = diagnose(GOOD | {"citation_coverage": 0.0}, claims=[claim])
+    assert found.evidence == ("[9] names no chunk of the prompt: “Five [9].”",)
+
+
 def test_grounding_failure_quotes_the_claim() -> None:
     """A component with one version only is never a suspected rollout."""
     claim = Claim(
@@ -230,7 +252,7 @@ def test_unsupported_claims_tell_of_support_outside_the_prompt() -> None:
     claim = Claim(start=0, end=1, text="It pays.", support=0.1, contradiction=0.0, unselected_chunk="c9")
     found = diagnose(GOOD | {"answer_coverage": 0.0}, claims=[claim])
     assert found.cause == "unsupported"
-    assert "c9, which was not packed" in found.evidence[0]
+    assert "but by c9, which it does not hold in full" in found.evidence[0]
 
 
 def test_citation_failure_lists_uncited_claims_only() -> None:

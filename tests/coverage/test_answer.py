@@ -184,3 +184,22 @@ def test_a_closing_list_of_sources_claims_nothing() -> None:
     """What stands below "Sources:" is no statement."""
     claims, _ = judge_claims("Report the loss within 14 days [1].\n\nSources:\n[1] Policy wording 2024", PACKED)
     assert [claim.text for claim in claims if claim.factual] == ["Report the loss within 14 days [1]."]
+
+
+@pytest.mark.parametrize(
+    ("answer", "cited"),
+    [
+        ("Report the loss within 14 days. Bicycles are replaced by courier.\n\nSources: [1], [2]", 2),
+        ("- Report the loss within 14 days\n- Bicycles are replaced by courier\n\n[1] [2]", 2),
+        ("Report the loss within 14 days. Bicycles are replaced by courier [1][2].", 2),
+        ("Report the loss within 14 days [1]. Bicycles are replaced by courier.", 1),
+        ("- Report the loss within 14 days\n- Bicycles are replaced by courier [1][2]", 1),
+        ("Cars fly on Sundays. Report the loss within 14 days [1].", 1),
+    ],
+)
+def test_marks_that_end_an_answer_or_a_paragraph_cite_what_they_support(answer: str, cited: int) -> None:
+    """A list of sources is of the whole answer, as are marks by themselves; those of a paragraph's end are of it."""
+    texts = ("Report every loss within 14 days.", "Bicycles are replaced by courier.")
+    packed = [PackedChunk(chunk_id=str(at), position=at, text=text) for at, text in enumerate(texts, start=1)]
+    claims = [claim for claim in judge_claims(answer, packed)[0] if claim.factual]
+    assert sum(any(mark.chunk_id for mark in claim.citations) for claim in claims) == cited

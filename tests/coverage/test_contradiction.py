@@ -47,6 +47,41 @@ def test_one_altered_value_or_negation_is_found_in_a_long_sentence(said: str, al
     assert other.reason is not None or (other.support or 0.0) <= 0.4
 
 
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        (
+            "Adults may take at most 8 tablets in any 24-hour period.",
+            "Take 1 or 2. Do not take more than 8 tablets in any 24-hour period.",
+        ),
+        (
+            "Each party's aggregate liability is limited to the fees paid or payable in the 12 months before it.",
+            "Neither party's aggregate liability shall exceed the fees paid or payable in the 12 months before it.",
+        ),
+        ("Check the cable of the wall socket.", "LINK red: no line; check the cable between wall socket and port."),
+        ("Keep it for up to 3 days in the fridge.", "Do not keep it for longer than 3 days in the fridge."),
+    ],
+)
+def test_a_negated_comparison_is_a_bound_and_a_semicolon_ends_a_negation(claim: str, evidence: str) -> None:
+    """Neither denies what the claim says."""
+    assert judge(claim, evidence).contradiction == 0.0
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("You may freeze it.", "Shake well. Do not freeze. Use within 14 days."),
+        ("A downgrade to 4.1 is not possible.", "A downgrade to 4.1 is possible until you enable streaming exports."),
+        ("The liability of a party shall exceed the fees.", "The liability of a party shall not exceed the fees."),
+        ("It is 60% project and 40% exam.", "Assessment: 40% project, 60% exam."),
+        ("Bake it for 20 min with the lid on.", "Bake it for 45 minutes with the lid on."),
+    ],
+)
+def test_what_a_short_or_turned_sentence_opposes(claim: str, evidence: str) -> None:
+    """All that stands around a negation in a short text stands in the other; figures change places."""
+    assert (judge(claim, evidence).contradiction or 0.0) >= 0.5
+
+
 def test_a_heading_turns_nothing_below_it() -> None:
     """ "Exceptions" above a sentence is no second negation of it."""
     heading = "Household policy, edition 3.2: Theft: exceptions\n"

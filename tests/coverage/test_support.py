@@ -70,8 +70,46 @@ def test_what_the_evidence_does_not_say_is_unsupported(text: str) -> None:
 )
 def test_a_name_or_number_that_the_evidence_lacks_is_unstated(text: str, known: bool) -> None:
     """But for what the question names, what only spells out an abbreviation or counts in words, labels and frames."""
-    evidence = Ground([Reading("Storm damage is covered by NorthgateMutual; see HELOC policies.")], frozenset(["cork"]))
+    evidence = Ground([Reading("Storm damage is covered by NorthgateMutual; see HELOC policies.")], Reading("Cork?"))
     assert (measure(statement(text), evidence, Around()).unstated == 0.0) is known
+
+
+@pytest.mark.parametrize(
+    ("text", "lacking"),
+    [
+        ("Compute the HMAC-SHA256 of it, ERR_LOCKED or page_size.", None),
+        ("Compute the HMAC-SHA512 of the body.", "HMAC-SHA512"),
+        ("The log says `ERR_TIMEOUT` then.", "ERR_TIMEOUT"),
+        ("Set page_token to the number of rows.", "page_token"),
+        ("Wait for a 24-hour period in Q3 2025.", None),
+        ("As Section 12.1 and Article 5 say, compute it.", None),
+    ],
+)
+def test_a_code_stands_for_nothing_but_itself(text: str, lacking: str | None) -> None:
+    """However its parts are joined; a value is no code, and what numbers a part of a text is no name."""
+    said = "Compute the HMAC-SHA256 of the body; ERR_LOCKED, page_size. Wait 24 hours in Q3 2025. 12.1 Term. 5. Fees."
+    assert ground(said).lacks(statement(text)) == lacking
+
+
+def test_a_value_of_the_question_is_not_asked_of_the_evidence_beside_another_statement() -> None:
+    """What a claim is about and what it states: an answer that only repeats the question's figure states that."""
+    evidence = Ground([Reading("Leave is 20 weeks for all.")], Reading("How much leave after 2 years? Is it 9 weeks?"))
+    assert evidence.lacks(statement("After 2 years leave is 20 weeks.")) is None
+    assert evidence.lacks(statement("It is 9 weeks.")) == "9 weeks"
+
+
+@pytest.mark.parametrize(
+    ("said", "stated"),
+    [
+        ("Fees for 2026/27: a deposit is due by 31 July.", True),
+        ("2026: due on July 31st", True),
+        ("Fees for 2026/27: a deposit is due by 31 August.", False),
+        ("CVE of 2026.", False),
+    ],
+)
+def test_a_year_states_a_day_only_where_the_day_stands_too(said: str, stated: bool) -> None:
+    """The year of a heading and the day below it are one date."""
+    assert (ground(said).lacks(statement("Due by 31 July 2026.")) is None) is stated
 
 
 def test_an_unstated_name_caps_the_support_of_a_copied_sentence() -> None:

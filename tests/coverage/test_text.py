@@ -86,3 +86,11 @@ def test_accents_are_read_alike_in_one_character_or_two() -> None:
 def test_other_languages_are_told_apart(text: str, english: bool) -> None:
     """The lexical rules are for English; what they do not fit is left undefined by the analyzer."""
     assert is_english(text) is english
+
+
+def test_quotation_marks_without_end_are_cut() -> None:
+    """The segmenter's time grows with their square: no sentence is much longer than it is given at once."""
+    text = '"' * 50_000
+    found = sentences(text)
+    assert "".join(text[each.start : each.end] for each in found) == text
+    assert max(len(each.text) for each in found) <= 10_001

@@ -11,11 +11,14 @@ from ragtrace.coverage.citations import find_citations, without_citations
 from ragtrace.coverage.claims.frames import ABSTAINS, CHATTER, FRAME_WORDS, mentions_blanked
 from ragtrace.coverage.text import Sentence, content_words, is_code, sentences
 from ragtrace.coverage.values import values
-from ragtrace.types import Candidate, Citation, Claim, PackedChunk
+from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
 
-__all__ = ["is_abstention", "split_claims"]
+__all__ = ["is_abstention", "shared_citations", "split_claims"]
 
-_SOURCES: Final = re.compile(r"^[#*\s]*(?:sources|references|citations|bibliography)\b[*\s]*:?[*\s]*$", re.I | re.M)
+_SOURCES: Final = re.compile(
+    r"^[#* \t(]*(?:sources?|references?|citations?|bibliography)\b[* \t]*(?::[* \t]*(?=[\[(【\w])|:?[* \t]*$)",
+    re.I | re.M,
+)
 _FOOTNOTE: Final = re.compile(r"^\s*\[\^[^\]\n]+\]:")
 _ROW: Final = re.compile(r"^\|.*")
 
@@ -47,6 +50,32 @@ def split_claims(
         )
         for place, part in enumerate(parts)
     )
+
+
+def shared_citations(answer: str, claims: Sequence[Claim]) -> list[tuple[Citation, ...]]:
+    """For each claim the citations that stand outside of it and may be meant for it too, without their places.
+
+    Those of a closing list of sources, or that stand by themselves, are of the whole answer; those that end a paragraph
+    are also of the sentences before in it that have none.
+    """
+    sources = _SOURCES.search(answer)
+    body = sources.start() if sources else len(answer)
+    alone = [each for each in claims if each.start >= body or not any(map(str.isalnum, without_citations(each.text)))]
+    whole = tuple(_placeless(mark) for each in alone for mark in each.citations)
+    found: list[tuple[Citation, ...]] = []
+    ending: tuple[Citation, ...] = ()
+    below = len(answer)
+    for claim in reversed(claims):
+        if "\n" in answer[claim.end : below]:
+            ending = ()
+        found.append(whole if claim.citations else (*whole, *ending))
+        ending = tuple(map(_placeless, claim.citations)) or ending
+        below = claim.start
+    return found[::-1]
+
+
+def _placeless(mark: Citation) -> Citation:
+    return replace(mark, start=None, end=None)
 
 
 def is_abstention(answer: str) -> bool:

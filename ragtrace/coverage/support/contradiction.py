@@ -138,11 +138,24 @@ def _of_value(claimed: Placed, place: int, given: Placed) -> Said:
         where = given.value_spots[at]
         if spot is None or where is None:
             continue
-        if says(value, stated):
+        if says(value, stated) and (other := _swapped(claimed, place, given, at)):
+            said = said.joined(Said(0.0, 1.0, f"{value.raw}, the evidence says {other.raw}"))
+        elif says(value, stated):
             said = said.joined(Said(company(spot, where)))
         elif _in_its_place(claimed, place, stated, given.counts[at]):
             said = said.joined(Said(0.0, company(spot, where), f"{value.raw}, the evidence says {stated.raw}"))
     return said
+
+
+def _swapped(claimed: Placed, place: int, given: Placed, at: int) -> Value | None:
+    """The value that a sentence has in the place of a claim's where the claim has two of them the other way around:
+    "60 % project, 40 % exam" for "40 % project, 60 % exam"."""
+    value, own, others = claimed.values[place], claimed.counts[place], given.counts[at]
+    if not own or not others or own == others:
+        return None
+    other, stated = claimed.counting.get(others), given.counting.get(own)
+    crossed = other and stated and same_kind(other, value) and says(other, stated) and not says(value, stated)
+    return stated if crossed else None
 
 
 def _in_its_place(claimed: Placed, place: int, stated: Value, counts: str) -> bool:

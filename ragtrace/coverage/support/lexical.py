@@ -10,7 +10,6 @@ from ragtrace.coverage.support.contradiction import Finding, Rarities, compare, 
 from ragtrace.coverage.support.novelty import Around, Ground, Measures, around, measure, probability
 from ragtrace.coverage.support.reading import Evidence, Reading, Vocabulary, Window
 from ragtrace.coverage.support.statement import Statement
-from ragtrace.coverage.text import terms
 
 __all__ = ["Lexical", "Support"]
 
@@ -51,7 +50,7 @@ class Lexical:
         self._selected = selected
         self._others = others
         self._vocabulary = Vocabulary([*selected, *others])
-        self._question = frozenset(terms(question))
+        self._question = Reading(question)
         self._ground = Ground([chunk.reading for chunk in selected], self._question)
 
     def judge(self, statements: Sequence[Statement]) -> list[tuple[float, list[Support]]]:

@@ -17,13 +17,15 @@ claims are supported; `support` is the probability where supported and unsupport
 from __future__ import annotations
 
 import math
+from calendar import month_abbr, month_name
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ragtrace.coverage.support.reading import STEM, Reading, Window
 from ragtrace.coverage.support.statement import Name, Statement
-from ragtrace.coverage.values import Value, says
+from ragtrace.coverage.text import stem
+from ragtrace.coverage.values import DateRange, Value, covers, says
 
 __all__ = ["Around", "Ground", "Measures", "around", "measure", "probability"]
 
@@ -34,35 +36,61 @@ SIMILAR: Final = 0.3  # newness of a word that begins like one of the evidence
 SMOOTHING: Final = 1.5  # words added to a claim's length: one new word of two says little
 DECAY: Final = math.exp(-1 / 10)  # of a new pair's weight with each word between
 NEAR: Final = (0.4, 0.7, 1.0)  # weights of words at distance 3, 2 and 1
+_MONTH: Final = 31  # days: what is longer is stated by a time that holds it
+_NOTHING_ASKED: Final = Reading("")
 NEEDED: Final = 0.5  # share of a claim's words that must stand in the evidence; below, support falls in proportion
 
 
 class Ground:
-    """What the evidence holds, over one reading, several, or some sentences."""
+    """What the evidence holds, over one reading, several, or some sentences. question: what is known already."""
 
-    def __init__(self, parts: Sequence[Reading | Window], question: frozenset[str] = frozenset()) -> None:
+    def __init__(self, parts: Sequence[Reading | Window], question: Reading = _NOTHING_ASKED) -> None:
         alone = len(parts) == 1
         self.vocabulary = parts[0].vocabulary if alone else frozenset().union(*(part.vocabulary for part in parts))
         self.pairs = parts[0].pairs if alone else frozenset().union(*(part.pairs for part in parts))
         self.stems = parts[0].stems if alone else frozenset().union(*(part.stems for part in parts))
-        self.question = question
+        self.question = question.vocabulary
+        self._asked = question
         self._parts = parts
 
     def holds(self, value: Value) -> bool:
-        """Whether some part says the value."""
-        return any(says(value, other) for part in self._parts for other in part.values)
+        """Whether some part says the value, or says of a day or month which it is and elsewhere in which year."""
+        if any(says(value, other) for part in self._parts for other in part.values):
+            return True
+        if value.dates is None or not any(covers(other, value) for part in self._parts for other in part.values):
+            return False
+        return value.dates.days > _MONTH or self._has_day(value.dates)
+
+    def _has_day(self, dates: DateRange) -> bool:
+        months = {stem(name[dates.first.month]) for name in (month_name, month_abbr)}
+        if dates.days > 1:
+            return not months.isdisjoint(self.vocabulary)
+        day = str(dates.first.day)
+        return any(f"{day} {month}" in self.pairs or f"{month} {day}" in self.pairs for month in months)
 
     def names(self, name: Name) -> bool:
         """Whether some part, or the question, has the name, be it within a longer word."""
+        if name.is_code:
+            return any(name.letters in part.joined for part in (*self._parts, self._asked))
         known = name.stem in self.vocabulary or name.stem in self.question
         return known or any(name.letters in part.folded for part in self._parts)
 
     def lacks(self, statement: Statement) -> str | None:
-        """The first value, else the first name of a claim that no part states; None where all are stated."""
+        """The first value, else the first name of a claim that no part states; None where all are stated.
+
+        A value of the question is what a claim is about and not what it states, where it states something else.
+        """
         for value in statement.values:
-            if _is_exact(value) and not self.holds(value):
+            if _is_exact(value) and not self.holds(value) and not self._is_topic(value, statement):
                 return value.raw
         return next((name.written for name in statement.names if not self.names(name)), None)
+
+    def _is_topic(self, value: Value, statement: Statement) -> bool:
+        asked = self._asked.values
+        if not any(says(value, other) for other in asked):
+            return False
+        new = [other for other in statement.values if not any(says(other, known) for known in asked)]
+        return any(map(self.holds, new)) or not self.vocabulary.isdisjoint(statement.words - self.question)
 
 
 @dataclass(frozen=True, slots=True)

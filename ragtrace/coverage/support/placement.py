@@ -7,7 +7,7 @@ word of a claim is looked up in each sentence by its neighbors.
 from __future__ import annotations
 
 import re
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +28,10 @@ _NEGATES_NOTHING: Final = (
         re.IGNORECASE | re.VERBOSE,
     )
 )
+_COMPARED: Final = re.compile(
+    r"\b(?:more|less|fewer|later|earlier|longer|sooner|greater|higher|lower)\s+than\b|\bexceed\w*", re.IGNORECASE
+)
+"""What makes a negation a bound: "do not take more than 8" is "take at most 8"."""
 _NEGATING: Final = frozenset("not no never none neither nor cannot without".split())
 _SOFT: Final = frozenset(
     """avoid deni doubt except exclud fail hard instead lack absenc less littl prevent rare rather refus reject seldom
@@ -45,6 +49,8 @@ class Spot(NamedTuple):
 class Turn(NamedTuple):
     """A word's spot, the negations right before it and within reach, and whether another word may turn it.
 
+    `compares`: something is compared beside it; `bound`: a negation before it makes that a bound ("not more than 8").
+
     `anchor`: the place of the negation right before it, else its own: "not currently supported" and "currently not
     supported" negate the same.
     """
@@ -53,12 +59,17 @@ class Turn(NamedTuple):
     anchor: int
     negations: tuple[int, int]
     unclear: bool
+    compares: bool
+    bound: bool
 
     def agrees(self, other: Turn, *, copied: bool) -> bool:
         """Whether both may be meant alike; of a copy every negation must be.
 
-        Where only one of them has another word that may turn it, that word may stand for the other's negation.
+        Where only one of them has another word that may turn it, that word may stand for the other's negation. A bound
+        may be put without negation and comparison: "at most 8".
         """
+        if (self.bound and not other.compares) or (other.bound and not self.compares):
+            return True
         alike = [(own - others) % 2 == 0 for own, others in zip(self.negations, other.negations, strict=True)]
         if copied:
             return all(alike) or self.unclear != other.unclear
@@ -68,11 +79,13 @@ class Turn(NamedTuple):
 @dataclass(frozen=True)
 class Placed:
     """The terms of a text in order; of each the index of the value that it is part of, or -1, and the line that it
-    stands in; the values, and what each of them counts."""
+    stands in, and its clause by semicolons; where something is compared; the values, and what each counts."""
 
     terms: tuple[str, ...]
     places: tuple[int, ...]
     lines: tuple[int, ...]
+    clauses: tuple[int, ...]
+    compared: tuple[int, ...]
     values: tuple[Value, ...]
     counts: tuple[str, ...]
 
@@ -83,10 +96,14 @@ class Placed:
         found = values(text)
         located = located_terms(text)
         breaks = [at for at, character in enumerate(text) if character == "\n"] if "\n" in text else []
+        stops = [at for at, character in enumerate(text) if character == ";"] if ";" in text else []
+        starts = [start for _, start in located]
         return cls(
             terms=tuple(term for term, _ in located),
-            places=tuple(_places([start for _, start in located], found)),
-            lines=tuple(bisect(breaks, start) for _, start in located),
+            places=tuple(_places(starts, found)),
+            lines=tuple(bisect(breaks, start) for start in starts),
+            clauses=tuple(bisect(stops, start) for start in starts),
+            compared=tuple(bisect_left(starts, match.start()) for match in _COMPARED.finditer(text)),
             values=found,
             counts=tuple(counted(text, value) for value in found),
         )
@@ -95,6 +112,11 @@ class Placed:
     def vocabulary(self) -> frozenset[str]:
         """Its terms."""
         return frozenset(self.terms)
+
+    @cached_property
+    def counting(self) -> dict[str, Value]:
+        """The first value that counts each of the things that are counted."""
+        return dict(reversed(list(zip(self.counts, self.values, strict=True))))
 
     @cached_property
     def value_spots(self) -> tuple[Spot | None, ...]:
@@ -114,13 +136,17 @@ class Placed:
         return tuple(self._turn(at) for at, term in enumerate(self.terms) if term == word)
 
     def _turn(self, at: int) -> Turn:
-        near, far = (self.terms[max(0, at - reach) : at] for reach in REACH)
-        anchor = next((place for place in (at - 1, at - 2) if place >= 0 and negates(self.terms[place])), at)
+        begins = bisect_left(self.clauses, self.clauses[at])  # "no line; check the cable": nothing is turned behind it
+        near, far = (self.terms[max(begins, at - reach) : at] for reach in REACH)
+        anchor = next((place for place in (at - 1, at - 2) if place >= begins and negates(self.terms[place])), at)
         counts = sum(map(negates, near)), sum(map(negates, far))
         # A heading says what a text is about, "Theft: exceptions", and turns nothing below it.
-        beside = (term for term, line in zip(far, self.lines[max(0, at - REACH[1]) : at], strict=True)
+        beside = (term for term, line in zip(far, self.lines[max(begins, at - REACH[1]) : at], strict=True)
                   if line == self.lines[at])  # fmt: skip
-        return Turn(self._spot(at, at), anchor, counts, not _SOFT.isdisjoint(beside))
+        compared = [place for place in self.compared if abs(place - at) <= REACH[1]]
+        before = [place for place in range(max(begins, at - REACH[1]), at) if negates(self.terms[place])]
+        bound = any(0 < place - negation <= REACH[1] for place in compared for negation in before)
+        return Turn(self._spot(at, at), anchor, counts, not _SOFT.isdisjoint(beside), bool(compared), bound)
 
     def _spot(self, first: int, last: int) -> Spot:
         around = (*self.terms[max(0, first - NEAR) : first], *self.terms[last + 1 : last + 1 + NEAR])
@@ -133,7 +159,12 @@ def company(claimed: Spot, given: Spot) -> float:
 
 
 def close_company(claimed: Spot, given: Spot) -> float:
-    """The same, of whichever has more words around it; 0 where fewer than two are shared."""
+    """The same, of whichever has more words around it; 0 where fewer than two are shared. All of it where one text is
+    so short that the other has all that stands around ("Do not freeze.")."""
+    is_short = given.near and len(given.near) < NEAR and given.near <= claimed.near
+    is_within = 1 < len(claimed.near) < NEAR and claimed.near <= given.near
+    if is_short or is_within or not (claimed.near or given.near):
+        return 1.0
     shared = len(claimed.near & given.near)
     return shared / max(len(claimed.near), len(given.near)) if shared > 1 else 0.0
 

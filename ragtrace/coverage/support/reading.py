@@ -58,6 +58,11 @@ class _Read:
         return without_accents(self._text.casefold())
 
     @cached_property
+    def joined(self) -> str:
+        """The letters and digits of the text alone, small and without accents: ERR_LOCKED is errlocked."""
+        return "".join(filter(str.isalnum, self.folded))
+
+    @cached_property
     def negates(self) -> bool:
         """Whether one of its words negates."""
         return any(map(negates, self.vocabulary))

@@ -17,6 +17,16 @@ from ragtrace.types import Claim
 __all__ = ["Name", "Statement"]
 
 _NAME: Final = re.compile(r"(?<=[a-z,;)\"“] )[A-Z][\w-]*[a-z][\w-]*")
+_CODE: Final = re.compile(
+    r"""(?<![\w/.@])(?:(?=[\w-]{0,40}\d)(?=[\w-]{0,40}[A-Za-z]{2})[A-Za-z0-9]{1,40}(?:[-_][A-Za-z0-9]{1,40}){0,20}
+        |[A-Za-z][A-Za-z0-9]{0,40}(?:_[A-Za-z0-9]{1,40}){1,20})(?![\w/@])""",
+    re.VERBOSE,
+)
+_PART: Final = re.compile(
+    r"""(?:section|sec|article|art|clause|chapter|paragraph|page|part|table|figure|annex|appendix|schedule|exhibit|rule|item
+        |note|line|row|column|step|phase|version|volume|policy)s?\.?\s+[§\#]?\d""",
+    re.IGNORECASE | re.VERBOSE,
+)
 _LABEL: Final = re.compile(r"[^:]{1,60}:\s")
 _NUMBERED: Final = re.compile(r"\b((?:step|option)\s)(\d{1,2})\b", re.IGNORECASE)
 _ABBREVIATED: Final = re.compile(r"(?<![\w'’-])((?:[\w'’-]+ ){2,7})\(([A-Z]{2,7})s?\)")
@@ -24,11 +34,16 @@ LONG: Final = 4  # letters from which a capitalized word is taken to be a name
 
 
 class Name(NamedTuple):
-    """A name: its stem, as many of the word's letters, small and without accents, and how it is written."""
+    """A name: its stem, as many of the word's letters, small and without accents, and how it is written.
+
+    `is_code`: letters with digits or underscores (HMAC-SHA256, ERR_LOCKED), which stands for nothing but itself; its
+    letters are those and the digits alone.
+    """
 
     stem: str
     letters: str
     written: str
+    is_code: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +52,7 @@ class Statement:
 
     `placed`: its terms and values in order. Without the words that only frame it: `terms`, its words and numbers in
     order; `places`, of each the index of the value that it is part of, or -1; `words`, those that are part of no value;
-    `names`, those that begin with a capital in the middle of a sentence.
+    `names`, those that begin with a capital in the middle of a sentence, and codes.
     """
 
     placed: Placed
@@ -59,7 +74,7 @@ class Statement:
             terms=tuple(term for term, _ in kept),
             places=tuple(place for _, place in kept),
             words=words,
-            names=tuple(_names(text, words)),
+            names=(*_names(text, words), *_codes(text, placed)),
         )
 
     @property
@@ -79,10 +94,20 @@ def _names(text: str, words: frozenset[str]) -> list[Name]:
     found: list[Name] = []
     for match in _NAME.finditer(text, label.end() if label else 0):
         folded = match.group().casefold()
-        if match.start() not in known:
+        if match.start() not in known and not _PART.match(text, match.start()):
             found += [Name(term, without_accents(folded[start : start + len(term)]), match.group())
                       for term, start in located_terms(folded) if len(term) >= LONG and term in words]  # fmt: skip
     return found
+
+
+def _codes(text: str, placed: Placed) -> Iterator[Name]:
+    """Codes that are no value: HMAC-SHA256 and page_token, and not 24-hour."""
+    for match in _CODE.finditer(text):
+        written = match.group()
+        joined = "".join(filter(str.isalnum, written.casefold()))
+        taken = any(value.start < match.end() and match.start() < value.end for value in placed.values)
+        if len(joined) >= LONG and not taken:
+            yield Name(joined, joined, written, is_code=True)
 
 
 def _spelled_out(text: str) -> Iterator[int]:

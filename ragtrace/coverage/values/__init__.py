@@ -5,7 +5,7 @@ A value knows its kind, so that "30 days" is compared with "90 days" and not wit
 
 from __future__ import annotations
 
-from ragtrace.coverage.values.comparison import same_kind, same_value, says
+from ragtrace.coverage.values.comparison import covers, same_kind, same_value, says
 from ragtrace.coverage.values.dates import DateRange, best_overlap, date_ranges, overlap
 from ragtrace.coverage.values.model import Value
 from ragtrace.coverage.values.quantities import NUMBER_WORDS
@@ -16,6 +16,7 @@ __all__ = [
     "DateRange",
     "Value",
     "best_overlap",
+    "covers",
     "date_ranges",
     "overlap",
     "parse_quantity",

@@ -9,12 +9,13 @@ from ragtrace.coverage.values.dates import overlap
 from ragtrace.coverage.values.model import DateRange, Value
 from ragtrace.coverage.values.units import CODES, base
 
-__all__ = ["same_kind", "same_value", "says"]
+__all__ = ["covers", "same_kind", "same_value", "says"]
 
 _CALENDAR: Final = frozenset(("month", "year"))  # a month is 28 to 31 days
 _SAME: Final = 0.5  # share of the shorter interval from which two dates are the same
 _SAME_SPAN: Final = 0.9  # share of the longer of two spans of years
 _YEAR: Final = 366
+_AS_EXACT: Final = 2.5  # times as long may the time be that states another: "in May" does not say May 4
 _DEGREES: Final = frozenset(("degree", "°c", "°f", "celsius", "fahrenheit"))
 
 
@@ -36,11 +37,27 @@ def same_value(one: Value, other: Value) -> bool:
 
 def says(value: Value, given: Value) -> bool:
     """Whether evidence that states `given` states `value`: as `same_value`, but a date is the date that is named, not
-    every one within a bound. That it holds since 1990 does not say 2011."""
+    every one within a bound, and as exact. That it holds since 1990 does not say 2011, nor does "in 2026" say May 4."""
     if value.dates and given.dates:
-        opposed = value.bounds and given.bounds and (value.bounds.first == date.min) != (given.bounds.first == date.min)
-        return not opposed and _alike_any(value, given)
+        return not is_coarse(given, value) and _names_date(value, given)
     return same_value(value, given)
+
+
+def covers(given: Value, value: Value) -> bool:
+    """Whether `given` is a longer time, such as a year, that holds the date `value`."""
+    return is_coarse(given, value) and _names_date(value, given)
+
+
+def is_coarse(given: Value, value: Value) -> bool:
+    """Whether a date is much less exact than another."""
+    return bool(value.dates and given.dates) and all(
+        one.days > _AS_EXACT * other.days for one in given.readings for other in value.readings
+    )
+
+
+def _names_date(value: Value, given: Value) -> bool:
+    opposed = value.bounds and given.bounds and (value.bounds.first == date.min) != (given.bounds.first == date.min)
+    return not opposed and _alike_any(value, given)
 
 
 def same_kind(one: Value, other: Value) -> bool:

@@ -7,6 +7,7 @@ money and a number in a text that is not English have it between thousands ("EUR
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from ragtrace.coverage.text import is_english
@@ -37,24 +38,41 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _TAIL_TOKEN: Final = re.compile(rf"[{_SIGNS}]|{_UNIT}", re.IGNORECASE)
+_TO: Final = re.compile(r"\s*(?:-|–|—|\bto\b)\s*")
 _EITHER: Final = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # 2.500: two thousand five hundred, or two and a half
 
 
 def quantities_of(text: str) -> list[Value]:
     """All numbers of `text` as values of kind `quantity` (with a unit) or `number`, in order."""
-    return [_value(match) for match in _NUMBER.finditer(text)]
+    matches = list(_NUMBER.finditer(text))
+    found = [_value(match) for match in matches]
+    for at in range(len(found) - 2, -1, -1):
+        if _TO.fullmatch(text, found[at].end, found[at + 1].start):
+            found[at : at + 2] = _ends(found[at], found[at + 1], matches[at + 1])
+    return found
+
+
+def _ends(low: Value, high: Value, match: re.Match[str]) -> tuple[Value, Value]:
+    """Both ends of a range: a currency or scale that is written once is of both ("$5.1–5.2 bn")."""
+    if low.unit in CODES and not high.unit:
+        high = replace(high, kind="quantity", unit=low.unit)
+    written = _written(match)
+    scale = abs(high.number) / written if written else 1.0
+    if not low.raw[-1:].isdigit() or (low.unit and low.unit != high.unit) or (scale == 1.0 and high.unit not in CODES):
+        return low, high  # the minutes of "eight to ten minutes" are ten's
+    number = low.number * scale if low.number * scale <= high.number else low.number
+    return replace(low, kind=high.kind, unit=high.unit, number=number), high
 
 
 def _value(match: re.Match[str]) -> Value:
-    digits, word = match.group("digits"), match.group("word")
-    group = "digits" if digits else "word"
+    group = "digits" if match.group("digits") else "word"
     start = match.start("pre") if match.group("pre") else match.start(group)
     end = match.end(group)
     prefix = (match.group("pre") or "").strip()
     currency = CURRENCIES.get(prefix, prefix.upper())
     scale, unit, length = _tail(match.group("tail") or "", bool(currency))
     money = bool(currency) or unit in CODES
-    number = _amount(digits, money, match.string) if digits else float(NUMBER_WORDS[(word or "").casefold()])
+    number = _written(match, money=money)
     number = -number if match.group("sign") else number
     return Value(
         "quantity" if currency or unit else "number",
@@ -64,6 +82,11 @@ def _value(match: re.Match[str]) -> Value:
         unit=currency or unit,
         raw=match.string[start : end + length].strip(),
     )
+
+
+def _written(match: re.Match[str], *, money: bool = False) -> float:
+    digits = match.group("digits")
+    return _amount(digits, money, match.string) if digits else float(NUMBER_WORDS[match.group("word").casefold()])
 
 
 def _amount(digits: str, money: bool, text: str) -> float:

@@ -20,7 +20,8 @@ _COUNTED: Final = frozenset(
 )
 _PINT: Final = {
     "second": "second", "sec": "second", "minute": "minute", "min": "minute", "hour": "hour", "hr": "hour",
-    "day": "day", "week": "week", "month": "month", "year": "year", "ms": "millisecond", "decade": "decade",
+    "day": "day", "week": "week", "month": "month", "year": "year", "yr": "year", "ms": "millisecond",
+    "decade": "decade",
     "km": "kilometer", "kilometer": "kilometer", "kilometre": "kilometer", "m": "meter", "meter": "meter",
     "metre": "meter", "cm": "centimeter", "mm": "millimeter", "nm": "nanometer", "µm": "micrometer", "mile": "mile",
     "mi": "mile", "foot": "foot", "feet": "foot", "ft": "foot", "inch": "inch", "inches": "inch", "yard": "yard",
@@ -40,11 +41,12 @@ _PINT: Final = {
     "l/min": "liter / minute", "ml/h": "milliliter / hour", "l/h": "liter / hour", "mpa": "megapascal",
     "gpa": "gigapascal", "mah": "milliampere_hour", "ah": "ampere_hour",
 }  # fmt: skip
+_FIRST: Final = {meant: name for name, meant in reversed(_PINT.items())}
 
 
 @lru_cache(maxsize=4096)
 def unit_of(written: str) -> str:
-    """The unit that a word names, in the singular: `%`, a currency's code, `day`, `km`; "" for none."""
+    """The unit that a word names, each under one name ("mins" is `minute`): `%`, a currency's code; "" for none."""
     name = written.casefold().replace("μ", "µ")
     if name in ("%", "percent", "cent", "percentage"):
         return "%"
@@ -56,8 +58,9 @@ def unit_of(written: str) -> str:
         return _CURRENCY_WORDS[name]
     if name in _COUNTED:
         return name.removesuffix("s")
-    singular = name[:-1] if len(name) > 3 and name.endswith("s") else name
-    return name if name in _PINT else singular if singular in _PINT else ""
+    singular = name[:-1] if len(name) > 2 and name.endswith("s") else name
+    meant = _PINT.get(name) or _PINT.get(singular)
+    return _FIRST[meant] if meant else ""
 
 
 @lru_cache(maxsize=1024)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.coverage.values import parse_quantity, same_value
+from ragtrace.coverage.values import parse_quantity, same_value, values
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,27 @@ def test_units_convert(one: str, other: str, same: bool) -> None:
     assert left is not None
     assert right is not None
     assert same_value(left, right) is same
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("$5.10–5.15 bn", [(5.1e9, "USD"), (5.15e9, "USD")]),
+        ("€5-10 million", [(5e6, "EUR"), (1e7, "EUR")]),
+        ("$900 - 1.2 million", [(900.0, "USD"), (1.2e6, "USD")]),
+        ("3 to 4 thousand", [(3e3, ""), (4e3, "")]),
+        ("won 3–1", [(3.0, ""), (1.0, "")]),
+        ("5 kg to 10 lb", [(5.0, "kg"), (10.0, "lb")]),
+    ],
+)
+def test_both_ends_of_a_range_have_its_currency_and_scale(text: str, ends: list[tuple[float, str]]) -> None:
+    """Written once, at one end or the other, as long as the lower end stays below."""
+    found = values(text)
+    assert [value.number for value in found] == pytest.approx([number for number, _ in ends])
+    assert [value.unit for value in found] == [unit for _, unit in ends]
+
+
+def test_a_unit_has_one_name() -> None:
+    """However it is abbreviated."""
+    written = ("20 min", "20 mins", "20 minutes", "3 hrs", "3 hours", "2 yrs", "2 years")
+    assert [values(each)[0].unit for each in written] == ["minute"] * 3 + ["hour"] * 2 + ["year"] * 2
