@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragtrace.cli.terminal import StoreOption, console, print_table, progress
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from ragtrace.analyze.alignment_report import AlignmentReport
@@ -82,12 +82,10 @@ def report(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of shuffled orders and of intervals.")] = 0,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", dir_okay=False, help="Also write everything as JSON.")
-    ] = None,
     plots: Annotated[
         Path | None, typer.Option("--plots", metavar="FOLDER", file_okay=False, help="Also write SVG plots.")
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Failure rates and WARG by model, segment and condition, each beside chance; stability; the words that count."""
     from ragtrace.analyze.alignment_report import alignment_report
@@ -96,9 +94,11 @@ def report(
     from ragtrace.engines.tagging import Tagger
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
+    from ragtrace.types import to_builtins
 
-    _check(json_file)
     url = existing(store)
+    if plots is not None:
+        _make(plots)
     tagging = Tagger.load(pos) if pos else None
     with Store.open(url) as opened, progress() as bar:
         if service is not None and not opened.find_requests(service=service, limit=1):
@@ -118,9 +118,10 @@ def report(
             seed=seed,
             on_progress=lambda name, done, of: bar.update(task, description=name, completed=done, total=of),
         )
-    _print(found)
-    if json_file is not None:
-        _write_json(json_file, found)
+    if as_json:
+        print_json(to_builtins(found))
+    else:
+        _print(found)
     if plots is not None:
         _write_plots(plots, found)
 
@@ -153,37 +154,20 @@ def _print_section(section: Section) -> None:
         console().print(note, style="dim")
 
 
-def _check(json_file: Path | None) -> None:
-    """Say before anything is computed that a file cannot be written. Raises: ConfigurationError."""
-    if json_file is not None and not json_file.absolute().parent.is_dir():
-        from ragtrace.errors import ConfigurationError
+def _make(folder: Path) -> None:
+    """The folder of the plots, before anything is computed. Raises: ConfigurationError."""
+    from ragtrace.errors import ConfigurationError
 
-        raise ConfigurationError.of("--json", str(json_file), "a file in a folder that exists")
-
-
-def _write_json(file: Path, found: AlignmentReport) -> None:
-    import json
-
-    from ragtrace.types import to_builtins
-
-    _written(file, {file: json.dumps(to_builtins(found), indent=2, ensure_ascii=False) + "\n"})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError.of("--plots", str(folder), f"a folder that can be made ({error.strerror})") from error
 
 
 def _write_plots(folder: Path, found: AlignmentReport) -> None:
     from ragtrace.export.alignment_plots import plots
 
     drawn = plots(found)
-    _written(folder, {folder / name: svg for name, svg in drawn.items()}, f"{len(drawn)} plots")
-
-
-def _written(place: Path, texts: dict[Path, str], what: str = "") -> None:
-    """Write files. Raises: ConfigurationError where that cannot be."""
-    from ragtrace.errors import ConfigurationError
-
-    try:
-        for file, text in texts.items():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError.of("output", str(place), f"a place that can be written ({error.strerror})") from error
-    console(stderr=True).print(f"{what} written to {place}".strip(), soft_wrap=True)
+    for name, svg in drawn.items():
+        (folder / name).write_text(svg, encoding="utf-8")
+    console(stderr=True).print(f"{len(drawn)} plots written to {folder}", soft_wrap=True)

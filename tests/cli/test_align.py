@@ -40,11 +40,11 @@ def test_prints_tables(cli: Cli, url: str) -> None:
 
 
 def test_writes_json_and_plots(cli: Cli, url: str, tmp_path: Path) -> None:
-    """JSON with names for all numbers; plots into a folder that it makes."""
-    done = cli("align", "report", "--store", url, "--json", "report.json", "--plots", "plots/new")
+    """JSON with names for all numbers, nothing else on stdout; plots into a folder that it makes."""
+    done = cli("align", "report", "--store", url, "--json", "--plots", "plots/new")
 
     assert done.returncode == 0, done.stderr
-    written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    written = json.loads(done.stdout)
     assert written["basis"] == {"source": "stored", "stratum": "random", "requests": 2, "left_out": 1, "skipped": {}}
     assert written["rates"][0]["group"]["k"] == 4
     assert written["rates"][0]["wasted_retrieval"]["estimate"]["mean"] == 1.0
@@ -78,8 +78,8 @@ def test_a_store_without_explanations_says_what_mends_it(cli: Cli, store_url: st
         (("--stratum", "all"), "stratum 'all' is not usable; give random or flagged"),
         (("--conditions", "shuffled"), "give a generator (--generator MODEL)"),
         (("--service", "none"), "--service 'none' is not usable; give a service that the store has requests of"),
-        (("--json", "nowhere/report.json"), "--json 'nowhere/report.json' is not usable; give a file in a folder"),
         (("--generator", "./no-such-model"), "no model folder"),
+        (("--plots", "/dev/null/plots"), "--plots '/dev/null/plots' is not usable; give a folder that can be made"),
     ],
 )
 def test_wrong_options_are_one_line(cli: Cli, url: str, options: tuple[str, ...], message: str) -> None:
