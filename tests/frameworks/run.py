@@ -29,6 +29,8 @@ FRAMEWORKS: Final[dict[str, list[list[str]]]] = {
     "sentence_transformers": [[_TORCH], ["sentence-transformers", "openai"]],
 }
 
+TOOLS: Final = ("pytest", "hypothesis")  # what tests/conftest.py imports
+
 
 def files_of(name: str) -> list[Path]:
     """The test files that run in this framework's environment."""
@@ -59,7 +61,7 @@ def _passes(name: str, folder: Path) -> bool:
     for packages in FRAMEWORKS[name]:
         if subprocess.run([*install, *packages], cwd=ROOT).returncode:
             return False
-    if subprocess.run([*install, "--editable", ".[otel]", "pytest"], cwd=ROOT).returncode:
+    if subprocess.run([*install, "--editable", ".[otel]", *TOOLS], cwd=ROOT).returncode:
         return False
     tests = [str(path.relative_to(ROOT)) for path in files_of(name)]
     return subprocess.run([python, "-m", "pytest", "--quiet", *tests, "--record", name], cwd=ROOT).returncode == 0
