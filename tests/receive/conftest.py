@@ -1,16 +1,19 @@
-"""What real packages sent, as records."""
+"""What real packages sent, as records; an empty store and what assembles into it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from ragtrace import config
+from ragtrace.receive.assembling import Assembler
 from ragtrace.receive.assembly import assemble
 from ragtrace.receive.exports import read_export
 from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.store import Store
 from ragtrace.types import RequestRecord
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -28,3 +31,16 @@ def recorded() -> Callable[[str], list[RequestRecord]]:
         return sorted(found, key=lambda record: record.ended_at)
 
     return records
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """An empty store."""
+    with Store.open(f"sqlite:///{tmp_path}/spans.db") as opened:
+        yield opened
+
+
+@pytest.fixture
+def assembler(store: Store) -> Assembler:
+    """It keeps all content."""
+    return Assembler(store, config.load(capture_content="full"))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from threading import Event
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragtrace import config
 from ragtrace.errors import CorruptStore, StoreError
 from ragtrace.receive import assembling
 from ragtrace.receive.assembling import Assembler
@@ -42,19 +40,6 @@ def part(spans: list[ReceivedSpan], tenant: str = "") -> SpanPart:
                 event.attributes.add(key=name).value.string_value = value
     (one,) = split(message).parts
     return SpanPart(tenant, one.trace_id, one.body, one.ended)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store."""
-    with Store.open(f"sqlite:///{tmp_path}/spans.db") as opened:
-        yield opened
-
-
-@pytest.fixture
-def assembler(store: Store) -> Assembler:
-    """It keeps all content."""
-    return Assembler(store, config.load(capture_content="full"))
 
 
 def test_record(store: Store, assembler: Assembler) -> None:

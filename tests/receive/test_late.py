@@ -41,12 +41,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-@pytest.fixture
-def assembler(store: Store) -> Assembler:
-    """It keeps all content."""
-    return Assembler(store, config.load(capture_content="full"))
-
-
 def spans() -> list[ReceivedSpan]:
     """A chain with a retriever and a model below it, whose prompt shows three of the texts."""
     root = span(1, attributes={"openinference.span.kind": "CHAIN", "input.value": "What was the tariff?"})

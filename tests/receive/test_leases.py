@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from ragtrace import config
 from ragtrace.receive import assembling
 from ragtrace.receive.assembling import Assembler
 from ragtrace.receive.assembly import record_of
@@ -17,19 +15,6 @@ from ragtrace.store import Assembled, DueTrace, Store
 from ragtrace.types import RequestRecord, replace
 from tests.receive.test_assembling import part
 from tests.receive.test_assembly import request
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store."""
-    with Store.open(f"sqlite:///{tmp_path}/spans.db") as opened:
-        yield opened
-
-
-@pytest.fixture
-def assembler(store: Store) -> Assembler:
-    """It keeps all content."""
-    return Assembler(store, config.load(capture_content="full"))
 
 
 def slowly(monkeypatch: pytest.MonkeyPatch, seconds: Sequence[float], meanwhile: Callable[[], object]) -> None:

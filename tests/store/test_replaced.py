@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,6 +18,19 @@ from tests.store.test_spans_together import waits
 MakeRecord = Callable[..., RequestRecord]
 
 
+def pruned_before(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, url: str) -> None:
+    """Let another process prune the request when a function is called for the first time."""
+    function = getattr(module, name)
+
+    def pruned_first(*given: object) -> object:
+        monkeypatch.setattr(module, name, function)
+        with Store.open(url) as other:
+            assert other.prune({"all": 10.0}).rows["request"] == 1
+        return function(*given)
+
+    monkeypatch.setattr(module, name, pruned_first)
+
+
 def test_a_request_that_is_pruned_between_two_looks(
     store: Store, url: str, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -24,15 +38,7 @@ def test_a_request_that_is_pruned_between_two_looks(
     if url.startswith("sqlite"):
         pytest.skip("SQLite has one writer at a time")
     store.write([make_record(started_at=1, record_revision=1)])
-    locked = records._locked
-
-    def pruned_first(connection: sa.Connection, ids: Iterable[str]) -> Any:
-        monkeypatch.setattr(records, "_locked", locked)
-        with Store.open(url) as other:
-            assert other.prune({"all": 10.0}).rows["request"] == 1
-        return locked(connection, ids)
-
-    monkeypatch.setattr(records, "_locked", pruned_first)
+    pruned_before(monkeypatch, records, "_locked", url)
     store.write([make_record(started_at=1, record_revision=2)])
     found = store.get_record("r1")
     assert found is not None
@@ -48,15 +54,7 @@ def test_a_request_that_is_pruned_before_it_is_told_from_others(
     if url.startswith("sqlite"):
         pytest.skip("SQLite has one writer at a time")
     store.write([make_record(started_at=1, record_revision=1)])
-    tell_apart = attempts.tell_apart
-
-    def pruned_first(connection: sa.Connection, given: Iterable[RequestRecord]) -> Any:
-        monkeypatch.setattr(attempts, "tell_apart", tell_apart)
-        with Store.open(url) as other:
-            assert other.prune({"all": 10.0}).rows["request"] == 1
-        return tell_apart(connection, given)
-
-    monkeypatch.setattr(attempts, "tell_apart", pruned_first)
+    pruned_before(monkeypatch, attempts, "tell_apart", url)
     store.write([make_record(started_at=1, record_revision=2)])
     assert [row.request_id for row in store.find_requests()] == ["r1"]
     assert store.faults() == []
