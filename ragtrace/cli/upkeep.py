@@ -157,7 +157,7 @@ def erase(
         if dry_run or not yes:
             found = opened.find_subject(subject)
             if as_json:
-                print_json({"dry_run": True, **of, "at": written_time(time.time_ns()), **asdict(found), "left": None})
+                _print_proof(found, None, of)
             else:
                 _print_subject(found, of, "would be deleted, and the texts that no other request uses")
             if dry_run:
@@ -167,13 +167,17 @@ def erase(
         found = opened.erase(subject, rewrite=rewrite)
         left = opened.find_subject(subject)
     if as_json:
-        print_json(
-            {"dry_run": False, **of, "at": written_time(time.time_ns()), **asdict(found), "left": dict(left.rows)}
-        )
+        _print_proof(found, left, of)
     else:
         _print_erased(found, left, of)
     if not _is_something(found) or _is_something(left):
         raise typer.Exit(1)
+
+
+def _print_proof(found: Erased, left: Erased | None, of: Mapping[str, Any]) -> None:
+    """As JSON; `left` is None where nothing was deleted."""
+    moment = {"dry_run": left is None, **of, "at": written_time(time.time_ns())}
+    print_json({**moment, **asdict(found), "left": None if left is None else dict(left.rows)})
 
 
 def _is_something(found: Erased) -> bool:

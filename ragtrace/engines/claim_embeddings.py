@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from ragtrace.coverage.gathering import gather
 from ragtrace.coverage.text import sentences
-from ragtrace.engines.claim_pairs import readable
 from ragtrace.engines.encoder import Encoder
+from ragtrace.engines.tokens import readable
 
 if TYPE_CHECKING:
     from ragtrace.coverage.verifier import Pair, Verdict

@@ -8,19 +8,15 @@ from itertools import groupby
 from typing import Any, Final
 
 from ragtrace.coverage.text import sentences, stem
+from ragtrace.engines.tokens import cut
 
-__all__ = ["MARKS", "cut", "encode_pairs", "overlap_marks", "readable", "windows"]
+__all__ = ["MARKS", "encode_pairs", "overlap_marks", "windows"]
 
 MARKS: Final = 4
 """Token types of a verifier that sees shared words: evidence, claim, a claim's word that the evidence lacks, evidence's
 word that the claim has."""
 _EVIDENCE, _CLAIM, _MISSING, _SHARED = range(MARKS)
 _CLAIM_SHARE: Final = 2  # a claim has at most one half of the tokens
-
-
-def readable(text: str) -> str:
-    """`text` with "?" in place of lone surrogates, which tokenizers refuse; of the same length."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def windows(tokenizer: Any, claim: str, evidence: str, max_tokens: int) -> list[str]:
@@ -48,18 +44,6 @@ def _windows(tokenizer: Any, evidence: str, room: int) -> Iterator[str]:
         if end >= len(pieces):
             return
         start = max(start + 1, (start + end + 1) // 2)
-
-
-def cut(tokenizer: Any, sentence: str, room: int) -> list[str]:
-    """Pieces of a sentence that have at most `room` tokens each."""
-    offsets = tokenizer(sentence, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
-        "offset_mapping"
-    ]
-    starts = range(0, max(1, len(offsets)), max(1, room))
-    if len(starts) == 1:
-        return [sentence]
-    ends = [offsets[min(start + room, len(offsets)) - 1][1] for start in starts]
-    return [sentence[offsets[start][0] : end] for start, end in zip(starts, ends, strict=True)]
 
 
 def _length(tokenizer: Any, text: str) -> int:

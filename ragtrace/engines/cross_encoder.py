@@ -7,11 +7,19 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from ragtrace.engines.claim_pairs import readable
 from ragtrace.engines.embedded import EmbeddedText, Features, embedded, features_of, frozen, reading
 from ragtrace.engines.gradients import TokenGradients, widened
 from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
-from ragtrace.engines.tokens import MARKS, Baseline, Side, Token, check_side, framed_tokens, pair_tokens
+from ragtrace.engines.tokens import (
+    MARKS,
+    Baseline,
+    Side,
+    Token,
+    check_side,
+    framed_tokens,
+    pair_tokens,
+    readable,
+)
 from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:

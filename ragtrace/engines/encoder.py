@@ -7,12 +7,21 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from ragtrace.engines.claim_pairs import cut, readable
 from ragtrace.engines.embedded import EmbeddedText, Features, embedded, features_of, frozen, reading, too_long
 from ragtrace.engines.gradients import TokenGradients, widened
 from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
 from ragtrace.engines.memory import pass_on_unless_memory
-from ragtrace.engines.tokens import MARKS, Baseline, Side, Token, check_side, framed_tokens, text_tokens
+from ragtrace.engines.tokens import (
+    MARKS,
+    Baseline,
+    Side,
+    Token,
+    check_side,
+    cut,
+    framed_tokens,
+    readable,
+    text_tokens,
+)
 from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:

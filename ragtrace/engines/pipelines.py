@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragtrace.engines.claim_pairs import readable
 from ragtrace.engines.loading import load_package
+from ragtrace.engines.tokens import readable
 from ragtrace.errors import ModelError
 
 __all__ = ["load_pipeline", "parsed"]

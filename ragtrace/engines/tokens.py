@@ -16,8 +16,10 @@ __all__ = [
     "Token",
     "baseline_id",
     "check_side",
+    "cut",
     "framed_tokens",
     "pair_tokens",
+    "readable",
     "text_tokens",
 ]
 
@@ -52,6 +54,21 @@ def check_side(of: str) -> None:
     """Raises: ModelError for a side of a pair that there is not."""
     if of not in get_args(Side):
         raise ModelError(f"no side {of!r} to attribute to; give one of {', '.join(get_args(Side))}")
+
+
+def readable(text: str) -> str:
+    """`text` with "?" in place of lone surrogates, which tokenizers refuse; of the same length."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def cut(tokenizer: Any, text: str, room: int) -> list[str]:
+    """Pieces of a text that have at most `room` tokens each."""
+    offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    starts = range(0, max(1, len(offsets)), max(1, room))
+    if len(starts) == 1:
+        return [text]
+    ends = [offsets[min(start + room, len(offsets)) - 1][1] for start in starts]
+    return [text[offsets[start][0] : end] for start, end in zip(starts, ends, strict=True)]
 
 
 def text_tokens(tokenizer: Any, ids: Sequence[int], prompt: str, text: str, part: Side) -> tuple[Token, ...]:
