@@ -31,11 +31,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate.deciding import decide
-from ragtrace.gate.defaults import default_policy
-from ragtrace.gate.judging import judge
+from ragtrace.gate.judgment import decide, judge
 from ragtrace.gate.model import Comparison, Policy, Population
-from ragtrace.gate.populations import load
+from ragtrace.gate.policy import default_policy
+from ragtrace.gate.population import load
 from ragtrace.gate.selection import parse
 from ragtrace.gate.selfcheck import worsen
 from ragtrace.wilson import wilson
@@ -98,8 +97,7 @@ class Source:
             clusters=[f"{number // design.session:06d}" for number in range(count)],
             weights=heavy,
             scores={rule.metric: self.population.scores[rule.metric][rows] for rule in self.policy.rules},
-            stages=[""] * count,
-            verdicts=[""] * count,
+            states={},
             causes=[""] * count,
         )
 

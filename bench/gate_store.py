@@ -33,6 +33,7 @@ __all__ = ["fill"]
 _START: Final = 1_700_000_000_000_000_000
 _DAY: Final = 86_400_000_000_000
 _SEGMENTS: Final = 8
+_STATES: Final = (*["sound"] * 7, "broken", "suspected", "not_known")
 _BATCH: Final = 5_000
 _PAYLOAD: Final = 1_500  # bytes, as of a compressed record with ten candidates
 
@@ -77,7 +78,9 @@ def _rows(
         rows[diagnosis].append({
             "request_id": request_id, "kind": COVERAGE, "analyzer_version": ANALYZER_VERSION, "record_revision": 0,
             "started_at": at, "verdict": "recall_failure" if broken else "healthy",
-            "stage": "retrieval" if broken else None, "reference": "oracle",
+            "stage": "retrieval" if broken else None, "reference": "oracle", "judge": "judge",
+            "retrieval_state": "broken" if broken else "sound", "ranking_state": "sound",
+            "generation_state": _STATES[chance.integers(len(_STATES))], "citation_state": "sound",
         })  # fmt: skip
         values = np.where(chance.random(len(SCORES)) < 0.7, 1.0, chance.random(len(SCORES))).tolist()
         rows[score] += [

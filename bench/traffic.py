@@ -11,7 +11,19 @@ from typing import Final
 from ragtrace.analyze.diagnosis import diagnose
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.store import Finished, Release, Store
-from ragtrace.types import Analysis, Candidate, Diagnosis, Query, Reference, RequestRecord, RetrieveRun, Score, Stage
+from ragtrace.types import (
+    Analysis,
+    Candidate,
+    Query,
+    Reference,
+    RequestRecord,
+    RetrieveRun,
+    Score,
+    Stage,
+    StageFinding,
+    StageState,
+    replace,
+)
 
 __all__ = ["MINUTE", "SERVICE", "Break", "Traffic", "store_traffic"]
 
@@ -29,13 +41,16 @@ _BAD: Final[dict[Stage, dict[str, float]]] = {
     "generation": {"answer_coverage": 0.4, "contradiction_rate": 0.5},
     "citation": {"citation_coverage": 0.2},
 }
+_DRAGGED: Final[dict[Stage, tuple[Stage, ...]]] = {"retrieval": ("ranking",)}  # what was not found is not packed either
+_STAGES: Final[tuple[Stage, ...]] = ("retrieval", "ranking", "generation", "citation")
 _BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
     """A stage that breaks this share of the requests from `since` on (a share of the traffic's span), by a release of
-    `component`; None: by nothing that was rolled out. segment: None for all."""
+    `component`; None: by nothing that was rolled out. segment: None for all. state: `suspected` or `not_known`,
+    with its reason, where it does not break for certain."""
 
     stage: Stage
     share: float
@@ -43,11 +58,17 @@ class Break:
     until: float = 1.0
     component: str | None = None
     segment: str | None = None
+    state: StageState = "broken"
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """`count` requests, evenly between `start` and `end` (nanoseconds), a `noise` of each stage broken at all times."""
+    """`count` requests, evenly between `start` and `end` (nanoseconds), a `noise` of each stage broken at all times.
+
+    unjudged: the state and the reason of stages that are never sound; inapplicable: stages without a state. outdated:
+    judged by a version without states. judge: what judged.
+    """
 
     count: int
     start: int
@@ -57,6 +78,10 @@ class Traffic:
     noise: float = 0.0
     reference: Reference = "proxy"
     undefined: Sequence[str] = ()
+    unjudged: Mapping[Stage, tuple[StageState, str]] = field(default_factory=dict)
+    inapplicable: Sequence[Stage] = ()
+    outdated: bool = False
+    judge: str = "j-1"
     tenants: int = 5
     flagged: float = 0.0
     candidates: int = 3
@@ -65,8 +90,8 @@ class Traffic:
     )
     seed: int = 0
 
-    def requests(self) -> Iterator[tuple[RequestRecord, Stage | None]]:
-        """Each request, oldest first, and the stage that breaks in it."""
+    def requests(self) -> Iterator[tuple[RequestRecord, Break | None]]:
+        """Each request, oldest first, and what breaks in it."""
         chance = random.Random(self.seed)
         for number in range(self.count):
             place = number / self.count
@@ -78,11 +103,12 @@ class Traffic:
                     if each.component:
                         versions[each.component] = f"{each.component}-bad"
                     if each.segment in (None, segment) and chance.random() < each.share:
-                        broken = broken or each.stage
+                        broken = broken or each
             yield self._record(number, segment, at, versions, chance), broken
 
-    def _noise(self, chance: random.Random) -> Stage | None:
-        return next((stage for stage in _BAD if self.noise and chance.random() < self.noise), None)
+    def _noise(self, chance: random.Random) -> Break | None:
+        broken = next((stage for stage in _BAD if self.noise and chance.random() < self.noise), None)
+        return Break(broken, 1.0, 0.0) if broken else None
 
     def _record(
         self, number: int, segment: str, at: int, versions: dict[str, str], chance: random.Random
@@ -106,10 +132,24 @@ class Traffic:
             flags=("thumbs_down",) if flagged else (),
         )
 
-    def scores(self, broken: Stage | None) -> dict[str, float | None]:
-        """The scores of a request that broke first in a stage."""
-        scores: dict[str, float | None] = {**_GOOD, **(_BAD[broken] if broken else {})}
+    def scores(self, broken: Break | None) -> dict[str, float | None]:
+        """The scores of a request that broke so."""
+        is_bad = broken is not None and broken.state == "broken"
+        scores: dict[str, float | None] = {**_GOOD, **(_BAD[broken.stage] if broken and is_bad else {})}
         return scores | dict.fromkeys(self.undefined)
+
+    def findings(self, broken: Break | None) -> tuple[StageFinding, ...]:
+        """The states of the stages of a request that broke so."""
+        states: dict[Stage, tuple[StageState, str | None]] = dict.fromkeys(_STAGES, ("sound", None))
+        states |= self.unjudged
+        if broken:
+            dragged = _DRAGGED.get(broken.stage, ()) if broken.state == "broken" else ()
+            states |= dict.fromkeys((broken.stage, *dragged), (broken.state, broken.reason))
+        return tuple(
+            StageFinding(stage=stage, state=state, reason=reason)
+            for stage, (state, reason) in states.items()
+            if stage not in self.inapplicable
+        )
 
 
 def store_traffic(store: Store, traffic: Traffic) -> None:
@@ -118,24 +158,26 @@ def store_traffic(store: Store, traffic: Traffic) -> None:
     while batch := list(islice(pending, _BATCH)):
         store.write([record for record, _ in batch])
         releases = store.releases(SERVICE)
-        results = {
-            record.request_id: _analysis(record, traffic, traffic.scores(broken), releases) for record, broken in batch
-        }
+        results = {record.request_id: _analysis(record, traffic, broken, releases) for record, broken in batch}
         jobs = store.claim("traffic", limit=_BATCH)
         store.finish([Finished(job, results[job.request_id]) for job in jobs])
 
 
-def _analysis(
-    record: RequestRecord, traffic: Traffic, scores: Mapping[str, float | None], releases: Sequence[Release]
-) -> Analysis:
-    found: Diagnosis = diagnose(scores, reference=traffic.reference, versions=record.versions, releases=releases)
+def _analysis(record: RequestRecord, traffic: Traffic, broken: Break | None, releases: Sequence[Release]) -> Analysis:
+    found = diagnose(
+        traffic.findings(broken),
+        reference=traffic.reference,
+        versions=record.versions,
+        releases=releases,
+        judge=traffic.judge,
+    )
     return Analysis(
         request_id=record.request_id,
-        analyzer_version=ANALYZER_VERSION,
+        analyzer_version="coverage-7" if traffic.outdated else ANALYZER_VERSION,
         reference=traffic.reference,
         scores=tuple(
             Score(metric=name, value=value, reason=None if value is not None else "not_recorded", reference="none")
-            for name, value in scores.items()
+            for name, value in traffic.scores(broken).items()
         ),
-        diagnosis=found,
+        diagnosis=replace(found, stages=(), judge=None) if traffic.outdated else found,
     )

@@ -1,0 +1,242 @@
+"""Requests of many domains, sound and broken, and what the verdict says of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.util import find_spec
+from multiprocessing import get_context
+from typing import Any, Final, Literal
+
+from bench.verdicts.alterations_injector import AlterationsInjector
+from bench.verdicts.model import Domain, Injector, Path, Question, Stage
+from bench.verdicts.pipeline import SERVICES, Service, index_of, path_of
+from bench.verdicts.recording import SERVICE, answer_text, record_of
+from ragtrace.analyze import ServiceView, examine
+from ragtrace.analyze.doubts import features_of, usable
+from ragtrace.coverage import USUAL, Background, top_score
+from ragtrace.types import Analysis, Gold
+
+__all__ = ["NATURAL", "SOUND", "STAGES", "Finding", "Plan", "Result", "injectors", "measured", "read_analysis"]
+
+STAGES: Final[tuple[Stage, ...]] = ("retrieval", "ranking", "generation", "citation")
+SOUND: Final = "sound"
+NATURAL: Final = "natural"
+_CHUNK: Final = 10  # questions that one process does at a time
+_SWAPS: Final = "bench.verdicts.swap_injector"
+
+State = Literal["sound", "broken", "suspected", "not_known"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the verdict says of one stage."""
+
+    state: State
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One request: how it was made, which stage it breaks first (None: none), and what the verdict says.
+
+    injector: `sound` and `natural` are requests that no injector touched.
+    """
+
+    domain: str
+    origin: str
+    question_id: str
+    kind: str
+    setup: str
+    depth: int
+    cites: bool
+    injector: str
+    fault: str | None
+    truth: Stage | None
+    verdict: str
+    named: Stage | None
+    findings: dict[Stage, Finding]
+    evidence: tuple[str, ...]
+    question: str = ""
+    answer: str = ""
+    needed: tuple[tuple[str, ...], ...] = ()
+    candidates: tuple[str, ...] = ()
+    packed: tuple[str, ...] = ()
+    scores: dict[str, float] = field(default_factory=dict)
+    features: dict[str, float] = field(default_factory=dict)
+    usable: tuple[str, ...] = ()
+
+    @property
+    def sort(self) -> str:
+        """What is counted together: the injector and its fault."""
+        return self.injector if self.fault is None else f"{self.injector}: {self.fault}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked. injectors: their names, none for all; services: applications for each question; faults: of each
+    stage and injector for each sound request, 0 for all of them; gold: whether the analysis is told the evidence."""
+
+    seed: int = 0
+    injectors: tuple[str, ...] = ()
+    services: int = 1
+    faults: int = 1
+    gold: bool = False
+
+
+def injectors(names: Collection[str] = ()) -> tuple[Injector, ...]:
+    """Those of these names, or all that are there, in a fixed order."""
+    found: list[Injector] = [AlterationsInjector()]
+    if find_spec(_SWAPS) is not None:
+        found.append(import_module(_SWAPS).SwapInjector())
+    return tuple(injector for injector in found if not names or injector.name in names)
+
+
+def measured(domains: Sequence[Domain], plan: Plan, *, jobs: int = 1) -> Iterator[Result]:
+    """The results of all requests; the same whatever the number of jobs."""
+    for domain in domains:
+        index_of(domain)  # embedded once, here, and kept on disk
+    work = [(row, start) for row, domain in enumerate(domains) for start in range(0, len(domain.questions), _CHUNK)]
+    if jobs <= 1:
+        _begin(domains, plan)
+        for each in work:
+            yield from _results_of(each)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (domains, plan)) as pool:
+        for results in pool.map(_results_of, work):
+            yield from results
+
+
+def read_analysis(analysis: Analysis, *, cites: bool) -> dict[Stage, Finding]:
+    """The state of each stage; of an analysis that has no states only the broken one is known, or all are sound."""
+    diagnosis: Any = analysis.diagnosis
+    if stages := getattr(diagnosis, "stages", ()):
+        return {each.stage: Finding(each.state, each.reason) for each in stages}
+    other: State = "sound" if diagnosis.verdict == "healthy" else "not_known"
+    return {
+        stage: Finding("broken", diagnosis.cause) if stage == diagnosis.stage else Finding(other)
+        for stage in STAGES
+        if cites or stage != "citation"
+    }
+
+
+_BEGUN: Final[dict[str, Any]] = {}
+
+
+def _begin(domains: Sequence[Domain], plan: Plan) -> None:
+    _BEGUN.update(domains=domains, plan=plan, injectors=injectors(plan.injectors))
+
+
+def _results_of(work: tuple[int, int]) -> list[Result]:
+    row, start = work
+    domain: Domain = _BEGUN["domains"][row]
+    found: list[Result] = []
+    for place in range(start, min(start + _CHUNK, len(domain.questions))):
+        for service in _services(domain, place, _BEGUN["plan"]):
+            found += _requests(domain, domain.questions[place], service, _BEGUN["plan"])
+    return found
+
+
+def _services(domain: Domain, place: int, plan: Plan) -> list[Service]:
+    """So many of the applications, each for as many questions of the domain as any other."""
+    order = random.Random(f"{plan.seed}:{domain.name}").sample(SERVICES, len(SERVICES))
+    count = min(plan.services, len(order))
+    return [order[(place * count + turn) % len(order)] for turn in range(count)]
+
+
+def _requests(domain: Domain, question: Question, service: Service, plan: Plan) -> Iterator[Result]:
+    """The request as the application makes it, and if that is sound, broken in each way that was drawn."""
+    natural = path_of(index_of(domain), question, service, plan.seed)
+    if natural is None:
+        return
+    if natural.broken is not None:
+        fault = f"{natural.broken}+{natural.answered}"
+        yield _result(domain, natural.path, service, plan, NATURAL, fault, natural.broken)
+        return
+    yield _result(domain, natural.path, service, plan, SOUND, None, None)
+    for injector in _BEGUN["injectors"]:
+        for stage in STAGES:
+            yield from _broken(domain, natural.path, service, plan, injector, stage)
+
+
+def _broken(
+    domain: Domain, path: Path, service: Service, plan: Plan, injector: Injector, stage: Stage
+) -> Iterator[Result]:
+    seed = f"{plan.seed}:{domain.name}:{path.question.id}:{service.name}:{injector.name}"
+    faults = [fault for fault in injector.faults if fault.stage == stage]
+    made = 0
+    for fault in random.Random(f"{seed}:{stage}").sample(faults, len(faults)):
+        broken = injector.inject(path, domain, fault, random.Random(f"{seed}:{fault.name}"))
+        if broken is None:
+            continue
+        yield _result(domain, broken, service, plan, injector.name, fault.name, stage)
+        made += 1
+        if made == plan.faults:
+            break
+
+
+def _result(
+    domain: Domain, path: Path, service: Service, plan: Plan, injector: str, fault: str | None, truth: Stage | None
+) -> Result:
+    record = record_of(path, domain)
+    view = replace(_view(domain, service, plan.seed), cites=True if path.setup.cites else None)
+    analysis, case = examine(record, _gold(path) if plan.gold else None, service=view)
+    question, diagnosis = path.question, analysis.diagnosis
+    return Result(
+        domain=domain.name,
+        origin=domain.origin,
+        question_id=question.id,
+        kind=question.kind,
+        setup=service.name,
+        depth=path.setup.depth,
+        cites=path.setup.cites,
+        injector=injector,
+        fault=fault,
+        truth=truth,
+        verdict=diagnosis.verdict,
+        named=diagnosis.stage,
+        findings=read_analysis(analysis, cites=path.setup.cites),
+        evidence=_lines(diagnosis),
+        question=question.question,
+        answer=answer_text(path, domain),
+        needed=tuple(tuple(sorted(group)) for group in question.evidence),
+        candidates=tuple(hit.id for hit in path.candidates),
+        packed=tuple(each.id + "…" * each.truncated for each in path.packed),
+        scores={score.metric: round(score.value, 4) for score in analysis.scores if score.value is not None},
+        features=features_of(case.signs),
+        usable=usable(case.signs),
+    )
+
+
+_VIEWS: Final[dict[tuple[str, str, int], ServiceView]] = {}
+
+
+def _view(domain: Domain, service: Service, seed: int) -> ServiceView:
+    """What the application returned for the domain's questions, as a worker would know it by now."""
+    key = (domain.name, service.name, seed)
+    if key not in _VIEWS:
+        index = index_of(domain)
+        found = [path_of(index, question, service, seed) for question in domain.questions]
+        records = [record_of(natural.path, domain) for natural in found if natural is not None]
+        texts = {candidate.text or "" for record in records for candidate in record.candidates}
+        best = [score for record in records if (score := top_score(record.candidates)) is not None]
+        enough = best * -(-USUAL // max(1, len(best)))  # a domain of few questions, asked again
+        _VIEWS[key] = ServiceView(background=Background.of(sorted(texts)), top_scores=tuple(enough))
+    return _VIEWS[key]
+
+
+def _gold(path: Path) -> Gold:
+    """Of each group the member that came furthest."""
+    order = [*(each.id for each in path.packed), *(hit.id for hit in path.candidates)]
+    ids = [next((each for each in order if each in group), min(group)) for group in path.question.evidence]
+    return Gold(service=SERVICE, question=path.question.question, chunk_ids=tuple(dict.fromkeys(ids)))
+
+
+def _lines(diagnosis: Any) -> tuple[str, ...]:
+    """What the verdict rests on: that of the broken stage, else that of each stage."""
+    if diagnosis.evidence:
+        return tuple(diagnosis.evidence)
+    return tuple(f"{each.stage}: {line}" for each in getattr(diagnosis, "stages", ()) for line in each.evidence)
