@@ -240,11 +240,12 @@ class Config:
         default_factory=dict,
         metadata=_about(_versions, "Versions of the components, written on every record.", "RAGTRACE_VERSIONS"),
     )
-    cites: bool = field(
-        default=True,
+    cites: bool | None = field(
+        default=None,
         metadata=_about(
             _switch,
-            "Whether answers are meant to cite their sources; if not, citation is no stage of a request.",
+            "Whether answers are meant to cite their sources; if not, citation is no stage of a request. By default "
+            "that is learned from what the answers do.",
             "RAGTRACE_CITES",
         ),
     )

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.registry.model import Instrument, Objective, Sli, StageInfo
+from ragtrace.registry.model import Instrument, Objective, StageInfo
 
 """
 
@@ -91,19 +91,22 @@ def metrics_page(registry: Registry) -> str:
         "",
         "# Metrics",
         "",
-        "Objectives hold for one request; the target is the share of requests that must meet them.",
+        "The objective of a score is what one request should reach. It judges no request by itself: the state of each",
+        "stage does (sound, broken, suspected or not known). The target of a stage is the share of the requests where",
+        "it is sound or broken in which it must be sound.",
         "",
         "## Stages",
         "",
-        "| order | stage | verdict when it breaks first | owner | components of a suspected rollout |",
-        "|---|---|---|---|---|",
+        "| order | stage | verdict when it breaks first | owner | target | components of a suspected rollout |",
+        "|---|---|---|---|---|---|",
     ]
     for stage in registry.stages:
         components = ", ".join(stage.components)
-        lines.append(_row(str(stage.order), stage.name, stage.failure, stage.owner, components))
+        target = f"{stage.target * 100:g}%"
+        lines.append(_row(str(stage.order), stage.name, stage.failure, stage.owner, target, components))
     lines += ["", "## Scores of a request", ""]
-    lines += ["| score | symbol | what it says | formula | objective | SLI | stage | Prometheus name | labels |"]
-    lines += ["|---|---|---|---|---|---|---|---|---|"]
+    lines += ["| score | symbol | what it says | formula | objective | stage | Prometheus name | labels |"]
+    lines += ["|---|---|---|---|---|---|---|---|"]
     lines += [_score_row(one) for one in registry.instruments.values() if one.computed_by]
     lines += ["", "## Other series", ""]
     lines += ["| Prometheus name | type | unit | what it says | labels |", "|---|---|---|---|---|"]
@@ -124,7 +127,6 @@ def _score_row(one: Instrument) -> str:
         one.brief,
         f"`{one.formula}`" if one.formula else "",
         _objective(one.objective),
-        one.sli.name if one.sli else "",
         one.stage or "",
         f"`{one.name}`",
         ", ".join(one.attributes),
@@ -132,7 +134,7 @@ def _score_row(one: Instrument) -> str:
 
 
 def _objective(objective: Objective | None) -> str:
-    return "" if objective is None else f"{objective.direction} {objective.threshold:g} for {objective.target * 100:g}%"
+    return "" if objective is None else f"{objective.direction} {objective.threshold:g}"
 
 
 def record_schema(_: Registry) -> str:

@@ -51,7 +51,9 @@ __all__ = [
     "Score",
     "SourceReport",
     "Stage",
+    "StageFinding",
     "StageRun",
+    "StageState",
     "TokenUsage",
     "VerifiedBy",
     "content_hash",
@@ -70,6 +72,7 @@ _REMEMBERED: Final = 2000  # characters; the hashes of longer texts are not kept
 
 Metadata: TypeAlias = dict[str, Any]
 Stage: TypeAlias = Literal["retrieval", "ranking", "generation", "citation"]
+StageState: TypeAlias = Literal["sound", "broken", "suspected", "not_known"]
 Reference: TypeAlias = Literal["oracle", "proxy", "none"]
 FacetKind: TypeAlias = Literal["entity", "time", "jurisdiction", "version", "quantity", "custom"]
 
@@ -282,7 +285,7 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
 
     `head_sampled` (drawn at random with `head_probability`) and `flags` are independent: the random stratum is
     `head_sampled`, whatever the flags. `cites`: whether the answer is meant to cite its sources; where it is not,
-    citation is no stage of the request.
+    citation is no stage of the request; None: learned from what the service's answers do.
     """
 
     request_id: str
@@ -298,7 +301,7 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
     ended_at: int = 0
     query: Query = Query()
     versions: dict[str, str] = {}
-    cites: bool = True
+    cites: bool | None = None
     stages: tuple[StageRun, ...] = ()
     flags: tuple[str, ...] = ()
     head_sampled: bool = True
@@ -473,12 +476,29 @@ class Score(_Struct, frozen=True, kw_only=True):
     reference: Reference = "none"
 
 
-class Diagnosis(_Struct, frozen=True, kw_only=True):
-    """The first broken stage of a request with its proof.
+class StageFinding(_Struct, frozen=True, kw_only=True):
+    """What is known of one stage of a request, and by what.
 
-    `verdict`: healthy, recall_failure, selection_failure, grounding_failure, citation_failure or undetermined.
-    `stage` and `owner` are None for healthy and undetermined. `missing` lists the values that were needed and
-    undefined. `suspected_rollout` is `component=version`.
+    `sound` and `broken` are proven; `suspected` points to a break without proof; `not_known` is neither. `reason` says
+    why a stage is suspected or not known, in one of the words of `ragtrace.analyze.stages.REASONS`; None else.
+    `evidence`: what the state rests on, a line each.
+    """
+
+    stage: Stage
+    state: StageState
+    reason: str | None = None
+    evidence: tuple[str, ...] = ()
+
+
+class Diagnosis(_Struct, frozen=True, kw_only=True):
+    """The first broken stage of a request with its proof, and the state of every stage that applies.
+
+    `verdict`: recall_failure, selection_failure, grounding_failure, citation_failure; `healthy` where every stage that
+    applies is sound; `no_break_found` where some is suspected or not known and none is broken; `no_retrieval_needed`
+    where the request asks for nothing that is retrieved; `error` where it ended in an exception. `stage` and `owner`
+    are None but for the first four. `stages`: one for each stage that applies, in the order of the path; none in
+    results of versions before 8, whose `undetermined` is now `no_break_found`. `judge`: the digest of rules, models and
+    calibration that judged. `suspected_rollout` is `component=version`.
     """
 
     verdict: str
@@ -486,10 +506,15 @@ class Diagnosis(_Struct, frozen=True, kw_only=True):
     owner: str | None = None
     cause: str | None = None
     evidence: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
+    stages: tuple[StageFinding, ...] = ()
+    judge: str | None = None
     reference: Reference = "none"
     versions: dict[str, str] = {}
     suspected_rollout: str | None = None
+
+    def state(self, stage: Stage) -> StageState | None:
+        """The state of a stage; None where it does not apply."""
+        return next((found.state for found in self.stages if found.stage == stage), None)
 
 
 class VerifiedBy(_Struct, frozen=True, kw_only=True):
@@ -521,7 +546,7 @@ class Analysis(_Struct, frozen=True, kw_only=True):
     lost: tuple[LostChunk, ...] = ()
     claims: tuple[Claim, ...] = ()
     verified_by: VerifiedBy | None = None
-    diagnosis: Diagnosis = Diagnosis(verdict="undetermined")
+    diagnosis: Diagnosis = Diagnosis(verdict="no_break_found")
     explanation: Explanation | None = None
     computed_at: int = 0
 

@@ -53,6 +53,8 @@ def test_an_argument_wins_over_the_environment_wins_over_the_default(monkeypatch
         ("RAGTRACE_REQUEST_TTL", "1.5", "request_ttl", 1.5),
         ("RAGTRACE_VERSIONS", "model=v2, index=v7", "versions", {"model": "v2", "index": "v7"}),
         ("RAGTRACE_CITES", "false", "cites", False),
+        ("RAGTRACE_CITES", "true", "cites", True),
+        ("RAGTRACE_CITES", "", "cites", None),
         ("RAGTRACE_QUEUE_BYTES", "1000", "queue_bytes", 1000),
         ("RAGTRACE_RAISE_ERRORS", "yes", "raise_errors", True),
         ("RAGTRACE_ENABLED", "0", "enabled", False),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ragtrace.alerts.checking import Checked, check, run_tests
-from ragtrace.alerts.rendering import FILES, generated, render, write
+from ragtrace.alerts.files import FILES, Checked, check, generated, render, run_tests, write
 
 __all__ = ["FILES", "Checked", "check", "generated", "render", "run_tests", "write"]

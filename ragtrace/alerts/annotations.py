@@ -1,140 +1,166 @@
-"""What an alert says: values, segment, suspected rollout, and where to go on.
+"""What an alert says: what happened, the values, the suspected release, and where to go on.
 
 The texts are Prometheus templates. What comes from labels is quoted for where it is used: a query, a shell, an address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ragtrace.alerts.durations import Duration
 from ragtrace.alerts.policy import PLATFORM, Indicator, Policy
-from ragtrace.alerts.promql import BUDGET, bad_ratio, quoted, requests
-from ragtrace.alerts.settings import BurnRate
-from ragtrace.registry import Instrument
+from ragtrace.alerts.recording import BUDGET, bad_ratio, quoted, requests, risen, share, states, usual
+from ragtrace.alerts.settings import BurnRate, Duration
+from ragtrace.registry import Instrument, StageInfo
 
-__all__ = ["explained", "labeled_owner", "of_indicator"]
+__all__ = ["labeled_owner", "of_burn", "of_instrument", "of_suspicion"]
 
 _SOURCES: Final = "sources"
 _TOLD: Final = "1h"
+_SAID: Final = 0.1  # share from which it is said that an earlier stage is not known
+_SINCE: Final = {"page": "3h ago", "ticket": "1d ago"}
+_ALL_SEGMENTS: Final = "other"  # the exporter's name for those past its limit
 
 _DASHBOARDS: Final = {PLATFORM: "ragtrace-analyzer", _SOURCES: "ragtrace-sources"}
+_SHARE: Final = "{{ . | first | value | humanizePercentage }}"
+_NUMBER: Final = '{{ . | first | value | printf "%.0f" }}'
+_OWN: Final = {"service": "$labels.service", "segment": "$labels.segment"}
 
 
 def _label(name: str) -> str:
     return "{{ $labels." + name + " }}"
 
 
-def _triage(static: Mapping[str, str], labels: tuple[str, ...]) -> str:
-    """The command that triages this alert: Alertmanager's payload of it, and so nothing else is needed.
-
-    Whatever stands in a label, it is one string of JSON within one word of a shell's command.
-    """
-    known = [f'"{label}": {quoted(value)}' for label, value in static.items()]
-    told = [f'"{label}": {_json_in_shell(f"$labels.{label}")}' for label in labels]
-    starts = '{{ (query "time()" | first | value | toTime).Format "2006-01-02T15:04:05Z07:00" }}'
-    alert = f'{{"status": "firing", "startsAt": "{starts}", "labels": {{{", ".join([*known, *told])}}}}}'
-    return f"printf %s '{{\"alerts\": [{alert}]}}' | ragtrace triage alert -"
+def _word(name: str) -> str:
+    """The value of a label as one word of a shell's command."""
+    return "'{{ $labels." + name + r" | reReplaceAll `'` `'\''` }}'"
 
 
-def _json_in_shell(value: str) -> str:
-    """A template for a value as a string of JSON within single quotes of a shell.
-
-    Go's quoting is JSON's but for some escapes; it is only used where control characters need one. There, a rare
-    character beyond 16 bits that cannot be printed is replaced: JSON needs two escapes for it, and a template cannot
-    compute them.
-    """
-    ends = r"reReplaceAll `'` `'\''`"
-    quoted_by_go = [
-        r"reReplaceAll `\\\\` `\u005c`",
-        r"reReplaceAll `\\a` `\u0007`",
-        r"reReplaceAll `\\v` `\u000b`",
-        r"reReplaceAll `\\x(..)` `\u00${1}`",
-        r"reReplaceAll `\\U.{8}` `\ufffd`",
-    ]
-    escaped = " | ".join([f'printf "%q" {value}', *quoted_by_go, ends])
-    plain = " | ".join([value, r"reReplaceAll `\\` `\u005c`", r'reReplaceAll `"` `\u0022`', ends])
-    return f'{{{{ if match `[[:cntrl:]]` {value} }}}}{{{{ {escaped} }}}}{{{{ else }}}}"{{{{ {plain} }}}}"{{{{ end }}}}'
+def _query(series: str, static: str = "", **matchers: str) -> str:
+    """A query of a template; static: matchers that are known, matchers: of the alert's own labels."""
+    pattern = ",".join(filter(None, [static, *(f"{name}=%q" for name in matchers)]))
+    return f"query (printf `{series.replace('{}', '{' + pattern + '}')}` {' '.join(matchers.values())})"
 
 
-def _query(series: str, **matchers: str) -> str:
-    """A query of a template for the series with the alert's own labels; a matcher is the name of the label."""
-    pattern = ",".join(f"{name}=%q" for name in matchers)
-    arguments = " ".join(f"$labels.{label}" for label in matchers.values())
-    return f"query (printf `{series}{{{pattern}}}` {arguments})"
+def _with(query: str, text: str) -> str:
+    """The text where the query has a result, which is the text's dot."""
+    return "{{ with " + query + " }}" + text + "{{ end }}"
 
 
-def of_indicator(
-    made: Policy, indicator: Indicator, alert: Mapping[str, str], burn_rates: Iterable[BurnRate]
-) -> dict[str, str]:
-    """The annotations of an indicator's page or ticket; the alert's value is a bound of the bad ratio.
-
-    alert: its labels that are no series' own: alertname, severity, stage.
-    """
-    own = {"service": "service", "segment": "segment", "metric": "metric"}
-    budget = "{{ with " + _query(BUDGET, **own) + " }}{{ . | first | value | humanizePercentage }}{{ end }}"
+def of_burn(made: Policy, indicator: Indicator, severity: str, burn_rates: Iterable[BurnRate]) -> dict[str, str]:
+    """The annotations of a stage's page or ticket; the alert's value is a bound of the bad ratio."""
+    stage = indicator.stage
+    own = f"stage={quoted(stage.name)}"
+    budget = _with(_query(f"{BUDGET}{{}}", own, **_OWN), _SHARE)
     said = [
-        f"{indicator.instrument.brief} It {_required(indicator.instrument)} in a good request.",
-        f"At least {{{{ $value | humanizePercentage }}}} of the requests are bad, at most {budget} may be.",
+        f"At least {{{{ $value | humanizePercentage }}}} of the requests that are judged break at {stage.name}, "
+        f"at most {budget} may.",
         *(_ratios(window, own) for window in {rate.short.name: rate.short for rate in burn_rates}.values()),
+        *_behind(made, indicator),
     ]
-    name = indicator.instrument.id.replace("_", " ")
-    summary = f"{indicator.stage.name}: {name} is bad in {_label('segment')} of {_label('service')}"
     return {
-        "summary": summary,
+        "summary": f"{stage.name}: requests break here in {_label('segment')} of {_label('service')}",
         "description": "\n".join(said),
-        "release": _release(made, indicator.stage.components),
-        **_links(made, indicator.instrument, indicator.stage.name, ("service", "segment")),
-        "triage": _triage(alert, ("service", "segment")),
+        **_of_stage(made, stage, severity),
     }
 
 
-def _ratios(window: Duration, own: dict[str, str]) -> str:
-    """The bad ratio of a window, and of how many requests, by reference."""
-    counted = f"{requests(window)}{{service=%q,segment=%q,metric=%q,reference=%q}}"
-    number = (
-        f"{{{{ with query (printf `{counted}` $labels.service $labels.segment $labels.metric .Labels.reference) }}}}"
-        ' of {{ . | first | value | printf "%.0f" }} requests{{ end }}'
-    )
-    ratio = f"{{{{ range {_query(bad_ratio(window), **own)} }}}} {{{{ .Value | humanizePercentage }}}}{number}"
-    return f"Last {window.name}:{ratio} by {{{{ .Labels.reference }}}};{{{{ end }}}}"
+def _ratios(window: Duration, own: str) -> str:
+    """The bad ratio of a window, and of how many requests, by reference and judge."""
+    return _by_judge(window, bad_ratio(window), requests(window), own)
 
 
-def _required(instrument: Instrument) -> str:
-    assert instrument.objective is not None
-    bound = "at least" if instrument.objective.direction == ">=" else "at most"
-    return f"is {bound} {instrument.objective.threshold:g}"
+def _by_judge(window: Duration, ratio: str, number: str, own: str, before: str | None = None) -> str:
+    """Of the series of a stage in a window: the ratio, of how many, and what it was before, by reference and judge."""
+    by = _OWN | {"reference": ".Labels.reference", "judge": ".Labels.judge"}
+    said = " {{ .Value | humanizePercentage }}" + _with(_query(f"{number}{{}}", own, **by), " of " + _NUMBER)
+    if before is not None:
+        said += _with(_query(f"{before}{{}}", own, **by), ", usually " + _SHARE)
+    said += " by {{ .Labels.reference }}, judge {{ .Labels.judge }};"
+    return f"Last {window.name}:" + "{{ range " + _query(f"{ratio}{{}}", own, **_OWN) + " }}" + said + "{{ end }}"
 
 
-def explained(
+def _behind(made: Policy, indicator: Indicator) -> Iterator[str]:
+    """Of each earlier stage: in how many requests it is not known, and whether it is suspected more than usual."""
+    window = made.settings.growth.suspected.windows[0].window
+    for earlier in indicator.upstream:
+        stage = f"stage={quoted(earlier)}"
+        yield _with(
+            _query(f"max({share('not_known', window)}{{}}) > {_SAID:g}", stage, **_OWN),
+            f"{indicator.name} broke; whether {earlier} broke before is not known in {_SHARE} of the requests of the "
+            f"last {window.name}.",
+        )
+        yield _with(
+            _query(f"{risen('suspected')}{{}}", stage, **_OWN),
+            f"{earlier} is suspected more often than usual, in {_SHARE} of the requests: look there, too.",
+        )
+
+
+def of_suspicion(made: Policy, indicator: Indicator, sign: str, summary: str, opening: str) -> dict[str, str]:
+    """The annotations of a ticket for a share that has risen.
+
+    sign: what has risen; opening: the first sentence of the description.
+    """
+    own = f"stage={quoted(indicator.name)}"
+    windows = [one.window for one in made.settings.growth.suspected.windows]
+    said = [opening, *(_by_judge(over, share(sign, over), states(over), own, usual(sign, over)) for over in windows)]
+    if sign == "suspected":
+        said.append(_reason(made, windows[len(windows) // 2], own))
+    return {
+        "summary": f"{indicator.name}: {summary} in {_label('segment')} of {_label('service')}",
+        "description": "\n".join(said),
+        **_of_stage(made, indicator.stage, "ticket"),
+    }
+
+
+def _reason(made: Policy, window: Duration, own: str) -> str:
+    series = f"{made.series('sli_unjudged_requests')}{{}}"
+    static = f'{own},state="suspected",scope="conditional",stratum="random"'
+    most = _query(f"topk(1, sum by (reason) (increase({series}[{window}])))", static, **_OWN)
+    return _with(most, 'Most frequent reason: {{ . | first | label "reason" }}.')
+
+
+def of_instrument(
     made: Policy,
     instrument: Instrument,
-    alert: Mapping[str, str],
+    severity: str,
     summary: str,
     description: str,
     labels: tuple[str, ...],
 ) -> dict[str, str]:
-    """The annotations of any other alert. Where a stage is answerable: the suspected release, and how to triage."""
-    place = _SOURCES if "source" in labels else alert["stage"]
+    """The annotations of an alert that watches a metric. Where a stage answers for it: as of that stage's alerts."""
     texts = {"summary": summary, "description": description}
     stage = next((one for one in made.registry.stages if one.name == instrument.stage), None)
-    if stage is not None:
-        texts["release"] = _release(made, stage.components)
-    texts |= _links(made, instrument, place, labels)
-    if stage is not None:
-        texts["triage"] = _triage(alert, labels)
-    return texts
+    if stage is None:
+        return texts | _links(made, PLATFORM, instrument.runbook, labels)
+    if "source" not in labels:
+        return texts | _of_stage(made, stage, severity, instrument.runbook)
+    links = _links(made, _SOURCES, instrument.runbook, labels)
+    triage = f"ragtrace source list --service={_word('service')}"
+    return {**texts, "release": _release(made, stage.components), **links, "triage": triage}
 
 
-def _links(made: Policy, instrument: Instrument, place: str, labels: tuple[str, ...]) -> dict[str, str]:
-    """The dashboard of the stage and the page of the runbook."""
+def _of_stage(made: Policy, stage: StageInfo, severity: str, runbook: str | None = None) -> dict[str, str]:
+    """The suspected release, the links, and the commands that triage the alert and say whether it was right."""
+    service, segment = (f"--{name}={_word(name)}" for name in ("service", "segment"))
+    named = f'{{{{ if ne $labels.segment "{_ALL_SEGMENTS}" }}}} -- {_word("segment")}{{{{ end }}}}'
+    return {
+        "release": _release(made, stage.components),
+        **_links(made, stage.name, runbook or stage.runbook, ("service", "segment")),
+        "triage": f"ragtrace triage segment {service} --since='{_SINCE[severity]}'{named}",
+        "answer": f"ragtrace triage judge {service} {segment} --stage={stage.name} --severity={severity} "
+        "right|wrong-stage|false",
+    }
+
+
+def _links(made: Policy, place: str, runbook: str | None, labels: tuple[str, ...]) -> dict[str, str]:
+    """The dashboard of a place and the page of the runbook."""
     to = made.settings.links
     shown = [f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in labels if name in ("service", "segment")]
     address = f"{to.grafana.rstrip('/')}/d/{_DASHBOARDS.get(place, f'ragtrace-{place}')}"
     return {
         "dashboard": "?".join(filter(None, [address, "&".join(shown)])),
-        "runbook": f"{to.runbooks.rstrip('/')}/{instrument.runbook}.md",
+        "runbook": f"{to.runbooks.rstrip('/')}/{runbook}.md",
     }
 
 
@@ -145,12 +171,12 @@ def _release(made: Policy, components: tuple[str, ...]) -> str:
     since = f"{made.settings.releases.suspected.seconds:g}"
     series = f'{made.series("release_timestamp")}{{service=%q,component=~"{pattern}"}}'
     newest = f"topk(1, last_over_time({series}[{_TOLD}]) <= time() > time() - {since})"
-    found = (
+    version = (
         '{{ . | first | label "component" }}={{ . | first | label "version" }}'
         " at {{ . | first | value | humanizeTimestamp }}"
     )
     none = f"none known of {', '.join(components)} within {made.settings.releases.suspected.name}"
-    return f"{{{{ with query (printf `{newest}` $labels.service) }}}}{found}{{{{ else }}}}{none}{{{{ end }}}}"
+    return f"{{{{ with query (printf `{newest}` $labels.service) }}}}{version}{{{{ else }}}}{none}{{{{ end }}}}"
 
 
 def labeled_owner(made: Policy, stage: str) -> str:

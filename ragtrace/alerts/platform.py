@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from ragtrace.alerts.annotations import explained
-from ragtrace.alerts.durations import Duration
+from ragtrace.alerts.annotations import of_instrument
 from ragtrace.alerts.policy import PLATFORM, Policy
-from ragtrace.alerts.promql import Pattern, either, increase, selector
-from ragtrace.alerts.recording import Rule
+from ragtrace.alerts.recording import Pattern, Rule, either, increase, quoted, selector
+from ragtrace.alerts.settings import Duration
 
 __all__ = ["platform_alerts"]
 
@@ -19,6 +19,7 @@ def platform_alerts(made: Policy) -> Iterator[Rule]:
     yield _requests_gone(made)
     yield _analyzer_stale(made)
     yield _sli_absent(made)
+    yield _unjudged(made)
     yield _backlog(made)
     yield _oldest_job(made)
     yield _dead_jobs(made)
@@ -87,42 +88,102 @@ def _analyzer_stale(made: Policy) -> Rule:
 
 
 def _sli_absent(made: Policy) -> Rule:
-    """An indicator that no longer counts, or a service of which nothing is counted, where enough was to be counted.
+    """A stage of which nothing is counted any more, or a service of which nothing is, where enough was to be counted.
 
-    What is to be counted by an indicator follows from the requests that arrived, and from the share of them that it
-    counted over a day: few requests say nothing. A service of few requests is looked at over a day.
+    A state is counted, whichever it is: what cannot be judged is no silence. What is to be counted of a stage follows
+    from the requests of the service that are counted now, and from the stage's share of them over a day; of a service,
+    from the requests that arrived and in which a stage applies. A service of few requests is looked at over a day.
     """
     limits = made.settings.platform
     within, least = limits.sli_absent, f"{limits.sli_expected:g}"
     day = Duration(24 * within.milliseconds, within.scale)
+    idle = Pattern("no_retrieval_needed|error")
 
-    def counted(by: str, window: Duration) -> str:
-        judged = {"scope": "all", "stratum": "random"}
-        return increase(made.series("sli_requests"), window, by=by, labels=judged)
+    def any_stage(window: Duration) -> str:
+        return f"max by (service) ({_counted(made, window)})"
 
     def arrived(window: Duration) -> str:
-        return increase(made.series("requests"), window, by="service", labels={"stratum": "random"})
+        every = increase(made.series("requests"), window, by="service", labels={"stratum": "random"})
+        without = increase(
+            made.series("diagnoses"), window, by="service", labels={"stratum": "random", "verdict": idle}
+        )
+        return f"({every} - ({without} or 0 * {every}))"
 
-    one = "\n".join(
+    stage = "\n".join(
         [
-            counted("service, metric", day),
-            f"  * on (service) group_left () ({arrived(within)} / ({arrived(day)} > 0)) >= {least}",
-            f"unless on (service, metric) {counted('service, metric', within)} > 0",
-            f"and on (service) {counted('service', within)} > 0",
+            _counted(made, day),
+            f"  * on (service) group_left () ({any_stage(within)} / ({any_stage(day)} > 0)) >= {least}",
+            f"unless on (service, stage) {_counted(made, within)} > 0",
         ]
     )
-    none = [f"{arrived(over)} >= {least}\nunless on (service) {counted('service', over)} > 0" for over in (within, day)]
+    service = [f"{arrived(over)} >= {least}\nunless on (service) {any_stage(over)} > 0" for over in (within, day)]
     return _alert(
         made,
         "SliAbsent",
         "sli_requests",
-        expr=either(one, *none),
+        expr=either(stage, *service),
         hold=limits.hold,
         severity="page",
-        summary="platform: {{ $labels.service }} is counted by "
-        "{{ with $labels.metric }}the indicator {{ . }} no more{{ else }}no indicator{{ end }}",
+        summary="platform: {{ with $labels.stage }}{{ . }}{{ else }}no stage{{ end }} of {{ $labels.service }} is "
+        "counted{{ if $labels.stage }} no more{{ end }}",
         description='About {{ $value | printf "%.0f" }} sampled requests were to be counted within '
         f"{within.name} ({day.name} where few arrive), and none was. The alerts on it keep still.",
+        labels=("service",),
+    )
+
+
+def _counted(made: Policy, window: Duration, *, only: Sequence[str] = (), is_judged: bool = False) -> str:
+    """Requests by service and stage (`only` these) in which the stage has a state, or is sound or broken."""
+    labels = {"scope": "all", "stratum": "random"} | ({"stage": Pattern("|".join(only))} if only else {})
+    ids = ("sli_requests",) if is_judged else ("sli_requests", "sli_unjudged_requests")
+    rises = (f"increase({selector(made.series(id_), labels)}[{window}])" for id_ in ids)
+    return f"sum by (service, stage) ({' or '.join(rises)})"
+
+
+_HELP: Final = {
+    "facet_not_found": "Give gold evidence for some of the questions, so that a gap of the corpus is told from a loss.",
+    "low_match": "Give facets of the question (the host knows them), gold evidence for some questions, or a model.",
+    "unsupported": "Let a model judge the claims (ragtrace analyze --verifier).",
+    "contradicted": "Let a model judge the claims (ragtrace analyze --verifier).",
+    "refused": "Give gold evidence for some of the questions: it tells whether the answers decline rightly.",
+    "not_recorded": "Record every stage, and capture the texts (capture_content).",
+    "language": "Let a model of that language judge the claims (ragtrace analyze --verifier), or give gold evidence.",
+    "undecided": "Give facets of the question (the host knows them), retrieve more candidates, give gold evidence for "
+    "some questions, or let a model judge the claims (ragtrace analyze --verifier).",
+}
+"""What would help, by the label `reason`."""
+
+
+def _unjudged(made: Policy) -> Rule:
+    """Requests flow and are analyzed, and in next to none of them any of the stages that matter is sound or broken.
+
+    Few requests are looked at over four windows.
+    """
+    limits = made.settings.platform.unjudged
+
+    def rare(window: Duration) -> str:
+        judged, counted = (_counted(made, window, only=limits.stages, is_judged=one) for one in (True, False))
+        ratio = f"({judged} or 0 * {counted})\n  / ({counted} >= {limits.minimum:g})"
+        return f"max by (service) (\n  {ratio}\n) < {limits.share:g}"
+
+    matchers = f'stage=~{quoted("|".join(limits.stages))},scope="all",stratum="random"'
+    series = f"{made.series('sli_unjudged_requests')}{{service=%q,{matchers}}}"
+    reason = f"query (printf `topk(1, sum by (reason) (increase({series}[{limits.window}])))` $labels.service)"
+    help_ = "".join(
+        f'{{{{ {"if" if number == 0 else "else if"} eq . "{word}" }}}}{text}'
+        for number, (word, text) in enumerate(_HELP.items())
+    )
+    return _alert(
+        made,
+        "Unjudged",
+        "sli_unjudged_requests",
+        expr=either(rare(limits.window), rare(Duration(4 * limits.window.milliseconds, limits.window.scale))),
+        hold=made.settings.hold.ticket,
+        summary="platform: requests of {{ $labels.service }} cannot be judged",
+        description=f"{' or '.join(limits.stages).capitalize()} is sound or broken in at most "
+        "{{ $value | humanizePercentage }} of the requests; in the others nothing is known. Breaks there alert nobody."
+        f'{{{{ with {reason} }}}}{{{{ with . | first | label "reason" }}}} Most frequent reason: {{{{ . }}}}. '
+        f"{help_}{{{{ end }}}}{{{{ end }}}}{{{{ end }}}}",
         labels=("service",),
     )
 
@@ -270,5 +331,5 @@ def _alert(
         "expr": expr,
         **({"for": str(hold)} if hold else {}),
         "labels": {**told, "owner": made.owner(PLATFORM)},
-        "annotations": explained(made, made.instrument(watched), told, summary, description, labels),
+        "annotations": of_instrument(made, made.instrument(watched), severity, summary, description, labels),
     }

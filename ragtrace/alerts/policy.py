@@ -1,12 +1,11 @@
-"""What is alerted on: the registry's indicators under the settings, and whether the two fit together."""
+"""What is alerted on: the registry's stages under the settings, and whether the two fit together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from ragtrace.alerts.bounds import check_bounds
-from ragtrace.alerts.settings import BurnRate, Override, Settings
+from ragtrace.alerts.settings import BurnRate, Override, Settings, check_bounds
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry import Instrument, StageInfo
 from ragtrace.registry.authored import Registry
@@ -19,21 +18,22 @@ _CERTAIN: Final = 0.9  # a bad ratio that no alert may need: the bound of a smal
 
 
 class Indicator(NamedTuple):
-    """A service level indicator.
+    """The service level indicator of a stage: of the requests in which it is sound or broken, the share that is sound.
 
     Args:
-        name: the value of the label `metric`.
-        budget: the share of requests that may be bad.
-        upstream: the indicators of earlier stages, and the earlier ones of its own; where they burn, it keeps still.
-        position: its place among the indicators of its stage, from 0.
+        stage: whose it is; its name is the indicator's.
+        budget: the share that may be broken.
+        upstream: the names of the earlier stages; where they burn, this one keeps still.
     """
 
-    name: str
-    instrument: Instrument
     stage: StageInfo
     budget: float
     upstream: tuple[str, ...]
-    position: int
+
+    @property
+    def name(self) -> str:
+        """The value of the label `stage`."""
+        return self.stage.name
 
 
 class Policy(NamedTuple):
@@ -64,17 +64,17 @@ class Policy(NamedTuple):
 
     def overriding(self, stage: str) -> tuple[tuple[Override, str], ...]:
         """The overrides up to the last that names an owner of the stage, each with the owner where it fits."""
-        found = self.settings.segments
-        last = max((index for index, one in enumerate(found, start=1) if stage in one.owners), default=0)
-        return tuple((one, one.owners.get(stage, self.owner(stage))) for one in found[:last])
+        overrides = self.settings.segments
+        last = max((index for index, one in enumerate(overrides, start=1) if stage in one.owners), default=0)
+        return tuple((one, one.owners.get(stage, self.owner(stage))) for one in overrides[:last])
 
     @property
     def owners(self) -> tuple[str, ...]:
         """Everybody who gets alerts, `platform` last."""
         stages = [*(stage.name for stage in self.registry.stages), PLATFORM]
-        found = [*map(self.owner, stages)]
-        found[-1:-1] = [owner for override in self.settings.segments for owner in override.owners.values()]
-        return tuple(dict.fromkeys(found))
+        owners = [*map(self.owner, stages)]
+        owners[-1:-1] = [owner for override in self.settings.segments for owner in override.owners.values()]
+        return tuple(dict.fromkeys(owners))
 
 
 def known_registry() -> Registry:
@@ -90,8 +90,7 @@ def policy(registry: Registry, settings: Settings) -> Policy:
     Raises: ConfigurationError when the settings name what the registry does not have, or an alert could never fire.
     """
     check_bounds(settings)
-    found = tuple(_indicators(registry, settings))
-    made = Policy(registry, settings, found)
+    made = Policy(registry, settings, tuple(_indicators(registry, settings)))
     _check_names(made)
     _check_targets(made)
     for burn_rate in settings.burn_rates.every:
@@ -102,24 +101,10 @@ def policy(registry: Registry, settings: Settings) -> Policy:
 
 
 def _indicators(registry: Registry, settings: Settings) -> Iterator[Indicator]:
-    stages = {stage.name: stage for stage in registry.stages}
-    slis = [one for one in registry.instruments.values() if one.sli is not None]
-    slis.sort(key=lambda one: stages[one.stage or ""].order)
-    for one in slis:
-        assert one.sli is not None  # these three: the registry has checked them
-        assert one.objective is not None
-        assert one.stage is not None
-        siblings = [other.sli.name for other in slis[: slis.index(one)] if other.sli and other.stage == one.stage]
-        earlier = [other.sli.name for other in slis if other.sli and other.stage in one.sli.given]
-        target = settings.targets.get(one.sli.name, one.objective.target)
-        yield Indicator(
-            name=one.sli.name,
-            instrument=one,
-            stage=stages[one.stage],
-            budget=_budget(target),
-            upstream=(*earlier, *siblings),
-            position=len(siblings),
-        )
+    stages = sorted(registry.stages, key=lambda stage: stage.order)
+    for position, stage in enumerate(stages):
+        target = settings.targets.get(stage.name, stage.target)
+        yield Indicator(stage, _budget(target), tuple(earlier.name for earlier in stages[:position]))
 
 
 def _budget(target: float) -> float:
@@ -127,18 +112,18 @@ def _budget(target: float) -> float:
 
 
 def _check_names(made: Policy) -> None:
-    slis = [indicator.name for indicator in made.indicators]
     stages = [stage.name for stage in made.registry.stages]
     settings = made.settings
-    _known("targets", settings.targets, slis)
+    _known("targets", settings.targets, stages)
     _known("owners", settings.owners, [*stages, PLATFORM])
     _known("hold.page", settings.hold.page, stages)
     _known("releases.required", settings.releases.required, stages)
+    _known("platform.unjudged.stages", settings.platform.unjudged.stages, stages)
     for index, override in enumerate(settings.segments):
         where = f"segments[{index}]"
         if override.service is None and override.segment is None:
             raise ConfigurationError(f"{where} names neither a service nor a segment; give one of them or both")
-        _known(f"{where}.targets", override.targets, slis)
+        _known(f"{where}.targets", override.targets, stages)
         _known(f"{where}.owners", override.owners, stages)
     _known("receivers", settings.receivers, made.owners)
     for owner, by_severity in settings.receivers.items():
@@ -146,10 +131,12 @@ def _check_names(made: Policy) -> None:
     missing = [stage for stage in stages if stage not in settings.hold.page]
     if missing:
         raise ConfigurationError(f"hold.page lacks the stage {missing[0]!r}; give a duration for each of {stages}")
+    if not settings.platform.unjudged.stages:
+        raise ConfigurationError.of("platform.unjudged.stages", [], f"at least one of {', '.join(stages)}")
 
 
-def _known(where: str, given: Iterable[str], allowed: Iterable[str]) -> None:
-    for name in given:
+def _known(where: str, names: Iterable[str], allowed: Iterable[str]) -> None:
+    for name in names:
         if name not in allowed:
             raise ConfigurationError(f"{where}: {name!r} is not known; give one of {', '.join(allowed)}")
 
@@ -191,9 +178,9 @@ def _check_hold(made: Policy) -> None:
     """A stage waits longer than those before it."""
     hold = made.settings.hold.page
     for indicator in made.indicators:
-        later = hold[indicator.stage.name]
-        for stage in indicator.instrument.sli.given if indicator.instrument.sli else ():
+        later = hold[indicator.name]
+        for stage in indicator.upstream:
             if later.milliseconds <= hold[stage].milliseconds:
                 raise ConfigurationError.of(
-                    f"hold.page.{indicator.stage.name}", later.name, f"more than that of {stage}, {hold[stage].name}"
+                    f"hold.page.{indicator.name}", later.name, f"more than that of {stage}, {hold[stage].name}"
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 from ragtrace.alerts.policy import PLATFORM, Policy
-from ragtrace.alerts.promql import quoted
+from ragtrace.alerts.recording import quoted
 
 __all__ = ["alertmanager"]
 
@@ -87,14 +87,13 @@ def _destination(made: Policy, owner: str, severity: str) -> dict[str, Any]:
 
 
 def _inhibitions(made: Policy) -> list[Routing]:
-    """An earlier stage's page keeps the pages of the stages that depend on it still, in the same segment.
+    """An earlier stage's page keeps the pages of the later stages still, in the same segment.
 
     Alertmanager takes two labels that are missing for equal ones: the source must have both.
     """
-    given = {one.stage.name: one.instrument.sli.given for one in made.indicators if one.instrument.sli}
     rules = []
     for stage in made.registry.stages:
-        later = [name for name, earlier in given.items() if stage.name in earlier]
+        later = [one.name for one in made.indicators if stage.name in one.upstream]
         if later:
             rules.append(
                 {

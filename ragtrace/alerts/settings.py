@@ -1,22 +1,28 @@
-"""Reads `alerts/objectives.yaml` and a user's file over it, strictly: what it does not know is an error."""
+"""The settings of the alerts: `alerts/objectives.yaml` and a user's file over it, read strictly.
+
+What is not known is an error, and so is a number with which an alert could never fire, or would always.
+"""
 
 from __future__ import annotations
 
-from math import inf
+import re
+from collections.abc import Iterator
+from math import inf, isfinite, nextafter
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 import yaml
 
 from ragtrace import resources
-from ragtrace.alerts.durations import Duration
 from ragtrace.errors import ConfigurationError
 
 __all__ = [
     "BurnRate",
     "BurnRates",
+    "Comparison",
     "Drift",
+    "Duration",
     "Evaluation",
     "Growth",
     "Hold",
@@ -28,6 +34,9 @@ __all__ = [
     "Releases",
     "Settings",
     "Sources",
+    "Suspicion",
+    "Unjudged",
+    "check_bounds",
     "read_settings",
 ]
 
@@ -35,6 +44,58 @@ __all__ = [
 _OPEN: Final = ("targets", "owners", "receivers", "hold.page", "releases.required")
 
 _REMEDY: Final = "give a YAML file like alerts/objectives.yaml"
+_UNITS: Final = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
+_TEXT: Final = re.compile(r"(?:\d+(?:ms|[wdhms]))+")
+_PART: Final = re.compile(r"(\d+)(ms|[wdhms])")
+_ABOVE_0: Final = nextafter(0.0, 1.0)
+_BELOW_1: Final = nextafter(1.0, 0.0)
+
+
+class Duration:
+    """A time span of `milliseconds`, as it is named; in rules it lasts `milliseconds / scale`."""
+
+    def __init__(self, milliseconds: int, scale: float = 1.0) -> None:
+        self.milliseconds = milliseconds
+        self.scale = scale
+
+    @classmethod
+    def parse(cls, text: object, scale: float = 1.0) -> Self:
+        """The duration that `text` names, such as `90s`, `5m` or `1h30m`.
+
+        Raises: ConfigurationError when it is none, or is zero.
+        """
+        milliseconds = 0
+        if isinstance(text, str) and _TEXT.fullmatch(text):
+            milliseconds = sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+        if milliseconds == 0:
+            raise ConfigurationError.of("duration", text, "a number and a unit (ms, s, m, h, d, w), as in 5m or 1h30m")
+        return cls(milliseconds, scale)
+
+    @property
+    def name(self) -> str:
+        """As it stands in names of series: the same whatever the scale."""
+        return _written(self.milliseconds)
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasts, in seconds."""
+        return self._scaled / 1000
+
+    def __str__(self) -> str:
+        return _written(self._scaled)
+
+    @property
+    def _scaled(self) -> int:
+        return max(1, round(self.milliseconds / self.scale))
+
+
+def _written(milliseconds: int) -> str:
+    text = ""
+    for unit, size in _UNITS.items():
+        if unit != "w":
+            count, milliseconds = divmod(milliseconds, size)
+            text += f"{count}{unit}" if count else ""
+    return text
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,6 +125,11 @@ class BurnRate(_Part, frozen=True):
         """As it stands in the names of recorded series."""
         return self.short.name + self.long.name
 
+    @property
+    def least_long(self) -> float:
+        """The requests that the long window needs: the bound of a handful that just began holds too seldom."""
+        return 3 * self.minimum
+
 
 class BurnRates(_Part, frozen=True):
     """The pairs of windows by severity, and how sure the bound is."""
@@ -83,7 +149,6 @@ class Hold(_Part, frozen=True):
 
     page: dict[str, Duration]
     ticket: Duration
-    next: Duration
     keep_firing: Duration
 
 
@@ -92,6 +157,22 @@ class Releases(_Part, frozen=True):
 
     required: dict[str, Duration]
     suspected: Duration
+
+
+class Comparison(_Part, frozen=True):
+    """A window, the baseline before it, and by how much a share must have risen, in [0, 1]."""
+
+    window: Duration
+    baseline: Duration
+    rise: float
+
+
+class Suspicion(_Part, frozen=True):
+    """When a share has risen: z standard errors and `rise`, with `minimum` requests in both windows."""
+
+    z: float
+    minimum: float
+    windows: tuple[Comparison, ...]
 
 
 class Growth(_Part, frozen=True):
@@ -107,7 +188,7 @@ class Growth(_Part, frozen=True):
 class GrowthRules(_Part, frozen=True):
     """What is watched for growth."""
 
-    contradiction_rate: Growth
+    suspected: Suspicion
     rank_shift: Growth
     candidate_age: Growth
 
@@ -153,6 +234,15 @@ class Sources(_Part, frozen=True):
     hold: Duration
 
 
+class Unjudged(_Part, frozen=True):
+    """When a service cannot be judged: the share of requests in which any of the stages is sound or broken."""
+
+    stages: tuple[str, ...]
+    window: Duration
+    share: float
+    minimum: float
+
+
 class Platform(_Part, frozen=True):
     """The thresholds of the alerts about ragtrace itself."""
 
@@ -161,6 +251,7 @@ class Platform(_Part, frozen=True):
     analyzer_stale: Duration
     sli_absent: Duration
     sli_expected: float
+    unjudged: Unjudged
     backlog_age: Duration
     backlog_jobs: float
     internal_errors_per_hour: float
@@ -267,3 +358,112 @@ def _hook(time_scale: float) -> Any:
             raise ValueError(str(error)) from error
 
     return decoded
+
+
+class _Bound(NamedTuple):
+    """A number, where it stands, and between what it must lie."""
+
+    where: str
+    value: float
+    least: float
+    most: float
+    allowed: str
+
+
+def check_bounds(settings: Settings) -> None:
+    """Check what can be checked without the registry.
+
+    Raises: ConfigurationError that names the place, the value, and what is allowed.
+    """
+    _check_pairs(settings)
+    _check_comparisons(settings.growth.suspected)
+    for bound in _bounds(settings):
+        if not (bound.least <= bound.value <= bound.most and isfinite(bound.value)):
+            raise ConfigurationError.of(bound.where, bound.value, bound.allowed)
+    for where, text in _texts(settings):
+        if not text.strip() or "{{" in text:
+            raise ConfigurationError.of(where, text, "a text that is not empty and has no '{{'")
+
+
+def _check_pairs(settings: Settings) -> None:
+    """Each severity has a pair of windows, and each pair stands once: series are named after it."""
+    seen: set[str] = set()
+    for severity, pairs in _pairs(settings):
+        if not pairs:
+            raise ConfigurationError.of(f"burn_rates.{severity}", [], "at least one pair of windows")
+        for pair in pairs:
+            if pair.name in seen:
+                named = f"{pair.short.name} of {pair.long.name}"
+                remedy = "each pair of short and long window only once in page and ticket together"
+                raise ConfigurationError.of(f"burn_rates.{severity}'s pair", named, remedy)
+            seen.add(pair.name)
+
+
+def _check_comparisons(suspicion: Suspicion) -> None:
+    """There is one, each window stands once, and its baseline is longer: it is counted in whole windows."""
+    where, seen = "growth.suspected.windows", set()
+    if not suspicion.windows:
+        raise ConfigurationError.of(where, [], "at least one window with its baseline")
+    for one in suspicion.windows:
+        if one.window.name in seen:
+            raise ConfigurationError.of(where, one.window.name, "each window only once")
+        seen.add(one.window.name)
+        if one.baseline.milliseconds < 2 * one.window.milliseconds:
+            named = f"{one.baseline.name} before {one.window.name}"
+            raise ConfigurationError.of(where, named, "a baseline at least twice as long as its window")
+
+
+def _pairs(settings: Settings) -> tuple[tuple[str, tuple[BurnRate, ...]], ...]:
+    return ("page", settings.burn_rates.page), ("ticket", settings.burn_rates.ticket)
+
+
+def _bounds(settings: Settings) -> Iterator[_Bound]:
+    yield _Bound("burn_rates.z", settings.burn_rates.z, 0.0, 5.0, "a number from 0 to 5, such as 1.645")
+    for severity, pairs in _pairs(settings):
+        for pair in pairs:
+            yield _at_least_1(f"burn_rates.{severity}.minimum", pair.minimum)
+    growth = settings.growth
+    yield _Bound("growth.suspected.z", growth.suspected.z, 0.0, 10.0, "a number from 0 to 10, such as 4")
+    yield _at_least_1("growth.suspected.minimum", growth.suspected.minimum)
+    for comparison in growth.suspected.windows:
+        yield _share("growth.suspected.windows.rise", comparison.rise)
+    for name, one in (("rank_shift", growth.rank_shift), ("candidate_age", growth.candidate_age)):
+        yield _at_least_1(f"growth.{name}.factor", one.factor)
+        yield _positive(f"growth.{name}.floor", one.floor)
+        yield _at_least_1(f"growth.{name}.minimum", one.minimum)
+    sources, platform = settings.sources, settings.platform
+    for name in ("delay", "freshness", "report"):
+        yield _at_least_1(f"sources.{name}.factor", getattr(sources, name).factor)
+    yield _share("sources.volume.fall", sources.volume.fall)
+    yield _positive("sources.volume.rise", sources.volume.rise)
+    yield _share("platform.late_share", platform.late_share)
+    yield _share("platform.refused_share", platform.refused_share)
+    yield _at_least_1("platform.sli_expected", platform.sli_expected)
+    yield _share("platform.unjudged.share", platform.unjudged.share)
+    yield _at_least_1("platform.unjudged.minimum", platform.unjudged.minimum)
+    yield _positive("platform.backlog_jobs", platform.backlog_jobs)
+    yield _positive("platform.internal_errors_per_hour", platform.internal_errors_per_hour)
+
+
+def _at_least_1(where: str, value: float) -> _Bound:
+    return _Bound(where, value, 1.0, inf, "a number of 1 or more")
+
+
+def _positive(where: str, value: float) -> _Bound:
+    return _Bound(where, value, _ABOVE_0, inf, "a number above 0")
+
+
+def _share(where: str, value: float) -> _Bound:
+    return _Bound(where, value, _ABOVE_0, _BELOW_1, "a share above 0 and below 1")
+
+
+def _texts(settings: Settings) -> Iterator[tuple[str, str]]:
+    """What is written into templates and names of receivers."""
+    for stage, owner in settings.owners.items():
+        yield f"owners.{stage}", owner
+    for index, override in enumerate(settings.segments):
+        for stage, owner in override.owners.items():
+            yield f"segments[{index}].owners.{stage}", owner
+    yield "links.grafana", settings.links.grafana
+    yield "links.runbooks", settings.links.runbooks
+    yield "platform.job", settings.platform.job

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -11,6 +13,8 @@ from numpy.typing import NDArray
 
 from ragtrace import coverage
 from ragtrace.analyze.diagnosis import Release, diagnose
+from ragtrace.analyze.signs import signs_of
+from ragtrace.analyze.stages import Case, judge_stages
 from ragtrace.types import (
     Analysis,
     Candidate,
@@ -27,7 +31,7 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["analyze_record", "judged_answer"]
+__all__ = ["ServiceView", "analyze_record", "examine", "judge_id", "judged_answer"]
 
 THERE: Final = 0.25  # evidence presence from which a name that no candidate holds is taken to be written otherwise
 MET: Final = 0.9  # match from which a facet is met
@@ -35,33 +39,81 @@ _CITATION: Final = ("citation_coverage", "citation_precision", "citation_recall"
 _UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    """What other requests of a service tell: whether its answers cite (None: not known yet), how usual words are in
+    what it returns, and the best scores of its retriever (`coverage.top_score`)."""
+
+    cites: bool | None = None
+    background: coverage.Background | None = None
+    top_scores: Sequence[float] = ()
+
+
+_UNKNOWN_SERVICE: Final = ServiceView()
+
+
+def judge_id(verified_by: VerifiedBy | None = None) -> str:
+    """A short digest of the rules, the model and the calibration that judge: the label `judge`."""
+    parts = [coverage.ANALYZER_VERSION]
+    if verified_by is not None:
+        parts += [verified_by.name, verified_by.weights, verified_by.calibration or ""]
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=4).hexdigest()
+
+
 def analyze_record(
     record: RequestRecord,
     gold: Gold | None = None,
     releases: Sequence[Release] = (),
     *,
+    service: ServiceView = _UNKNOWN_SERVICE,
     judged: coverage.JudgedAnswer | None = None,
     verified_by: VerifiedBy | None = None,
     entities: coverage.ReadEntities | None = None,
     computed_at: int = 0,
 ) -> Analysis:
-    """Score and diagnose one record; the same record gives the same analysis everywhere.
+    """Score and diagnose one record; the same record and view of its service give the same analysis everywhere.
 
     gold: the question's oracle evidence; without it (or with none in it) the reference is the proxy, where the
-    candidates' texts allow one. releases: those of the record's service. judged: the outcome of
-    `judged_answer`, changed by the verifier that `verified_by` names; without it words alone judge the claims.
-    entities: a model that reads the names of a question for which there are no facets. computed_at: nanoseconds, stored
-    as given.
+    candidates' texts allow one. releases: those of the record's service; service: what its other requests tell.
+    judged: the outcome of `judged_answer`, changed by the verifier that `verified_by` names; without it words alone
+    judge the claims. entities: a model that reads the names of a question for which there are no facets. computed_at:
+    nanoseconds, stored as given.
     """
+    return examine(
+        record,
+        gold,
+        releases,
+        service=service,
+        judged=judged,
+        verified_by=verified_by,
+        entities=entities,
+        computed_at=computed_at,
+    )[0]
+
+
+def examine(
+    record: RequestRecord,
+    gold: Gold | None = None,
+    releases: Sequence[Release] = (),
+    *,
+    service: ServiceView = _UNKNOWN_SERVICE,
+    judged: coverage.JudgedAnswer | None = None,
+    verified_by: VerifiedBy | None = None,
+    entities: coverage.ReadEntities | None = None,
+    computed_at: int = 0,
+) -> tuple[Analysis, Case]:
+    """As `analyze_record`, with what the states of the stages were judged by."""
+    recorded, record = record, coverage.united(record)
     facets = _facets(record, gold, entities)
     candidates = record.candidates
     matrix = coverage.facet_matrix(facets, candidates)
     reference, wanted = _reference(record, gold, facets, candidates, matrix)
     judged = judged or judged_answer(record)
     claims = judged.claims if judged else ()
-    lost = coverage.lost_evidence(record, wanted, claims)
+    same = coverage.stand_ins(wanted, candidates, record.packing.chunks if record.packing else ())
+    lost = tuple(loss for loss in coverage.lost_evidence(recorded, wanted, claims) if loss.chunk_id not in same)
     retrieved = record.is_retrieved
-    evidence = _evidence_scores(record, reference, wanted, lost, retrieved)
+    evidence = _evidence_scores(record, reference, wanted, lost, retrieved, same)
     known = {score.metric: score.value for score in evidence}
     presence = _presence_score(record, reference, facets, known["evidence_recall"], claims)
     is_known = reference == "oracle" and known["candidate_recall"] == 1.0
@@ -77,9 +129,9 @@ def analyze_record(
                coverage.joint_query_coverage(kept, candidates, matrix=table) if retrieved else None, facets_reason),
         presence,
         *evidence,
-        *_answer_scores(record, judged),
+        *_answer_scores(record, judged, cites=_is_cited(record, claims, service)),
     )  # fmt: skip
-    matches = coverage.match_facets(facets, candidates, rewritten=record.query.rewritten, matrix=matrix)
+    matches = coverage.match_facets(facets, candidates, rewritten=coverage.asked(record), matrix=matrix)
     analysis = Analysis(
         request_id=record.request_id,
         analyzer_version=coverage.ANALYZER_VERSION,
@@ -93,7 +145,37 @@ def analyze_record(
         verified_by=verified_by if judged else None,
         computed_at=computed_at,
     )
-    return replace(analysis, diagnosis=_diagnosis(record, analysis, releases))
+    signs = signs_of(record, kept, table, judged, service.background, service.top_scores)
+    case = Case(
+        signs=signs,
+        retrieved=retrieved,
+        is_empty=retrieved and not candidates,
+        packed=record.packing is not None,
+        answered=record.generation is not None and bool((record.generation.answer or "").strip()),
+        left_out=_is_left_out(record, candidates),
+        cites=_is_cited(record, claims, service),
+        unjudged=_unanswerable(record),
+        reference=reference,
+        lost=lost,
+        facets=matches,
+        claims=claims,
+    )
+    return replace(analysis, diagnosis=_diagnosis(record, analysis, case, releases, verified_by)), case
+
+
+def _is_left_out(record: RequestRecord, candidates: Sequence[Candidate]) -> bool:
+    """Whether a candidate does not stand whole in the prompt, nor another one that says the same."""
+    chunks = record.packing.chunks if record.packing else ()
+    whole = {chunk.chunk_id for chunk in chunks if not chunk.truncated}
+    left = [candidate.chunk_id for candidate in candidates if candidate.chunk_id not in whole]
+    return bool(left) and len(coverage.stand_ins(left, candidates, chunks)) < len(left)
+
+
+def _is_cited(record: RequestRecord, claims: Sequence[Claim], service: ServiceView) -> bool:
+    """Whether citations are judged: as the host says, else as is known of the service, else where this answer cites."""
+    known = service.cites if record.cites is None else record.cites
+    marks = (mark for claim in claims for mark in claim.citations)
+    return any(mark.chunk_id is not None for mark in marks) if known is None else known
 
 
 def _facets(record: RequestRecord, gold: Gold | None, entities: coverage.ReadEntities | None) -> tuple[Facet, ...]:
@@ -149,9 +231,9 @@ def _trusted(
         stated = coverage.contradictions(
             facets, [each for each, chosen in zip(candidates, evident, strict=True) if chosen]
         )
-        unmet = np.where(is_name, nowhere, is_case & silent & ~stated.any(axis=1) & any(evident)) & (
-            (presence or 0.0) >= THERE
-        )
+        unmet = np.where(is_name, nowhere, is_case & silent & ~stated.any(axis=1) & any(evident))
+        if presence is not None and presence < THERE:  # not computed is not absent
+            unmet = np.zeros_like(unmet)
     return [row for row, facet in enumerate(facets) if facet.source != "query" or not unmet[row]]
 
 
@@ -183,11 +265,18 @@ def _presence_score(
 
 
 def _evidence_scores(
-    record: RequestRecord, reference: Reference, wanted: Sequence[str], lost: Sequence[LostChunk], retrieved: bool
+    record: RequestRecord,
+    reference: Reference,
+    wanted: Sequence[str],
+    lost: Sequence[LostChunk],
+    retrieved: bool,
+    same: Mapping[str, str],
 ) -> tuple[Score, ...]:
+    """same: reference chunks of which another chunk in the prompt says the same."""
     cut = {loss.chunk_id for loss in lost if loss.where == "truncation"}
     chunks = record.packing.chunks if record.packing else ()
     packed = [chunk.chunk_id for chunk in chunks if chunk.chunk_id not in cut]
+    packed += [chunk_id for chunk_id, other in same.items() if other in packed]
     ids = [candidate.chunk_id for candidate in record.candidates]
     reason = "no_reference" if record.packing else "not_recorded"
     given = wanted if record.packing else ()
@@ -211,6 +300,7 @@ def _evidence_scores(
 
 def judged_answer(record: RequestRecord) -> coverage.JudgedAnswer | None:
     """The claims of the record's answer, judged by words alone; None where there is nothing to judge or judge by."""
+    record = coverage.united(record)
     generation = record.generation
     if generation is None or _unanswerable(record) in _UNJUDGED:
         return None
@@ -225,7 +315,7 @@ def judged_answer(record: RequestRecord) -> coverage.JudgedAnswer | None:
     return coverage.JudgedAnswer(claims, supports, chunks, record.candidates)
 
 
-def _answer_scores(record: RequestRecord, judged: coverage.JudgedAnswer | None) -> tuple[Score, ...]:
+def _answer_scores(record: RequestRecord, judged: coverage.JudgedAnswer | None, *, cites: bool) -> tuple[Score, ...]:
     reason = _unanswerable(record)
     if judged is None:
         return tuple(_score(name, None, reason) for name in ("answer_coverage", "contradiction_rate", *_CITATION))
@@ -234,7 +324,7 @@ def _answer_scores(record: RequestRecord, judged: coverage.JudgedAnswer | None) 
         _score("answer_coverage", coverage.answer_coverage(claims), reason),
         _score("contradiction_rate", coverage.contradiction_rate(claims), reason),
     )
-    if not record.cites:
+    if not cites:
         return (*supported, *(_score(name, None, "not_citing") for name in _CITATION))
     return (
         *supported,
@@ -259,21 +349,28 @@ def _unanswerable(record: RequestRecord) -> str:
     return reason or "no_factual_claims"
 
 
-def _diagnosis(record: RequestRecord, analysis: Analysis, releases: Sequence[Release]) -> Diagnosis:
+def _diagnosis(
+    record: RequestRecord,
+    analysis: Analysis,
+    case: Case,
+    releases: Sequence[Release],
+    verified_by: VerifiedBy | None,
+) -> Diagnosis:
+    needed = case.reference == "oracle" or coverage.needs_retrieval(record.query.original)
     diagnosis = diagnose(
-        {score.metric: score.value for score in analysis.scores},
+        judge_stages(case) if needed else (),
         reference=analysis.reference,
-        cites=record.cites,
         facets=analysis.facets,
         lost=analysis.lost,
-        claims=analysis.claims,
+        contradicted=bool(case.signs.contradicted),
         versions=record.versions,
         releases=releases,
+        judge=judge_id(verified_by),
     )
     error = record.error
     if diagnosis.stage is None and error:
         raised = f"{error.stage or 'request'} raised {error.type}: {error.message}"
-        return replace(diagnosis, verdict="undetermined", cause="error", evidence=(raised,))
+        return replace(diagnosis, verdict="error", cause="error", evidence=(raised,))
     return diagnosis
 
 

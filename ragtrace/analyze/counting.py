@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
-from ragtrace.analyze.diagnosis import Health, stage_health
+from ragtrace.analyze.diagnosis import stages_in_scope
 from ragtrace.analyze.freshness import candidate_ages
 from ragtrace.coverage import claim_supports
 from ragtrace.registry import instruments
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.registry.model import Instrument
 from ragtrace.store import Delta, Exemplar, histogram_deltas
-from ragtrace.types import Analysis, GenerateRun, PackRun, RequestRecord, RerankRun, RetrieveRun, Stage, StageRun
+from ragtrace.types import Analysis, GenerateRun, PackRun, RequestRecord, RerankRun, RetrieveRun, StageRun
 
 __all__ = ["LATE_AFTER_SECONDS", "analysis_deltas", "attribution_deltas"]
 
@@ -26,16 +25,12 @@ _STAGE_NAMES: Final[dict[type[StageRun], str]] = {
     GenerateRun: "generate",
 }
 
-_INDICATORS_OF: Final = Counter(one.stage for one in INSTRUMENTS.values() if one.sli is not None)
-_SINGLE: Final = {stage for stage, count in _INDICATORS_OF.items() if count == 1}
-
 
 def analysis_deltas(record: RequestRecord, analysis: Analysis, *, now: int) -> tuple[Delta, ...]:
     """Increments of the totals for a request's first completed analysis. `now`: nanoseconds since the epoch.
 
-    Indicators count only results in time (`LATE_AFTER_SECONDS` after the request's end); later ones are counted apart.
-    With scope `conditional` an indicator counts a request only where the stages before it are good by the rules of
-    the diagnosis.
+    The states of the stages count only in time (`LATE_AFTER_SECONDS` after the request's end); later results are
+    counted apart. With scope `conditional` a stage counts a request only where no earlier stage is broken or suspected.
     """
     labels = _Labels(record, analysis)
     late = now - record.ended_at > LATE_AFTER_SECONDS * 1e9
@@ -43,7 +38,7 @@ def analysis_deltas(record: RequestRecord, analysis: Analysis, *, now: int) -> t
     if late:
         deltas.append(labels.count(instruments.LATE_EVALUATIONS))
     else:
-        deltas.extend(_indicators(analysis, labels))
+        deltas.extend(_states(analysis, labels))
     return tuple(deltas)
 
 
@@ -62,6 +57,7 @@ class _Labels:
             "segment": record.segment,
             "stratum": stratum or ("random" if record.head_sampled else "flagged"),
             "reference": analysis.reference,
+            "judge": analysis.diagnosis.judge or "unknown",
         }
         self._trace_id = record.trace_id
         self._at = record.ended_at / 1e9
@@ -110,31 +106,17 @@ def _lag(record: RequestRecord, labels: _Labels, now: int) -> tuple[Delta, ...]:
     return labels.observe(instruments.ANALYZER_LAG, max(0, now - record.ended_at) / 1e9)
 
 
-def _indicators(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
-    scores: Mapping[str, float | None] = {score.metric: score.value for score in analysis.scores}
-    health = stage_health(scores, analysis.reference)
-    good_stages = {stage for stage, state in health.items() if state == "good"}
-    for instrument in INSTRUMENTS.values():
-        good = _good(instrument, scores, health)
-        if instrument.sli is None or good is None:
-            continue
-        scopes = ("all", "conditional") if good_stages.issuperset(instrument.sli.given) else ("all",)
-        name = instrument.sli.name
-        for scope in scopes:  # the exemplar of an indicator is a bad request
-            yield labels.count(instruments.SLI_REQUESTS, shown=not good, metric=name, scope=scope)
-            yield labels.count(instruments.SLI_GOOD_REQUESTS, float(good), shown=False, metric=name, scope=scope)
-
-
-def _good(instrument: Instrument, scores: Mapping[str, float | None], health: Mapping[Stage, Health]) -> bool | None:
-    """Whether a request is good by an indicator, None where that is not known.
-
-    An indicator that is the only one of its stage speaks for the whole stage. So what breaks retrieval without lowering
-    query coverage (facets met by different candidates only, gold evidence that was not found) is bad there.
-    """
-    if instrument.sli is None or instrument.objective is None:
-        return None
-    for stage, state in health.items():
-        if stage == instrument.stage and stage in _SINGLE:
-            return None if state == "unknown" else state == "good"
-    value = scores.get(instrument.id)
-    return None if value is None else instrument.objective.met(value)
+def _states(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
+    """The state of each stage: sound and broken in the pair of counters that alerts divide, the others apart."""
+    findings = analysis.diagnosis.stages
+    in_scope = stages_in_scope({found.stage: found.state for found in findings})
+    for found in findings:
+        for scope in ("all", "conditional") if found.stage in in_scope else ("all",):
+            given: dict[str, Any] = {"stage": found.stage, "scope": scope}
+            if found.state in ("sound", "broken"):  # the exemplar of an indicator is a broken request
+                good = found.state == "sound"
+                yield labels.count(instruments.SLI_REQUESTS, shown=not good, **given)
+                yield labels.count(instruments.SLI_GOOD_REQUESTS, float(good), shown=False, **given)
+            else:
+                why: dict[str, Any] = {"state": found.state, "reason": found.reason or "undecided"}
+                yield labels.count(instruments.SLI_UNJUDGED_REQUESTS, shown=found.state == "suspected", **given, **why)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ragtrace.analyze.analysis import analyze_record
-from ragtrace.analyze.diagnosis import judge
 from ragtrace.coverage import is_abstention
+from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.types import Analysis, RequestRecord
 
 __all__ = ["flags_of", "screen"]
@@ -21,8 +21,8 @@ def flags_of(
     """The flags that a request earns by what it holds, and by its analysis where there is one.
 
     `abstention`: the answer declines to answer. `low_retrieval_score`: no candidate has a score of `low_score` or
-    more. `low_coverage` and `contradiction`: a metric misses the objective of the registry, by which the diagnosis
-    decides too. What is undefined flags nothing.
+    more. `low_coverage` and `contradiction`: a metric misses the objective of the registry; a flag keeps a request, it
+    blames nobody. What is undefined flags nothing.
     """
     flags = []
     answer = record.generation.answer if record.generation else None
@@ -32,12 +32,17 @@ def flags_of(
     if low_score is not None and scores and max(scores) < low_score:
         flags.append("low_retrieval_score")
     if analysis is not None:
-        values = {score.metric: score.value for score in analysis.scores}
-        if any(judge(values, metric) == "bad" for metric in _COVERAGES):
+        if any(_misses(analysis, metric) for metric in _COVERAGES):
             flags.append("low_coverage")
-        if judge(values, "contradiction_rate") == "bad":
+        if _misses(analysis, "contradiction_rate"):
             flags.append("contradiction")
     return tuple(flags)
+
+
+def _misses(analysis: Analysis, metric: str) -> bool:
+    """Whether a score is defined and misses its objective."""
+    value, objective = analysis.score(metric), INSTRUMENTS[metric].objective
+    return value is not None and objective is not None and not objective.met(value)
 
 
 def screen(record: RequestRecord, low_score: float | None = None) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Explainer
 from ragtrace.analyze.identity import seen_chunks
 from ragtrace.analyze.leases import holding
 from ragtrace.analyze.policies import flags_of
+from ragtrace.analyze.services import Services
 from ragtrace.analyze.verifying import AnswerVerifier, Models, judge_batch, verified_by
 from ragtrace.coverage import JudgedAnswer, ReadEntities
 from ragtrace.errors import CorruptStore, RecordError
@@ -84,12 +85,13 @@ def run(
     name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     models = Models(tuple(each for each in (embeddings, verifier) if each is not None), entities)
     summary = WorkSummary()
+    services = Services(store)
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
         jobs = store.claim(name, limit=room, lease_seconds=lease_seconds) if room > 0 else []
         results: Iterable[_Result] | None = None
         if jobs:
-            results = _work(store, jobs, lease_seconds, low_score, depths, models, summary)
+            results = _work(store, jobs, lease_seconds, low_score, depths, models, services, summary)
         elif explainer is not None and room > 0:
             results = _explain(store, explainer, name, lease_seconds, summary)
         if results is not None:
@@ -124,12 +126,14 @@ def _work(
     low_score: float | None,
     depths: Depths | None,
     models: Models,
+    services: Services,
     summary: WorkSummary,
 ) -> Iterator[_Result]:
     """Analyze these jobs; gives what was committed, with its records."""
     jobs, records = _readable(store, jobs, summary)
     golds = store.find_golds({(record.service, record.query.original) for record in records.values()})
     releases = {service: store.releases(service) for service in {record.service for record in records.values()}}
+    services.load(record.service for record in records.values())
     judged: dict[str, JudgedAnswer | Exception] = {}
     if models.layers:
         with holding(store, jobs, lease_seconds):
@@ -144,7 +148,8 @@ def _work(
         if job.id not in held:
             summary.lost += 1
             continue
-        outcome = _analyze(store, job, records.get(job.request_id), golds, releases, judged.get(job.request_id), models)
+        record = records.get(job.request_id)
+        outcome = _analyze(store, job, record, golds, releases, judged.get(job.request_id), models, services)
         if outcome:
             flagged = _add_flags(store, records[job.request_id], outcome.analysis, low_score)
             finished.append(replace(outcome, follow_up=None if depths is None else _follow_up(flagged, depths)))
@@ -154,6 +159,7 @@ def _work(
     done = store.finish(finished) if finished else 0
     summary.done += done
     summary.lost += len(finished) - done
+    services.note((records[each.job.request_id], each.analysis) for each in finished)
     for each in finished if done == len(finished) else _committed(store, finished):
         yield records[each.job.request_id], each.analysis
 
@@ -204,6 +210,7 @@ def _analyze(
     releases: dict[str, list[Release]],
     judged: JudgedAnswer | Exception | None,
     models: Models,
+    services: Services,
 ) -> Finished | None:
     if record is None:
         store.fail(job, "the request is no longer in the store")
@@ -217,6 +224,7 @@ def _analyze(
             record,
             gold,
             releases[record.service],
+            service=services.view(record),
             judged=judged,
             verified_by=verified_by(*models.layers),
             entities=models.entities,

@@ -19,6 +19,7 @@ from ragtrace.cli import (
     alerts,
     align,
     analyze,
+    citing,
     dashboards,
     db,
     demo,
@@ -85,6 +86,7 @@ app.add_typer(gate.app, name="gate")
 app.add_typer(align.app, name="align")
 app.add_typer(release.app, name="release")
 app.add_typer(source.app, name="source")
+app.add_typer(citing.app, name="citing")
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(dashboards.app, name="dashboards")
 app.add_typer(verifier.app, name="verifier")

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Self
 import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, progress
+from ragtrace.errors import ConfigurationError
+from ragtrace.times import TIMES, parse_time
 
 __all__ = ["analyze"]
 
@@ -28,6 +30,21 @@ def analyze(
     redo: Annotated[
         bool, typer.Option("--redo", help="Analyze again what another version of ragtrace's analyzer has scored.")
     ] = False,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Analyze again what has been scored, whoever did: by today's gold sets and models."
+        ),
+    ] = False,
+    service: Annotated[
+        str | None, typer.Option("--service", help="With --redo or --again: only requests of this application.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="TIME", help=f"With --redo or --again: only requests that began since then: {TIMES}."
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many jobs.")] = None,
     events: Annotated[
         bool,
@@ -205,6 +222,9 @@ def analyze(
     from ragtrace.export.events import sending_events
     from ragtrace.store import ATTRIBUTION, Store
 
+    if (service is not None or since is not None) and not (redo or again):
+        raise ConfigurationError("--service and --since choose what --redo and --again enqueue; give one of these too")
+    began = None if since is None else parse_time("--since", since)
     chosen = executor_of(executor.value, workers=workers, gpus_for_each=gpus_per_worker, ray_address=ray_address)
     work = Work(
         store=existing(store),
@@ -228,8 +248,8 @@ def analyze(
         results=sending_events if events else None,
     )
     with Store.open(work.store) as opened:
-        if redo:
-            opened.redo()
+        if redo or again:
+            opened.redo(service=service, since=began, again=again)
         waiting = opened.queue_depth()["pending"]
         waiting += opened.queue_depth(ATTRIBUTION)["pending"] if generator or retriever else 0
     with _Ending() as ending, progress() as bar:

@@ -36,9 +36,8 @@ def preview(
 ) -> None:
     """Draw every panel from a live Prometheus into one HTML file that needs nothing else."""
     from ragtrace.dashboards.preview import preview as draw
-    from ragtrace.dashboards.prometheus import Prometheus
-    from ragtrace.dashboards.span import Span
-    from ragtrace.dashboards.variables import ANY, TRACE_URL
+    from ragtrace.dashboards.prometheus import Prometheus, Span
+    from ragtrace.dashboards.promql import ANY, TRACE_URL
     from ragtrace.errors import ConfigurationError
     from ragtrace.registry.instruments import BUILD_INFO
 

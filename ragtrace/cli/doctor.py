@@ -1,4 +1,4 @@
-"""`ragtrace doctor`: what is installed, what is reachable, what is missing, and the command that mends it."""
+"""`ragtrace doctor`: what is installed, reachable and missing, what can be judged, and the command that mends it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import platform
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
 from ragtrace.cli.installed import Extra, extras, tools, torch_device, version
 from ragtrace.cli.terminal import JsonOption, StoreOption, print_json, print_table
 
+if TYPE_CHECKING:
+    from ragtrace.analyze.judgeability import Judgeability, StageStates
+
 __all__ = ["doctor"]
 
-_TORCH_REMEDY = "pip install torch==2.13.0"
+_TORCH_REMEDY: Final = "pip install torch==2.13.0"
+_STATES: Final = ("sound", "broken", "suspected", "not_known")
+_LITTLE: Final = 0.05  # share of requests that are not judged, below which nothing has to change
 
 
 class _Line(NamedTuple):
@@ -26,7 +32,8 @@ class _Line(NamedTuple):
 
 
 def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Report what is installed and reachable. Exit code 2 when the store that was asked for cannot be read."""
+    """Report what is installed and reachable, and what can be judged of each service. Exit code 2 when the store that
+    was asked for cannot be read."""
     report = _report(store)
     if as_json:
         print_json(report)
@@ -94,17 +101,50 @@ def _spool(url: str, given: str | None) -> dict[str, Any]:
 
 
 def _contents(url: str) -> dict[str, Any]:
+    from ragtrace.analyze.judgeability import judgeability
     from ragtrace.store import ATTRIBUTION, Store
+    from ragtrace.triage import page_answers
     from ragtrace.types import to_builtins
 
     with Store.open(url) as store:
+        pages = page_answers(store)
         return {
             "rows": store.counts(),
             "queue": store.queue_depth(),
             "explanations": store.queue_depth(ATTRIBUTION),
             "spent_today": store.spent(),
             "faults": [to_builtins(fault) for fault in store.faults()],
+            "pages": None if pages is None else to_builtins(pages),
+            "services": [_service(judgeability(store, service)) for service in store.services()],
         }
+
+
+def _service(found: Judgeability) -> dict[str, Any]:
+    """What can be judged of a service, and what would tell more."""
+    return {
+        "service": found.service,
+        "requests": found.requests,
+        "outdated": found.outdated,
+        "stages": {stage.stage: _stage(stage, is_verified=found.is_verified) for stage in found.stages},
+        "citing": {
+            "judged": found.judges_citations,
+            "answers": found.citing.answers,
+            "cited": found.citing.cited,
+            "since": found.citing.since,
+        },
+    }
+
+
+def _stage(found: StageStates, *, is_verified: bool) -> dict[str, Any]:
+    from ragtrace.analyze.judgeability import remedy
+
+    reason = found.reason
+    return {
+        "requests": found.requests,
+        **{state: found.share(state) for state in _STATES},
+        "reason": reason,
+        "remedy": None if reason is None else remedy(found.stage, reason, is_verified=is_verified),
+    }
 
 
 def _lines(report: dict[str, Any]) -> Iterator[_Line]:
@@ -145,8 +185,51 @@ def _store_lines(state: dict[str, Any]) -> Iterator[_Line]:
         remedy = "ragtrace analyze --generator MODEL --retriever MODEL" if waiting else ""
         spent = "".join(f", {each} seconds today {took:.1f}" for each, took in state["spent_today"].items())
         yield _Line("explanations", _pairs(state["explanations"]) + spent, remedy)
+    if state["pages"]:
+        yield _Line("pages", _pages(state["pages"]), "ragtrace triage judge lists the answers")
+    for service in state["services"]:
+        yield from _service_lines(service)
     for fault in state["faults"]:
         yield _Line(f"fault {fault['where']}", f"{fault['kind']} {fault.get('count', 1)}x {fault.get('message', '')}")
+
+
+def _service_lines(found: dict[str, Any]) -> Iterator[_Line]:
+    """What can be judged of a service: one line for each stage, and one that says whether citations are judged."""
+    from ragtrace.registry.wording import reason_words
+
+    name = found["service"]
+    if found["outdated"]:
+        yield _Line(name, f"{found['outdated']} requests were judged by an earlier version", "ragtrace analyze --redo")
+    for stage, states in found["stages"].items():
+        shares = ", ".join(f"{state.replace('_', ' ')} {states[state]:.0%}" for state in _STATES if states[state])
+        why = f" (mostly {reason_words(states['reason'], stage)})" if states["reason"] else ""
+        is_enough = states["suspected"] + states["not_known"] < _LITTLE
+        remedy = "" if is_enough else states["remedy"] or ""
+        yield _Line(f"{name} {stage}", f"{shares}{why} of {states['requests']} requests", remedy)
+    if found["requests"] or found["citing"]["answers"]:
+        yield _Line(f"{name} citations", *_citing(name, found["citing"]))
+
+
+def _pages(answers: dict[str, Any]) -> str:
+    """What on-call said of the pages of all services."""
+    from ragtrace.triage import PageAnswers, pages_text
+
+    return pages_text(PageAnswers(**answers))
+
+
+def _citing(service: str, citing: dict[str, Any]) -> tuple[str, str]:
+    """Whether the citations of a service are judged, why, and what changes it."""
+    counted = f"{citing['cited']} of its last {citing['answers']} answers cite"
+    if citing["since"] is not None:
+        since = datetime.fromtimestamp(citing["since"] / 1e9, UTC)
+        state = f"{service} counts as citing since {since:%Y-%m-%d %H:%M} UTC ({counted})"
+        if not citing["judged"]:
+            state += "; its last requests are not judged by citations: they came before, or say cites=False"
+        return state, "ragtrace.configure(cites=False) ends that"
+    if citing["judged"]:
+        return "judged, as the application says that its answers cite", ""
+    never = "never cited" if not citing["cited"] else f"hardly cited ({counted})"
+    return f"answers of {service} {never}, so citations are not judged", "ragtrace.configure(cites=True) judges them"
 
 
 def _pairs(counts: dict[str, int]) -> str:

@@ -244,7 +244,7 @@ def show(
 @app.command("policy")
 def policy_() -> None:
     """Print the default policy, with what each line means: the beginning of a gate.yaml."""
-    from ragtrace.gate.example import example
+    from ragtrace.gate.policy import example
 
     typer.echo(example(), nl=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,11 +12,15 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, 
 from ragtrace.times import shown_time
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ragtrace.analyze.judgeability import Judgeability
     from ragtrace.store import RequestRow, Store
 
 __all__ = ["show"]
 
-_COLUMNS: Final = ("request", "started", "service", "segment", "verdict", "owner")
+_WIDE: Final = 120  # columns of a terminal, from which on all is shown
+_COLUMNS: Final = ("request", "started", "service", "segment", "verdict", "sound", "owner")
 
 
 def show(
@@ -28,10 +33,11 @@ def show(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print one request's evidence path: facets, candidates, ranks, prompt, claims, and the diagnosis.
+    """Print one request's evidence path: verdict, the state of each stage, facets, candidates, ranks, prompt, claims.
 
-    Without an id, print the newest requests.
+    Without an id, print the newest requests, and how much of them can be judged.
     """
+    from ragtrace.analyze.judgeability import judgeability
     from ragtrace.cli.stores import existing
     from ragtrace.store import Store
 
@@ -40,18 +46,67 @@ def show(
             _show(opened, request_id, as_json)
             return
         found = opened.find_requests(service=service, segment=segment, limit=limit)
-    if as_json:
-        print_json([asdict(row) for row in found])
-    elif not found:
-        console().print("no such requests")
-    else:
-        print_table(_COLUMNS, map(_row, found))
+        if as_json:
+            print_json([asdict(row) for row in found])
+        elif not found:
+            console().print("no such requests")
+        else:
+            print_table(*_table(found, console().width))
+            for name in dict.fromkeys(row.service for row in found):
+                console().print()
+                for part in _judgeable(judgeability(opened, name)):
+                    console().print(part)
+
+
+def _table(rows: Sequence[RequestRow], width: int) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """The columns and lines of a list of requests; where it is narrow, without what is alike in all, or follows."""
+    lines = list(map(_row, rows))
+    kept = list(range(len(_COLUMNS)))
+    if width < _WIDE:
+        values = dict(zip(_COLUMNS, zip(*lines, strict=True), strict=True))
+        left_out = {name for name in ("service", "segment") if len(set(values[name])) == 1} | {"owner"}
+        kept = [place for place, name in enumerate(_COLUMNS) if name not in left_out]
+    return [_COLUMNS[place] for place in kept], [[line[place] for place in kept] for line in lines]
 
 
 def _row(row: RequestRow) -> tuple[str, ...]:
-    verdict = (row.verdict or "not analyzed").replace("_", " ")
-    said = f"error; {verdict}" if row.status == "error" else verdict
-    return row.request_id, shown_time(row.started_at), row.service, row.segment, said, row.owner or ""
+    from ragtrace.export.evidence_path import verdict_brief
+
+    verdict = verdict_brief(row.verdict, row.states)
+    said = f"error; {verdict}" if row.status == "error" and row.verdict != "error" else verdict
+    sound = f"{sum(state == 'sound' for state in row.states.values())}/{len(row.states)}" if row.states else ""
+    started = shown_time(row.started_at)[5:]  # the newest requests: no year
+    return row.request_id, started, row.service, row.segment, said, sound, row.owner or ""
+
+
+def _judgeable(found: Judgeability) -> Iterator[RenderableType]:
+    """Of a service's last requests: in how many each stage is judged, why not in the others, and what tells more."""
+    from rich.text import Text
+
+    from ragtrace.analyze.judgeability import remedy
+    from ragtrace.export.evidence_path import NOT_JUDGED, labeled, plain_table
+    from ragtrace.registry.wording import reason_words
+
+    if found.outdated:
+        yield Text(f"{found.service}: {found.outdated:,} requests are {NOT_JUDGED}")
+    if not found.requests:
+        return
+    table = plain_table(f"last {found.requests:,} requests of {found.service}", "judged", "else mostly")
+    remedies = []
+    for stage in found.stages:
+        judged = stage.states["sound"] + stage.states["broken"]
+        why = "" if stage.reason is None else reason_words(stage.reason, stage.stage)
+        table.add_row(Text(stage.stage), Text(f"{judged:,} of {stage.requests:,}"), Text(why))
+        helpful = stage.reason and remedy(stage.stage, stage.reason, is_verified=found.is_verified)
+        if helpful:
+            remedies.append((stage.stage, Text(helpful)))
+    if not found.judges_citations:
+        table.add_row(Text("citation"), Text("none"), Text("answers that do not cite"))
+        remedies.append(("citation", Text("ragtrace.configure(cites=True) judges the citations all the same")))
+    yield table
+    if remedies:
+        yield Text("What would let more be judged:")
+        yield labeled(*remedies)
 
 
 def _show(store: Store, request_id: str, as_json: bool) -> None:

@@ -1,10 +1,11 @@
-"""`ragtrace triage`: walk the evidence of a request, an alert or a segment, and stop at the first confirmed break."""
+"""`ragtrace triage`: walk the evidence of a request, an alert or a segment; say whether an alert was right."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from ragtrace.cli.export import HostOption
-from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json
-from ragtrace.times import TIMES
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table
+from ragtrace.times import TIMES, shown_time
 
 if TYPE_CHECKING:
+    from ragtrace.store import Judgment, PageJudgment, Store
     from ragtrace.triage import Alert, Report, Window
     from ragtrace.types import Reference
 
@@ -73,8 +75,12 @@ def segment(
     until: UntilOption = "now",
     reference: Annotated[
         str | None,
-        typer.Option("--reference", metavar="KIND", help="oracle, proxy or none.  [default: the most frequent one]",
-                     show_default=False),
+        typer.Option(
+            "--reference",
+            metavar="KIND",
+            help="oracle: requests with gold evidence; proxy: those without.  [default: the more frequent]",
+            show_default=False,
+        ),
     ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -135,7 +141,7 @@ def serve(
 ) -> None:
     """Receive Alertmanager's webhook, and answer each alert once with a report as Markdown and JSON."""
     from ragtrace.cli.stores import existing
-    from ragtrace.triage.receiver import Receiver
+    from ragtrace.triage.service import Receiver
 
     url = existing(store)
     before = None if lookback is None else int(lookback * _MINUTE)
@@ -148,6 +154,124 @@ def serve(
             threading.Event().wait()
         finally:
             signal.signal(signal.SIGTERM, earlier)
+
+
+@app.command("judge")
+def judge(
+    judgment: Annotated[
+        str | None, typer.Argument(metavar="[right|wrong-stage|false]", help="What the alert was.  [default: list all]")
+    ] = None,
+    service: Annotated[str | None, typer.Option("--service", help="The alert's service.")] = None,
+    segment: Annotated[str, typer.Option("--segment", help="The alert's segment, if it has one.")] = "",
+    stage: Annotated[str | None, typer.Option("--stage", help="The stage that the alert names.")] = None,
+    severity: Annotated[str, typer.Option("--severity", help="page or ticket.")] = "page",
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TIME", help=f"When it began to fire: {TIMES}.  [default: the latest of these]"),
+    ] = None,
+    alert_id: Annotated[
+        str | None,
+        typer.Option("--alert", metavar="ID", help="In place of all that: an answer, by its id in the list."),
+    ] = None,
+    comment: Annotated[str | None, typer.Option("--comment", help="A word for those who read the answers.")] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether an alert was right, named the wrong stage, or was false; without an answer, list those there are.
+
+    Another answer for the same alert replaces the one before.
+    """
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store
+
+    with Store.open(existing(store)) as opened:
+        if judgment is None:
+            _judgments(opened, service, as_json)
+            return
+        said = _judgment(judgment)
+        if alert_id is None:
+            given, former = _judged(opened, said, service, segment, stage, severity, at, comment)
+        else:
+            given, former = _judged_again(opened, said, alert_id, comment)
+    if as_json:
+        print_json({"judgment": asdict(given), "former": asdict(former) if former else None})
+        return
+    before = f", in place of {_in_words(former.judgment)}" if former else ""
+    where = ", ".join(filter(None, (given.service, given.segment, given.stage, given.severity)))
+    console().print(f"{where}: {_in_words(given.judgment)}{before} (alert {given.alert_id})")
+
+
+def _judged(
+    store: Store,
+    said: Judgment,
+    service: str | None,
+    segment: str,
+    stage: str | None,
+    severity: str,
+    at: str | None,
+    comment: str | None,
+) -> tuple[PageJudgment, PageJudgment | None]:
+    from ragtrace.errors import ConfigurationError
+    from ragtrace.times import parse_time
+    from ragtrace.triage import judge_alert
+
+    if service is None or stage is None:
+        raise ConfigurationError("which alert? give its --service and --stage (and --segment), or --alert ID")
+    began = None if at is None else parse_time("--at", at)
+    return judge_alert(
+        store, said, service=service, segment=segment, stage=stage, severity=severity, at=began, comment=comment
+    )
+
+
+def _judged_again(
+    store: Store, said: Judgment, alert_id: str, comment: str | None
+) -> tuple[PageJudgment, PageJudgment | None]:
+    import time
+    from dataclasses import replace
+
+    from ragtrace.errors import ConfigurationError
+
+    former = store.page_judgment(alert_id)
+    if former is None:
+        raise ConfigurationError.of("--alert", alert_id, "the id of an answer (ragtrace triage judge lists them)")
+    given = replace(former, judgment=said, judged_at=time.time_ns(), comment=comment or former.comment)
+    return given, store.judge_page(given)
+
+
+def _judgment(text: str) -> Judgment:
+    from ragtrace.errors import ConfigurationError
+
+    word = text.replace("-", "_").replace(" ", "_").lower()
+    if word not in ("right", "wrong_stage", "false"):
+        raise ConfigurationError.of("answer", text, "right, wrong-stage or false")
+    return word  # type: ignore[return-value]  # one of its three words
+
+
+def _in_words(judgment: str) -> str:
+    return judgment.replace("_", " ")
+
+
+def _judgments(store: Store, service: str | None, as_json: bool) -> None:
+    """The newest answers, and how many pages were right."""
+    from ragtrace.triage import page_answers, pages_text
+    from ragtrace.types import to_builtins
+
+    rows, pages = store.page_judgments(service), page_answers(store, service)
+    if as_json:
+        print_json({"judgments": [asdict(row) for row in rows], "pages": to_builtins(pages) if pages else None})
+        return
+    if not rows:
+        console().print("no alert is judged yet: ragtrace triage judge right --service S --segment NAME --stage STAGE")
+        return
+    columns = ("alert", "judged", "service", "segment", "stage", "severity", "answer", "comment")
+    print_table(columns, map(_judgment_row, rows))
+    if pages:
+        console().print(pages_text(pages))
+
+
+def _judgment_row(row: PageJudgment) -> tuple[str, ...]:
+    where = (row.service, row.segment, row.stage, row.severity)
+    return row.alert_id, shown_time(row.judged_at), *where, _in_words(row.judgment), row.comment or ""
 
 
 def window_of(since: str, until: str) -> Window:

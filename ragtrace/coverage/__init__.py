@@ -15,7 +15,7 @@ from ragtrace.coverage.citations import (
     dangling_citations,
     find_citations,
 )
-from ragtrace.coverage.claims import is_abstention, split_claims
+from ragtrace.coverage.claims import abstains_somewhere, is_abstention, split_claims
 from ragtrace.coverage.evidence import (
     candidate_recall,
     evidence_depth,
@@ -25,6 +25,7 @@ from ragtrace.coverage.evidence import (
     evidence_token_share,
     lost_evidence,
     rank_shift,
+    stand_ins,
     truncated_tokens,
 )
 from ragtrace.coverage.facets import (
@@ -38,7 +39,11 @@ from ragtrace.coverage.facets import (
 from ragtrace.coverage.presence import are_alike, evidence_presence
 from ragtrace.coverage.proxy import proxy_reference
 from ragtrace.coverage.query import joint_query_coverage, match_facets, query_coverage
+from ragtrace.coverage.questions import needs_retrieval
+from ragtrace.coverage.relevance import Background
+from ragtrace.coverage.rounds import asked, united
 from ragtrace.coverage.scoring import score_answer, undetermined
+from ragtrace.coverage.standing import USUAL, place_among, top_score
 from ragtrace.coverage.text import is_english
 from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.coverage.verifier import JudgedAnswer, Verifier, verify_answers
@@ -47,11 +52,15 @@ __all__ = [
     "ANALYZER_VERSION",
     "METRICS",
     "SUPPORTED",
+    "USUAL",
+    "Background",
     "JudgedAnswer",
     "ReadEntities",
     "Verifier",
+    "abstains_somewhere",
     "answer_coverage",
     "are_alike",
+    "asked",
     "candidate_recall",
     "citation_coverage",
     "citation_precision",
@@ -76,18 +85,23 @@ __all__ = [
     "judge_claims",
     "lost_evidence",
     "match_facets",
+    "needs_retrieval",
+    "place_among",
     "proxy_reference",
     "query_coverage",
     "rank_shift",
     "resolve_times",
     "score_answer",
     "split_claims",
+    "stand_ins",
+    "top_score",
     "truncated_tokens",
     "undetermined",
+    "united",
     "verify_answers",
 ]
 
-ANALYZER_VERSION: Final = "coverage-7"  # raise it whenever a change could give a stored request another score
+ANALYZER_VERSION: Final = "coverage-8"  # raise it whenever a change could give a stored request another score
 
 METRICS: Final = (
     query_coverage,

@@ -8,8 +8,10 @@ from typing import Final, Literal, TypeAlias
 
 from ragtrace.coverage.answering import answering_sentences
 from ragtrace.coverage.claims import is_abstention
+from ragtrace.coverage.rounds import rounds_of, united
+from ragtrace.coverage.support import Evidence
 from ragtrace.coverage.text import words
-from ragtrace.types import Claim, LostChunk, PackedChunk, Packing, RankMove, RequestRecord
+from ragtrace.types import Candidate, Claim, LostChunk, PackedChunk, Packing, RankMove, RequestRecord
 
 __all__ = [
     "candidate_recall",
@@ -20,10 +22,12 @@ __all__ = [
     "evidence_token_share",
     "lost_evidence",
     "rank_shift",
+    "stand_ins",
     "truncated_tokens",
 ]
 
 Where: TypeAlias = Literal["retrieval", "rerank", "packing", "truncation"]
+SAME: Final = 0.85  # share of all words of two chunks that both have, from which they say the same
 HALF: Final = 0.5  # of a chunk: with less of it in the prompt, what it was needed for was more likely cut than not
 
 
@@ -98,6 +102,36 @@ def truncated_tokens(packed: Sequence[PackedChunk]) -> float | None:
     return float(sum(cut)) if cut else None
 
 
+def stand_ins(
+    reference: Iterable[str], candidates: Sequence[Candidate], packed: Sequence[PackedChunk]
+) -> dict[str, str]:
+    """The reference chunks of which another chunk, whole in the prompt, says the same: id -> id of the other.
+
+    Duplicates and near duplicates (the same figures, `SAME` of all words) are the same evidence; a packer that leaves
+    one of them out loses nothing.
+    """
+    texts = {candidate.chunk_id: candidate.text for candidate in candidates if candidate.text}
+    whole = {chunk.chunk_id: chunk.text for chunk in packed if chunk.text and not chunk.truncated}
+    found: dict[str, str] = {}
+    for chunk_id in dict.fromkeys(reference):
+        text = texts.get(chunk_id)
+        if text is None or chunk_id in whole:
+            continue
+        other = next((name for name, given in whole.items() if is_same_text(text, given)), None)
+        if other is not None:
+            found[chunk_id] = other
+    return found
+
+
+def is_same_text(one: str, other: str) -> bool:
+    """Whether two chunks say the same: all but a few of their words, and all of their figures."""
+    first, second = Evidence.read("", one).reading, Evidence.read("", other).reading
+    mine, others = first.vocabulary, second.vocabulary
+    if len(mine & others) < SAME * len(mine | others):
+        return False
+    return {value.raw for value in first.values} == {value.raw for value in second.values}
+
+
 def lost_evidence(
     record: RequestRecord, reference: Iterable[str], claims: Sequence[Claim] = ()
 ) -> tuple[LostChunk, ...]:
@@ -107,10 +141,18 @@ def lost_evidence(
     the packed depth (their number, or the deepest rank packed) to below it; `packing`: left out of the prompt
     otherwise, with the recorded reason (one that was inferred is called probable); `truncation`: in the prompt, but cut
     by more than half, or without a sentence that answers the question as well as the chunk can, or the answer declines,
-    or one of its `claims` is supported by nothing but what was cut away.
+    or one of its `claims` is supported by nothing but what was cut away. With several rounds of retrieval the prompt is
+    all that a model was given, and a chunk was lost in the last round that found it.
     """
-    path = _Path(record, {claim.unselected_chunk for claim in claims})
-    return tuple(loss for chunk_id in dict.fromkeys(reference) if (loss := path.loss(chunk_id)))
+    missed = {claim.unselected_chunk for claim in claims}
+    whole = _Path(united(record), missed)
+    rounds = [whole] if len(found := rounds_of(record)) == 1 else [_Path(each, missed) for each in reversed(found)]
+    losses: list[LostChunk | None] = []
+    for chunk_id in dict.fromkeys(reference):
+        path = next((each for each in rounds if each.finds(chunk_id)), whole)
+        is_seen = whole.gives(chunk_id) or path.gives(chunk_id)  # or stood in a prompt that no model saw
+        losses.append((whole if is_seen else path).loss(chunk_id))
+    return tuple(loss for loss in losses if loss is not None)
 
 
 class _Path:
@@ -130,6 +172,14 @@ class _Path:
             self._packed[chunk.chunk_id].append(chunk)
         self._dropped = {chunk.chunk_id: chunk.why for chunk in packing.dropped}
 
+    def gives(self, chunk_id: str) -> bool:
+        """Whether the prompt holds a chunk, at least in part."""
+        return chunk_id in self._packed
+
+    def finds(self, chunk_id: str) -> bool:
+        """Whether a chunk is among the candidates, or the reranker knew it."""
+        return chunk_id in self._candidates or chunk_id in self._moves
+
     def loss(self, chunk_id: str) -> LostChunk | None:
         where, reason = self._where(chunk_id)
         if where is None:
@@ -146,7 +196,7 @@ class _Path:
     def _where(self, chunk_id: str) -> tuple[Where | None, str]:
         if chunk_id in self._packed:
             return self._cut(self._packed[chunk_id])
-        if chunk_id not in self._candidates and chunk_id not in self._moves:
+        if not self.finds(chunk_id):
             return ("retrieval" if self._is_retrieved else None), "not among the candidates"
         move = self._moves.get(chunk_id)
         if move is not None:

@@ -34,7 +34,7 @@ class _Odds(NamedTuple):
     declined: float
 
 
-# Fitted by logistic regression on the development half of bench/diagnosis.py, both outcomes weighed alike.
+# Fitted by logistic regression on faults in requests of SciFact, CLAP-NQ and MTRAG, both outcomes weighed alike.
 SCORED: Final = _Odds(base=-11.40, spoken=1.53, standout=1.75, first=2.50, told=6.44, declined=-4.63)
 UNSCORED: Final = _Odds(base=-7.18, spoken=1.00, standout=0.0, first=4.04, told=5.61, declined=-4.33)
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from ragtrace.coverage.values import Value
 
-__all__ = ["Asked", "asked_for", "holds_asked", "sub_questions"]
+__all__ = ["Asked", "asked_for", "holds_asked", "needs_retrieval", "sub_questions"]
 
 Asked: TypeAlias = Literal["time", "money", "share"]
 
@@ -39,6 +39,39 @@ _KINDS: Final[tuple[tuple[Asked, re.Pattern[str]], ...]] = (
     ("share", re.compile(r"\bper\s?cent(?:age)?\b|\brate\b|%", re.IGNORECASE)),
 )
 _PERIODS: Final = frozenset(("second", "minute", "hour", "day", "week", "month", "year"))
+
+
+_COURTESY: Final = re.compile(
+    r"""\b(?:hi|hello|hey|hiya|greetings|good\s+(?:morning|afternoon|evening|day|night)|guten\s+(?:morgen|tag|abend)
+        |hallo|hola|bonjour|ciao|salut|thanks?(?:\s+you)?|thx|ty|cheers|merci|danke|gracias|grazie|bye|goodbye|see\s+you
+        |have\s+a\s+(?:nice|good|great)\s+\w+|ok(?:ay)?|perfect|great|super|cool|nice|awesome|wonderful|got\s+it|understood
+        |no\s+problem|never\s?mind|that['’]?s\s+all|all\s+good|yes|no|sure|fine|please|there|everyone|all|so\s+much
+        |very\s+much|a\s+lot|again|for\s+your\s+help|for\s+now|that\s+helps?(?:ed)?|how\s+are\s+you|how['’]s\s+it\s+going
+        |wie\s+geht['’]?s|haha+|lol)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ABOUT_TALK: Final = re.compile(
+    r"""^\W*(?:(?:are|am)\s+(?:you|i\s+talking\s+to)\s+(?:\w+\s+){0,3}?(?:human|robot|machine|bot|person|ai)\b
+        |(?:who|what)\s+are\s+you\b\W*$ | do\s+you\s+remember\s+my\b | tell\s+me\s+a\s+joke\b
+        |(?:write|compose)\s+(?:me\s+)?a\s+(?:[\w-]+\s+)?(?:poem|haiku|joke|limerick)\b
+        |you(?:\s+are|['’]re)\s+(?:so\s+|very\s+)?(?:useless|great|funny|helpful|wrong|awesome|the\s+best)\b
+        |what\s+is\s+[\d.,\s%+*/×÷x-]{1,40}(?:of\s+[\d.,]+)?\W*$
+        |(?:please\s+)?(?:translate|rewrite|rephrase|reword|proofread|correct|fix|shorten|summari[sz]e|simplify|make)\s+
+         (?:(?:this|that|it|the\s+(?:spelling|grammar|last|above))\b|(?:into|to)\s+\w+\b[^"“„]{0,20}["“„]))""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def needs_retrieval(query: str) -> bool:
+    """Whether a request asks for anything that could be retrieved.
+
+    It does not where it is a courtesy and nothing else ("hello", "thanks, bye"), speaks of the talk itself ("are you a
+    person?", "shorten that"), or brings its own material ("translate …").
+    """
+    if _ABOUT_TALK.match(query):
+        return False
+    rest = _COURTESY.sub(" ", query)
+    return not _COURTESY.search(query) or any(map(str.isalnum, rest))
 
 
 def sub_questions(question: str) -> tuple[str, ...]:

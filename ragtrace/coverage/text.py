@@ -26,6 +26,7 @@ __all__ = [
     "is_english",
     "located_terms",
     "sentences",
+    "speaks_english",
     "stem",
     "terms",
     "without_accents",
@@ -169,6 +170,21 @@ def is_english(text: str) -> bool:
         return True
     marked = sum(word.islower() and not word.isascii() for word in found)
     return marked <= max(own, _MARKED * len(found))
+
+
+_FUNCTION_WORDS: Final = frozenset(
+    """the of to and is in a an for on with be are at by it its or as this that from not you your can if has have was
+    were will no only per than then there they their which all any but do does each i we he she my may must when up
+    """.split()
+)
+_LEAST_ENGLISH: Final = 0.1  # share of function words that English prose has at the least
+_FEW_WORDS: Final = 6  # of fewer, nothing can be told
+
+
+def speaks_english(text: str) -> bool:
+    """Whether a text has as many of English's function words as English prose has; true for one of few words."""
+    found = [word.casefold() for word in words(text) if word[0].isalpha()]
+    return len(found) < _FEW_WORDS or sum(word in _FUNCTION_WORDS for word in found) >= _LEAST_ENGLISH * len(found)
 
 
 def sentences(text: str, language: str = "en") -> list[Sentence]:

@@ -26,8 +26,8 @@ from grafana_foundation_sdk.models import heatmap as heatmap_models
 from grafana_foundation_sdk.models import prometheus as prometheus_models
 from grafana_foundation_sdk.models import text as text_models
 
-from ragtrace.dashboards.model import STAGE_COLORS, Dashboard, Link, Panel, Target, Threshold
-from ragtrace.dashboards.variables import ANY, RELEASES, TRACE_URL, VARIABLE_QUERIES
+from ragtrace.dashboards.model import COLORS, Dashboard, Link, Panel, Target, Threshold
+from ragtrace.dashboards.promql import ANY, RELEASES, TRACE_URL, VARIABLE_QUERIES
 from ragtrace.registry.instruments import ATTRIBUTES
 
 __all__ = ["TAG", "dashboard_json"]
@@ -153,9 +153,10 @@ def _panel(panel: Panel) -> Any:
             getattr(built, setting)(value)
     if panel.least_step is not None:
         built.interval(panel.least_step)
-    for beginning, color in reversed(STAGE_COLORS) if panel.by_stage else ():  # the last that fits wins
-        fixed = {"mode": "fixed", "fixedColor": color}
-        built.override_by_regexp(f"/^{beginning}/", [models.DynamicConfigValue(id_val="color", value=fixed)])
+    for beginning, color in COLORS[panel.named].items() if panel.named else ():
+        mode = "shades" if panel.named == "states" else "fixed"  # a state has several reasons
+        colored = models.DynamicConfigValue(id_val="color", value={"mode": mode, "fixedColor": color})
+        built.override_by_regexp(f"/^{beginning}/", [colored])
     if panel.links:
         built.data_links([_link(link) for link in panel.links])
     return built
@@ -208,7 +209,7 @@ def _timeseries(panel: Panel) -> timeseries.Panel:
         .span_nulls(False)
     )
     if panel.line is not None:
-        built.thresholds(_steps((Threshold(None, "red"), Threshold(panel.line, "green"))))
+        built.thresholds(_steps(panel.thresholds or (Threshold(None, "red"), Threshold(panel.line, "green"))))
         built.thresholds_style(common.GraphThresholdsStyleConfig().mode(common_models.GraphThresholdsStyleMode.DASHED))
     return built
 
@@ -252,7 +253,7 @@ def _table(panel: Panel) -> table.Panel:
         )
         .thresholds(_steps(panel.thresholds or (Threshold(None, "green"),)))
     )
-    if panel.newest_first:
+    if panel.largest_first:
         built.sort_by([common.TableSortByFieldState().display_name(columns[0]).desc(True)])
     for target in panel.targets:
         properties = [models.DynamicConfigValue(id_val="unit", value=target.unit)] if target.unit else []

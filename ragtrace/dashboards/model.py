@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from ragtrace.registry import Objective
-
 __all__ = [
+    "COLORS",
     "COLUMNS",
     "Color",
     "Dashboard",
@@ -23,21 +22,19 @@ __all__ = [
     "steps_of",
 ]
 
-STAGE_COLORS: Final = (
-    ("retrieval", "blue"),
-    ("ranking", "orange"),
-    ("generation: contradiction", "purple"),
-    ("generation", "green"),
-    ("citation", "yellow"),
-)
-"""The color of series whose names begin so; the first that fits."""
-
 COLUMNS: Final = 24
 """How many columns the grid of a dashboard has."""
 
 Kind: TypeAlias = Literal["timeseries", "stacked", "stat", "table", "heatmap", "text"]
 Color: TypeAlias = Literal["green", "orange", "red"]
 Unit: TypeAlias = Literal["percentunit", "short", "s", "cpm", "dateTimeAsIso", "none"]
+Named: TypeAlias = Literal["stages", "states"]
+
+COLORS: Final[Mapping[Named, Mapping[str, str]]] = {
+    "stages": {"retrieval": "blue", "ranking": "orange", "generation": "green", "citation": "yellow"},
+    "states": {"sound": "green", "broken": "red", "suspected": "orange", "not_known": "gray"},
+}
+"""The color of a series by the beginning of its name, where a panel's series are named after stages or states."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -69,10 +66,10 @@ class Link(msgspec.Struct, frozen=True):
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """One panel.
 
-    `empty` says what fills the panel where it has no series. `line` is an objective, drawn as a line. A point covers
-    `least_step` at least, so that ratios of few requests do not jump. `key` lists the labels of a table that are its
-    columns. `by_stage`: its series are named after stages and have their colors. `text` is Markdown, of a text panel,
-    which has no target.
+    `empty` says what fills the panel where it has no series. `line` is the target of a stage, or the threshold of a
+    score, drawn as a line; `thresholds` color what lies on its sides. A point covers `least_step` at least, so that
+    ratios of few requests do not jump. `key` lists the labels of a table that are its columns. `named`: what its series
+    are named after, which have their colors. `text` is Markdown, of a text panel, which has no target.
     """
 
     title: str
@@ -89,8 +86,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: tuple[Threshold, ...] = ()
     least_step: str | None = None
     key: tuple[str, ...] = ()
-    newest_first: bool = False
-    by_stage: bool = False
+    largest_first: bool = False
+    named: Named | None = None
     links: tuple[Link, ...] = ()
     empty: str = ""
     text: str = ""
@@ -117,11 +114,10 @@ class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
         return (panel for section in self.sections for panel in section.panels)
 
 
-def steps_of(objective: Objective) -> tuple[Threshold, ...]:
+def steps_of(target: float) -> tuple[Threshold, ...]:
     """Colors of a share of good requests: green at the target, orange until its budget is used twice, red below."""
-    budget = 1 - objective.target
     return (
         Threshold(None, "red"),
-        Threshold(round(1 - 2 * budget, 4), "orange"),
-        Threshold(objective.target, "green"),
+        Threshold(round(1 - 2 * (1 - target), 4), "orange"),
+        Threshold(target, "green"),
     )

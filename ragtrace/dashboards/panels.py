@@ -1,18 +1,18 @@
-"""Panels that several dashboards have: shares of good requests, means, distributions, durations, versions, commands."""
+"""Panels that several dashboards have: states of a stage, means, distributions, durations, versions, commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-from ragtrace.dashboards.model import Link, Panel, Section, Target, Unit, steps_of
-from ragtrace.dashboards.promql import RANGE, WINDOW, increase, mean, quantile, rate, selector, share
-from ragtrace.registry import Instrument, Objective
+from ragtrace.dashboards.model import Link, Panel, Section, Target, Threshold, Unit, steps_of
+from ragtrace.dashboards.promql import RANGE, WINDOW, gained, increase, mean, quantile, rate, selector, share
+from ragtrace.registry import Instrument, Objective, StageInfo
 from ragtrace.registry.instruments import (
-    INSTRUMENTS,
     RELEASE_TIMESTAMP,
     SLI_GOOD_REQUESTS,
     SLI_REQUESTS,
+    SLI_UNJUDGED_REQUESTS,
     STAGE_DURATION,
     STAGES,
     UNDEFINED,
@@ -21,20 +21,25 @@ from ragtrace.registry.instruments import (
 
 __all__ = [
     "ANALYZE",
+    "APART",
+    "APPLIES",
     "EXPLAIN",
     "FEW_SAMPLES",
-    "SLIS",
+    "HARDLY_JUDGED",
     "commands",
     "distribution",
     "durations",
-    "good_by_segment",
-    "good_now",
-    "good_share",
     "means",
     "named",
-    "objective_of",
     "only_this_segment",
     "quantiles",
+    "requests",
+    "sound_by_segment",
+    "sound_now",
+    "sound_share",
+    "stage_of",
+    "state_shares",
+    "states",
     "undefined",
     "versions_in_use",
 ]
@@ -44,14 +49,23 @@ FEW_SAMPLES: Final = "10m"
 ANALYZE: Final = "It fills when `ragtrace analyze --follow` scores requests."
 EXPLAIN: Final = "It fills when `ragtrace analyze --generator MODEL --retriever MODEL` explains requests."
 
+APART: Final = ("reference", "judge")
+"""Labels whose values are never mixed in one ratio."""
+
+APPLIES: Final = (SLI_REQUESTS, SLI_UNJUDGED_REQUESTS)
+"""What counts the requests to which a stage applies: those in which it is sound or broken, and the others."""
+
+HARDLY_JUDGED: Final = 0.1
+"""Share of the requests in which a stage is sound or broken, below which next to nothing of it is judged."""
+
 _UNITS: Final[dict[str, Unit]] = {"1": "percentunit", "s": "s"}
 
-_ORDER: Final = {stage.name: stage.order for stage in STAGES}
+_JUDGED: Final = "Only requests in which no earlier stage is broken or suspected; each reference and judge by itself."
 
-SLIS: Final[tuple[Instrument, ...]] = tuple(
-    sorted((one for one in INSTRUMENTS.values() if one.sli), key=lambda one: _ORDER[one.stage or ""])
-)
-"""The instruments that carry a service level indicator, first stage first."""
+
+def stage_of(name: str) -> StageInfo:
+    """The stage of the registry by its name."""
+    return next(stage for stage in STAGES if stage.name == name)
 
 
 def named(instrument: Instrument) -> str:
@@ -60,64 +74,122 @@ def named(instrument: Instrument) -> str:
     return words.replace("warg", "WARG") if words.startswith("warg") else words.capitalize()
 
 
-def objective_of(instrument: Instrument) -> Objective:
-    """Its objective; an instrument without one is an error of whoever asks."""
-    assert instrument.objective is not None, instrument.id
-    return instrument.objective
+def _target(stage: StageInfo) -> str:
+    return f"Target: sound in {stage.target * 100:g} % of the requests in which {stage.name} is sound or broken."
 
 
-def _goal(instrument: Instrument) -> str:
-    objective = objective_of(instrument)
-    return f"{objective.direction} {objective.threshold:g} for {objective.target * 100:g} % of the requests"
+def sound_share(stage: StageInfo, *by: str, window: str, scope: str = "conditional") -> str:
+    """Share of the requests in which a stage is sound or broken in which it is sound, by reference, judge and more
+    labels: two judges in one ratio would make a change of rules look like one of quality.
 
-
-def good_share(instrument: Instrument, *by: str, window: str, scope: str = "conditional") -> str:
-    """Share of the requests that meet the objective, by reference and more labels.
-
-    scope: `conditional` counts only requests whose earlier stages were good, so that a stage answers for itself alone.
+    scope: `conditional` counts only requests in which no earlier stage is broken or suspected, so that a stage answers
+    for itself alone.
     """
-    assert instrument.sli is not None, instrument.id
-    labels = {"metric": instrument.sli.name, "scope": scope}
-    good = increase(SLI_GOOD_REQUESTS, *by, "reference", window=window, **labels)
-    return share(good, increase(SLI_REQUESTS, *by, "reference", window=window, **labels))
+    labels = {"stage": stage.name, "scope": scope}
+    sound = increase(SLI_GOOD_REQUESTS, *by, *APART, window=window, **labels)
+    return share(sound, increase(SLI_REQUESTS, *by, *APART, window=window, **labels))
 
 
-def good_now(instrument: Instrument) -> Panel:
-    """The share of good requests over the whole range, as one number for each reference."""
+def requests(*by: str, **labels: str) -> str:
+    """How many requests a stage applied to in the range."""
+    return f"round({gained(APPLIES, *by, scope='all', **labels)}) > 0"
+
+
+def state_shares(*by: str, **labels: str) -> tuple[Target, ...]:
+    """Shares of the range's requests in which a stage is sound, broken, suspected and not known, by labels, and how
+    many requests there are: the columns of a table."""
+    chosen = {"scope": "all", **labels}
+    every = increase(APPLIES, *by, **chosen)
+    judged, sound = (increase(one, *by, **chosen) for one in (SLI_REQUESTS, SLI_GOOD_REQUESTS))
+    unjudged = {
+        state: f"({increase(SLI_UNJUDGED_REQUESTS, *by, state=state, **chosen)} or 0 * {every})"
+        for state in ("suspected", "not_known")
+    }
+    counts = {"sound": sound, "broken": f"({judged} - {sound})", **unjudged}
+    return (
+        *(Target(share(count, every), state) for state, count in counts.items()),
+        Target(requests(*by, **labels), "requests", unit="short"),
+    )
+
+
+def sound_now(stage: StageInfo, *, empty: str = ANALYZE) -> Panel:
+    """The share of requests in which a stage is sound over the whole range, as one number for each reference."""
     return Panel(
-        title=f"{named(instrument)}: requests that meet the objective",
+        title=f"{stage.name.capitalize()}: sound, of what is sound or broken",
         kind="stat",
-        description=f"{instrument.brief} Objective: {_goal(instrument)}. Only requests whose earlier stages were good.",
+        description=f"{_target(stage)} {_JUDGED}",
         unit="percentunit",
-        targets=(Target(good_share(instrument, window=RANGE), "reference: {{reference}}"),),
+        targets=(Target(sound_share(stage, window=RANGE), "{{reference}}, judge {{judge}}"),),
         width=6,
         minimum=0,
         maximum=1,
         decimals=1,
-        line=objective_of(instrument).target,
-        thresholds=steps_of(objective_of(instrument)),
-        empty=ANALYZE,
+        line=stage.target,
+        thresholds=steps_of(stage.target),
+        empty=empty,
     )
 
 
-def good_by_segment(instrument: Instrument, width: int = 18) -> Panel:
-    """The share of good requests of each segment over time."""
+def sound_by_segment(stage: StageInfo, *, empty: str = ANALYZE) -> Panel:
+    """The share of requests in which a stage is sound, of each segment over time."""
     return Panel(
-        title=f"{named(instrument)}: requests that meet the objective, by segment",
+        title=f"{stage.name.capitalize()}: sound, of what is sound or broken, by segment",
         kind="timeseries",
-        description=f"{instrument.brief} Objective: {_goal(instrument)}. Only requests whose earlier stages were good; "
-        "one line for each segment. All lines down: a release. One line down: its documents or its questions.",
+        description=f"{_target(stage)} {_JUDGED} All lines down: a release. One line down: its documents or its "
+        "questions.",
         unit="percentunit",
         targets=(
-            Target(good_share(instrument, "segment", window=WINDOW), "{{segment}} ({{reference}})", exemplar=True),
+            Target(
+                sound_share(stage, "segment", window=WINDOW), "{{segment}} ({{reference}}, {{judge}})", exemplar=True
+            ),
         ),
-        width=width,
+        width=18,
         minimum=0,
         maximum=1,
-        line=objective_of(instrument).target,
+        line=stage.target,
         least_step=FEW_SAMPLES,
         links=(only_this_segment("ragtrace-overview"),),
-        empty=ANALYZE,
+        empty=empty,
+    )
+
+
+def states(stage: StageInfo, *, empty: str = ANALYZE) -> tuple[Panel, Panel]:
+    """The states of a stage: shares by segment, and counts over time with the reasons why it is not judged."""
+    labels = {"stage": stage.name, "scope": "all"}
+    judged, sound = rate(SLI_REQUESTS, **labels), rate(SLI_GOOD_REQUESTS, **labels)
+    unjudged = f"60 * {rate(SLI_UNJUDGED_REQUESTS, 'state', 'reason', **labels)} > 0"
+    return (
+        Panel(
+            title=f"{stage.name.capitalize()}: share of requests by state",
+            kind="table",
+            description="Broken is proven, suspected is not; nothing tells of what is not known. Of all requests, also "
+            "those in which an earlier stage broke.",
+            unit="percentunit",
+            targets=state_shares("segment", *APART, stage=stage.name),
+            width=14,
+            minimum=0,
+            maximum=1,
+            decimals=0,
+            key=("segment", *APART),
+            empty=empty,
+        ),
+        Panel(
+            title=f"{stage.name.capitalize()}: requests by state, and why it is not judged",
+            kind="stacked",
+            description=f"{SLI_UNJUDGED_REQUESTS.brief} A share of suspected requests that grows is a ticket; "
+            "`ragtrace doctor` says what would tell more. All judges and references together.",
+            unit="cpm",
+            targets=(
+                Target(f"60 * {sound}", "sound"),
+                Target(f"60 * ({judged} - {sound})", "broken", exemplar=True),
+                Target(unjudged, "{{state}}: {{reason}}", exemplar=True),
+            ),
+            width=10,
+            minimum=0,
+            least_step=FEW_SAMPLES,
+            named="states",
+            empty=empty,
+        ),
     )
 
 
@@ -130,8 +202,13 @@ def only_this_segment(uid: str) -> Link:
 def means(
     title: str, instruments: Iterable[Instrument], *, by: str = "", width: int = 12, empty: str = ANALYZE
 ) -> Panel:
-    """Means of scores over time, one line for each reference, or of one score for each value of the label `by`."""
+    """Means of scores over time, one line for each reference, or of one score for each value of the label `by`.
+
+    The threshold of a score that stands alone is drawn: what one request should reach. It is no target, and no request
+    is judged by it.
+    """
     chosen = tuple(instruments)
+    alone = chosen[0].objective if len(chosen) == 1 else None
     labels = tuple(filter(None, (by,)))
     targets = [
         Target(
@@ -144,15 +221,24 @@ def means(
     return Panel(
         title=title,
         kind="timeseries",
-        description=" ".join(f"{named(one)}: {_in_sentence(one.brief)}" for one in chosen),
+        description=" ".join(f"{named(one)}: {_in_sentence(one.brief)}" for one in chosen)
+        + (f" One request should reach {alone.direction} {alone.threshold:g}." if alone else ""),
         unit="percentunit" if all(one.unit == "1" for one in chosen) else "short",
         targets=tuple(targets),
         width=width,
         minimum=0,
         maximum=1 if all(one.unit == "1" and one.buckets[-1] <= 1 for one in chosen) else None,
+        line=alone.threshold if alone else None,
+        thresholds=_sides_of(alone) if alone else (),
         least_step=FEW_SAMPLES,
         empty=empty,
     )
+
+
+def _sides_of(objective: Objective) -> tuple[Threshold, Threshold]:
+    """Green on the side of a threshold that a score should be on, red on the other."""
+    below, above = ("red", "green") if objective.direction == ">=" else ("green", "red")
+    return Threshold(None, below), Threshold(objective.threshold, above)  # type: ignore[arg-type]  # colors
 
 
 def _in_sentence(brief: str) -> str:
@@ -215,7 +301,7 @@ def undefined(*instruments: Instrument, width: int = 12) -> Panel:
 
 def versions_in_use(stage: str, width: int = 12) -> Panel:
     """The newest version of each component that belongs to a stage, and since when it is seen."""
-    components = next(one.components for one in STAGES if one.name == stage)
+    components = stage_of(stage).components
     pattern = "~" + "|".join(components)
     keys = "service, component, version"
     newest = f"max by ({keys}) ({selector(VERSION_INFO, component=pattern)})"
@@ -228,7 +314,7 @@ def versions_in_use(stage: str, width: int = 12) -> Panel:
         targets=(Target(f"1000 * {first_seen} * on ({keys}) {newest}", "first seen"),),
         width=width,
         key=("service", "component", "version"),
-        newest_first=True,
+        largest_first=True,
         empty="It fills when records carry versions: `ragtrace.configure(versions={...})` or `ragtrace release "
         "record`.",
     )

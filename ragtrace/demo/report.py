@@ -29,7 +29,9 @@ _LEGEND: Final = Text(
     "that is supported, CC cited, con. contradicted; red: the average misses the objective",
     style="dim",
 )
-_SHORT: Final = {"undetermined": "undet.", "generation": "generat.", "retrieval": "retriev."}
+_SHORT: Final = {"generation": "generat.", "retrieval": "retriev.", "no_break_found": "no break"}
+_TRUTH: Final = "true \\ found"
+_GAP: Final = 4  # columns between two tables
 _STAGE_NAMES: Final = tuple(stage.name for stage in STAGES)
 
 
@@ -117,17 +119,28 @@ def _share(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def _confusions(scenarios: Iterable[ScenarioResult]) -> Table:
+def _confusions(scenarios: Iterable[ScenarioResult]) -> RenderableType:
+    """One table for each reference: beside each other where there is room, else below each other."""
     found = list(scenarios)
-    grid = Table.grid(padding=(0, 4, 0, 0))
-    grid.add_row(
-        _confusion("with the oracle evidence", [scenario.oracle for scenario in found]),
-        _confusion("with the proxy reference alone", [scenario.proxy for scenario in found]),
-    )
+    oracle = _confusion([scenario.oracle for scenario in found])
+    proxy = _confusion([scenario.proxy for scenario in found])
+    titled = [
+        Group(Text(title, style="bold"), table)
+        for title, table in (("with the oracle evidence", oracle), ("with the proxy reference alone", proxy))
+    ]
+    if _width(oracle) + _width(proxy) + _GAP > WIDTH:
+        return Group(titled[0], Text(), titled[1])
+    grid = Table.grid(padding=(0, _GAP, 0, 0))
+    grid.add_row(*titled)
     return grid
 
 
-def _confusion(title: str, agreements: Iterable[Agreement]) -> Group:
+def _width(table: Table) -> int:
+    """Characters of a table whose columns are as wide as their heads, the first one as its longest cell."""
+    return len(_TRUTH) + sum(len(str(column.header)) + 1 for column in table.columns[1:])
+
+
+def _confusion(agreements: Iterable[Agreement]) -> Table:
     counts: dict[tuple[str, str], int] = {}
     for agreement in agreements:
         for key, count in agreement.confusion.items():
@@ -135,13 +148,13 @@ def _confusion(title: str, agreements: Iterable[Agreement]) -> Group:
     found = [*_STAGE_NAMES, *sorted({name for _, name in counts} - set(_STAGE_NAMES))]
     found = [name for name in found if any(key[1] == name for key in counts)]
     table = _table()
-    table.add_column("true \\ found")
+    table.add_column(_TRUTH)
     for name in found:
         table.add_column(_SHORT.get(name, name), justify="right")
     for truth in (*_STAGE_NAMES, UNTOUCHED):
         if any(key[0] == truth for key in counts):
             table.add_row(truth, *(_count(counts.get((truth, name), 0), truth, name) for name in found))
-    return Group(Text(title, style="bold"), table)
+    return table
 
 
 def _count(count: int, truth: str, found: str) -> Text:

@@ -1,4 +1,4 @@
-"""Scores as OpenTelemetry events: one `gen_ai.evaluation.result` per score, in the trace of the request it judges.
+"""Scores and states as OpenTelemetry events: one `gen_ai.evaluation.result` each, in the trace of the judged request.
 
 They go over OTLP to where the standard OTEL_EXPORTER_OTLP_* variables point. Scores of the answer belong to the span of
 its generation, all others to the request's span.
@@ -18,7 +18,7 @@ from ragtrace.export.otlp import otlp_protocol
 from ragtrace.record import conventions as names
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import COVERAGE
-from ragtrace.types import Analysis, GenerateRun, RequestRecord, Score
+from ragtrace.types import Analysis, GenerateRun, RequestRecord, Score, StageFinding
 
 if TYPE_CHECKING:
     from opentelemetry.sdk._logs import LoggerProvider
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["EvaluationEvents", "sending_events"]
 
 _DIAGNOSIS: Final = "ragtrace.diagnosis"
+_STAGE: Final = "ragtrace.stage"  # + "." + its name
+_JUDGE: Final = "ragtrace.judge"  # the digest of the rules, models and calibration that judged
 _UNDEFINED: Final = "undefined"
 _OF_ANSWER: Final = frozenset({"generation", "citation"})  # stages
 
@@ -51,7 +53,8 @@ class EvaluationEvents:
         return cls(provider)
 
     def emit(self, record: RequestRecord, analysis: Analysis) -> None:
-        """An event for each score, and one for the diagnosis of coverage. An undefined score has a label only."""
+        """An event for each score, one for the state of each stage, and one for the diagnosis. States and undefined
+        scores have a label only."""
         request, answer = _contexts(record)
         common = {
             names.REQUEST_ID: record.request_id,
@@ -62,8 +65,13 @@ class EvaluationEvents:
             known = INSTRUMENTS.get(score.metric)
             is_of_answer = known is not None and known.stage in _OF_ANSWER
             self._emit(answer if is_of_answer else request, common | _scored(score), analysis.computed_at)
-        if analysis.kind == COVERAGE:
-            self._emit(request, common | _diagnosed(analysis), analysis.computed_at)
+        if analysis.kind != COVERAGE:
+            return
+        judged = {_JUDGE: judge} if (judge := analysis.diagnosis.judge) else {}
+        for finding in analysis.diagnosis.stages:
+            context = answer if finding.stage in _OF_ANSWER else request
+            self._emit(context, common | judged | _found(analysis, finding), analysis.computed_at)
+        self._emit(request, common | judged | _diagnosed(analysis), analysis.computed_at)
 
     def _emit(self, context: Context, attributes: dict[str, Any], at: int) -> None:
         from opentelemetry._logs import LogRecord, SeverityNumber
@@ -90,6 +98,16 @@ def _scored(score: Score) -> dict[str, Any]:
     else:
         found[names.EVALUATION_VALUE] = score.value
     return found | ({names.EVALUATION_EXPLANATION: score.reason} if score.reason else {})
+
+
+def _found(analysis: Analysis, finding: StageFinding) -> dict[str, Any]:
+    """The state of a stage, and why it is suspected or not known; the evidence may quote content."""
+    found = {
+        names.EVALUATION_NAME: f"{_STAGE}.{finding.stage}",
+        names.EVALUATION_LABEL: finding.state,
+        names.REFERENCE: analysis.diagnosis.reference,
+    }
+    return found | ({names.EVALUATION_EXPLANATION: finding.reason} if finding.reason else {})
 
 
 def _diagnosed(analysis: Analysis) -> dict[str, Any]:

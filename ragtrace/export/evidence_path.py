@@ -1,8 +1,8 @@
-"""Renders one request's evidence path: facets, candidates, ranks, prompt, claims, and where it broke first."""
+"""One request's evidence path: the verdict in words, each stage's state, facets, candidates, ranks, prompt, claims."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,13 +10,105 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ragtrace.analyze.diagnosis import not_known_before
+from ragtrace.analyze.judgeability import remedy
 from ragtrace.coverage.thresholds import SUPPORTED
-from ragtrace.types import Analysis, Claim, Diagnosis, FacetMatch, LostChunk, PackedChunk, RequestRecord
+from ragtrace.registry.instruments import STAGES
+from ragtrace.registry.wording import STATES, VERDICTS, reason_words
+from ragtrace.types import (
+    Analysis,
+    Claim,
+    Diagnosis,
+    FacetMatch,
+    LostChunk,
+    PackedChunk,
+    RequestRecord,
+    Stage,
+    StageFinding,
+    StageState,
+)
 
-__all__ = ["heading", "labeled", "plain_table", "render"]
+__all__ = [
+    "NOT_JUDGED",
+    "heading",
+    "is_outdated",
+    "labeled",
+    "plain_table",
+    "render",
+    "verdict_brief",
+    "verdict_words",
+]
 
-_GOOD, _BAD, _FAINT, _HEAD = "green", "bold red", "dim", "bold"
+NOT_JUDGED: Final = "not judged by these rules (ragtrace analyze --redo judges anew)"
+"""Of a request that a version of the analyzer without states has judged."""
+
+_GOOD, _BAD, _DOUBT, _FAINT, _HEAD = "green", "bold red", "yellow", "dim", "bold"
+_STYLES: Final[dict[StageState, str]] = {"sound": _GOOD, "broken": _BAD, "suspected": _DOUBT, "not_known": _DOUBT}
+_VERDICT_STYLES: Final = {"healthy": _GOOD, "no_break_found": _DOUBT, "no_retrieval_needed": _FAINT}
+_STATELESS: Final = ("no_retrieval_needed", "error")  # verdicts that may stand without the state of any stage
 _MATCHED: Final = 0.999
+
+
+def is_outdated(found: Diagnosis) -> bool:
+    """Whether a version of the analyzer without states has made the diagnosis."""
+    return not found.stages and found.judge is None
+
+
+def verdict_words(found: Diagnosis) -> str:
+    """The verdict and how much of it is known: `no break found: 2 of 3 stages judged sound; retrieval is not known (no
+    proof either way)`, `grounding failure: generation broke; whether retrieval broke before is not known (...)`."""
+    if is_outdated(found):
+        return NOT_JUDGED
+    said = VERDICTS.get(found.verdict, found.verdict.replace("_", " "))
+    unknown = not_known_before(found)
+    if found.stage is not None:
+        before = [one.stage for one in _before(found)]
+        sound = f"; {_all(before)} sound" if before and not unknown else ""
+        return f"{said}: {found.stage} broke{sound}{''.join(map(_whether_before, unknown))}"
+    if found.verdict == "error":
+        return f"{said}: {found.evidence[0]}" if found.evidence else said
+    sound_stages = [one for one in found.stages if one.state == "sound"]
+    if found.verdict == "healthy":
+        return f"{said}: {_all([one.stage for one in sound_stages])} sound"
+    if not found.stages:
+        return said
+    return f"{said}: {len(sound_stages)} of {len(found.stages)} stages judged sound; {_unknown(unknown)}"
+
+
+def _before(found: Diagnosis) -> list[StageFinding]:
+    names = [one.stage for one in found.stages]
+    return list(found.stages[: names.index(found.stage)]) if found.stage in names else []
+
+
+def _all(stages: Sequence[str]) -> str:
+    if len(stages) == 1:
+        return f"{stages[0]} is"
+    return f"{', '.join(stages[:-1])} and {stages[-1]} are"
+
+
+def _whether_before(one: StageFinding) -> str:
+    words = reason_words(one.reason, one.stage)
+    if one.state == "suspected":
+        return f"; {one.stage} before it is suspected ({words})"
+    return f"; whether {one.stage} broke before is not known ({words})"
+
+
+def _unknown(findings: Sequence[StageFinding]) -> str:
+    """The stages that are suspected or not known; of a single one the reason, too."""
+    by_state: dict[StageState, list[str]] = {}
+    for one in findings:
+        by_state.setdefault(one.state, []).append(one.stage)
+    told = "; ".join(f"{_all(stages)} {STATES[state]}" for state, stages in by_state.items())
+    return told if len(findings) > 1 else f"{told} ({reason_words(findings[0].reason, findings[0].stage)})"
+
+
+def verdict_brief(verdict: str | None, states: Mapping[Stage, StageState]) -> str:
+    """The verdict in a table of requests."""
+    if verdict is None:
+        return "not analyzed"
+    if not states and verdict not in _STATELESS:
+        return "not judged by these rules"
+    return VERDICTS.get(verdict, verdict.replace("_", " "))
 
 
 def render(record: RequestRecord, analysis: Analysis | None) -> RenderableType:
@@ -25,11 +117,11 @@ def render(record: RequestRecord, analysis: Analysis | None) -> RenderableType:
     if analysis is None:
         parts.append(Text("not analyzed yet: run `ragtrace analyze`", style=_FAINT))
     else:
-        parts.append(_verdict(analysis.diagnosis))
+        parts.append(_verdict(analysis))
         if analysis.facets:
-            parts += [Text(), _facets(analysis.facets, record)]
+            parts += [Text(), _facets(analysis, record)]
     parts += [Text(), _evidence(record, analysis)]
-    parts += [Text(), *_answer(record, analysis.claims if analysis else ())]
+    parts += [Text(), *_answer(record, analysis)]
     return Group(*parts)
 
 
@@ -47,21 +139,59 @@ def heading(record: RequestRecord) -> Table:
     return lines
 
 
-def _verdict(found: Diagnosis) -> Table:
-    verdict = Text(found.verdict.replace("_", " "), style=_GOOD if found.verdict == "healthy" else _BAD)
-    lines = labeled(("verdict", verdict))
-    if found.stage is not None:
-        verdict.append(f"   first broken stage: {found.stage}   owner: {found.owner}", style="bold default")
-    for proof in found.evidence:
-        lines.add_row("because", Text(proof))
+def _verdict(analysis: Analysis) -> Table:
+    found = analysis.diagnosis
+    style = _DOUBT if is_outdated(found) else _VERDICT_STYLES.get(found.verdict, _BAD)
+    lines = labeled(("verdict", Text(verdict_words(found), style=style)))
+    if found.owner is not None:
+        lines.add_row("owner", Text(found.owner, style=_HEAD))
+    if found.stages:
+        lines.add_row("stages", _stages(found.stages))
     if found.suspected_rollout is not None:
-        lines.add_row("suspected", Text(f"rollout of {found.suspected_rollout}", style="yellow"))
+        lines.add_row("suspect", Text(f"rollout of {found.suspected_rollout}", style=_DOUBT))
     if found.versions:
         running = "  ".join(f"{name}={version}" for name, version in found.versions.items())
         lines.add_row("running", Text(running, style=_FAINT))
-    if found.missing:
-        lines.add_row("missing", Text(", ".join(found.missing)))
+    for number, helpful in enumerate(_helpful(analysis)):
+        lines.add_row("" if number else "help", Text(helpful, style=_FAINT))
     return lines
+
+
+def _stages(findings: Sequence[StageFinding]) -> Table:
+    """A line for each stage, with its state, why it is not known, and what that rests on."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(2):
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    by_stage = {one.stage: one for one in findings}
+    for stage in STAGES:
+        finding = by_stage.get(stage.name)  # type: ignore[call-overload]  # a stage's name
+        if finding is None:
+            table.add_row(Text(stage.name), Text("-", style=_FAINT), Text("does not apply", style=_FAINT))
+            continue
+        state = STATES[finding.state]
+        table.add_row(
+            Text(stage.name),
+            Text(state.upper() if finding.state == "broken" else state, style=_STYLES[finding.state]),
+            _why(finding),
+        )
+    return table
+
+
+def _why(finding: StageFinding) -> Text:
+    is_judged = finding.state in ("sound", "broken")
+    lines = [] if is_judged else [reason_words(finding.reason, finding.stage)]
+    return Text("\n".join([*lines, *finding.evidence]), style=_FAINT if finding.state == "sound" else "")
+
+
+def _helpful(analysis: Analysis) -> Iterator[str]:
+    """What would let the stages be judged that are suspected or not known before the first broken one."""
+    by_remedy: dict[str, list[str]] = {}
+    for one in not_known_before(analysis.diagnosis):
+        helpful = remedy(one.stage, one.reason or "undecided", is_verified=analysis.verified_by is not None)
+        if helpful is not None:
+            by_remedy.setdefault(helpful, []).append(one.stage)
+    return (f"{helpful} ({', '.join(stages)})" for helpful, stages in by_remedy.items())
 
 
 def labeled(*lines: tuple[str, RenderableType]) -> Table:
@@ -74,42 +204,50 @@ def labeled(*lines: tuple[str, RenderableType]) -> Table:
     return table
 
 
-def _facets(matches: Sequence[FacetMatch], record: RequestRecord) -> Table:
-    table = plain_table("facet", "value", "met by", "rank", "match")
+def _facets(analysis: Analysis, record: RequestRecord) -> Table:
+    table = plain_table("facet", "value", "met by", "retrieved", "match")
     rewritten = record.query.rewritten is not None
+    unmet = _BAD if analysis.diagnosis.state("retrieval") == "broken" else _DOUBT
     if rewritten:
         table.add_column("in rewrite")
-    for match in matches:
-        met = match.match >= _MATCHED
+    for match in analysis.facets:
         row = [
             Text(match.facet.kind),
             Text(match.facet.value),
-            Text(match.chunk_id or _unmet(match), style="" if match.chunk_id else _BAD),
+            Text(match.chunk_id or _unmet(match), style="" if match.chunk_id else unmet),
             Text(_rank(match.rank)),
-            Text(f"{match.match:.2f}", style=_GOOD if met else _BAD),
+            _match(match, unmet),
         ]
         if rewritten:
-            row.append(Text("dropped", style=_BAD) if match.in_rewrite is False else Text("kept"))
+            row.append(Text("dropped", style=unmet) if match.in_rewrite is False else Text("kept"))
         table.add_row(*row)
     return table
 
 
+def _match(match: FacetMatch, unmet: str) -> Text:
+    if match.reason:  # not computed is not 0
+        return Text("not known", style=_FAINT)
+    return Text(f"{match.match:.2f}", style=_GOOD if match.match >= _MATCHED else unmet)
+
+
 def _unmet(match: FacetMatch) -> str:
     if match.reason:
-        return "unknown"
+        return match.reason.replace("_", " ")
     return f"no candidate; {match.contradicted_by}: {match.given}" if match.contradicted_by else "no candidate"
 
 
 def _evidence(record: RequestRecord, analysis: Analysis | None) -> Table:
     reference = analysis.reference_chunks if analysis else ()
     lost = {loss.chunk_id: loss for loss in (analysis.lost if analysis else ())}
-    source = analysis.reference if analysis and reference else "no"
-    table = plain_table(f"evidence ({source} reference *)", "retrieved", "reranked", "prompt")
+    title = f"evidence (* by the {analysis.reference})" if analysis and reference else "chunks of the prompt"
+    table = plain_table(title, "retrieved", "reranked", "prompt")
     path = _Path(record)
+    is_broken = analysis is not None and analysis.diagnosis.stage in ("retrieval", "ranking")
+    style = _BAD if is_broken else _DOUBT
     for chunk_id in dict.fromkeys([*reference, *path.packed]):
         needed = chunk_id in reference
         name = Text(f"* {chunk_id}", style=_HEAD) if needed else Text(f"  {chunk_id}", style=_FAINT)
-        table.add_row(name, *path.ranks(chunk_id), path.standing(chunk_id, lost.get(chunk_id)))
+        table.add_row(name, *path.ranks(chunk_id), path.standing(chunk_id, lost.get(chunk_id), style))
     return table
 
 
@@ -128,18 +266,19 @@ class _Path:
         move = self._moves.get(chunk_id)
         after = move.rank_after if move else None
         sunk = before is not None and after is not None and after > before
-        return Text(_rank(before), style="" if before else _BAD), Text(_rank(after), style="yellow" if sunk else "")
+        return Text(_rank(before), style="" if before else _BAD), Text(_rank(after), style=_DOUBT if sunk else "")
 
-    def standing(self, chunk_id: str, loss: LostChunk | None) -> Text:
+    def standing(self, chunk_id: str, loss: LostChunk | None, style: str) -> Text:
+        """Where a chunk stands in the prompt, or why it does not. style: of a loss."""
         chunk = self.packed.get(chunk_id)
         if chunk is not None:
             place = Text(f"[{chunk.position}] {chunk.tokens} tokens" if chunk.tokens else f"[{chunk.position}]")
             if chunk.truncated:
-                place.append(_cut(chunk), style=_BAD if loss else "yellow")
+                place.append(_cut(chunk), style=style if loss else _DOUBT)
             return place
         reason = self._dropped.get(chunk_id)
         lost = f"lost in {loss.where}" if loss else "not packed"
-        return Text(f"{lost} ({reason})" if reason and reason != lost else lost, style=_BAD if loss else _FAINT)
+        return Text(f"{lost} ({reason})" if reason and reason != lost else lost, style=style if loss else _FAINT)
 
 
 def _cut(chunk: PackedChunk) -> str:
@@ -148,33 +287,35 @@ def _cut(chunk: PackedChunk) -> str:
     return ", cut" if chunk.tokens_full is None else f", cut from {chunk.tokens_full}"
 
 
-def _answer(record: RequestRecord, claims: Sequence[Claim]) -> Iterator[RenderableType]:
+def _answer(record: RequestRecord, analysis: Analysis | None) -> Iterator[RenderableType]:
     generation = record.generation
     if generation is None or generation.answer is None:
         yield Text("no answer was recorded", style=_FAINT)
-    elif not claims:
+    elif analysis is None or not analysis.claims:
         yield labeled(("answer", Text(generation.answer)))
     else:
-        yield _claims(claims)
+        is_broken = analysis.diagnosis.state("generation") == "broken"
+        yield _claims(analysis.claims, _BAD if is_broken else _DOUBT)
 
 
-def _claims(claims: Iterable[Claim]) -> Table:
+def _claims(claims: Iterable[Claim], unsupported: str) -> Table:
     table = plain_table("claim", "cites", "support", "rests on")
     table.columns[0].ratio = 1
     table.expand = True
     for claim in claims:
         cites = " ".join(mark.chunk_id or f"{mark.marker}: nothing" for mark in claim.citations) or "nothing"
-        table.add_row(Text(claim.text), Text(cites, style=_FAINT), _support(claim), Text(_basis(claim)))
+        table.add_row(Text(claim.text), Text(cites, style=_FAINT), _support(claim, unsupported), Text(_basis(claim)))
     return table
 
 
-def _support(claim: Claim) -> Text:
+def _support(claim: Claim, unsupported: str) -> Text:
     if not claim.factual:
         return Text("no claim", style=_FAINT)
     if claim.contradiction:
-        return Text(f"contradicted\n{claim.reason or ''}".strip(), style=_BAD)
-    support = claim.support or 0.0
-    return Text(f"{support:.2f}", style=_GOOD if support >= SUPPORTED else _BAD)
+        return Text(f"contradicted\n{claim.reason or ''}".strip(), style=unsupported)
+    if claim.support is None:
+        return Text("not known", style=_FAINT)
+    return Text(f"{claim.support:.2f}", style=_GOOD if claim.support >= SUPPORTED else unsupported)
 
 
 def _basis(claim: Claim) -> str:

@@ -9,8 +9,8 @@ from prometheus_client import exposition as text_format
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics_format
 
-from ragtrace.export.budget import MAX_SEGMENTS
 from ragtrace.export.families import families
+from ragtrace.export.series import MAX_SEGMENTS
 from ragtrace.export.snapshot import snapshot
 from ragtrace.store import Store
 

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import accumulate, product
+from itertools import accumulate
 from typing import Final
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.samples import Exemplar as PrometheusExemplar
 
-from ragtrace.export.budget import Budget
-from ragtrace.export.series import Folding, Key, Point, fold
+from ragtrace.export.series import Budget, Key, Point, fold, zeros
 from ragtrace.export.snapshot import Labels, Snapshot, fault_counts, gauges
 from ragtrace.registry import UNIT_NAMES, Instrument
-from ragtrace.registry.instruments import (
-    ATTRIBUTES,
-    INSTRUMENTS,
-    LATE_EVALUATIONS,
-    OUTCOMES,
-    SLI_GOOD_REQUESTS,
-    SLI_REQUESTS,
-)
+from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import Exemplar
 from ragtrace.store.totals import bound
 
@@ -37,7 +29,7 @@ def families(held: Snapshot, budget: Budget | None = None) -> Iterator[Metric]:
     """
     names = held.budget() if budget is None else budget
     folding = fold(held.totals, names)
-    points = {**_zeros(folding), **folding.series, **_faults(held)}
+    points = {**zeros(folding), **folding.series, **_faults(held)}
     by_instrument: dict[str, dict[Key, Point]] = defaultdict(dict)
     for key, point in sorted(points.items(), key=lambda item: item[0]):
         by_instrument[key.instrument][key] = point
@@ -48,29 +40,6 @@ def families(held: Snapshot, budget: Budget | None = None) -> Iterator[Metric]:
         elif instrument.id in by_instrument:
             build = _counter if instrument.kind == "counter" else _histogram
             yield build(instrument, by_instrument[instrument.id])
-
-
-def _zeros(folding: Folding) -> dict[Key, Point]:
-    """Good and total counters at 0 for every known segment, and a good counter beside every total one.
-
-    A counter that first appears at 1 has no increase in PromQL, and one that never appears no ratio.
-    """
-    labelings = {key.labels for key in folding.series if key.instrument in (SLI_REQUESTS.id, SLI_GOOD_REQUESTS.id)}
-    for service, segment in folding.segments:
-        labelings |= {(service, segment, *rest) for rest in _SLI_LABELS}
-    zeros = {Key(one.id, "", labels) for one in (SLI_REQUESTS, SLI_GOOD_REQUESTS) for labels in labelings}
-    zeros |= {Key(LATE_EVALUATIONS.id, "", segment) for segment in folding.segments}
-    judged = {key.labels[:-1] for key in folding.series if key.instrument == OUTCOMES.id}
-    zeros |= {Key(OUTCOMES.id, "", (*labels, result)) for labels in judged for result in ATTRIBUTES["result"]}
-    return dict.fromkeys(zeros, Point(0.0))
-
-
-_SLI_LABELS: Final = tuple(
-    product(
-        [instrument.sli.name for instrument in INSTRUMENTS.values() if instrument.sli is not None],
-        *(ATTRIBUTES[name] for name in ("scope", "stratum", "reference")),
-    )
-)
 
 
 def _faults(held: Snapshot) -> dict[Key, Point]:

@@ -15,9 +15,9 @@ from typing import Final, Protocol
 from prometheus_client.metrics_core import Metric
 
 from ragtrace.errors import ConfigurationError, StoreError
-from ragtrace.export.budget import MAX_SEGMENTS
 from ragtrace.export.exposition import collected
 from ragtrace.export.lease import LeasedStore
+from ragtrace.export.series import MAX_SEGMENTS
 
 __all__ = ["PUSH_SECONDS", "PushFailed", "Pusher", "Target", "check_period"]
 

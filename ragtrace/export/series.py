@@ -1,28 +1,88 @@
-"""Folds the store's totals into the series that are exposed: the registry's labels, with few values."""
+"""Which series are exposed: the store's totals, under the registry's labels and few values of them, with the zeros from
+which counters grow.
+
+A value of a label gets its place once and for good: the exporter notes it in the store. So no later value, no restart,
+no other host's clock and no clock that is set back moves a series into `other`, where its count would look like an
+increase. Of the judges of a service the last two are exposed; an earlier one has ended, and does not come back.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Final, NamedTuple, TypeAlias
 
-from ragtrace.export.budget import Budget
+from ragtrace.analyze import judge_id
 from ragtrace.registry import Instrument
-from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.registry.instruments import (
+    ATTRIBUTES,
+    INSTRUMENTS,
+    LATE_EVALUATIONS,
+    OUTCOMES,
+    PAGE_JUDGMENTS,
+    SLI_GOOD_REQUESTS,
+    SLI_REQUESTS,
+    SLI_UNJUDGED_REQUESTS,
+    STAGES,
+)
 from ragtrace.store import Exemplar, Total
 
-__all__ = ["FOLDED", "Folding", "Key", "Point", "fold"]
+__all__ = ["MAX_JUDGES", "MAX_SEGMENTS", "MAX_SOURCES", "OTHER", "Budget", "Folding", "Key", "Point", "fold", "zeros"]
 
-FOLDED: Final = frozenset({"segment", "source"})
-"""The labels whose values are the host's, so that their number is bounded here."""
+MAX_SEGMENTS: Final = 50
+MAX_SOURCES: Final = 50
+MAX_JUDGES: Final = 2
+OTHER: Final = "other"
 
+_Labels: TypeAlias = Mapping[str, str]
+_FOLDED: Final = frozenset({"segment", "source"})  # labels whose values are the host's
 _PARTS: Final = {"counter": ("",), "histogram": ("_bucket", "_sum"), "gauge": ()}
 _SERIES: Final = {
     instrument.name + part: (instrument, part)
     for instrument in INSTRUMENTS.values()
     for part in _PARTS[instrument.kind]
 }
+_STATES_OF_STAGES: Final = tuple(
+    product([stage.name for stage in STAGES], *(ATTRIBUTES[name] for name in ("scope", "stratum", "reference")))
+)
+
+
+class Budget:
+    """Names the values of labels, for each service the first ones up to the limit of the label; the others are `other`.
+
+    Args:
+        limits: how many values of a label keep their name; a label without a limit keeps all.
+        known: by label and service, the values that have a place, in their order.
+
+    `new` holds the values that got a place here, by label and service; `folded` those without one.
+    """
+
+    def __init__(self, limits: Mapping[str, int], known: Mapping[tuple[str, str], Sequence[str]] | None = None) -> None:
+        self._limits = dict(limits)
+        self._taken = {key: len(values) for key, values in (known or {}).items()}
+        self._named = {key: set(values[: self._limits.get(key[0], 0)]) for key, values in (known or {}).items()}
+        self._waiting = {key: set(values) - self._named[key] for key, values in (known or {}).items()}
+        self.new: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self.folded: dict[tuple[str, str], set[str]] = defaultdict(set)
+
+    def named(self, label: str, service: str, value: str) -> str:
+        """`value`, or `other` where the service's places for this label are taken."""
+        limit = self._limits.get(label)
+        if limit is None or value == OTHER:
+            return value
+        key = (label, service)
+        named = self._named.setdefault(key, set())
+        if value in named:
+            return value
+        if value not in self._waiting.get(key, ()) and self._taken.get(key, 0) < limit:
+            self._taken[key] = self._taken.get(key, 0) + 1
+            named.add(value)
+            self.new[key].append(value)
+            return value
+        self.folded[key].add(value)
+        return OTHER
 
 
 class Key(NamedTuple):
@@ -42,32 +102,49 @@ class Point(NamedTuple):
 
 
 class Folding(NamedTuple):
-    """The series, and the (service, segment) pairs that are exposed."""
+    """The series, the (service, segment) pairs of requests, and by service the judges that are exposed."""
 
     series: dict[Key, Point]
     segments: set[tuple[str, str]]
+    judges: Mapping[str, tuple[str, ...]]
 
 
 def fold(totals: Sequence[Total], budget: Budget) -> Folding:
-    """Sum the totals that become one series. Totals of metrics that the registry no longer has are left out."""
+    """Sum the totals that become one series.
+
+    totals: in the order in which they first appeared. Left out are those of metrics that the registry no longer has,
+    and those of all judges of a service but the last `MAX_JUDGES`.
+    """
     known = [(total, dict(total.labels)) for total in totals if total.name in _SERIES]
+    judges = _live_judges(labels for _, labels in known)
     values: dict[Key, list[float]] = defaultdict(list)
     exemplars: dict[Key, Exemplar] = {}
     segments: set[tuple[str, str]] = set()
     for total, labels in known:
-        for label in FOLDED.intersection(labels):
+        if "judge" in labels and labels["judge"] not in judges[labels["service"]]:
+            continue
+        for label in _FOLDED.intersection(labels):
             labels[label] = budget.named(label, labels.get("service", ""), labels[label])
         key = _key(*_SERIES[total.name], labels)
         values[key].append(total.value)
         if total.exemplar is not None:
             exemplars[key] = _newer(exemplars.get(key), total.exemplar)
-        if "segment" in labels:
+        if "segment" in labels and key.instrument != PAGE_JUDGMENTS.id:
             segments.add((labels["service"], labels["segment"]))
     series = {key: Point(math.fsum(summed), exemplars.get(key)) for key, summed in values.items()}
-    return Folding(series, segments)
+    return Folding(series, segments, judges)
 
 
-def _key(instrument: Instrument, part: str, labels: dict[str, str]) -> Key:
+def _live_judges(labelings: Iterable[_Labels]) -> dict[str, tuple[str, ...]]:
+    """By service, the judges that appeared last, in the order in which they did."""
+    appeared: dict[str, dict[str, None]] = defaultdict(dict)
+    for labels in labelings:
+        if "judge" in labels:
+            appeared[labels["service"]].setdefault(labels["judge"])
+    return {service: tuple(judges)[-MAX_JUDGES:] for service, judges in appeared.items()}
+
+
+def _key(instrument: Instrument, part: str, labels: _Labels) -> Key:
     """The series of a total. A label that the total lacks is empty, one that the registry lacks is summed over."""
     values = tuple(labels.get(name, "") for name in instrument.attributes)
     return Key(instrument.id, part, values, float(labels["le"]) if part == "_bucket" else None)
@@ -75,3 +152,33 @@ def _key(instrument: Instrument, part: str, labels: dict[str, str]) -> Key:
 
 def _newer(known: Exemplar | None, found: Exemplar) -> Exemplar:
     return found if known is None or found.at >= known.at else known
+
+
+def zeros(folding: Folding) -> dict[Key, Point]:
+    """The counters that stand at 0 before they count: one that first appears at 1 has no increase in PromQL.
+
+    Sound and judged requests, for every known segment, stage, scope, stratum and reference, with the judges of the
+    service, or with today's rules where none has judged yet. Requests that were not judged, for every known segment and
+    judge, with the states and reasons that the service has shown in any. Each result of what people judged.
+    """
+    counted: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+    for key in folding.series:
+        counted[key.instrument].add(key.labels)
+    pairs = counted[SLI_REQUESTS.id] | counted[SLI_GOOD_REQUESTS.id]
+    unjudged: set[tuple[str, ...]] = set()
+    shown: dict[str, set[tuple[tuple[str, ...], tuple[str, ...]]]] = defaultdict(set)
+    for service, _, *stage, _, state, reason in counted[SLI_UNJUDGED_REQUESTS.id]:
+        shown[service].add((tuple(stage), (state, reason)))
+    for service, segment in folding.segments:
+        judges = folding.judges.get(service) or (judge_id(),)
+        pairs |= {(service, segment, *stage, judge) for stage in _STATES_OF_STAGES for judge in judges}
+        unjudged |= {
+            (service, segment, *stage, judge, *why) for stage, why in shown.get(service, ()) for judge in judges
+        }
+    keys = {Key(one.id, "", labels) for one in (SLI_REQUESTS, SLI_GOOD_REQUESTS) for labels in pairs}
+    keys |= {Key(SLI_UNJUDGED_REQUESTS.id, "", labels) for labels in unjudged}
+    keys |= {Key(LATE_EVALUATIONS.id, "", segment) for segment in folding.segments}
+    for one, label in ((OUTCOMES, "result"), (PAGE_JUDGMENTS, "judgment")):
+        judged = {labels[:-1] for labels in counted[one.id]}
+        keys |= {Key(one.id, "", (*labels, value)) for labels in judged for value in ATTRIBUTES[label]}
+    return dict.fromkeys(keys, Point(0.0))

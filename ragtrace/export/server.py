@@ -14,10 +14,10 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import make_wsgi_app
 
 from ragtrace.errors import ConfigurationError, StoreError
-from ragtrace.export.budget import MAX_SEGMENTS
 from ragtrace.export.exposition import collected, collector
 from ragtrace.export.lease import LEASE_SECONDS, LeasedStore
 from ragtrace.export.push import PUSH_SECONDS, Pusher, Target, check_period
+from ragtrace.export.series import MAX_SEGMENTS
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment

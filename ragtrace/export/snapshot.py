@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Final, NamedTuple, TypeAlias
 
-from ragtrace.export.budget import MAX_SEGMENTS, MAX_SOURCES, Budget
+from ragtrace.export.series import MAX_SEGMENTS, MAX_SOURCES, Budget
 from ragtrace.registry import instruments
 from ragtrace.registry.instruments import ATTRIBUTES
 from ragtrace.store import ATTRIBUTION, COVERAGE, Backlog, Release, SourceState, Store, Total
@@ -98,8 +98,11 @@ def gauges(held: Snapshot, budget: Budget) -> dict[str, dict[Labels, float]]:
     }
 
 
+_JOB_STATES: Final = ("pending", "leased", "dead")
+
+
 def _by_state(backlog: Backlog) -> dict[Labels, float]:
-    return {(state,): getattr(backlog, state) for state in ATTRIBUTES["state"]}
+    return {(state,): getattr(backlog, state) for state in _JOB_STATES}
 
 
 def _age(backlog: Backlog, now: float) -> float:

@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ragtrace.gate.judging import judge
+    from ragtrace.gate.judgment import judge
     from ragtrace.gate.model import Comparison, GateReport, Policy, Population, Rule
-    from ragtrace.gate.pairing import compared
     from ragtrace.gate.policy import read_policy
+    from ragtrace.gate.population import compared
     from ragtrace.gate.running import check_itself, compare, run
 
 __all__ = [
@@ -33,8 +33,8 @@ _PLACES: Final = {
     **dict.fromkeys(("Comparison", "GateReport", "Policy", "Population", "Rule"), "model"),
     "check_itself": "running",
     "compare": "running",
-    "compared": "pairing",
-    "judge": "judging",
+    "compared": "population",
+    "judge": "judgment",
     "read_policy": "policy",
     "run": "running",
 }

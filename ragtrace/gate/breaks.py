@@ -1,64 +1,125 @@
-"""Why a stage got worse: the verdict that names it, the requests that flipped, their causes, and what was changed."""
+"""Why a stage got worse: its states on both sides, the requests that flipped, their causes, and what was changed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.analyze.diagnosis import CAUSE_COMPONENTS
-from ragtrace.gate.model import Break, Cell, Comparison, Population, SideSummary, VersionChange
+from ragtrace.gate.metrics import is_hint
+from ragtrace.gate.model import (
+    NOWHERE,
+    STATES,
+    Break,
+    Cell,
+    Comparison,
+    Population,
+    SideSummary,
+    StageShares,
+    VersionChange,
+)
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.model import StageInfo
 from ragtrace.types import Stage
 
-__all__ = ["find_breaks", "version_changes"]
+__all__ = ["find_breaks", "stage_shares", "version_changes"]
 
 _EXAMPLES: Final = 5
 _OWN_SHARE: Final = 0.1  # of what the earlier stage broke: less than that is noise
 _PLACES: Final = {stage.name: place for place, stage in enumerate(STAGES)}
-_HEALTHY: Final = len(STAGES)
-_UNKNOWN: Final = -1
+_SOUND, _BROKEN, _SUSPECTED, _NOT_KNOWN = range(len(STATES))
+_UNSOUND: Final = (_BROKEN, _SUSPECTED, _NOT_KNOWN)
+
+Marks: TypeAlias = NDArray[np.bool_]
+"""One for each request of a side."""
 
 
 class _Side(NamedTuple):
-    """One side's requests that are compared: where each broke first (place of the stage, healthy, unknown)."""
+    """One side's requests that are compared. states: (stages, requests), places in `STATES` or `NOWHERE`."""
 
     population: Population
     rows: NDArray[np.int64]
-    places: NDArray[np.int64]
+    states: NDArray[np.int8]
     segments: NDArray[np.object_]
 
-    def within(self, chosen: NDArray[np.bool_]) -> _Side:
-        return _Side(self.population, self.rows[chosen], self.places[chosen], self.segments[chosen])
+    def within(self, chosen: Marks) -> _Side:
+        return _Side(self.population, self.rows[chosen], self.states[:, chosen], self.segments[chosen])
 
-    def share(self, place: int) -> float | None:
-        """The weighted share of the requests with a verdict that broke first at a stage."""
-        known = self.places != _UNKNOWN
-        weights = self.population.weights[self.rows[known]]
-        return float(weights[self.places[known] == place].sum() / weights.sum()) if known.any() else None
+    def judged(self, place: int) -> Marks:
+        """Where a stage is sound or broken."""
+        marks: Marks = np.isin(self.states[place], (_SOUND, _BROKEN))
+        return marks
+
+    def own(self, place: int, *states: int) -> Marks:
+        """Where a stage is in one of the states, and nothing before it is broken or suspected."""
+        before = np.isin(self.states[:place], (_BROKEN, _SUSPECTED)).any(axis=0)
+        marks: Marks = np.isin(self.states[place], states) & ~before
+        return marks
+
+    def first(self, place: int) -> Marks:
+        """Where a stage is the first that is broken, which the request's cause is of."""
+        marks: Marks = (self.states[place] == _BROKEN) & ~(self.states[:place] == _BROKEN).any(axis=0)
+        return marks
+
+    def share(self, marks: Marks, among: Marks) -> float | None:
+        """The weighted share of the marked requests among others; None among none."""
+        weights = self.population.weights[self.rows]
+        return float(weights[marks & among].sum() / weights[among].sum()) if among.any() else None
+
+    def own_share(self, place: int, *states: int) -> float:
+        """The share of requests where `own` holds, among those where the stage applies."""
+        return self.share(self.own(place, *states), self.states[place] != NOWHERE) or 0.0
+
+
+class _Grown(NamedTuple):
+    """A break; by how much the shares grew in which its stage is broken, or not sound, with nothing wrong before."""
+
+    found: Break
+    broken: float
+    unsound: float
 
 
 def find_breaks(comparison: Comparison, cells: Sequence[Cell]) -> tuple[Break, ...]:
-    """One break for each stage and segment with a failed cell: earlier stages first, all requests before segments."""
+    """One break for each stage and segment with a failed cell: earlier stages first, all requests before segments.
+
+    What only points to a break (a rise of suspected requests) makes none.
+    """
     failed: dict[tuple[Stage, str | None], list[Cell]] = {}
     for cell in cells:
-        if cell.outcome == "fail" and cell.stage is not None:
+        if cell.outcome == "fail" and cell.stage is not None and not is_hint(cell.metric):
             failed.setdefault((cell.stage, cell.segment), []).append(cell)
     if not failed:
         return ()
     sides = _sides(comparison)
     changes = version_changes(comparison.baseline, comparison.candidate)
-    breaks = [
-        _break(comparison.paired, sides, changes, STAGES[_PLACES[stage]], segment, found)
-        for (stage, segment), found in failed.items()
-    ]
-    breaks.sort(key=lambda each: (_PLACES[each.stage], each.segment is not None, -_growth(each)))
-    return tuple(msgspec.structs.replace(each, follows=_followed(each, breaks)) for each in breaks)
+    found = []
+    for (stage, segment), own in failed.items():
+        place, parts = _PLACES[stage], _within(sides, segment)
+        made = _break(comparison.paired, parts, changes, STAGES[place], segment, own)
+        found.append(_Grown(made, _growth(parts, place, _BROKEN), _growth(parts, place, *_UNSOUND)))
+    found.sort(key=lambda each: (_PLACES[each.found.stage], each.found.segment is not None, -each.broken))
+    return tuple(msgspec.structs.replace(each.found, follows=_followed(each, found)) for each in found)
+
+
+def stage_shares(comparison: Comparison) -> tuple[StageShares, ...]:
+    """The states of each stage on both sides, over all requests that are compared; of stages that apply somewhere."""
+    sides = _sides(comparison)
+    found = (_shares(sides, stage.name, place) for place, stage in enumerate(STAGES))
+    return tuple(each for each in found if any(each.requests))
+
+
+def _shares(sides: tuple[_Side, _Side], stage: str, place: int) -> StageShares:
+    applies = [side.states[place] != NOWHERE for side in sides]
+    shares = {
+        state: tuple(side.share(side.states[place] == code, among) for side, among in zip(sides, applies, strict=True))
+        for code, state in enumerate(STATES)
+    }
+    return StageShares(stage=stage, requests=tuple(int(among.sum()) for among in applies), **shares)  # type: ignore[arg-type]
 
 
 def version_changes(
@@ -97,15 +158,16 @@ def _sides(comparison: Comparison) -> tuple[_Side, _Side]:
 
 
 def _side(population: Population, rows: NDArray[np.int64]) -> _Side:
-    places = np.array(
-        [_place(verdict, stage) for verdict, stage in zip(population.verdicts, population.stages, strict=True)],
-        dtype=np.int64,
-    )
-    return _Side(population, rows, places[rows], np.array(population.segments, dtype=object)[rows])
+    nowhere = np.full(len(population), NOWHERE, dtype=np.int8)
+    states = np.array([population.states.get(stage, nowhere) for stage in _PLACES])  # type: ignore[call-overload]
+    return _Side(population, rows, states[:, rows], np.array(population.segments, dtype=object)[rows])
 
 
-def _place(verdict: str, stage: str) -> int:
-    return _PLACES.get(stage, _HEALTHY if verdict == "healthy" else _UNKNOWN)
+def _within(sides: tuple[_Side, _Side], segment: str | None) -> tuple[_Side, _Side]:
+    if segment is None:
+        return sides
+    before, after = sides
+    return before.within(before.segments == segment), after.within(after.segments == segment)
 
 
 def _break(
@@ -117,17 +179,20 @@ def _break(
     failed: Sequence[Cell],
 ) -> Break:
     place = _PLACES[stage.name]
-    before, after = sides if segment is None else (side.within(side.segments == segment) for side in sides)
-    flips = _flips(before.places, after.places, place) if paired else None
-    causes = _causes(after.within(flips if flips is not None else after.places == place))
+    before, after = sides
+    flips = _flips(before, after, place) if paired else None
+    causes = _causes(after.within(after.first(place) if flips is None else flips & after.first(place)))
+    lost = (after.states[place][before.judged(place)] if paired else np.empty(0)).tolist()
     return Break(
         stage=failed[0].stage or "retrieval",
         segment=segment,
         failure=stage.failure,
         owner=stage.owner,
-        broken=(before.share(place), after.share(place)),
+        broken=tuple(side.share(side.states[place] == _BROKEN, side.judged(place)) for side in sides),  # type: ignore[arg-type]
         flipped=None if flips is None else int(flips.sum()),
-        recovered=None if flips is None else int(_flips(after.places, before.places, place).sum()),
+        recovered=None if flips is None else int(_flips(after, before, place).sum()),
+        now_suspected=None if flips is None else lost.count(_SUSPECTED),
+        now_not_known=None if flips is None else lost.count(_NOT_KNOWN),
         causes=causes,
         requests=tuple(_examples(before, after, flips, place, failed)),
         suspects=_suspects(changes, stage, causes),
@@ -135,9 +200,9 @@ def _break(
     )
 
 
-def _flips(good: NDArray[np.int64], bad: NDArray[np.int64], place: int) -> NDArray[np.bool_]:
-    """The pairs that one side brought past the stage and that the other side broke there first."""
-    flips: NDArray[np.bool_] = (good > place) & (bad == place)
+def _flips(good: _Side, bad: _Side, place: int) -> Marks:
+    """The pairs in which a stage is sound on one side and broken on the other."""
+    flips: Marks = (good.states[place] == _SOUND) & (bad.states[place] == _BROKEN)
     return flips
 
 
@@ -156,13 +221,13 @@ def _suspects(
 
 
 def _examples(
-    before: _Side, after: _Side, flips: NDArray[np.bool_] | None, place: int, failed: Sequence[Cell]
+    before: _Side, after: _Side, flips: Marks | None, place: int, failed: Sequence[Cell]
 ) -> Iterator[tuple[str, str]]:
     """The requests that show it best: flipped ones, else those whose scores suffered most."""
     harm = np.zeros(len(after.rows))
     for cell in failed:
         harm += _harm(cell, before, after, paired=flips is not None)
-    told = after.places == place if flips is None else flips
+    told = after.own(place, _BROKEN) if flips is None else flips
     for at in np.lexsort((-harm, ~told))[:_EXAMPLES].tolist():
         if told[at] or harm[at] > 0:
             known = before.population.request_ids[int(before.rows[at])] if flips is not None else ""
@@ -179,17 +244,17 @@ def _harm(cell: Cell, before: _Side, after: _Side, *, paired: bool) -> NDArray[n
     return np.nan_to_num(worse / (cell.margin or 1.0))  # a floor has no margin
 
 
-def _followed(found: Break, breaks: Sequence[Break]) -> Stage | None:
-    """The first earlier stage whose break, in the same place or over all, leaves hardly any to break here first."""
-    earlier = [
-        each
-        for each in breaks
-        if _PLACES[each.stage] < _PLACES[found.stage] and each.segment in (None, found.segment) and _growth(each) > 0
-    ]
-    return next((each.stage for each in earlier if _growth(found) < _OWN_SHARE * _growth(each)), None)
+def _followed(later: _Grown, breaks: Sequence[_Grown]) -> Stage | None:
+    """The first earlier stage that broke in the same place or over all, where the later one stayed as sound as it was
+    in requests in which all before it is right."""
+    place, segments = _PLACES[later.found.stage], (None, later.found.segment)
+    earlier = (each for each in breaks if _PLACES[each.found.stage] < place and each.found.segment in segments)
+    return next(
+        (each.found.stage for each in earlier if each.broken > 0 and later.unsound < _OWN_SHARE * each.broken), None
+    )
 
 
-def _growth(found: Break) -> float:
-    """By how much the share of requests that break here grew."""
-    before, after = found.broken
-    return (after or 0.0) - (before or 0.0)
+def _growth(sides: tuple[_Side, _Side], place: int, *states: int) -> float:
+    """By how much the share of requests grew in which a stage is in one of the states with nothing wrong before."""
+    before, after = (side.own_share(place, *states) for side in sides)
+    return after - before

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from ragtrace.errors import InputError, RecordError
 from ragtrace.gate.selection import ALLOWED, Selection
 from ragtrace.store import Measured, Store
-from ragtrace.store.compared import UNANSWERED, unanswered
+from ragtrace.store.compared import UNANSWERED, unanswered, verifier_of
+from ragtrace.store.services import is_enough
 from ragtrace.store.traits import traits_of
 from ragtrace.types import Analysis, Gold, RequestRecord, decode_record
 
-__all__ = ["measured"]
+if TYPE_CHECKING:
+    from ragtrace.analyze.analysis import ServiceView
+
+__all__ = ["measured", "service_views"]
 
 _PAGE: Final = 200
+_MOST_TEXTS: Final = 1_000  # chunks of a service, from which on more tell little of its words
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -31,23 +38,76 @@ _LINES: Final = msgspec.json.Decoder(_Line)
 
 
 def measured(
-    side: str, selection: Selection, golds: Store | None, metrics: Sequence[str], service: str | None
+    side: str,
+    selection: Selection,
+    golds: Store | None,
+    metrics: Sequence[str],
+    service: str | None,
+    views: Mapping[str, ServiceView] | None = None,
 ) -> Iterator[Measured]:
     """The requests of a file that the selection's other parts allow. golds: a store whose gold sets are the reference
-    of the questions that have one.
+    of the questions that have one. views: of `service_views`.
 
     Raises: InputError naming the line.
     """
-    path = Path(selection.file or "")
     page: list[tuple[RequestRecord, Analysis | None]] = []
+    for read in _selected(side, selection, service):
+        page.append(read)
+        if len(page) == _PAGE:
+            yield from _measured(page, golds, metrics, views or {})
+            page = []
+    yield from _measured(page, golds, metrics, views or {})
+
+
+def service_views(sides: Iterable[tuple[str, Selection, str | None]]) -> dict[str, ServiceView]:
+    """What the records of all files tell of their services, so that both sides are analyzed alike: whether the answers
+    of a side cite, and how usual words are. sides: name, selection and service of each.
+
+    Raises: InputError naming the line.
+    """
+    tallies: dict[str, _Tally] = {}
+    for side, selection, service in sides:
+        if selection.file is not None:
+            for record, analysis in _selected(side, selection, service):
+                if analysis is None:
+                    tallies.setdefault(record.service, _Tally()).add(side, record)
+    return {service: tally.view() for service, tally in tallies.items()}
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Of one service's records: how many answers each side has, how many of them cite, and the texts that it found."""
+
+    answers: Counter[str] = field(default_factory=Counter)
+    cited: Counter[str] = field(default_factory=Counter)
+    texts: dict[str, None] = field(default_factory=dict)
+
+    def add(self, side: str, record: RequestRecord) -> None:
+        """Count a record."""
+        from ragtrace.coverage import find_citations
+
+        if record.generation and record.generation.answer and record.packing:
+            marks = find_citations(record.generation.answer, record.packing.chunks, record.candidates)
+            self.answers[side] += 1
+            self.cited[side] += any(mark.chunk_id is not None for mark in (*marks, *record.generation.citations))
+        if len(self.texts) < _MOST_TEXTS:
+            self.texts.update((candidate.text, None) for candidate in record.candidates if candidate.text)
+
+    def view(self) -> ServiceView:
+        """What it comes to."""
+        from ragtrace.analyze.analysis import ServiceView
+        from ragtrace.coverage import Background
+
+        is_citing = any(is_enough(count, self.cited[side]) for side, count in self.answers.items())
+        return ServiceView(cites=is_citing, background=Background.of(self.texts))
+
+
+def _selected(side: str, selection: Selection, service: str | None) -> Iterator[tuple[RequestRecord, Analysis | None]]:
+    path = Path(selection.file or "")
     for number, line in _lines(side, path):
         read = _read(f"{path}, line {number}", line)
         if _is_wanted(read[0], selection, service):
-            page.append(read)
-        if len(page) == _PAGE:
-            yield from _measured(page, golds, metrics)
-            page = []
-    yield from _measured(page, golds, metrics)
+            yield read
 
 
 def _lines(side: str, path: Path) -> Iterator[tuple[int, bytes]]:
@@ -81,19 +141,23 @@ def _is_wanted(record: RequestRecord, selection: Selection, service: str | None)
 
 
 def _measured(
-    page: Sequence[tuple[RequestRecord, Analysis | None]], golds: Store | None, metrics: Sequence[str]
+    page: Sequence[tuple[RequestRecord, Analysis | None]],
+    golds: Store | None,
+    metrics: Sequence[str],
+    views: Mapping[str, ServiceView],
 ) -> Iterator[Measured]:
     known: Mapping[tuple[str, str], Gold] = {}
     if golds is not None:
         known = golds.find_golds({(record.service, record.query.original) for record, found in page if found is None})
     for record, analysis in page:
-        yield _of_record(record, analysis or _analyzed(record, known), metrics)
+        yield _of_record(record, analysis or _analyzed(record, known, views.get(record.service)), metrics)
 
 
-def _analyzed(record: RequestRecord, golds: Mapping[tuple[str, str], Gold]) -> Analysis:
+def _analyzed(record: RequestRecord, golds: Mapping[tuple[str, str], Gold], view: ServiceView | None) -> Analysis:
     from ragtrace.analyze import analyze_record
+    from ragtrace.analyze.analysis import ServiceView
 
-    return analyze_record(record, golds.get((record.service, record.query.original)))
+    return analyze_record(record, golds.get((record.service, record.query.original)), service=view or ServiceView())
 
 
 def _of_record(record: RequestRecord, analysis: Analysis, metrics: Sequence[str]) -> Measured:
@@ -113,14 +177,9 @@ def _of_record(record: RequestRecord, analysis: Analysis, metrics: Sequence[str]
         analyzer_version=analysis.analyzer_version,
         reference=analysis.reference,
         verdict=diagnosis.verdict,
-        stage=diagnosis.stage,
+        states={found.stage: found.state for found in diagnosis.stages},
         cause=diagnosis.cause,
         values=tuple(scores.get(metric) for metric in metrics),
-        verifier=_verifier(analysis),
+        judge=diagnosis.judge,
+        verifier=verifier_of(analysis),
     )
-
-
-def _verifier(analysis: Analysis) -> str | None:
-    if not analysis.claims:
-        return None
-    return analysis.verified_by.name if analysis.verified_by else ""

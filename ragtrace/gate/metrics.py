@@ -1,7 +1,8 @@
-"""The metrics that the gate can judge: the scores of the registry, where a request broke first, and what it cost."""
+"""The metrics that the gate can judge: the states of the stages, the scores of the registry, what a request cost."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,14 +10,18 @@ from ragtrace.gate.model import Direction, Kind
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import Instrument
 from ragtrace.store.compared import UNANSWERED
-from ragtrace.types import Stage
+from ragtrace.types import Stage, StageState
 
-__all__ = ["ANALYZED", "BROKEN", "METRICS", "SCORES", "Metric"]
+__all__ = ["ANALYZED", "METRICS", "SCORES", "Metric", "is_hint", "is_state", "state_metrics"]
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One value of each request. unit: `1` for shares, else `s` or a word in braces."""
+    """One value of each request. unit: `1` for shares, else `s` or a word in braces. state: of its stage, where the
+    metric says whether the stage is in it.
+
+    hint: it points to a break and proves none, so that it may warn and never block.
+    """
 
     id: str
     title: str
@@ -24,6 +29,8 @@ class Metric:
     direction: Direction
     unit: str = "1"
     stage: Stage | None = None
+    state: StageState | None = None
+    hint: bool = False
 
     @property
     def largest(self) -> float:
@@ -35,6 +42,21 @@ _COMPUTED: Final = "ragtrace.coverage:"
 _LOWER: Final = frozenset(
     ("contradiction_rate", "evidence_depth", "rank_shift", "truncated_tokens", "dangling_citations")
 )
+_HINTS: Final = frozenset(("evidence_presence",))  # an estimate that is near chance where it was not fitted
+_TITLES: Final[dict[StageState, str]] = {
+    "broken": "broken {}",
+    "suspected": "suspected {}",
+    "not_known": "{} not known",
+}
+
+
+def state_metrics(stage: str) -> dict[StageState, str]:
+    """The metrics of a stage's states, by state: `broken_retrieval`, `suspected_retrieval`, `not_known_retrieval`.
+
+    `broken` is 1 or 0 where the stage is broken or sound, and undefined elsewhere; the others are 1 or 0 wherever the
+    stage applies.
+    """
+    return {state: f"{state}_{stage}" for state in _TITLES}
 
 
 def _score(instrument: Instrument) -> Metric:
@@ -45,11 +67,14 @@ def _score(instrument: Instrument) -> Metric:
         direction="lower" if instrument.id in _LOWER else "higher",
         unit=instrument.unit,
         stage=instrument.stage,  # type: ignore[arg-type]  # one of the registry's stages
+        hint=instrument.id in _HINTS,
     )
 
 
-def _broken(stage: str) -> Metric:
-    return Metric(f"broken_{stage}", f"{stage} breaks first", "boolean", "lower", stage=stage)  # type: ignore[arg-type]
+def _states(stage: Stage) -> Iterator[Metric]:
+    for state, metric in state_metrics(stage).items():
+        title = _TITLES[state].format(stage)
+        yield Metric(metric, title, "boolean", "lower", stage=stage, state=state, hint=state != "broken")
 
 
 SCORES: Final = tuple(each.id for each in INSTRUMENTS.values() if (each.computed_by or "").startswith(_COMPUTED))
@@ -58,11 +83,8 @@ SCORES: Final = tuple(each.id for each in INSTRUMENTS.values() if (each.computed
 ANALYZED: Final = frozenset((*SCORES, UNANSWERED))
 """What is read of an analysis: its scores, and whether the answer states anything."""
 
-BROKEN: Final = {stage.name: f"broken_{stage.name}" for stage in STAGES}
-"""Whether a stage is the first broken one, by stage; undefined where the diagnosis is undetermined."""
-
 _OWN: Final = (
-    *(_broken(stage.name) for stage in STAGES),
+    *(metric for stage in STAGES for metric in _states(stage.name)),  # type: ignore[arg-type]  # as above
     Metric(UNANSWERED, "answers that state nothing", "boolean", "lower", stage="generation"),
     Metric("errors", "requests that ended with an error", "boolean", "lower"),
     Metric("latency", "latency", "quantity", "lower", "s"),
@@ -72,3 +94,13 @@ _OWN: Final = (
 
 METRICS: Final = {each.id: each for each in (*(_score(INSTRUMENTS[name]) for name in SCORES), *_OWN)}
 """Every metric that a policy may name."""
+
+
+def is_hint(metric: str) -> bool:
+    """Whether a metric points to a break and proves none."""
+    return metric in METRICS and METRICS[metric].hint
+
+
+def is_state(metric: str) -> bool:
+    """Whether a metric tells a stage's state, and is no score of its own."""
+    return metric in METRICS and METRICS[metric].state is not None

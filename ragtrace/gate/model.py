@@ -13,10 +13,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.types import Stage
+from ragtrace.store.compared import Judge
+from ragtrace.types import Stage, StageState
 
 __all__ = [
     "EXIT_CODES",
+    "NOWHERE",
+    "STATES",
     "Action",
     "Break",
     "Cell",
@@ -31,6 +34,7 @@ __all__ = [
     "Population",
     "Rule",
     "SideSummary",
+    "StageShares",
     "VersionChange",
 ]
 
@@ -47,6 +51,12 @@ Decision: TypeAlias = Literal["pass", "block", "undecided"]
 
 EXIT_CODES: Final[Mapping[Decision, int]] = {"pass": 0, "block": 1, "undecided": 3}
 
+STATES: Final[tuple[StageState, ...]] = ("sound", "broken", "suspected", "not_known")
+"""The states of a stage; a `Population` holds their places."""
+
+NOWHERE: Final = -1
+"""In place of a state: the stage does not apply to the request, or nothing judged it."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Population:
@@ -54,8 +64,9 @@ class Population:
 
     questions: what pairs requests of two sides; "" where it is not known. clusters: what may have made requests alike
     (session, else document, else the request itself). weights: the inverse of the probability of being kept, > 0.
-    scores: metric id -> float64 values, NaN where undefined. stages: the first broken stage, "" where none is known.
-    verdicts, causes: of the diagnosis. versions: component -> version -> number of requests.
+    scores: metric id -> float64 values, NaN where undefined. states: stage -> (n,) int8 places in `STATES`, or
+    `NOWHERE`. causes: of the first broken stage. versions: component -> version -> number of requests. judges: what
+    judged the requests, as far as it was looked up. stateless: how many requests were judged before stages had states.
     excluded: reason -> number of requests that were selected and cannot be judged.
     """
 
@@ -66,11 +77,12 @@ class Population:
     clusters: Sequence[str]
     weights: NDArray[np.float64]
     scores: Mapping[str, NDArray[np.float64]]
-    stages: Sequence[str]
-    verdicts: Sequence[str]
+    states: Mapping[Stage, NDArray[np.int8]]
     causes: Sequence[str]
     versions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     analyzer_versions: Mapping[str, int] = field(default_factory=dict)
+    judges: frozenset[Judge] = frozenset()
+    stateless: int = 0
     excluded: Mapping[str, int] = field(default_factory=dict)
     since: int | None = None  # nanoseconds since the epoch, of the first and the last request
     until: int | None = None
@@ -162,7 +174,9 @@ class Cell(_Strict, frozen=True, kw_only=True):
     metric's unit. margin: in the metric's unit (a relative one is resolved). p_harm: of "not worse"; p_adjusted: the
     same after Holm over the family; p_inferior: of "worse by the margin or more". detectable: the smallest worsening
     that this cell finds with the policy's power; needed: how many pairs (or requests per side) would find one of the
-    margin. method: the interval's and the test's names. None stands for: not defined here.
+    margin. method: the interval's and the test's names. unjudged: of a stage's broken share, by how much the share of
+    requests in which it is sound or broken fell, where so many may be broken unseen that it cannot pass. None stands
+    for: not defined here.
     """
 
     metric: str
@@ -188,6 +202,7 @@ class Cell(_Strict, frozen=True, kw_only=True):
     needed: int | None = None
     method: str = ""
     required: bool = False
+    unjudged: float | None = None
 
     @property
     def blocks(self) -> bool:
@@ -204,14 +219,30 @@ class VersionChange(_Strict, frozen=True, kw_only=True):
     mixed: bool = False
 
 
+class StageShares(_Strict, frozen=True, kw_only=True):
+    """In which state a stage is, on the side of the baseline and on that of the candidate.
+
+    requests: in which the stage applies; the others are weighted shares of them, None where there is none.
+    """
+
+    stage: Stage
+    requests: tuple[int, int]
+    sound: tuple[float | None, float | None]
+    broken: tuple[float | None, float | None]
+    suspected: tuple[float | None, float | None]
+    not_known: tuple[float | None, float | None]
+
+
 class Break(_Strict, frozen=True, kw_only=True):
     """Why a stage got worse in a segment (None: over all): its signature, who flipped, and what changed.
 
-    failure: the verdict that names the stage (recall_failure ...). flipped: pairs that were good at the stage and broke
-    there first; recovered: the other way round; None where the sides are not paired. causes: cause -> number of
-    requests of the candidate. requests: (baseline, candidate) request ids of the clearest examples, baseline "" where
-    not paired. suspects: changed components that belong to the stage. follows: an earlier stage that broke there, where
-    requests hardly ever break first at this one: its metrics fell because of what that stage lost.
+    failure: the verdict that names the stage (recall_failure ...). broken: weighted shares of the requests in which the
+    stage is sound or broken. flipped: pairs in which it was sound and is broken; recovered: the other way round;
+    now_suspected, now_not_known: pairs in which it was sound or broken and is not judged so any more; None where the
+    sides are not paired. causes: cause -> number of requests of the candidate that broke here first. requests:
+    (baseline, candidate) request ids of the clearest examples, baseline "" where not paired. suspects: changed
+    components that belong to the stage. follows: an earlier stage that broke there, where this one stayed as sound as
+    it was in requests with nothing wrong before: its metrics fell because of what that stage lost.
     """
 
     stage: Stage
@@ -221,6 +252,8 @@ class Break(_Strict, frozen=True, kw_only=True):
     broken: tuple[float | None, float | None]
     flipped: int | None
     recovered: int | None
+    now_suspected: int | None = None
+    now_not_known: int | None = None
     causes: dict[str, int]
     requests: tuple[tuple[str, str], ...]
     suspects: tuple[VersionChange, ...]
@@ -229,7 +262,7 @@ class Break(_Strict, frozen=True, kw_only=True):
 
 
 class SideSummary(_Strict, frozen=True, kw_only=True):
-    """One side in figures."""
+    """One side in figures. judges: what judged its claims, in words."""
 
     name: str
     requests: int
@@ -237,6 +270,7 @@ class SideSummary(_Strict, frozen=True, kw_only=True):
     excluded: dict[str, int]
     versions: dict[str, dict[str, int]]
     analyzer_versions: dict[str, int]
+    judges: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
 
@@ -245,8 +279,8 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     """What the gate decided, and why. `created_at` is in nanoseconds since the epoch.
 
     headline, next_steps: the verdict in a sentence and what to do now, for people who read it through other programs.
-    first_broken: the earliest stage with a blocking cell. warnings: sentences about the comparison itself (unmatched
-    rows, a policy that cannot detect its own margin, mixed versions).
+    stages: their states over all requests. first_broken: the earliest stage with a blocking cell. warnings: sentences
+    about the comparison itself (unmatched rows, a policy that cannot detect its own margin, mixed versions).
     """
 
     decision: Decision
@@ -258,6 +292,7 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     pairs: int | None
     alpha: float
     cells: tuple[Cell, ...]
+    stages: tuple[StageShares, ...] = ()
     breaks: tuple[Break, ...]
     warnings: tuple[str, ...]
     policy: Policy

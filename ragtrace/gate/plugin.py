@@ -169,6 +169,6 @@ def _write(report: GateReport, item: pytest.Item) -> None:
 
 def _tell(report: GateReport, item: pytest.Item) -> None:
     """Leave the verdict with the test's result, in JUnit XML of pytest as well."""
-    from ragtrace.gate.reports.verdict import headline
+    from ragtrace.gate.reports.sentences import headline
 
     item.user_properties.append((_SAID, headline(report)))

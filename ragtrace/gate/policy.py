@@ -1,4 +1,7 @@
-"""Reads `gate.yaml` strictly, and checks every policy: what it does not know, and what cannot hold, is an error."""
+"""Policies: the default one, the `gate.yaml` that explains it, and any other, read strictly and checked.
+
+What a policy does not know, and what cannot hold, is an error.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,41 @@ import msgspec
 import yaml
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate.defaults import default_policy, default_rule
-from ragtrace.gate.metrics import METRICS
+from ragtrace.gate.metrics import METRICS, is_hint, state_metrics
 from ragtrace.gate.model import Action, Policy, Rule
+from ragtrace.store.compared import UNANSWERED
 
-__all__ = ["check_policy", "read_policy"]
+__all__ = ["DEFAULTS", "check_policy", "default_policy", "default_rule", "example", "read_policy"]
+
+_SHARE: Final = 0.03  # of a score in [0, 1], or of the requests
+_HINT: Final = 0.1  # of the requests: what points to a break without proof is told where it may have grown by more
+_OTHER: Final = 0.1  # of the baseline's mean, for what has no bounds
+_WARNS: Final = {"action": "warn", "segment_action": "warn"}
+
+
+def _states(stage: str) -> dict[str, dict[str, Any]]:
+    return {metric: {"margin": _HINT, **_WARNS} if is_hint(metric) else {} for metric in state_metrics(stage).values()}
+
+
+DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    **_states("retrieval"),
+    "query_coverage": {},
+    "joint_query_coverage": {},
+    "candidate_recall": {},
+    "evidence_presence": {**_WARNS},
+    **_states("ranking"),
+    "evidence_recall": {},
+    **_states("generation"),
+    "answer_coverage": {},
+    "contradiction_rate": {"margin": 0.02, "guardrail": True},
+    UNANSWERED: {},
+    **_states("citation"),
+    "citation_coverage": {"guardrail_after": ("model", "prompt", "prompt_hash")},
+    "errors": {"margin": 0.02},
+    "latency": {"margin": 0.2, **_WARNS},
+    "output_tokens": {"margin": 0.2, "segment_action": "warn"},
+}
+"""The metrics that are judged by default, and how their rules differ from `default_rule` of any metric."""
 
 _REMEDY: Final = "`ragtrace gate policy` prints a whole one"
 _PERCENT: Final = re.compile(r"([+-]?[\d.]+(?:e[+-]?\d+)?)\s*%", re.IGNORECASE)
@@ -52,6 +85,31 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pairing: Literal["auto", "paired", "unpaired"] | None = None
     resamples: int | None = None
     seed: int | None = None
+
+
+def default_rule(metric: str) -> Rule:
+    """The rule of one metric where the policy says no more than its name."""
+    known = METRICS[metric]
+    bounded = known.kind != "quantity"
+    rule: dict[str, Any] = {
+        "metric": metric,
+        "kind": known.kind,
+        "direction": known.direction,
+        "stage": known.stage,
+        "margin": _SHARE if bounded else _OTHER,
+        "relative": not bounded,
+    }
+    return Rule(**{**rule, **DEFAULTS.get(metric, {})})
+
+
+def default_policy() -> Policy:
+    """The policy without a file. A metric that neither side has (no gold set, no token counts) is left out."""
+    rules = (Rule(**{**_fields(default_rule(metric)), "optional": True}) for metric in DEFAULTS)
+    return Policy(rules=tuple(rules))
+
+
+def _fields(rule: Rule) -> dict[str, Any]:
+    return {name: getattr(rule, name) for name in rule.__struct_fields__}
 
 
 def read_policy(path: Path | str | None = None) -> Policy:
@@ -178,6 +236,9 @@ def _check_rule(where: str, rule: Rule) -> None:
         raise ConfigurationError(
             f"{where} is a {known.kind} of which {known.direction} is better; leave both as they are"
         )
+    if is_hint(rule.metric):
+        for name, action in (("action", rule.action), ("segment_action", rule.segment_action)):
+            _require(action == "warn", where, name, action, f"warn: {known.title} points to a break and proves none")
     largest = known.largest
     if rule.relative:
         largest = 1.0 if rule.direction == "higher" else inf
@@ -197,3 +258,73 @@ def _require(holds: bool, where: str, name: str, value: object, allowed: str) ->
     if not holds:
         join = "." if ": metrics." in where else ": "
         raise ConfigurationError.of(f"{where}{join}{name}", value, allowed)
+
+
+_EXAMPLE: Final = """\
+# The policy of `ragtrace gate run --policy gate.yaml`; this one is the default. Only what differs needs to stand here.
+# `metrics` names all that is judged: without it, every metric below is.
+
+# A candidate that is as good as the baseline is blocked in at most this share of runs, all metrics and segments
+# together.
+alpha: {alpha}
+# A margin counts as detectable when a loss of its size is found in this share of runs.
+power: {power}
+# Segments that must have enough data; "block" or "warn" when one has not.
+required_segments: []
+on_missing: {on_missing}
+# What to do where harm can neither be shown nor be ruled out: "block" ends with exit code 3, "warn" passes.
+on_inconclusive: {on_inconclusive}
+on_inconclusive_segment: {on_inconclusive_segment}
+# Requests are judged by gold sets (oracle) or without (proxy); auto: by what more of them have.
+reference: {reference}
+# auto: by question where both sides have the same ones.
+pairing: {pairing}
+resamples: {resamples}
+seed: {seed}
+
+# Under a metric may stand:
+#   margin           how much worse is tolerated, in the metric's unit; with a percent sign: of the baseline's mean
+#   segments         other margins, as in {{refunds: 0.01}}
+#   floor            what the candidate's own mean must reach (must not exceed, where lower is better)
+#   minimum          the fewest requests that a verdict is drawn from
+#   action           block or warn; segment_action: the same within segments. What is suspected or not known, and
+#                    evidence_presence, can only warn: they point to a break and prove none
+#   guardrail        a certain worsening fails, even within the margin
+#   guardrail_after  components; the metric is a guardrail when one of them changed
+#   optional         left out where neither side has the metric
+metrics:
+"""
+
+
+def example() -> str:
+    """The text of the file."""
+    policy = default_policy()
+    settings = {name: getattr(policy, name) for name in Policy.__struct_fields__ if name != "rules"}
+    return _EXAMPLE.format(**settings) + "\n".join(_example_lines(policy)) + "\n"
+
+
+def _example_lines(policy: Policy) -> Iterator[str]:
+    group = ""
+    for rule in policy.rules:
+        named = rule.stage or "the request as a whole"
+        if named != group:
+            yield f"  # {named}"
+            group = named
+        better = "lower is better" if rule.direction == "lower" else "higher is better"
+        unit = METRICS[rule.metric].unit.strip("{}").replace("1", "share")
+        yield f"  {rule.metric}: {{{', '.join(_example_settings(rule))}}}  # {unit}, {better}"
+
+
+def _example_settings(rule: Rule) -> Iterator[str]:
+    yield f"margin: {f'{rule.margin * 100:g}%' if rule.relative else f'{rule.margin:g}'}"
+    yield f"minimum: {rule.minimum}"
+    if rule.action != "block":
+        yield f"action: {rule.action}"
+    if rule.segment_action != "block":
+        yield f"segment_action: {rule.segment_action}"
+    if rule.guardrail:
+        yield "guardrail: true"
+    if rule.guardrail_after:
+        yield f"guardrail_after: [{', '.join(rule.guardrail_after)}]"
+    if rule.optional:
+        yield "optional: true"

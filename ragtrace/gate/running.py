@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,17 +12,14 @@ import msgspec
 import numpy as np
 
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.gate.breaks import find_breaks, version_changes
-from ragtrace.gate.deciding import decide, first_broken, warnings
-from ragtrace.gate.judging import judge
+from ragtrace.gate.blind_spots import blind_spots
+from ragtrace.gate.breaks import find_breaks, stage_shares, version_changes
+from ragtrace.gate.judgment import decide, first_broken, judge
 from ragtrace.gate.metrics import METRICS
 from ragtrace.gate.model import Comparison, GateReport, Policy, Population, Rule, SideSummary
-from ragtrace.gate.overlooked import overlooked
-from ragtrace.gate.pairing import compared
 from ragtrace.gate.policy import check_policy, read_policy
-from ragtrace.gate.populations import load
-from ragtrace.gate.reports.advice import next_steps
-from ragtrace.gate.reports.verdict import headline
+from ragtrace.gate.population import compared, load
+from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.selection import parse
 from ragtrace.store import GateRun, Store
 
@@ -83,6 +80,7 @@ def check_itself(
     )
     for (side, _), population in zip(sides, loaded.populations, strict=True):
         check_population(side, population)
+    _check_judges({side: population for (side, _), population in zip(sides, loaded.populations, strict=True)})
     rules = tuple(rule for rule in chosen.rules if not (rule.optional and _is_undefined(loaded.populations[0], rule)))
     source = loaded.populations[0] if len(sides) == 1 else _twins(*loaded.populations)
     return selfcheck(source, msgspec.structs.replace(chosen, rules=rules), runs=runs, progress=progress)
@@ -90,7 +88,6 @@ def check_itself(
 
 def _twins(one: Population, two: Population) -> Comparison:
     """Two runs of one version, pair by pair. Raises: InputError for two versions, or without a common question."""
-    _check_analyzers(one, two)
     changed = version_changes(one, two)
     if changed:
         told = ", ".join(f"{each.component} {each.baseline} and {each.candidate}" for each in changed)
@@ -123,7 +120,7 @@ def compare(
     check_policy(policy)
     check_population("baseline", baseline)
     check_population("candidate", candidate)
-    _check_analyzers(baseline, candidate)
+    _check_judges({"baseline": baseline, "candidate": candidate})
     comparison = compared(baseline, candidate, policy.pairing, expected=same_questions)
     resolved, left_out = _resolved(policy, comparison)
     cells = judge(comparison, resolved)
@@ -135,8 +132,9 @@ def compare(
         pairs=None if comparison.pairs is None else len(comparison.pairs),
         alpha=policy.alpha,
         cells=cells,
+        stages=stage_shares(comparison),
         breaks=find_breaks(comparison, cells),
-        warnings=(*warnings(comparison, cells, left_out), *overlooked(comparison, resolved)),
+        warnings=blind_spots(comparison, resolved, cells, left_out),
         policy=resolved,
         service=service,
         first_broken=first_broken(cells),
@@ -165,20 +163,31 @@ def check_population(side: str, population: Population) -> None:
             )
 
 
-def _check_analyzers(baseline: Population, candidate: Population) -> None:
-    """Scores of two analyzers differ though nothing else does."""
-    if len({*baseline.analyzer_versions, *candidate.analyzer_versions}) > 1:
-        told = "; ".join(
-            f"{side}: " + ", ".join(f"{number} by {version}" for version, number in sorted(found.items()))
-            for side, found in (
-                ("baseline", baseline.analyzer_versions),
-                ("candidate", candidate.analyzer_versions),
-            )
-        )
+def _check_judges(sides: Mapping[str, Population]) -> None:
+    """What was judged by different rules, models or calibrations differs though nothing else does."""
+    versions = {version for side in sides.values() for version in side.analyzer_versions}
+    if len(versions) > 1:
         raise InputError(
-            f"the requests were analyzed by different versions ({told}), whose scores cannot be compared; "
-            "run ragtrace analyze --redo"
+            f"the requests were analyzed by different versions ({_listed(sides, _analyzed)}), whose states and scores "
+            "cannot be compared; run ragtrace analyze --redo"
         )
+    if len({judge for side in sides.values() for judge in side.judges}) > 1:
+        raise InputError(
+            f"the requests were not judged alike ({_listed(sides, _judged)}), and their states and scores cannot be "
+            "compared; run ragtrace analyze --again, with the same --verifier for both, or with none"
+        )
+
+
+def _listed(sides: Mapping[str, Population], told: Callable[[Population], str]) -> str:
+    return "; ".join(f"{name}: {told(side)}" for name, side in sides.items())
+
+
+def _analyzed(side: Population) -> str:
+    return ", ".join(f"{number} by {version}" for version, number in sorted(side.analyzer_versions.items()))
+
+
+def _judged(side: Population) -> str:
+    return " and ".join(judge.name for judge in sorted(side.judges)) or "nothing to judge"
 
 
 def _resolved(policy: Policy, comparison: Comparison) -> tuple[Policy, list[str]]:
@@ -211,6 +220,7 @@ def _summary(population: Population, unmatched: int) -> SideSummary:
         excluded=dict(population.excluded),
         versions={component: dict(counts) for component, counts in population.versions.items()},
         analyzer_versions=dict(population.analyzer_versions),
+        judges=tuple(judge.name for judge in sorted(population.judges)),
         since=population.since,
         until=population.until,
     )

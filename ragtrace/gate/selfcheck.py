@@ -16,8 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate.deciding import decide
-from ragtrace.gate.judging import judge
+from ragtrace.gate.judgment import decide, judge
 from ragtrace.gate.model import Cell, Comparison, Policy, Population, Rule
 from ragtrace.gate.statistics.multiplicity import shares
 from ragtrace.wilson import wilson
@@ -223,8 +222,7 @@ def _part(population: Population, rows: NDArray[np.int64], name: str) -> Populat
         clusters=of(population.clusters),
         weights=population.weights[rows],
         scores={metric: values[rows] for metric, values in population.scores.items()},
-        stages=of(population.stages),
-        verdicts=of(population.verdicts),
+        states={stage: codes[rows] for stage, codes in population.states.items()},
         causes=of(population.causes),
     )
 
@@ -239,8 +237,7 @@ def _joined(one: Population, two: Population) -> Population:
         clusters=[*one.clusters, *two.clusters],
         weights=np.concatenate([one.weights, two.weights]),
         scores={metric: np.concatenate([values, two.scores[metric]]) for metric, values in one.scores.items()},
-        stages=[*one.stages, *two.stages],
-        verdicts=[*one.verdicts, *two.verdicts],
+        states={stage: np.concatenate([codes, two.states[stage]]) for stage, codes in one.states.items()},
         causes=[*one.causes, *two.causes],
     )
 

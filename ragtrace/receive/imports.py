@@ -84,8 +84,9 @@ def import_file(
 
     A row of an evaluation set has the time of its file, so it is known by its content alone.
 
-    config: its capture policy says what of content is kept; `cites` False, that no answer is meant to cite its sources,
-    whatever the file says. service: of evaluation sets, and in place of the senders' own. columns: of evaluation sets.
+    config: its capture policy says what of content is kept; `cites`, where it is set, whether the answers are meant to
+    cite their sources, whatever the file says. service: of evaluation sets, and in place of the senders' own.
+    columns: of evaluation sets.
 
     Raises: RecordError naming file and place; what stands before that place is stored. OSError, StoreError.
     """
@@ -96,7 +97,9 @@ def import_file(
     while page := list(islice(found, _PAGE)):
         known = store.get_records(each.request_id for each in page) if imported.kind == "evaluations" else {}
         new = [record for record in page if record.request_id not in known]
-        store.write([policy.finish(replace(each, cites=each.cites and config.cites)) for each in new])
+        if config.cites is not None:
+            new = [replace(each, cites=config.cites) for each in new]
+        store.write([policy.finish(each) for each in new])
         imported.requests += len(page)
     imported.golds = store.put_gold(golds) if golds else 0
     return imported

@@ -51,7 +51,8 @@ class ReceivedSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return str(self.resource.get("service.name") or "unknown_service")
 
     @property
-    def cites(self) -> bool:
-        """Whether answers are meant to cite their sources: so, unless the span or its resource says otherwise."""
+    def cites(self) -> bool | None:
+        """Whether answers are meant to cite their sources, as the span or else its resource says; None where neither
+        does."""
         said = self.attributes.get(names.CITES, self.resource.get(names.CITES))
-        return SWITCH.get(str(said).strip().lower(), True)
+        return SWITCH.get(str(said).strip().lower())

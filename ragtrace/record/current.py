@@ -47,7 +47,8 @@ class Request:
     ) -> None:
         """Add what becomes known during the request; `versions` and `attributes` merge, all else replaces.
 
-        cites: False for a request whose answer is not meant to cite its sources.
+        cites: whether the request's answer is meant to cite its sources; by default that is learned from what the
+        application's answers do.
         """
         values = {
             "query": query, "rewritten": rewritten, "query_class": query_class, "segment": segment, "facets": facets,

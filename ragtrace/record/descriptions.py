@@ -163,8 +163,8 @@ def _request(record: RequestRecord) -> Attributes:
         attributes[names.REQUEST_QUERY_CLASS] = record.query.query_class
     if record.session_id is not None:
         attributes[names.SESSION_ID] = record.session_id
-    if not record.cites:
-        attributes[names.CITES] = False
+    if record.cites is not None:
+        attributes[names.CITES] = record.cites
     if record.flags:
         attributes[names.REQUEST_FLAGS] = record.flags
     return attributes | _versions(record.versions)

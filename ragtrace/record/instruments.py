@@ -50,6 +50,7 @@ class RequestInstrument(Instrument[Request]):
         "session_id": _LABEL,
         "request_id": _LABEL,
         "flag": _LABEL,
+        "cites": Slot(),
     }
 
     def record(self, recorder: Recorder, name: str, inputs: Mapping[str, Any]) -> Recording:
@@ -58,7 +59,12 @@ class RequestInstrument(Instrument[Request]):
         request_id = values.pop("request_id", None)
         outer = current_recording(recorder)
         if outer is not None:
-            known = {"query": outer.query, "segment": outer.segment, "query_class": outer.query_class}
+            known = {
+                "query": outer.query,
+                "segment": outer.segment,
+                "query_class": outer.query_class,
+                "cites": outer.cites,
+            }
             outer.update({key: value for key, value in values.items() if known.get(key) is None})
             return JoinedRecording(recorder, name, outer)
         recording = RequestRecording(recorder, name, None if request_id is None else str(request_id) or None)

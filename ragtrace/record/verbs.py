@@ -39,6 +39,7 @@ def request(
     session_id: str | From | None = None,
     request_id: str | From | None = None,
     flag: str | bool | From | None = None,
+    cites: bool | str | From | None = None,
     versions: Versions | None = None,
     name: str | None = None,
 ) -> Instrument[Request]: ...
@@ -54,6 +55,7 @@ def request(
     session_id: str | From | None = None,
     request_id: str | From | None = None,
     flag: str | bool | From | None = None,
+    cites: bool | str | From | None = None,
     versions: Versions | None = None,
     name: str | None = None,
 ) -> Any:
@@ -67,7 +69,8 @@ def request(
 
     As a decorator, arguments say where a value is: a parameter's name, a dotted path that begins with one, or a
     function of the arguments; `query_class`, `segment`, `tenant_id`, `session_id`, `request_id` and `flag` may also
-    be the value itself. In a `with` statement they are the values.
+    be the value itself, as `cites` is (whether the answer is meant to cite its sources; by default that is learned from
+    what the application's answers do). In a `with` statement they are the values.
     """
     given = {
         "query": query,
@@ -78,6 +81,7 @@ def request(
         "session_id": session_id,
         "request_id": request_id,
         "flag": flag,
+        "cites": cites,
     }
     return _made(RequestInstrument(given, name=name, versions=versions), function)
 

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from ragtrace.errors import RegistryError
-from ragtrace.registry.model import UNIT_NAMES, Instrument, Objective, Sli, StageInfo
+from ragtrace.registry.model import UNIT_NAMES, Instrument, Objective, StageInfo
 
 __all__ = ["STAGES_FILE", "Registry", "read"]
 
@@ -48,6 +48,8 @@ class _Stage(_Authored, frozen=True):
     failure: str
     owner: str
     components: tuple[str, ...]
+    target: float
+    runbook: str
 
 
 class _Member(_Authored, frozen=True):
@@ -78,12 +80,6 @@ class _Ref(_Authored, frozen=True):
 class _Objective(_Authored, frozen=True):
     threshold: float
     direction: Literal[">=", "<="]
-    target: float
-
-
-class _Sli(_Authored, frozen=True):
-    name: str
-    given: tuple[str, ...] = ()
 
 
 class _Metric(_Authored, frozen=True, tag="metric"):
@@ -100,7 +96,6 @@ class _Metric(_Authored, frozen=True, tag="metric"):
     stage: str | None = None
     buckets: tuple[float, ...] = ()
     objective: _Objective | None = None
-    sli: _Sli | None = None
     computed_by: str | None = None
     runbook: str | None = None
 
@@ -120,7 +115,6 @@ class _Metric(_Authored, frozen=True, tag="metric"):
             stage=self.stage,
             buckets=self.buckets,
             objective=None if self.objective is None else Objective(*msgspec.structs.astuple(self.objective)),
-            sli=None if self.sli is None else Sli(self.sli.name, self.sli.given),
             computed_by=self.computed_by,
             runbook=self.runbook,
         )
@@ -180,9 +174,16 @@ def _read_stages(path: Path) -> tuple[StageInfo, ...]:
     for where, entry in _named(path, _load(path, "stages")):
         stage: _Stage = _convert(where, entry, _Stage)
         _require(stage.id not in stages, where, f"stage {stage.id!r} stands there twice; keep one")
-        order = len(stages) + 1
+        _require(0 < stage.target < 1, where, f"target {stage.target} must lie in (0, 1)")
+        _require(_PAGE.fullmatch(stage.runbook), where, f"runbook {stage.runbook!r} must be the name of a page")
         stages[stage.id] = StageInfo(
-            name=stage.id, order=order, failure=stage.failure, owner=stage.owner, components=stage.components
+            name=stage.id,
+            order=len(stages) + 1,
+            failure=stage.failure,
+            owner=stage.owner,
+            components=stage.components,
+            target=stage.target,
+            runbook=stage.runbook,
         )
     return tuple(stages.values())
 
@@ -213,7 +214,6 @@ def _check_all(
         _check_stage(where, metric, stages)
         instruments[metric.id] = metric.built()
         names[metric.metric_name] = metric.id
-    _check_slis(found, {stage.name: stage.order for stage in stages})
     return instruments
 
 
@@ -254,7 +254,6 @@ def _check_values(where: str, metric: _Metric, attributes: dict[str, tuple[str, 
     rising = all(low < high for low, high in zip(metric.buckets, metric.buckets[1:], strict=False))
     _require(rising, where, f"buckets {list(metric.buckets)} must increase")
     if metric.objective is not None:
-        _require(0 < metric.objective.target < 1, where, f"target {metric.objective.target} must lie in (0, 1)")
         in_range = metric.unit != "1" or 0 <= metric.objective.threshold <= 1
         _require(in_range, where, f"threshold {metric.objective.threshold} of a ratio must lie in [0, 1]")
     _require(
@@ -273,20 +272,3 @@ def _check_stage(where: str, metric: _Metric, stages: tuple[StageInfo, ...]) -> 
         _require(metric.stage in owners, where, f"stage {metric.stage!r} is none of stages.yaml: {allowed}")
     expected = _NO_STAGE_OWNER if metric.stage is None else owners[metric.stage]
     _require(metric.owner == expected, where, f"owner {metric.owner!r} of stage {metric.stage} must be {expected!r}")
-
-
-def _check_slis(found: list[tuple[str, _Metric]], order: dict[str, int]) -> None:
-    """An indicator has an objective and a stage, and is conditional only on earlier stages."""
-    names: set[str] = set()
-    for where, metric in found:
-        if metric.sli is None:
-            continue
-        name, stage = metric.sli.name, metric.stage
-        if metric.objective is None or stage is None:
-            raise RegistryError(f"{where}: an sli needs an objective and a stage")
-        _require(metric.runbook, where, "an sli needs a runbook, the name of its page in docs/runbooks/")
-        _require(name not in names, where, f"sli {name!r} stands there twice; rename one")
-        names.add(name)
-        earlier = [other for other in order if order[other] < order[stage]]
-        for given in metric.sli.given:
-            _require(given in earlier, where, f"sli is given {given!r}, which is no stage before {stage}: {earlier}")

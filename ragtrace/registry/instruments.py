@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.registry.model import Instrument, Objective, Sli, StageInfo
+from ragtrace.registry.model import Instrument, Objective, StageInfo
 
 __all__ = [
     "ANALYSES",
@@ -45,6 +45,7 @@ __all__ = [
     "LOST_EVIDENCE",
     "NOISE_DISTRACTION",
     "OUTCOMES",
+    "PAGE_JUDGMENTS",
     "QUERY_COVERAGE",
     "QUEUE_JOBS",
     "QUEUE_OLDEST",
@@ -61,6 +62,7 @@ __all__ = [
     "REQUESTS",
     "SLI_GOOD_REQUESTS",
     "SLI_REQUESTS",
+    "SLI_UNJUDGED_REQUESTS",
     "SOURCE_DELAY",
     "SOURCE_DOCUMENTS",
     "SOURCE_NEWEST_TIMESTAMP",
@@ -78,10 +80,10 @@ __all__ = [
 ]
 
 STAGES: Final[tuple[StageInfo, ...]] = (
-    StageInfo(name="retrieval", order=1, failure="recall_failure", owner="retrieval-indexing", components=("retriever", "index", "embedding", "rewriter", "chunker")),
-    StageInfo(name="ranking", order=2, failure="selection_failure", owner="ranking-context", components=("reranker", "packer")),
-    StageInfo(name="generation", order=3, failure="grounding_failure", owner="generation-governance", components=("model", "prompt_hash", "prompt", "decoding")),
-    StageInfo(name="citation", order=4, failure="citation_failure", owner="release-guard", components=("model", "prompt_hash", "prompt", "citation")),
+    StageInfo(name="retrieval", order=1, failure="recall_failure", owner="retrieval-indexing", components=("retriever", "index", "embedding", "rewriter", "chunker"), target=0.95, runbook="retrieval"),
+    StageInfo(name="ranking", order=2, failure="selection_failure", owner="ranking-context", components=("reranker", "packer"), target=0.95, runbook="ranking"),
+    StageInfo(name="generation", order=3, failure="grounding_failure", owner="generation-governance", components=("model", "prompt_hash", "prompt", "decoding"), target=0.95, runbook="generation"),
+    StageInfo(name="citation", order=4, failure="citation_failure", owner="release-guard", components=("model", "prompt_hash", "prompt", "citation"), target=0.95, runbook="citation"),
 )
 
 # Each label and the values that it may have; empty where it may have any.
@@ -92,6 +94,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "reference": ("oracle", "proxy", "none"),
     "scope": ("all", "conditional"),
     "metric": (),
+    "judge": (),
     "status": ("ok", "error"),
     "stage": (),
     "verdict": (),
@@ -104,12 +107,14 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "result": ("good", "bad"),
     "source": (),
     "resource": ("cpu", "gpu"),
-    "state": ("pending", "leased", "dead"),
+    "state": (),
     "job_kind": ("coverage", "attribution"),
     "protocol": ("http", "grpc"),
     "signal": ("traces", "logs"),
     "answer": ("accepted", "partial", "invalid", "unauthorized", "busy", "failed"),
     "fate": ("accepted", "rejected", "ignored", "assembled", "failed"),
+    "severity": ("page", "ticket"),
+    "judgment": ("right", "wrong_stage", "false"),
 }
 
 WARG_ADJUSTED: Final = Instrument(
@@ -273,9 +278,7 @@ QUERY_COVERAGE: Final = Instrument(
     stage="retrieval",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=0.9, direction=">="),
-    sli=Sli(name="qc"),
     computed_by="ragtrace.coverage:query_coverage",
-    runbook="query-coverage",
 )
 
 JOINT_QUERY_COVERAGE: Final = Instrument(
@@ -305,7 +308,7 @@ EVIDENCE_PRESENCE: Final = Instrument(
     attributes=("service", "segment", "stratum"),
     symbol="EP0",
     formula="logistic(b + w1 * spoken + w2 * log(1 + standout) + w3 * first + w4 * told + w5 * declined)",
-    source="ragtrace's own, fitted on the development half of bench/diagnosis.py; questions without facets have no QC",
+    source="ragtrace's own, fitted on faults in SciFact, CLAP-NQ and MTRAG; questions without facets have no QC",
     stage="retrieval",
     buckets=(0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=0.25, direction=">="),
@@ -375,9 +378,7 @@ EVIDENCE_RECALL: Final = Instrument(
     stage="ranking",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=1.0, direction=">="),
-    sli=Sli(name="eo", given=("retrieval",)),
     computed_by="ragtrace.coverage:evidence_recall",
-    runbook="evidence-recall",
 )
 
 EVIDENCE_PRECISION: Final = Instrument(
@@ -457,9 +458,7 @@ ANSWER_COVERAGE: Final = Instrument(
     stage="generation",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=0.9, direction=">="),
-    sli=Sli(name="ac", given=("retrieval", "ranking")),
     computed_by="ragtrace.coverage:answer_coverage",
-    runbook="answer-coverage",
 )
 
 CLAIM_SUPPORT: Final = Instrument(
@@ -489,9 +488,7 @@ CONTRADICTION_RATE: Final = Instrument(
     stage="generation",
     buckets=(0.0, 0.05, 0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0),
     objective=Objective(threshold=0.05, direction="<="),
-    sli=Sli(name="contradiction", given=("retrieval", "ranking")),
     computed_by="ragtrace.coverage:contradiction_rate",
-    runbook="contradiction-rate",
 )
 
 CITATION_COVERAGE: Final = Instrument(
@@ -508,9 +505,7 @@ CITATION_COVERAGE: Final = Instrument(
     stage="citation",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=0.9, direction=">="),
-    sli=Sli(name="cc", given=("retrieval", "ranking")),
     computed_by="ragtrace.coverage:citation_coverage",
-    runbook="citation-coverage",
 )
 
 CITATION_PRECISION: Final = Instrument(
@@ -674,9 +669,9 @@ SLI_REQUESTS: Final = Instrument(
     name="ragtrace_sli_requests_total",
     kind="counter",
     unit="{request}",
-    brief="Requests for which a service level indicator is defined.",
+    brief="Requests in which a stage is known to be sound or broken.",
     owner="platform",
-    attributes=("service", "segment", "metric", "scope", "stratum", "reference"),
+    attributes=("service", "segment", "stage", "scope", "stratum", "reference", "judge"),
     source="Google SRE workbook, chapter 5",
     runbook="sli-absent",
 )
@@ -686,10 +681,22 @@ SLI_GOOD_REQUESTS: Final = Instrument(
     name="ragtrace_sli_good_requests_total",
     kind="counter",
     unit="{request}",
-    brief="Requests that meet the objective of a service level indicator.",
+    brief="Requests in which a stage is sound.",
     owner="platform",
-    attributes=("service", "segment", "metric", "scope", "stratum", "reference"),
+    attributes=("service", "segment", "stage", "scope", "stratum", "reference", "judge"),
     source="Google SRE workbook, chapter 5",
+)
+
+SLI_UNJUDGED_REQUESTS: Final = Instrument(
+    id="sli_unjudged_requests",
+    name="ragtrace_sli_unjudged_requests_total",
+    kind="counter",
+    unit="{request}",
+    brief="Requests in which a stage is suspected, or nothing is known of it, and why.",
+    owner="platform",
+    attributes=("service", "segment", "stage", "scope", "stratum", "reference", "judge", "state", "reason"),
+    source="ragtrace's own; what single requests cannot prove, the growth of its share can",
+    runbook="unjudged",
 )
 
 DIAGNOSES: Final = Instrument(
@@ -733,6 +740,17 @@ LATE_EVALUATIONS: Final = Instrument(
     owner="platform",
     attributes=("service", "segment"),
     runbook="late-evaluations",
+)
+
+PAGE_JUDGMENTS: Final = Instrument(
+    id="page_judgments",
+    name="ragtrace_page_judgments_total",
+    kind="counter",
+    unit="{alert}",
+    brief="Alerts that on-call judged, by whether they named the right stage.",
+    owner="platform",
+    attributes=("service", "segment", "stage", "severity", "judgment"),
+    source="ragtrace's own; right over all is the precision of pages",
 )
 
 INTERNAL_ERRORS: Final = Instrument(
@@ -982,10 +1000,12 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "stage_duration": STAGE_DURATION,
     "sli_requests": SLI_REQUESTS,
     "sli_good_requests": SLI_GOOD_REQUESTS,
+    "sli_unjudged_requests": SLI_UNJUDGED_REQUESTS,
     "diagnoses": DIAGNOSES,
     "undefined": UNDEFINED,
     "lost_evidence": LOST_EVIDENCE,
     "late_evaluations": LATE_EVALUATIONS,
+    "page_judgments": PAGE_JUDGMENTS,
     "internal_errors": INTERNAL_ERRORS,
     "dropped": DROPPED,
     "release_timestamp": RELEASE_TIMESTAMP,

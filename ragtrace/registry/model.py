@@ -1,4 +1,4 @@
-"""The words of the metric registry: instrument, objective, service level indicator, stage.
+"""The words of the metric registry: instrument, objective, stage.
 
 The values stand in `metrics/*.yaml`; `ragtrace.registry.instruments` is generated from them.
 """
@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["UNIT_NAMES", "Instrument", "Kind", "Objective", "Sli", "StageInfo"]
+__all__ = ["UNIT_NAMES", "Instrument", "Kind", "Objective", "StageInfo"]
 
 Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
@@ -18,23 +18,14 @@ UNIT_NAMES: Final = {"1": "ratio", "s": "seconds", "By": "bytes"}
 
 
 class Objective(msgspec.Struct, frozen=True):
-    """What a request's value must reach, and the share of requests (`target`, in (0, 1)) that must reach it."""
+    """What a request's value should reach. It judges no request by itself: the state of a stage does."""
 
     threshold: float
     direction: Literal[">=", "<="]
-    target: float = 0.95
 
     def met(self, value: float) -> bool:
         """Whether one request's value is good."""
         return value >= self.threshold if self.direction == ">=" else value <= self.threshold
-
-
-class Sli(msgspec.Struct, frozen=True):
-    """A service level indicator: its name in the label `metric`, and the stages that must be good before a request
-    counts in it with `scope="conditional"`."""
-
-    name: str
-    given: tuple[str, ...] = ()
 
 
 class Instrument(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +50,6 @@ class Instrument(msgspec.Struct, frozen=True, kw_only=True):
     stage: str | None = None
     buckets: tuple[float, ...] = ()
     objective: Objective | None = None
-    sli: Sli | None = None
     computed_by: str | None = None
     runbook: str | None = None
 
@@ -68,6 +58,8 @@ class StageInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One stage of a request's way, in the order in which a break is looked for (`order` starts at 1).
 
     `failure` is the verdict that names it, `components` are the version labels that a suspected rollout may have.
+    `target`, in (0, 1), is the share of the requests in which the stage is sound or broken that it must be sound in:
+    the stage's one service level objective. `runbook` is the page in `docs/runbooks/` of its alerts.
     """
 
     name: str
@@ -75,3 +67,5 @@ class StageInfo(msgspec.Struct, frozen=True, kw_only=True):
     failure: str
     owner: str
     components: tuple[str, ...]
+    target: float
+    runbook: str

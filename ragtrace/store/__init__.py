@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragtrace.store.compared import GateRun, Measured, Replayed, Traits, Wanted
+from ragtrace.store.compared import GateRun, Judge, Measured, Replayed, Traits, Wanted
 from ragtrace.store.erasure import Erased
 from ragtrace.store.garbage import Swept
 from ragtrace.store.inspection import Inspected
@@ -12,6 +12,7 @@ from ragtrace.store.rows import (
     COVERAGE,
     Backlog,
     ChunkSeen,
+    Citing,
     Delta,
     Drift,
     Exemplar,
@@ -20,11 +21,15 @@ from ragtrace.store.rows import (
     Job,
     JobRow,
     JobState,
+    Judgment,
     Labels,
+    PageJudgment,
+    PageJudgmentCount,
     Release,
     RequestRow,
     Sampled,
     SchemaState,
+    ServiceTraffic,
     SourceState,
     Total,
 )
@@ -41,6 +46,7 @@ __all__ = [
     "Assembled",
     "Backlog",
     "ChunkSeen",
+    "Citing",
     "Delta",
     "Drift",
     "DueTrace",
@@ -53,15 +59,20 @@ __all__ = [
     "Job",
     "JobRow",
     "JobState",
+    "Judge",
+    "Judgment",
     "Kept",
     "Labels",
     "Measured",
+    "PageJudgment",
+    "PageJudgmentCount",
     "Pruned",
     "Release",
     "Replayed",
     "RequestRow",
     "Sampled",
     "SchemaState",
+    "ServiceTraffic",
     "SourceState",
     "Space",
     "SpanPart",

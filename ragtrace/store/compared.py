@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from ragtrace.types import Reference, Stage
+from ragtrace.types import Analysis, Reference, Stage, StageState
 
-__all__ = ["SILENT", "UNANSWERED", "GateRun", "Measured", "Replayed", "Traits", "Wanted", "unanswered"]
+__all__ = [
+    "SILENT",
+    "UNANSWERED",
+    "GateRun",
+    "Judge",
+    "Measured",
+    "Replayed",
+    "Traits",
+    "Wanted",
+    "unanswered",
+    "verifier_of",
+]
 
 UNANSWERED: Final = "unanswered"
 """Among the metrics of `Measured`: 1 where the answer states nothing, 0 where it states something."""
@@ -61,11 +72,33 @@ class Wanted:
     versions: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Judge:
+    """What judged a request. id: `Diagnosis.judge`, "" where a version before 8 judged. verifier: the model that judged
+    the claims, "" for words alone."""
+
+    id: str
+    verifier: str = ""
+
+    @property
+    def name(self) -> str:
+        """As people are told of it."""
+        return f"{self.verifier or 'words alone'}{f' (judge {self.id})' if self.id else ''}"
+
+
+def verifier_of(analysis: Analysis) -> str | None:
+    """The model that judged the claims of an answer, "" for words alone; None where it has no claim."""
+    if not analysis.claims:
+        return None
+    return analysis.verified_by.name if analysis.verified_by else ""
+
+
 @dataclass(slots=True)
 class Measured:
     """One request as it is compared: its traits, its newest coverage diagnosis (None before it is analyzed), and the
-    values of the metrics that were asked for, in their order. verifier: the model that judged its claims, "" for words
-    alone; None where it was not looked up."""
+    values of the metrics that were asked for, in their order. states: of the stages that apply; none where a version
+    before 8 judged. cause: of the first broken stage. judge: `Diagnosis.judge`. verifier: the model that judged its
+    claims, "" for words alone; None where it has none, or where that was not looked up."""
 
     request_id: str
     segment: str
@@ -78,9 +111,10 @@ class Measured:
     analyzer_version: str | None = None
     reference: Reference = "none"
     verdict: str | None = None
-    stage: Stage | None = None
+    states: dict[Stage, StageState] = field(default_factory=dict)
     cause: str | None = None
     values: tuple[float | None, ...] = ()
+    judge: str | None = None
     verifier: str | None = None
 
 

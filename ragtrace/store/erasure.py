@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.store import addenda, attempts, condemned, dependents, erased, outcomes, space, spans, subjects
+from ragtrace.store import addenda, attempts, condemned, dependents, erased, outcomes, services, space, spans, subjects
 from ragtrace.store.alone import Alone
 from ragtrace.store.bulk import chunks
 from ragtrace.store.database import Database
 from ragtrace.store.subjects import Key, Subject
-from ragtrace.store.tables import addendum, content, counted, fault, feedback, job, request, total, trace
+from ragtrace.store.tables import addendum, content, counted, fault, feedback, job, page_judgment, request, total, trace
 
 __all__ = ["Erased", "erase", "find"]
 
@@ -125,9 +125,10 @@ def _erase(connection: sa.Connection, page: Sequence[sa.Row[Any]], rows: Counter
     condemned.condemn(connection, ids)
     keys = subjects.own_traces(connection, page)
     _remember(connection, page)
+    services.forget_traffic(connection, ids)
     rows[counted.name] += _uncount(connection, ids)
     rows.update(dependents.delete(connection, ids))
-    _blank_faults(connection, ids)
+    _blank_words(connection, ids)
     exemplars = _exemplars(connection, keys, lock=True)
     for some in chunks(exemplars):
         shown = sa.tuple_(total.c.name, total.c.labels).in_(some)
@@ -181,13 +182,14 @@ def _exemplars(connection: sa.Connection, keys: Iterable[Key], *, lock: bool = F
     return found
 
 
-def _blank_faults(connection: sa.Connection, request_ids: Sequence[str]) -> None:
-    """Faults stay, as counts; a message that names one of the requests does not."""
+def _blank_words(connection: sa.Connection, request_ids: Sequence[str]) -> None:
+    """Faults and what was said of alerts stay, as counts; words that name one of the requests do not."""
     named = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, request_ids))})(?!\w)")
-    for row in connection.execute(sa.select(fault)).mappings().all():
-        if named.search(row["message"]):
-            same = [column == row[column.name] for column in fault.primary_key]
-            connection.execute(sa.update(fault).where(*same).values(message="(erased)"))
+    for table, words in ((fault, "message"), (page_judgment, "comment")):
+        for row in connection.execute(sa.select(table)).mappings().all():
+            if named.search(row[words] or ""):
+                same = [column == row[column.name] for column in table.primary_key]
+                connection.execute(sa.update(table).where(*same).values({words: "(erased)"}))
 
 
 def _erase_waiting(connection: sa.Connection, subject: Subject, rows: Counter[str]) -> None:

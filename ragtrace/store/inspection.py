@@ -15,9 +15,19 @@ from ragtrace.store import parts, space
 from ragtrace.store.bundles import fetch
 from ragtrace.store.compared_tables import trait
 from ragtrace.store.database import Database
-from ragtrace.store.payload import read_addendum, read_analysis, read_gold, read_record
+from ragtrace.store.payload import read_addendum, read_analysis, read_gold, read_record, read_traffic
 from ragtrace.store.surrounding_tables import gold
-from ragtrace.store.tables import addendum, analysis, diagnosis, job, metadata, request, score, span_part
+from ragtrace.store.tables import (
+    addendum,
+    analysis,
+    background,
+    diagnosis,
+    job,
+    metadata,
+    request,
+    score,
+    span_part,
+)
 from ragtrace.store.upkeep_tables import attribution_share
 
 __all__ = ["Inspected", "inspect"]
@@ -80,6 +90,7 @@ def _payloads(database: Database, sample: int | None) -> Iterator[tuple[int, lis
         (addendum, ("addendum_id",), addendum.c.body, addendum.c.created_at),
         (analysis, analysis.primary_key.columns.keys(), analysis.c.body, analysis.c.computed_at),
         (gold, ("service", "question_hash"), gold.c.body, gold.c.question_hash),
+        (background, ("service",), background.c.body, background.c.made_at),
     )
     for table, names, body, time in kinds:
         key = [table.c[name] for name in names]
@@ -135,6 +146,8 @@ def _wrong(connection: sa.Connection, table: sa.Table, row: Any) -> Iterator[str
             hashes = {each for each in read_addendum(row[0], row[-1])[1] if each is not None}
         elif table is analysis:
             read_analysis(row[-1])
+        elif table is background:
+            read_traffic(row[-1])
         else:
             read_gold(row[-1])
     except (CorruptStore, RecordError) as error:

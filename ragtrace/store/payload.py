@@ -10,6 +10,7 @@ import zstandard
 from ragtrace.errors import CorruptStore
 from ragtrace.store.compression import compress, decompress
 from ragtrace.store.content import Slots
+from ragtrace.store.rows import ServiceTraffic
 from ragtrace.types import (
     Addendum,
     Analysis,
@@ -19,6 +20,7 @@ from ragtrace.types import (
     decode_record,
     encode_addendum,
     encode_record,
+    replace,
 )
 
 __all__ = [
@@ -27,10 +29,12 @@ __all__ = [
     "read_gold",
     "read_record",
     "read_slots",
+    "read_traffic",
     "write_addendum",
     "write_analysis",
     "write_gold",
     "write_record",
+    "write_traffic",
 ]
 
 
@@ -48,6 +52,8 @@ _PAYLOADS: Final = msgspec.json.Decoder(_Payload)
 _SLOTS: Final = msgspec.json.Decoder(_Texts)
 _ANALYSES: Final = msgspec.json.Decoder(Analysis)
 _GOLDS: Final = msgspec.json.Decoder(Gold)
+_COUNTS: Final = msgspec.msgpack.Encoder()
+_TRAFFIC: Final = msgspec.msgpack.Decoder(ServiceTraffic)
 
 
 def write_record(record: RequestRecord, texts: Slots) -> bytes:
@@ -98,11 +104,16 @@ def write_analysis(analysis: Analysis) -> bytes:
 
 
 def read_analysis(body: bytes) -> Analysis:
-    """The reverse of `write_analysis`. Raises: CorruptStore."""
+    """The reverse of `write_analysis`, with the verdicts of today in those before version 8. Raises: CorruptStore."""
     try:
-        return _ANALYSES.decode(decompress(body))
+        analysis = _ANALYSES.decode(decompress(body))
     except (zstandard.ZstdError, msgspec.MsgspecError) as error:
         raise _damaged("an analysis", error) from error
+    found = analysis.diagnosis
+    if found.verdict != "undetermined":
+        return analysis
+    verdict = "error" if found.cause == "error" else "no_break_found"
+    return replace(analysis, diagnosis=replace(found, verdict=verdict))
 
 
 def write_gold(gold: Gold) -> bytes:
@@ -116,6 +127,19 @@ def read_gold(body: bytes) -> Gold:
         return _GOLDS.decode(decompress(body))
     except (zstandard.ZstdError, msgspec.MsgspecError) as error:
         raise _damaged("a gold set", error) from error
+
+
+def write_traffic(traffic: ServiceTraffic) -> bytes:
+    """What a service usually returns as it is stored."""
+    return compress(_COUNTS.encode(traffic))
+
+
+def read_traffic(body: bytes) -> ServiceTraffic:
+    """The reverse of `write_traffic`. Raises: CorruptStore."""
+    try:
+        return _TRAFFIC.decode(decompress(body))
+    except (zstandard.ZstdError, msgspec.MsgspecError) as error:
+        raise _damaged("what a service usually returns", error) from error
 
 
 def _damaged(what: str, error: Exception) -> CorruptStore:

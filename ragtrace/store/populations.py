@@ -13,7 +13,7 @@ from ragtrace.store.compared import SILENT, UNANSWERED, Measured, Traits, Wanted
 from ragtrace.store.compared_tables import trait
 from ragtrace.store.rows import COVERAGE
 from ragtrace.store.surrounding_tables import release
-from ragtrace.store.tables import diagnosis, request, score
+from ragtrace.store.tables import STAGE_NAMES, diagnosis, request, score
 from ragtrace.store.text import clean
 
 __all__ = ["measured", "services"]
@@ -21,11 +21,12 @@ __all__ = ["measured", "services"]
 _PAGE: Final = 1_000
 _OF_REQUEST: Final = ("request_id", "segment", "started_at", "ended_at", "status", "head_sampled", "head_probability")
 _OF_TRAIT: Final = ("question", "cluster", "versions", "input_tokens", "output_tokens", "replay", "attempt")
-_OF_DIAGNOSIS: Final = ("analyzer_version", "reference", "verdict", "stage", "cause")
+_OF_DIAGNOSIS: Final = ("analyzer_version", "reference", "verdict", "cause", "judge")
+_STATES: Final = tuple((stage, f"{stage}_state") for stage in STAGE_NAMES)
 _COLUMNS: Final = (
     *(request.c[name] for name in _OF_REQUEST),
     *(trait.c[name] for name in _OF_TRAIT),
-    *(diagnosis.c[name] for name in _OF_DIAGNOSIS),
+    *(diagnosis.c[name] for name in (*_OF_DIAGNOSIS, *(column for _, column in _STATES))),
 )
 _JOINED: Final = request.join(trait, trait.c.request_id == request.c.request_id).join(
     diagnosis, sa.and_(diagnosis.c.request_id == request.c.request_id, diagnosis.c.kind == COVERAGE), isouter=True
@@ -140,8 +141,9 @@ def _measured(row: sa.Row[Any], values: tuple[float | None, ...] | None, metrics
         analyzer_version=row.analyzer_version,
         reference=row.reference or "none",
         verdict=row.verdict,
-        stage=row.stage,
+        states={stage: state for stage, column in _STATES if (state := getattr(row, column)) is not None},
         cause=row.cause,
+        judge=row.judge,
         values=(None,) * metrics if values is None else values,
     )
 

@@ -1,14 +1,14 @@
 """Owns the queue: jobs that are leased, fenced, retried and, past the cap of attempts, set aside.
 
 A job goes pending → leased → done. A lease that runs out puts it back; so does a failure, after a pause; the cap makes
-it dead instead. The fence is the lease's token: only the newest lease of a job can heartbeat, finish or fail it.
-Times are Unix seconds.
+it dead instead. The fence is the lease's token: only the newest lease of a job can heartbeat, finish or fail it. People
+look at jobs, run dead ones again, and take jobs out. Times are Unix seconds.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, get_args
 
@@ -16,8 +16,7 @@ import sqlalchemy as sa
 
 from ragtrace.store.bulk import chunks
 from ragtrace.store.database import insert
-from ragtrace.store.rows import COVERAGE, Backlog, Job, JobState
-from ragtrace.store.suspects import leased_together
+from ragtrace.store.rows import COVERAGE, Backlog, Job, JobRow, JobState
 from ragtrace.store.tables import diagnosis, job, request
 
 __all__ = [
@@ -29,14 +28,18 @@ __all__ = [
     "claimable",
     "depth",
     "drawn",
+    "drop",
     "enqueue",
     "expired",
     "fail",
+    "find",
     "finish",
     "heartbeat",
+    "leased_together",
     "owned",
     "redo",
     "release",
+    "retry",
 ]
 
 ATTEMPTS: Final = 5
@@ -44,7 +47,10 @@ FLAGGED: Final = 10  # priority of a flagged request's job; others have 0
 
 _REPEATED: Final = -10
 
+_IN_VAIN: Final = 2  # attempts, after which a job is leased alone
+
 _FIELDS: Final = tuple(job.c[name] for name in Job.__slots__)
+_SHOWN: Final = tuple(job.c[name] for name in JobRow.__slots__)
 _PENDING: Final = job.c.state == sa.literal_column("'pending'")  # as the partial indexes have it, literally
 _LEASED: Final = job.c.state == sa.literal_column("'leased'")
 _DEAD: Final = job.c.state == sa.literal_column("'dead'")
@@ -69,10 +75,25 @@ def enqueue(connection: sa.Connection, jobs: Sequence[dict[str, Any]], now: floa
         connection.execute(insert(connection, job).on_conflict_do_nothing(), rows)
 
 
-def redo(connection: sa.Connection, analyzer_version: str, now: float) -> int:
+def redo(
+    connection: sa.Connection,
+    analyzer_version: str,
+    now: float,
+    *,
+    service: str | None = None,
+    since: int | None = None,
+    again: bool = False,
+) -> int:
     """Enqueue the requests whose newest coverage analysis is by another analyzer, behind those that wait for their
-    first one. Returns how many."""
-    chosen = {
+    first one; `again`: whoever it is by. Of one service alone, and of requests that began at `since` (nanoseconds) or
+    later, where these are given. Returns how many."""
+    chosen = [diagnosis.c.kind == COVERAGE]
+    if not again:
+        chosen.append(diagnosis.c.analyzer_version != analyzer_version)
+    if since is not None:
+        chosen.append(diagnosis.c.started_at >= since)
+    reopened = _reopen(connection, service, chosen, analyzer_version, now) if again else 0
+    columns = {
         "request_id": diagnosis.c.request_id,
         "kind": diagnosis.c.kind,
         "analyzer_version": sa.literal(analyzer_version),
@@ -85,12 +106,39 @@ def redo(connection: sa.Connection, analyzer_version: str, now: float) -> int:
         "available_at": sa.literal(0.0),
         "created_at": sa.literal(now),
     }
-    others = sa.and_(diagnosis.c.kind == COVERAGE, diagnosis.c.analyzer_version != analyzer_version)
-    outdated = sa.select(*chosen.values()).join_from(diagnosis, request, request.c.request_id == diagnosis.c.request_id)
-    ordered = outdated.where(others).order_by(request.c.request_id)  # as writers lock them
+    outdated = sa.select(*columns.values()).join_from(
+        diagnosis, request, request.c.request_id == diagnosis.c.request_id
+    )
+    if service is not None:
+        outdated = outdated.where(request.c.service == service)
+    ordered = outdated.where(*chosen).order_by(request.c.request_id)  # as writers lock them
     locked = ordered.with_for_update(of=request, read=True)  # what is deleted meanwhile gets no job
-    statement = insert(connection, job).from_select(list(chosen), locked)
-    return len(connection.scalars(statement.on_conflict_do_nothing().returning(job.c.id)).all())
+    statement = insert(connection, job).from_select(list(columns), locked)
+    return reopened + len(connection.scalars(statement.on_conflict_do_nothing().returning(job.c.id)).all())
+
+
+def _reopen(
+    connection: sa.Connection,
+    service: str | None,
+    chosen: Sequence[sa.ColumnElement[bool]],
+    analyzer_version: str,
+    now: float,
+) -> int:
+    """Make the jobs that are done pending again, those of the newest analyses by this analyzer. Returns how many."""
+    newest = sa.and_(
+        diagnosis.c.request_id == job.c.request_id,
+        diagnosis.c.kind == job.c.kind,
+        diagnosis.c.record_revision == job.c.record_revision,
+    )
+    done = sa.select(job.c.id).join(diagnosis, newest)
+    done = done.where(job.c.state == "done", job.c.analyzer_version == analyzer_version, *chosen)
+    if service is not None:
+        done = done.where(job.c.service == service)
+    ids = connection.scalars(done.order_by(job.c.id).with_for_update(of=job)).all()
+    fresh = {"state": "pending", "priority": _REPEATED, "attempts": 0, "available_at": 0.0, "created_at": now}
+    for some in chunks(ids):
+        connection.execute(sa.update(job).where(job.c.id.in_(some)).values(**fresh, finished_at=None))
+    return len(ids)
 
 
 def claim(
@@ -238,3 +286,60 @@ def drawn(connection: sa.Connection, kind: str, request_ids: Iterable[str]) -> s
         of_kind = sa.select(job.c.request_id).where(job.c.kind == kind, job.c.request_id.in_(ids))
         found.update(connection.scalars(of_kind.where(sa.not_(job.c.flagged))))
     return found
+
+
+def leased_together(attempts: Sequence[int]) -> int:
+    """How many of those that are next, by the attempts of each so far, are leased at once: all before the first one
+    that was leased several times in vain, or that one alone: what ends its workers takes nobody else's attempts along.
+    """
+    return max(1, next((place for place, tried in enumerate(attempts) if tried >= _IN_VAIN), len(attempts)))
+
+
+def find(
+    connection: sa.Connection,
+    state: JobState | None,
+    kind: str | None,
+    service: str | None,
+    limit: int,
+    request_id: str | None = None,
+) -> list[JobRow]:
+    """Jobs, the newest first."""
+    chosen = _chosen(state, kind, service, request_id)
+    query = sa.select(*_SHOWN).where(*chosen).order_by(job.c.id.desc()).limit(limit)
+    return [JobRow(**row) for row in connection.execute(query).mappings()]
+
+
+def retry(connection: sa.Connection, ids: Sequence[int] | None, kind: str | None, service: str | None) -> int:
+    """Make dead jobs pending, with all their attempts again. ids: None for all. Returns how many."""
+    again = {"state": "pending", "attempts": 0, "available_at": 0.0, "finished_at": None}
+    count = 0
+    for where in _pages(ids):
+        statement = sa.update(job).where(job.c.state == "dead", *_chosen(None, kind, service), *where)
+        count += connection.execute(statement.values(**again)).rowcount
+    return count
+
+
+def drop(
+    connection: sa.Connection, ids: Sequence[int] | None, state: JobState, kind: str | None, service: str | None
+) -> int:
+    """Delete jobs of a state; the requests stay as they are, and one that comes in a newer revision is enqueued again.
+    A job that is leased is never deleted. Returns how many."""
+    count = 0
+    for where in _pages(ids):
+        chosen = (job.c.state != "leased", *_chosen(state, kind, service), *where)
+        count += connection.execute(sa.delete(job).where(*chosen)).rowcount
+    return count
+
+
+def _pages(ids: Sequence[int] | None) -> Iterator[Sequence[sa.ColumnElement[bool]]]:
+    if ids is None:
+        yield ()
+    else:
+        yield from ((job.c.id.in_(some),) for some in chunks(ids))
+
+
+def _chosen(
+    state: JobState | None, kind: str | None, service: str | None, request_id: str | None = None
+) -> list[sa.ColumnElement[bool]]:
+    wanted = {"state": state, "kind": kind, "service": service, "request_id": request_id}
+    return [job.c[name] == value for name, value in wanted.items() if value is not None]

@@ -9,16 +9,17 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.store.rows import COVERAGE, RequestRow
-from ragtrace.store.tables import diagnosis, request
+from ragtrace.store.tables import STAGE_NAMES, diagnosis, request
 from ragtrace.store.text import clean
 
 __all__ = ["analyzed", "find", "find_query", "ids_starting"]
 
 _OF_DIAGNOSIS: Final = ("verdict", "stage", "owner", "suspected_rollout")
-_OF_REQUEST: Final = tuple(name for name in RequestRow.__slots__ if name not in _OF_DIAGNOSIS)
+_OF_REQUEST: Final = tuple(name for name in RequestRow.__slots__ if name not in (*_OF_DIAGNOSIS, "states"))
 _COLUMNS: Final = (
     *(request.c[name] for name in _OF_REQUEST),
     *(diagnosis.c[name] for name in _OF_DIAGNOSIS),
+    *(diagnosis.c[f"{stage}_state"] for stage in STAGE_NAMES),
 )
 
 
@@ -89,4 +90,10 @@ def ids_starting(connection: sa.Connection, beginning: str, limit: int) -> list[
 
 
 def _rows(rows: Iterable[Any]) -> list[RequestRow]:
-    return [RequestRow(**{**row, "flags": tuple(json.loads(row["flags"]))}) for row in rows]
+    return [_row(dict(row)) for row in rows]
+
+
+def _row(values: dict[str, Any]) -> RequestRow:
+    states = {stage: values.pop(f"{stage}_state") for stage in STAGE_NAMES}
+    flags = tuple(json.loads(values.pop("flags")))
+    return RequestRow(**values, flags=flags, states={stage: state for stage, state in states.items() if state})

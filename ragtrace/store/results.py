@@ -13,16 +13,17 @@ import sqlalchemy as sa
 from ragtrace.registry.instruments import ANALYSES, ANALYSIS_COST
 from ragtrace.store import queue, sources, totals
 from ragtrace.store.bulk import chunks
+from ragtrace.store.compared import Judge, verifier_of
 from ragtrace.store.database import insert
 from ragtrace.store.once import uncounted
 from ragtrace.store.payload import read_analysis, write_analysis
 from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp
-from ragtrace.store.tables import analysis, diagnosis, request, score, success
+from ragtrace.store.tables import STAGE_NAMES, analysis, diagnosis, request, score, success
 from ragtrace.store.text import bigint, clean
 from ragtrace.store.upkeep_tables import attribution_share
-from ragtrace.types import Analysis
+from ragtrace.types import Analysis, Diagnosis
 
-__all__ = ["bodies", "finish", "get", "last_success", "verifiers"]
+__all__ = ["bodies", "finish", "get", "judges", "last_success"]
 
 
 def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) -> int:
@@ -159,11 +160,24 @@ def _write_diagnoses(connection: sa.Connection, analyses: Sequence[Analysis], st
             "cause": clean(found.diagnosis.cause),
             "reference": found.diagnosis.reference,
             "suspected_rollout": clean(found.diagnosis.suspected_rollout),
+            "judge": clean(found.diagnosis.judge),
+            **_states(found.diagnosis),
         }
         for found in analyses
     ]
     if rows:
         _upsert(connection, diagnosis, rows)
+
+
+def _states(found: Diagnosis) -> dict[str, str | None]:
+    """The columns of the stages' states; null where a stage does not apply."""
+    by_stage = {finding.stage: finding for finding in found.stages}
+    columns: dict[str, str | None] = {}
+    for stage in STAGE_NAMES:
+        finding = by_stage.get(stage)
+        columns[f"{stage}_state"] = finding.state if finding else None
+        columns[f"{stage}_reason"] = finding.reason if finding else None
+    return columns
 
 
 def _write_shares(connection: sa.Connection, analyses: Sequence[Analysis]) -> None:
@@ -222,10 +236,11 @@ def get(connection: sa.Connection, request_id: str, kind: str) -> Analysis | Non
     return next((found for _, found in bodies(connection, [clean(request_id)], kind)), None)
 
 
-def verifiers(connection: sa.Connection, request_ids: Sequence[str]) -> set[str]:
-    """The models that judged the claims of these requests' answers; "" stands for words alone."""
-    found = (analysis for _, analysis in bodies(connection, list(map(clean, request_ids)), COVERAGE) if analysis.claims)
-    return {analysis.verified_by.name if analysis.verified_by else "" for analysis in found}
+def judges(connection: sa.Connection, request_ids: Sequence[str]) -> set[Judge]:
+    """What judged these requests, of those whose answers have claims."""
+    found = (analysis for _, analysis in bodies(connection, list(map(clean, request_ids)), COVERAGE))
+    known = ((analysis.diagnosis.judge or "", verifier_of(analysis)) for analysis in found)
+    return {Judge(judge, verifier) for judge, verifier in known if verifier is not None}
 
 
 def bodies(connection: sa.Connection, request_ids: Sequence[str], kind: str) -> Iterator[tuple[str, Analysis]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.types import Analysis, Reference, Stage
+from ragtrace.types import Analysis, Reference, Stage, StageState
 
 __all__ = [
     "ATTRIBUTION",
     "COVERAGE",
     "Backlog",
     "ChunkSeen",
+    "Citing",
     "Delta",
     "Drift",
     "Exemplar",
@@ -20,11 +21,15 @@ __all__ = [
     "Job",
     "JobRow",
     "JobState",
+    "Judgment",
     "Labels",
+    "PageJudgment",
+    "PageJudgmentCount",
     "Release",
     "RequestRow",
     "Sampled",
     "SchemaState",
+    "ServiceTraffic",
     "SourceState",
     "Total",
 ]
@@ -32,8 +37,11 @@ __all__ = [
 COVERAGE: Final = "coverage"
 ATTRIBUTION: Final = "attribution"
 
+FEWEST_ANSWERS: Final = 20  # from which on a service that does not count as citing is known not to
+
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 JobState: TypeAlias = Literal["pending", "leased", "done", "dead"]
+Judgment: TypeAlias = Literal["right", "wrong_stage", "false"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,21 +243,90 @@ class RequestRow:
     stage: str | None = None
     owner: str | None = None
     suspected_rollout: str | None = None
+    states: dict[Stage, StageState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One request's newest coverage analysis in few columns: where it broke, and the scores that were asked for."""
+    """One request's newest coverage analysis in few columns: where it broke, the states of the stages that apply (none
+    where a version before 8 judged, or nothing is retrieved), why a stage is suspected or not known, the scores that
+    were asked for, and what judged (`Diagnosis.judge`)."""
 
     request_id: str
     segment: str
     started_at: int
     head_probability: float
+    analyzer_version: str
+    verdict: str
     reference: Reference
     stage: Stage | None
     cause: str | None
     suspected_rollout: str | None
+    states: dict[Stage, StageState]
+    reasons: dict[Stage, str]
     scores: dict[str, float | None]
+    judge: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageJudgment:
+    """What on-call said of one alert. judged_at: nanoseconds."""
+
+    alert_id: str
+    service: str
+    segment: str
+    stage: str
+    severity: str
+    judgment: Judgment
+    judged_at: int
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageJudgmentCount:
+    """How many alerts of a service and severity got one answer."""
+
+    service: str
+    severity: str
+    judgment: Judgment
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Citing:
+    """Of a service's last answers with claims, how many cite a chunk of their prompt.
+
+    since: when it began to count as citing, None where it does not. counted_from: answers of requests that began before
+    do not count, since somebody had it forgotten. Nanoseconds.
+    """
+
+    answers: int = 0
+    cited: int = 0
+    since: int | None = None
+    counted_from: int = 0
+
+    @property
+    def cites(self) -> bool | None:
+        """Whether the service's answers are judged by their citations; None while too few answers have come."""
+        if self.since is not None:
+            return True
+        return False if self.answers >= FEWEST_ANSWERS else None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTraffic:
+    """What a service usually returns, without a word of it.
+
+    seen: checksums of chunks; counts: in how many of these each word stands, by a checksum of the word; scores: the
+    retriever's best score of each of some requests, the newest last, by the versions that made it; requests: how many
+    were looked at; made_at: when, in nanoseconds.
+    """
+
+    seen: frozenset[int] = frozenset()
+    counts: dict[int, int] = field(default_factory=dict)
+    scores: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    requests: int = 0
+    made_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

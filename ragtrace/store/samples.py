@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ragtrace.store.bulk import chunks
 from ragtrace.store.rows import COVERAGE, Sampled
-from ragtrace.store.tables import diagnosis, request, score
+from ragtrace.store.tables import STAGE_NAMES, diagnosis, request, score
 from ragtrace.store.text import clean
 
 __all__ = ["counted", "counted_query", "draw", "drawn_query", "of_ids", "tenants"]
@@ -23,11 +23,15 @@ _COLUMNS: Final = (
     request.c.segment,
     request.c.started_at,
     request.c.head_probability,
+    diagnosis.c.analyzer_version,
+    diagnosis.c.verdict,
     diagnosis.c.reference,
     diagnosis.c.stage,
     diagnosis.c.cause,
     diagnosis.c.suspected_rollout,
+    diagnosis.c.judge,
 )
+_STATES: Final = tuple(diagnosis.c[f"{stage}_{what}"] for stage in STAGE_NAMES for what in ("state", "reason"))
 _ANALYZED: Final = request.join(
     diagnosis, sa.and_(diagnosis.c.request_id == request.c.request_id, diagnosis.c.kind == COVERAGE)
 )
@@ -102,7 +106,9 @@ def _scored(metrics: Sequence[str]) -> sa.Select[Any]:
     )
     values = [sa.func.max(sa.case((score.c.metric == metric, score.c.value))).label(metric) for metric in metrics]
     return (
-        sa.select(*_COLUMNS, *values).select_from(_ANALYZED.join(score, of_request, isouter=True)).group_by(*_COLUMNS)
+        sa.select(*_COLUMNS, *_STATES, *values)
+        .select_from(_ANALYZED.join(score, of_request, isouter=True))
+        .group_by(*_COLUMNS, *_STATES)
     )
 
 
@@ -110,5 +116,7 @@ def _sampled(row: sa.Row[Any], metrics: Sequence[str]) -> Sampled:
     values = row._mapping
     return Sampled(
         **{column.name: values[column.name] for column in _COLUMNS},
+        states={stage: state for stage in STAGE_NAMES if (state := values[f"{stage}_state"]) is not None},
+        reasons={stage: reason for stage in STAGE_NAMES if (reason := values[f"{stage}_reason"]) is not None},
         scores={metric: values[metric] for metric in metrics},
     )

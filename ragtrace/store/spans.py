@@ -27,8 +27,8 @@ import sqlalchemy as sa
 from ragtrace.store.bulk import chunks
 from ragtrace.store.compression import compress
 from ragtrace.store.database import insert
+from ragtrace.store.queue import leased_together
 from ragtrace.store.span_rows import DueTrace, SpanPart
-from ragtrace.store.suspects import leased_together
 from ragtrace.store.tables import span_part, trace
 from ragtrace.store.text import clean
 

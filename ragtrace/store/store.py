@@ -5,6 +5,7 @@ Each method is one transaction; `analyses` is one for every page, and what write
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -26,23 +27,26 @@ from ragtrace.store import (
     totals,
     traits,
 )
+from ragtrace.store import services as service_views
 from ragtrace.store.arriving import Arriving
-from ragtrace.store.compared import Measured, Replayed, Wanted
+from ragtrace.store.compared import Judge, Measured, Replayed, Wanted
 from ragtrace.store.maintenance import Maintenance
 from ragtrace.store.opened import moment
 from ragtrace.store.rows import (
     COVERAGE,
     Backlog,
+    Citing,
     Finished,
     Job,
+    JobRow,
     JobState,
     RequestRow,
     Sampled,
+    ServiceTraffic,
     Total,
 )
 from ragtrace.store.surroundings import Surroundings
 from ragtrace.store.text import clean
-from ragtrace.store.upkeep import Upkeep
 from ragtrace.types import Analysis, Fault, Item, RequestRecord
 
 __all__ = ["Store"]
@@ -50,7 +54,7 @@ __all__ = ["Store"]
 _PAGE: Final = 200
 
 
-class Store(Surroundings, Arriving, Upkeep, Maintenance):
+class Store(Surroundings, Arriving, Maintenance):
     """One database. Safe for several threads; processes share it through the database.
 
     Errors of the database are raised as StoreUnavailable, CorruptStore, SchemaMismatch or StoreError, whose messages
@@ -163,10 +167,54 @@ class Store(Surroundings, Arriving, Upkeep, Maintenance):
         with self._database.write() as connection:
             queue.fail(connection, job, clean(error), retry_in, moment(now), for_good=for_good)
 
-    def redo(self, now: float | None = None) -> int:
-        """Enqueue the requests that were analyzed by another version of the analyzer. Returns how many."""
+    def redo(
+        self,
+        *,
+        service: str | None = None,
+        since: int | None = None,
+        again: bool = False,
+        now: float | None = None,
+    ) -> int:
+        """Enqueue the requests that were analyzed by another version of the analyzer; `again`: by this one as well.
+
+        service: of this one alone; since: those that began then (nanoseconds) or later. No request counts in the totals
+        a second time. Returns how many.
+        """
         with self._database.write() as connection:
-            return queue.redo(connection, ANALYZER_VERSION, moment(now))
+            name = None if service is None else clean(service)
+            return queue.redo(connection, ANALYZER_VERSION, moment(now), service=name, since=since, again=again)
+
+    def jobs(
+        self,
+        *,
+        state: JobState | None = None,
+        kind: str | None = None,
+        service: str | None = None,
+        request_id: str | None = None,
+        limit: int = 50,
+    ) -> list[JobRow]:
+        """Jobs of the queue, the newest first."""
+        with self._database.read() as connection:
+            return queue.find(connection, state, kind, service, limit, request_id)
+
+    def retry_jobs(
+        self, ids: Sequence[int] | None = None, *, kind: str | None = None, service: str | None = None
+    ) -> int:
+        """Let dead jobs run again, with all their attempts; ids None: all. Returns how many."""
+        with self._database.write() as connection:
+            return queue.retry(connection, ids, kind, service)
+
+    def drop_jobs(
+        self,
+        ids: Sequence[int] | None = None,
+        *,
+        state: JobState = "dead",
+        kind: str | None = None,
+        service: str | None = None,
+    ) -> int:
+        """Take jobs of a state out of the queue; ids None: all. Leased ones stay. Returns how many."""
+        with self._database.write() as connection:
+            return queue.drop(connection, ids, state, kind, service)
 
     def queue_depth(self, kind: str = COVERAGE) -> dict[JobState, int]:
         """How many jobs of a kind are pending, leased, done and dead."""
@@ -182,6 +230,41 @@ class Store(Surroundings, Arriving, Upkeep, Maintenance):
         """Those of the requests for which a job of a kind was drawn at random, and not bought by a flag."""
         with self._database.read() as connection:
             return queue.drawn(connection, kind, request_ids)
+
+    # what is known of services
+
+    def citing(self, services: Iterable[str] | None = None) -> dict[str, Citing]:
+        """How many answers of these services (all by default) cite, and since when each counts as citing."""
+        with self._database.read() as connection:
+            return service_views.citing_of(connection, services)
+
+    def note_answers(self, answers: Mapping[str, tuple[int, int]]) -> None:
+        """Add, by service, how many answers with claims came and how many of them cite."""
+        if answers:
+            with self._database.write() as connection:
+                service_views.note_answers(connection, answers, time.time_ns())
+
+    def forget_citing(self, service: str) -> bool:
+        """Learn anew, from the requests that begin from now on, whether a service cites. Returns whether it counted as
+        citing."""
+        with self._database.write() as connection:
+            return service_views.forget_citing(connection, service, time.time_ns())
+
+    def traffic_made(self, services: Iterable[str]) -> dict[str, int]:
+        """When what is kept of these services' usual traffic was made, in nanoseconds, where any is kept."""
+        with self._database.read() as connection:
+            return service_views.traffic_made(connection, services)
+
+    def traffic(self, service: str) -> ServiceTraffic | None:
+        """What a service usually returns; None where nothing is known."""
+        with self._database.read() as connection:
+            return service_views.traffic_of(connection, service)
+
+    def save_traffic(self, service: str, traffic: ServiceTraffic, *, is_new: bool = True) -> bool:
+        """Keep what a service usually returns, instead of what was known before; unless `is_new`, only where something
+        was: it may have been erased meanwhile. Returns whether it was kept."""
+        with self._database.write() as connection:
+            return service_views.save_traffic(connection, service, traffic, is_new=is_new)
 
     # what explanations cost
 
@@ -244,10 +327,10 @@ class Store(Surroundings, Arriving, Upkeep, Maintenance):
         with self._database.read() as connection:
             yield from populations.measured(connection, wanted, metrics)
 
-    def verifiers(self, request_ids: Sequence[str]) -> set[str]:
-        """The models that judged the claims of these requests' answers; "" stands for words alone."""
+    def judges(self, request_ids: Sequence[str]) -> set[Judge]:
+        """What judged these requests, of those whose answers have claims."""
         with self._database.read() as connection:
-            return results.verifiers(connection, request_ids)
+            return results.judges(connection, request_ids)
 
     def replays(self) -> list[str]:
         """The names of the replays that have requests."""

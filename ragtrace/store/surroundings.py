@@ -1,13 +1,13 @@
-"""What a store knows beside requests: releases and the gate's runs, sources, gold sets, and the identity of chunks."""
+"""What a store knows beside requests: releases, the gate's runs, judged alerts, sources, gold sets, chunk identity."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ragtrace.store import drift, gates, golds, releases, sources
+from ragtrace.store import drift, gates, golds, page_judgments, releases, sources
 from ragtrace.store.compared import GateRun
 from ragtrace.store.opened import Opened
-from ragtrace.store.rows import ChunkSeen, Drift, Release, SourceState
+from ragtrace.store.rows import ChunkSeen, Drift, PageJudgment, PageJudgmentCount, Release, SourceState
 from ragtrace.types import Gold
 
 __all__ = ["Surroundings"]
@@ -57,6 +57,28 @@ class Surroundings(Opened):
         """The report of the one run whose id begins so, as JSON; None where there is none, or more than one."""
         with self._database.read() as connection:
             return gates.body(connection, run_id)
+
+    # what on-call said of alerts
+
+    def judge_page(self, judgment: PageJudgment) -> PageJudgment | None:
+        """Keep what on-call said of an alert, in place of what was said before, which is returned."""
+        with self._database.write() as connection:
+            return page_judgments.put(connection, judgment)
+
+    def page_judgment(self, alert_id: str) -> PageJudgment | None:
+        """What was said of an alert."""
+        with self._database.read() as connection:
+            return page_judgments.get(connection, alert_id)
+
+    def page_judgments(self, service: str | None = None, *, limit: int = 50) -> list[PageJudgment]:
+        """The newest answers, newest first."""
+        with self._database.read() as connection:
+            return page_judgments.find(connection, service, limit)
+
+    def count_page_judgments(self, service: str | None = None) -> list[PageJudgmentCount]:
+        """How many alerts got each answer, by service and severity; each alert counts with its last answer."""
+        with self._database.read() as connection:
+            return page_judgments.count(connection, service)
 
     # sources of documents
 

@@ -12,11 +12,15 @@ from typing import Final
 import sqlalchemy as sa
 
 from ragtrace.store.columns import Digest, Digests, Moment
+from ragtrace.types import Stage
 
 __all__ = [
+    "STAGE_NAMES",
     "addendum",
     "analysis",
+    "background",
     "bundle",
+    "citing",
     "content",
     "counted",
     "diagnosis",
@@ -26,6 +30,7 @@ __all__ = [
     "job",
     "lease",
     "metadata",
+    "page_judgment",
     "request",
     "score",
     "span_part",
@@ -137,6 +142,8 @@ score: Final = sa.Table(
     sa.Column("reason", sa.Text),
 )
 
+STAGE_NAMES: Final[tuple[Stage, ...]] = ("retrieval", "ranking", "generation", "citation")
+
 diagnosis: Final = sa.Table(
     "diagnosis",
     metadata,
@@ -151,6 +158,8 @@ diagnosis: Final = sa.Table(
     sa.Column("cause", sa.Text),
     sa.Column("reference", sa.Text, nullable=False),
     sa.Column("suspected_rollout", sa.Text),
+    sa.Column("judge", sa.Text),
+    *(sa.Column(f"{stage}_{what}", sa.Text) for stage in STAGE_NAMES for what in ("state", "reason")),
     sa.Index(None, "kind", "stage", "started_at"),
     sa.Index(None, "kind", "started_at"),
 )
@@ -222,6 +231,38 @@ exposed: Final = sa.Table(
     sa.Column("service", sa.Text, primary_key=True),
     sa.Column("value", sa.Text, primary_key=True),
     sa.Column("place", sa.BigInteger, nullable=False),
+)
+
+citing: Final = sa.Table(  # of a service's last answers with claims, how many cite; since when it counts as citing
+    "citing",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("answers", sa.BigInteger, nullable=False),
+    sa.Column("cited", sa.BigInteger, nullable=False),
+    sa.Column("since", sa.BigInteger),
+    sa.Column("counted_from", sa.BigInteger, nullable=False),
+)
+
+background: Final = sa.Table(  # in how many of the chunks that a service returned each word stands
+    "background",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("chunks", sa.BigInteger, nullable=False),
+    sa.Column("made_at", sa.BigInteger, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+)
+
+page_judgment: Final = sa.Table(  # what on-call said of alerts
+    "page_judgment",
+    metadata,
+    sa.Column("alert_id", sa.Text, primary_key=True),
+    sa.Column("service", sa.Text, nullable=False),
+    sa.Column("segment", sa.Text, nullable=False),
+    sa.Column("stage", sa.Text, nullable=False),
+    sa.Column("severity", sa.Text, nullable=False),
+    sa.Column("judgment", sa.Text, nullable=False),
+    sa.Column("judged_at", sa.BigInteger, nullable=False),
+    sa.Column("comment", sa.Text),
 )
 
 success: Final = sa.Table(

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from ragtrace.triage.alerts import Alert, Payload, read_payload, triage_alert
-from ragtrace.triage.evidence import Window
-from ragtrace.triage.markdown import markdown
-from ragtrace.triage.report import Report
-from ragtrace.triage.single import triage_request
-from ragtrace.triage.text import render
-from ragtrace.triage.walk import triage_segment
+from ragtrace.triage.alerts import Alert, Payload, judge_alert, read_payload, triage_alert
+from ragtrace.triage.evidence import Window, draw, hardly_judged
+from ragtrace.triage.rendering import markdown, pages_text, render
+from ragtrace.triage.report import PageAnswers, Report
+from ragtrace.triage.walk import page_answers, triage_request, triage_segment
 
 __all__ = [
     "Alert",
+    "PageAnswers",
     "Payload",
     "Report",
     "Window",
+    "draw",
+    "hardly_judged",
+    "judge_alert",
     "markdown",
+    "page_answers",
+    "pages_text",
     "read_payload",
     "render",
     "triage_alert",

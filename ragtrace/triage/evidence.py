@@ -1,23 +1,28 @@
-"""The requests that a triage looks at: drawn from the store, judged by the rules of the diagnosis, tallied by stage."""
+"""The requests that a triage looks at: drawn from the store, with the states of their stages, tallied by stage."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Final
 
-from ragtrace.analyze.diagnosis import stage_health, stages_reached
+from ragtrace.analyze.diagnosis import stages_in_scope
+from ragtrace.analyze.judgeability import remedy
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import Objective
+from ragtrace.registry.wording import reason_words
 from ragtrace.store import Sampled, Store
-from ragtrace.triage.report import Range, Tally, Value
-from ragtrace.triage.wording import written
-from ragtrace.types import Reference, Stage
-from ragtrace.wilson import ONE_SIDED_95, effective_size, wilson
+from ragtrace.triage.report import ExemplarRequest, Judgeable, Range, ReasonCount, Tally, UnjudgedState, Value
+from ragtrace.triage.statistics import Weighed, share_of
+from ragtrace.triage.wording import show_command, written
+from ragtrace.types import Reference, Stage, StageState
+from ragtrace.wilson import ONE_SIDED_95
 
 __all__ = [
+    "COMPONENTS",
+    "ENOUGH",
     "LIMIT",
     "METRICS",
     "ORDER",
@@ -25,14 +30,19 @@ __all__ = [
     "SHOWN",
     "Evidence",
     "Judged",
+    "Sample",
     "Window",
     "budget",
-    "load",
-    "load_each",
+    "draw",
+    "exemplar_requests",
+    "exemplars_of",
+    "hardly_judged",
+    "has_gold",
     "mean",
     "objective_text",
-    "share_of",
+    "reasons_of",
     "tally",
+    "weighed",
 ]
 
 SHOWN: Final[dict[Stage, tuple[str, ...]]] = {
@@ -41,12 +51,22 @@ SHOWN: Final[dict[Stage, tuple[str, ...]]] = {
     "generation": ("answer_coverage", "contradiction_rate"),
     "citation": ("citation_coverage", "citation_precision", "dangling_citations"),
 }
-"""The metrics of each stage that a report shows; those with an objective decide, by the rules of the diagnosis."""
+"""The metrics of each stage that a report shows beside its state; the state decides."""
 
 METRICS: Final = tuple(metric for metrics in SHOWN.values() for metric in metrics)
 ORDER: Final[tuple[Stage, ...]] = tuple(SHOWN)
 OWNERS: Final = {stage.name: stage.owner for stage in STAGES}
+COMPONENTS: Final = {stage.name: stage.components for stage in STAGES}
+ENOUGH: Final = 10  # requests below which nothing is said
 LIMIT: Final = 2_000  # requests that are read of a service or segment: shares are exact to 2 % then
+
+_BUDGETS: Final = {stage.name: round(1.0 - stage.target, 6) for stage in STAGES}
+_TELLING: Final[tuple[Stage, ...]] = ("retrieval", "generation")  # ranking is sound by itself where nothing is left out
+_NEXT_TO_NOTHING: Final = 0.1  # share of the requests below which a stage is hardly judged
+_ASKED: Final = 50  # requests, the newest, of which it is asked whether a model judged their claims
+_REASONS: Final = 3  # of each state, the most frequent ones
+_READ: Final = 60  # requests among which the exemplars are chosen
+_EXEMPLARS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,146 +85,217 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One request, and for each stage that it tells of whether it was bad there."""
+    """One request, and the states of the stages of which it tells something of their own: no earlier one is broken or
+    suspected."""
 
     row: Sampled
-    bad: dict[Stage, bool]
+    states: dict[Stage, StageState]
 
     @property
     def weight(self) -> float:
         """How many requests of the traffic it stands for."""
-        kept = self.row.head_probability
-        return 1.0 / kept if 0.0 < kept <= 1.0 else 1.0
+        return _weight(self.row)
+
+    def is_judged(self, stage: Stage) -> bool:
+        """Whether the stage is sound or broken."""
+        return self.states.get(stage) in ("sound", "broken")
+
+    def is_broken(self, stage: Stage) -> bool:
+        """Whether the stage is broken."""
+        return self.states.get(stage) == "broken"
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """The judged requests of one service or segment, oldest first. stored: how many requests there are; drawn: how many
-    of them were looked for, evenly in time; read: how many of those have an analysis, with whatever reference."""
+class Sample:
+    """The analyzed requests of one service or segment, oldest first, whatever judged them. stored: how many requests
+    there are; drawn: how many of them were looked for, evenly in time."""
 
     service: str
     segment: str | None
     window: Window
-    requests: tuple[Judged, ...]
+    rows: tuple[Sampled, ...]
     stored: int
     drawn: int
-    read: int
-    reference: Reference | None
+
+    @property
+    def outdated(self) -> int:
+        """How many were judged by a version of the analyzer that knew no states."""
+        return sum(not row.states and row.judge is None for row in self.rows)
+
+    def judgeable(self, store: Store) -> tuple[Judgeable, ...]:
+        """Of each stage that applies to any request of the window: in how many requests it is judged."""
+        rows = [row for row in self.rows if row.started_at >= self.window.since]
+        judges = store.judges([row.request_id for row in rows[-_ASKED:]])
+        is_verified = any(judge.verifier for judge in judges)
+        asked = ((stage, [row for row in rows if stage in row.states]) for stage in ORDER)
+        return tuple(_judgeable(stage, applies, is_verified=is_verified) for stage, applies in asked if applies)
+
+    def by_judge(self, reference: Reference | None = None) -> tuple[Evidence, ...]:
+        """The requests with states, apart by gold evidence and by judge, the most frequent ones first: what different
+        ones say is never mixed. reference: `oracle` for those with gold evidence only, another one for those without.
+        One of no requests where there are none.
+
+        Without gold, requests with a proxy and without any reference count together: that no proxy could be chosen
+        comes with not being judged, and apart they would hide each other's growth.
+        """
+        rows = [row for row in self.rows if row.states]
+        counts = Counter((has_gold(row.reference), row.judge) for row in rows)
+        wanted = [one for one, _ in counts.most_common() if reference is None or one[0] == has_gold(reference)]
+        by = {one: tuple(_judged(row) for row in rows if (has_gold(row.reference), row.judge) == one) for one in wanted}
+        return tuple(Evidence(self, by[one], *one) for one in wanted) or (
+            Evidence(self, (), has_gold(reference), None),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The requests of a sample that one judge (rules, model and calibration) judged, with gold evidence or without it,
+    oldest first."""
+
+    sample: Sample
+    requests: tuple[Judged, ...]
+    has_gold: bool
+    judge: str | None
+
+    @property
+    def window(self) -> Window:
+        """The time looked at."""
+        return self.sample.window
+
+    @property
+    def reference(self) -> Reference | None:
+        """The most frequent reference; None without requests."""
+        counts = Counter(request.row.reference for request in self.requests)
+        return counts.most_common(1)[0][0] if counts else None
+
+    def in_scope(self, stage: Stage) -> list[Judged]:
+        """The requests that reach a stage with no earlier one broken or suspected."""
+        return [request for request in self.requests if stage in request.states]
 
     def at(self, stage: Stage) -> list[Judged]:
-        """The requests that tell of a stage."""
-        return [each for each in self.requests if stage in each.bad]
+        """Those of them in which the stage is judged."""
+        return [request for request in self.requests if request.is_judged(stage)]
 
     def now(self, stage: Stage) -> list[Judged]:
-        """Those of them in the window."""
-        return [each for each in self.at(stage) if each.row.started_at >= self.window.since]
+        """Those of the judged ones in the window."""
+        return self.since(self.at(stage))
 
     def before(self, stage: Stage) -> list[Judged]:
-        """Those of them before the window."""
-        return [each for each in self.at(stage) if each.row.started_at < self.window.since]
+        """Those of the judged ones before the window."""
+        return self.until(self.at(stage))
+
+    def since(self, requests: Iterable[Judged]) -> list[Judged]:
+        """Those in the window."""
+        return [request for request in requests if request.row.started_at >= self.window.since]
+
+    def until(self, requests: Iterable[Judged]) -> list[Judged]:
+        """Those before the window."""
+        return [request for request in requests if request.row.started_at < self.window.since]
 
     def of_segment(self, segment: str) -> Evidence:
         """The part that belongs to one segment."""
-        part = tuple(each for each in self.requests if each.row.segment == segment)
-        return Evidence(self.service, segment, self.window, part, len(part), len(part), len(part), self.reference)
+        part = tuple(request for request in self.requests if request.row.segment == segment)
+        return replace(self, requests=part)
 
     def values(self, stage: Stage, before: Sequence[Judged]) -> tuple[Value, ...]:
-        """The stage's metrics in the window and `before`, over the requests that tell of the stage."""
+        """The stage's metrics in the window and `before`, over the requests in which the stage is judged."""
         return tuple(_value(metric, self.now(stage), before) for metric in SHOWN[stage])
 
     def range(self) -> Range:
         """What was looked at."""
-        rates = [each.row.head_probability for each in self.requests]
+        sample, rates = self.sample, [request.row.head_probability for request in self.requests]
         return Range(
             since=written(self.window.since),
             until=written(self.window.until),
             before_since=written(self.window.before),
-            requests=self.stored,
-            read=self.read,
-            unanalyzed=self.drawn - self.read,
+            requests=sample.stored,
+            read=len(sample.rows),
+            unanalyzed=sample.drawn - len(sample.rows),
+            outdated=sample.outdated,
+            no_retrieval=sum(row.verdict == "no_retrieval_needed" for row in sample.rows),
+            refused=sum(row.reasons.get("generation") == "refused" for row in sample.rows),
+            errors=sum(row.verdict == "error" for row in sample.rows),
             least_sampled=min(rates, default=1.0),
             most_sampled=max(rates, default=1.0),
             analyzed=len(self.requests),
             reference=self.reference,
+            judge=self.judge,
         )
 
 
-def load(
-    store: Store,
-    service: str,
-    segment: str | None,
-    window: Window,
-    *,
-    reference: Reference | None = None,
-    limit: int | None = LIMIT,
-) -> Evidence:
-    """Draw and judge requests, those of one reference: of the most frequent one, unless one is given."""
-    return load_each(store, service, segment, window, reference=reference, limit=limit)[0]
-
-
-def load_each(
-    store: Store,
-    service: str,
-    segment: str | None,
-    window: Window,
-    *,
-    reference: Reference | None = None,
-    limit: int | None = LIMIT,
-) -> tuple[Evidence, ...]:
-    """Draw and judge requests, by reference, the most frequent one first: scores by different references are never
-    mixed. reference: the only one that is wanted. limit: how many requests are read at most, evenly in time; None for
-    all."""
+def draw(store: Store, service: str, segment: str | None, window: Window, limit: int | None = LIMIT) -> Sample:
+    """Draw the analyzed requests of a service, or of one of its segments. limit: how many are read at most, evenly in
+    time; None for all."""
     rows, stored = store.sample(service, segment, window.before, window.until, METRICS, limit)
     drawn = stored // (1 if limit is None else max(1, -(-stored // limit)))
-    counts = Counter(row.reference for row in rows)
-    wanted: list[Reference | None] = [reference] if reference else [each for each, _ in counts.most_common()]
-    return tuple(
-        Evidence(
-            service,
-            segment,
-            window,
-            tuple(_judged(row) for row in rows if row.reference == each),
-            stored,
-            max(drawn, len(rows)),
-            len(rows),
-            each,
-        )
-        for each in wanted or [None]
-    )
+    return Sample(service, segment, window, tuple(rows), stored, max(drawn, len(rows)))
+
+
+def has_gold(reference: Reference | None) -> bool:
+    """Whether requests with this reference were judged by gold evidence."""
+    return reference == "oracle"
 
 
 def _judged(row: Sampled) -> Judged:
-    health = stage_health(row.scores, row.reference)
-    return Judged(row, {stage: health[stage] == "bad" for stage in stages_reached(health)})
+    return Judged(row, {stage: row.states[stage] for stage in stages_in_scope(row.states)})
+
+
+def _weight(row: Sampled) -> float:
+    kept = row.head_probability
+    return 1.0 / kept if 0.0 < kept <= 1.0 else 1.0
+
+
+def weighed(requests: Iterable[Judged], counts: Callable[[Judged], bool]) -> Weighed:
+    """Each request with its weight, and whether it counts."""
+    return [(counts(request), request.weight) for request in requests]
 
 
 def tally(requests: Iterable[Judged], stage: Stage, z: float = ONE_SIDED_95) -> Tally:
-    """Count the bad ones among requests that tell of a stage. z: standard deviations to its bounds."""
-    return share_of([(each.bad[stage], each.weight) for each in requests], z)
+    """Count the broken ones among requests in which a stage is judged. z: standard deviations to its bounds."""
+    return share_of(weighed(requests, lambda request: request.is_broken(stage)), z)
 
 
-def share_of(weighed: Sequence[tuple[bool, float]], z: float = ONE_SIDED_95) -> Tally:
-    """The share of the bad among requests with their weights: of the traffic, not of the sample (Hájek's estimate)."""
-    whole = sum(weight for _, weight in weighed)
-    if not weighed:
-        return Tally(bad=0, known=0, share=None, low=0.0, high=1.0)
-    bad, known = sum(is_bad for is_bad, _ in weighed), len(weighed)
-    if len({weight for _, weight in weighed}) == 1:
-        share, size = bad / known, float(known)
-    else:
-        share = sum(weight for is_bad, weight in weighed if is_bad) / whole
-        variance = sum((weight * (is_bad - share)) ** 2 for is_bad, weight in weighed) / whole**2
-        size = effective_size(share, variance, whole**2 / sum(weight**2 for _, weight in weighed))
-    low, high = wilson(share * size, size, z)
-    return Tally(bad=bad, known=known, share=share, low=low, high=high)
+def reasons_of(rows: Iterable[Sampled], stage: Stage, *states: StageState) -> tuple[ReasonCount, ...]:
+    """The most frequent reasons for which a stage is in one of these states."""
+    found = Counter(row.reasons.get(stage) or "undecided" for row in rows if row.states.get(stage) in states)
+    return tuple(
+        ReasonCount(reason=reason, words=reason_words(reason, stage), count=count)
+        for reason, count in found.most_common(_REASONS)
+    )
+
+
+def _judgeable(stage: Stage, rows: Sequence[Sampled], *, is_verified: bool) -> Judgeable:
+    reasons = reasons_of(rows, stage, "suspected", "not_known")
+    remedies = (remedy(stage, each.reason, is_verified=is_verified) for each in reasons)
+    helpful = dict.fromkeys(one for one in remedies if one is not None)
+    judged = share_of([(row.states[stage] in ("sound", "broken"), _weight(row)) for row in rows])
+    return Judgeable(stage=stage, judged=judged, reasons=reasons, remedies=tuple(helpful))
+
+
+def hardly_judged(judgeable: Sequence[Judgeable]) -> str:
+    """That next to nothing of a service can be judged, why, and what would help; "" where enough can."""
+    stages = [each for each in judgeable if each.stage in _TELLING]
+    if not stages or any(map(_is_told, stages)):
+        return ""
+    judged = "; ".join(map(_barely, stages))
+    helpful = "; ".join(dict.fromkeys(one for each in stages for one in each.remedies))
+    return f"Next to nothing can be judged: {judged}.{f' What would help: {helpful}.' if helpful else ''}"
+
+
+def _is_told(each: Judgeable) -> bool:
+    return each.judged.of < ENOUGH or (each.judged.share or 0.0) >= _NEXT_TO_NOTHING
+
+
+def _barely(each: Judgeable) -> str:
+    why = f" (mostly {each.reasons[0].words})" if each.reasons else ""
+    return f"{each.stage} in {each.judged.count:,} of {each.judged.of:,} requests{why}"
 
 
 def _value(metric: str, now: Sequence[Judged], before: Sequence[Judged]) -> Value:
-    instrument = INSTRUMENTS[metric]
     return Value(
         metric=metric,
         name=metric.replace("_", " "),
-        objective=objective_text(instrument.objective),
+        objective=objective_text(INSTRUMENTS[metric].objective),
         now=mean(now, metric),
         now_count=_defined(now, metric),
         before=mean(before, metric),
@@ -223,13 +314,69 @@ def _defined(requests: Sequence[Judged], metric: str) -> int:
 
 
 def objective_text(objective: Objective | None) -> str | None:
-    """`>= 0.9 for 95 %` of requests."""
-    if objective is None:
-        return None
-    return f"{objective.direction} {objective.threshold:g} for {objective.target * 100:g} %"
+    """`>= 0.9`: what one request should reach."""
+    return None if objective is None else f"{objective.direction} {objective.threshold:g}"
 
 
 def budget(stage: Stage) -> float:
-    """The share of requests that may be bad at a stage: what the strictest of its objectives leaves."""
-    objectives = [INSTRUMENTS[metric].objective for metric in SHOWN[stage]]
-    return round(1.0 - max((each.target for each in objectives if each), default=1.0), 6)
+    """The share of the judged requests that may be broken at a stage: what its target leaves."""
+    return _BUDGETS[stage]
+
+
+def exemplar_requests(
+    store: Store,
+    service: str,
+    segment: str | None,
+    window: Window,
+    stage: Stage,
+    *,
+    gold: bool,
+    release: str | None = None,
+    without: str | None = None,
+) -> tuple[ExemplarRequest, ...]:
+    """Three of the newest requests that broke first in a stage, flagged ones included: those that point at the
+    suspected release first, then those of the most common cause, then the worst, then the newest. gold: of those with
+    gold evidence, or of those without."""
+    rows = store.find_requests(
+        service=service, segment=segment, since=window.since, until=window.until, stage=stage, limit=_READ
+    )
+    broken = store.scored([row.request_id for row in rows if row.request_id != without], METRICS)
+    broken = [row for row in broken if has_gold(row.reference) == gold and row.states]
+    causes = Counter(row.cause for row in broken)
+
+    def rank(row: Sampled) -> tuple[bool, int, float, int]:
+        return row.suspected_rollout == release, causes[row.cause], _shortfall(row, stage), row.started_at
+
+    chosen = sorted(broken, key=rank, reverse=True)[:_EXEMPLARS]
+    return tuple(_exemplar(row, (row.cause or "unknown").replace("_", " ")) for row in chosen)
+
+
+def exemplars_of(
+    requests: Iterable[Judged], stage: Stage, state: UnjudgedState, reasons: Sequence[ReasonCount]
+) -> tuple[ExemplarRequest, ...]:
+    """Three of the newest requests in which a stage is suspected or not known for the most frequent reason."""
+    most = reasons[0].reason if reasons else None
+    rows = [request.row for request in requests if request.states.get(stage) == state]
+    rows = [row for row in rows if (row.reasons.get(stage) or "undecided") == most]
+    return tuple(_exemplar(row, reason_words(most, stage)) for row in rows[: -_EXEMPLARS - 1 : -1])
+
+
+def _shortfall(row: Sampled, stage: Stage) -> float:
+    """By how much the request misses the objective that it misses most."""
+    missed = [0.0]
+    for metric in SHOWN[stage]:
+        objective, value = INSTRUMENTS[metric].objective, row.scores.get(metric)
+        if objective and value is not None and not objective.met(value):
+            missed.append(abs(value - objective.threshold))
+    return max(missed)
+
+
+def _exemplar(row: Sampled, cause: str) -> ExemplarRequest:
+    return ExemplarRequest(
+        request_id=row.request_id,
+        segment=row.segment,
+        at=written(row.started_at),
+        cause=cause,
+        suspected_release=row.suspected_rollout,
+        command=show_command(row.request_id),
+    )

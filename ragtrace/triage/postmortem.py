@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ragtrace.analyze.diagnosis import stage_health
+from ragtrace.analyze.diagnosis import is_new
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import Release, Store
 from ragtrace.triage.alerts import Alert
@@ -18,26 +18,50 @@ from ragtrace.triage.evidence import (
     SHOWN,
     Evidence,
     Judged,
+    Sample,
     Window,
-    load,
+    draw,
     mean,
     objective_text,
-    share_of,
     tally,
 )
-from ragtrace.triage.markdown import code, escaped, table
-from ragtrace.triage.prevention import TASKS
 from ragtrace.triage.releases import rollouts
+from ragtrace.triage.rendering import began, code, escaped, looked_at, table
 from ragtrace.triage.report import Report
-from ragtrace.triage.text import began, looked_at
+from ragtrace.triage.statistics import share_of
 from ragtrace.triage.walk import triage_segment
 from ragtrace.triage.wording import clock, counted, percent, span, written
-from ragtrace.types import Stage
+from ragtrace.types import Stage, StageState
 
 __all__ = ["BLANK", "postmortem"]
 
 _SEGMENT_STATES: Final = {"no_data": "no data", "better": "broke; better, not proven"}
 BLANK: Final = "**[fill in: {}]**"
+
+TASKS: Final[dict[Stage, tuple[str, ...]]] = {
+    "retrieval": (
+        "Compare an index build with the one in use before it is switched to: documents and chunks by source "
+        "(ragtrace source report, ragtrace drift), and candidate recall on the gold set.",
+        "Gate releases of rewriter, embedding and chunker on query coverage by segment, facets lost in the rewrite "
+        "included.",
+        "Put the questions of the broken requests into the gold set, with the evidence that they need.",
+    ),
+    "ranking": (
+        "Gate releases of reranker and packer on evidence recall and rank shift by segment.",
+        "Give exceptions, exclusions and limits a place in the packed prompt, or a test that they reach it.",
+        "Watch truncated tokens and the budget that each kind of chunk takes.",
+    ),
+    "generation": (
+        "Gate releases of model, prompt and decoding on answer coverage and contradictions, with the evidence given.",
+        "Put the contradicted claims into the regression set: the same prompts, and what the evidence says.",
+        "Check answers with figures, dates and negations against the cited chunk before they are shown.",
+    ),
+    "citation": (
+        "Gate releases of model and prompt on citation coverage and citation precision.",
+        "Check the format of citations in the prompt's test, dangling ones included.",
+        "Refuse or mark an answer whose claims carry no citation.",
+    ),
+}
 
 
 def postmortem(
@@ -55,9 +79,15 @@ def postmortem(
     """
     at = time.time_ns() if now is None else now
     report = triage_segment(store, service, segment, window, now=at, limit=None)
-    reference = report.range.reference if report.range else None
-    evidence = load(store, service, segment, window, reference=reference, limit=None)
+    evidence = _judged_alike(draw(store, service, segment, window, limit=None), report)
     return "\n".join(_Draft(store, report, evidence, alert, at).lines()) + "\n"
+
+
+def _judged_alike(sample: Sample, report: Report) -> Evidence:
+    """The requests that the report counts."""
+    judges = sample.by_judge(report.range.reference if report.range else None)
+    judge = report.range.judge if report.range else None
+    return next((evidence for evidence in judges if evidence.judge == judge), judges[0])
 
 
 class _Draft:
@@ -128,9 +158,10 @@ class _Draft:
         rows = []
         for stage in ORDER:
             mark = "first failed" if stage == self._stage else "after it" if self._is_after(stage) else "before it"
-            rows.append((stage, mark, _share(before, stage), _share(during, stage)))
-        yield from table(("stage", "", "bad before", "bad during the break"), rows)
-        causes = Counter(each.row.cause for each in during if each.bad.get(self._stage))
+            shares = (_share(group, stage, state) for state in ("broken", "suspected") for group in (before, during))
+            rows.append((stage, mark, *shares))
+        yield from table(("stage", "", "broken before", "during the break", "suspected before", "during"), rows)
+        causes = Counter(each.row.cause for each in during if each.is_broken(self._stage))
         yield ""
         told = ", ".join(f"{(cause or 'unknown').replace('_', ' ')} ({count})" for cause, count in causes.most_common())
         yield f"Causes at the first failed stage: {escaped(told) or 'none recorded'}."
@@ -159,9 +190,11 @@ class _Draft:
 
     def _events(self) -> Iterator[tuple[int, str]]:
         window = self._evidence.window
-        for release in rollouts(self._store.releases(self._report.service)):
+        releases = self._store.releases(self._report.service)
+        for release in rollouts(releases):
             if window.before <= release.at < window.until:
-                yield release.at, f"release {release.component}={release.version}{_how(release)}"
+                how = f"{', new to this service' if is_new(release, releases) else ''}{_how(release)}"
+                yield release.at, f"release {release.component}={release.version}{how}"
         if self._risen:
             yield self._risen.latest, f"{self._stage} begins to break"
             if self._better_at:
@@ -176,8 +209,8 @@ class _Draft:
         if self._stage is None:
             yield _blank("who was affected")
             return
-        during = [each for each in self._groups(self._ended_at)[1] if self._stage in each.bad]
-        broken = [each for each in during if each.bad[self._stage]]
+        during = [each for each in self._groups(self._ended_at)[1] if each.is_judged(self._stage)]
+        broken = [each for each in during if each.is_broken(self._stage)]
         yield f"{counted(tally(during, self._stage))} in the random sample of recorded requests, during the break."
         tenants = {each for each in self._store.tenants(each.row.request_id for each in broken).values() if each}
         yield (
@@ -214,8 +247,8 @@ class _Draft:
             return
         yield escaped(found.finding[:1].upper() + found.finding[1:]) + "."
         yield ""
-        groups = [[each for each in group if self._stage in each.bad] for group in self._groups(self._better_at)]
-        rows = [("bad requests", "", *(counted(tally(group, self._stage)) for group in groups))]
+        groups = [[each for each in group if each.is_judged(self._stage)] for group in self._groups(self._better_at)]
+        rows = [("broken requests", "", *(counted(tally(group, self._stage)) for group in groups))]
         for metric in SHOWN[self._stage]:
             objective = objective_text(INSTRUMENTS[metric].objective) or "none"
             rows.append((metric.replace("_", " "), objective, *(_mean(group, metric) for group in groups)))
@@ -232,7 +265,7 @@ class _Draft:
         yield f"- [ ] {_blank('other tasks')}"
 
     def _look(self) -> Iterator[str]:
-        for each in self._report.telling:
+        for each in self._report.exemplars:
             yield f"- {code(each.command)} – {escaped(f'{clock(each.at)}, {each.segment}, {each.cause}')}"
         yield f"- {escaped(looked_at(self._report))}"
 
@@ -245,11 +278,14 @@ def _how(release: Release) -> str:
     return "" if release.recorded_at is not None else " (first request that carried it)"
 
 
-def _share(requests: Sequence[Judged], stage: Stage) -> str:
-    """The share of all requests that are bad at a stage, whatever broke before it."""
-    health = [(stage_health(each.row.scores, each.row.reference)[stage], each.weight) for each in requests]
-    found = share_of([(state == "bad", weight) for state, weight in health if state != "unknown"])
-    return f"{percent(found.share)} of {found.known}" if found.known else "nothing tells"
+def _share(requests: Sequence[Judged], stage: Stage, state: StageState) -> str:
+    """The share of all requests in which a stage is in a state, whatever broke before it: broken ones among those that
+    are judged, suspected ones among all to which the stage applies."""
+    states = [(each.row.states[stage], each.weight) for each in requests if stage in each.row.states]
+    if state == "broken":
+        states = [(one, weight) for one, weight in states if one in ("sound", "broken")]
+    found = share_of([(one == state, weight) for one, weight in states])
+    return f"{percent(found.share)} of {found.of}" if found.of else "none is judged"
 
 
 def _mean(requests: Sequence[Judged], metric: str) -> str:

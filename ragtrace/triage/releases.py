@@ -1,4 +1,4 @@
-"""Which release could have broken a stage: when the share of bad requests rose, against when versions came."""
+"""Which release could have broken a stage, by when it came, and what the release gate had said of it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ragtrace.analyze.diagnosis import is_rollout
-from ragtrace.registry.instruments import STAGES
-from ragtrace.store import Release
+from ragtrace.analyze.diagnosis import is_new, is_rollout
+from ragtrace.store import GateRun, Release, Store
 from ragtrace.triage.checks import Stretch
-from ragtrace.triage.evidence import Judged, Window
+from ragtrace.triage.evidence import COMPONENTS, Judged, Window
 from ragtrace.triage.report import Suspect
 from ragtrace.triage.wording import clock, span, written
 from ragtrace.types import Stage
 
-__all__ = ["rollouts", "suspected", "suspects"]
+__all__ = ["gate_note", "rollouts", "suspected", "suspects"]
 
 _SLACK: Final = 0.05  # of the time looked at: a rollout takes a while until its first bad answer
 _LONGEST: Final = 900_000_000_000
 _SHOWN: Final = 5
-_COMPONENTS: Final = {stage.name: stage.components for stage in STAGES}
+_ID_SHOWN: Final = 12  # characters of a run's id
+_SAID: Final = {"pass": "passed", "block": "blocked", "undecided": "could not decide"}
 
 
 def rollouts(releases: Iterable[Release], stage: Stage | None = None) -> list[Release]:
-    """The releases that replaced another version of their component, of the stage's components where one is given.
-    A component's first version was not rolled out, as far as anybody knows."""
+    """The releases that changed a service that ran, of the stage's components where one is given: those that replaced
+    another version, and the first versions of components that were new to it."""
     known = sorted(releases, key=lambda each: each.at)
-    components = {release.component for release in known} if stage is None else set(_COMPONENTS[stage])
+    components = {release.component for release in known} if stage is None else set(COMPONENTS[stage])
     return [release for release in known if release.component in components and is_rollout(release, known)]
 
 
@@ -35,17 +35,25 @@ def suspects(
     stage: Stage, risen: Stretch | None, broken: Sequence[Judged], releases: Iterable[Release], window: Window
 ) -> tuple[Suspect, ...]:
     """The stage's rollouts, the likeliest first: those that fit the beginning of the break, by how many broken requests
-    point at each; then the nearest."""
+    point at each, one that replaced another version before one that is new; then the nearest."""
+    known = list(releases)
     votes = Counter(each.row.suspected_rollout for each in broken)
     slack = min(_LONGEST, int(_SLACK * (window.until - window.before)))
-    found = [_suspect(each, risen, slack, votes, len(broken)) for each in rollouts(releases, stage)]
-    found = [each for each in found if each.at <= written(window.until)]
+    found = [
+        _suspect(release, risen, slack, votes, len(broken), is_first=is_new(release, known))
+        for release in rollouts(known, stage)
+        if release.at <= window.until
+    ]
     order = {"fits": 0, "unknown": 1, "early": 1, "late": 1}
-    found.sort(key=lambda each: (order[each.fit], -each.votes, abs(each.offset_seconds or 0.0), each.release))
+    found.sort(
+        key=lambda each: (order[each.fit], -each.votes, each.is_new, abs(each.offset_seconds or 0.0), each.release)
+    )
     return tuple(found[:_SHOWN])
 
 
-def _suspect(release: Release, risen: Stretch | None, slack: int, votes: Counter[str | None], of: int) -> Suspect:
+def _suspect(
+    release: Release, risen: Stretch | None, slack: int, votes: Counter[str | None], of: int, *, is_first: bool
+) -> Suspect:
     name = f"{release.component}={release.version}"
     if risen is None:
         offset, fit = None, "unknown"
@@ -59,14 +67,15 @@ def _suspect(release: Release, risen: Stretch | None, slack: int, votes: Counter
         offset_seconds=offset,
         votes=votes[name],
         of=of,
+        is_new=is_first,
     )
 
 
 def suspected(stage: Stage, risen: Stretch | None, found: Sequence[Suspect]) -> tuple[str | None, str]:
     """The release to suspect, and in a sentence why; None where none fits."""
-    components = ", ".join(_COMPONENTS[stage])
     if not found:
-        none = f"no version of this stage's components ({components}) is known to have replaced another"
+        components = ", ".join(COMPONENTS[stage])
+        none = f"no version of this stage's components ({components}) is known to have replaced another, or to be new"
         return None, f"{none}: no rollout explains it"
     first = found[0]
     if risen is None:
@@ -84,9 +93,50 @@ def suspected(stage: Stage, risen: Stretch | None, found: Sequence[Suspect]) -> 
             f"no release fits: it began at {began}; the nearest of this stage, {nearest.release}, came {away} {side}; "
             "look for a change without a version: data, configuration, traffic, a provider"
         )
-    why = f"it began at {began}, and {first.release} came at {clock(first.at)}"
+    how = ", new to this service" if first.is_new else ""
+    why = f"it began at {began}, and {first.release} came at {clock(first.at)}{how}"
     why += f"; {first.votes} of {first.of} broken requests point at it" if first.votes else ""
     others = [each for each in found[1:] if each.fit == "fits"]
     if others:
-        why += "; " + ", ".join(f"{each.release} ({each.votes} of {each.of})" for each in others) + " came then, too"
+        why += "; " + ", ".join(map(_with_votes, others)) + " came then, too"
     return first.release, why
+
+
+def _with_votes(suspect: Suspect) -> str:
+    return f"{suspect.release} ({suspect.votes} of {suspect.of})" if suspect.votes else suspect.release
+
+
+def gate_note(store: Store, service: str, release: str | None) -> str:
+    """What the last gate run with this `component=version` decided, or since when there was none; "" without a suspect,
+    and where the service has never been gated."""
+    if release is None:
+        return ""
+    component, _, version = release.partition("=")
+    judged = store.gate_runs_of(service, component, version, limit=1)
+    if judged:
+        return _told(judged[0], release)
+    earlier = store.gate_runs_of(service, component, limit=1)
+    if earlier:
+        run = earlier[0]
+        carried = ", ".join(f"{name}={each}" for name, each in run.versions if name == component)
+        said = f"which {_SAID[run.decision]} with {carried}"
+        return f"no gate since {_at(run)}, {said}: {release} was not judged{_look(run)}"
+    latest = store.gate_runs(service, limit=1)
+    if latest:
+        run = latest[0]
+        return f"no gate with {release}: the last one of {service}, at {_at(run)}, {_SAID[run.decision]}{_look(run)}"
+    return ""
+
+
+def _told(run: GateRun, release: str) -> str:
+    stage = f" for its {run.first_broken}" if run.decision == "block" and run.first_broken else ""
+    against = f", compared with {run.baseline}" if run.decision == "pass" else ""
+    return f"last gate {_SAID[run.decision]} with {release} at {_at(run)}{stage}{against}{_look(run)}"
+
+
+def _at(run: GateRun) -> str:
+    return clock(written(run.created_at))
+
+
+def _look(run: GateRun) -> str:
+    return f" (ragtrace gate show {run.run_id[:_ID_SHOWN]})"

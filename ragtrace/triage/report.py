@@ -9,31 +9,51 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from ragtrace.types import Reference, Stage
+from ragtrace.types import Reference, Stage, StageState
 
 __all__ = [
     "SCHEMA",
     "AlertFacts",
     "Check",
     "CheckState",
+    "ExemplarRequest",
+    "Judgeable",
     "Onset",
+    "PageAnswers",
     "Range",
+    "ReasonCount",
     "Recovery",
     "Report",
     "RequestFacts",
+    "RequestStage",
+    "Rise",
     "SegmentLine",
     "SegmentState",
     "Suspect",
     "Tally",
-    "Telling",
     "Tenants",
+    "Unjudged",
+    "UnjudgedState",
     "Value",
 ]
 
-SCHEMA: Final = "ragtrace.triage/1"
+SCHEMA: Final = "ragtrace.triage/2"
 
-CheckState: TypeAlias = Literal["broken", "recovered", "worse", "unclear", "good", "no_data", "not_checked"]
+CheckState: TypeAlias = Literal[
+    "broken",
+    "recovered",
+    "worse",
+    "unclear",
+    "suspected",
+    "good",
+    "unjudged",
+    "no_data",
+    "not_checked",
+    "sound",
+    "not_known",
+]
 SegmentState: TypeAlias = Literal["broken", "better", "recovered", "unclear", "good", "no_data"]
+UnjudgedState: TypeAlias = Literal["suspected", "not_known"]
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,12 +61,11 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally(_Part, frozen=True, kw_only=True):
-    """How many requests of known health were bad, as they were drawn. share: of the traffic, each request weighted by
-    the inverse of the probability with which it was kept; low and high: its 95 % bounds (Wilson, by the effective
-    number of requests)."""
+    """`count` of `of` requests, as they were drawn. share: of the traffic, each request weighted by the inverse of the
+    probability with which it was kept; low and high: its 95 % bounds (Wilson, by the effective number of requests)."""
 
-    bad: int
-    known: int
+    count: int
+    of: int
     share: float | None
     low: float
     high: float
@@ -64,13 +83,37 @@ class Value(_Part, frozen=True, kw_only=True):
     before_count: int = 0
 
 
+class ReasonCount(_Part, frozen=True, kw_only=True):
+    """In how many requests a stage is suspected or not known for one reason, and what that is in words."""
+
+    reason: str
+    words: str
+    count: int
+
+
+class Unjudged(_Part, frozen=True, kw_only=True):
+    """In how many of the requests that reach a stage unbroken it is suspected, or not known, and why.
+
+    has_risen: clearly above what it was before. reasons: the most frequent first.
+    """
+
+    state: UnjudgedState
+    now: Tally
+    before: Tally
+    has_risen: bool
+    reasons: tuple[ReasonCount, ...] = ()
+
+
 class Check(_Part, frozen=True, kw_only=True):
-    """One stage, judged over the requests that nothing before it had broken.
+    """One stage, judged over the requests in which no earlier stage is broken or suspected.
 
     state: broken (confirmed), recovered (it was broken, and is good again for certain), worse (clearly worse than
-    before, but within the objective), unclear (over the budget, but by too few requests to tell), good, no_data (fewer
-    than ten requests tell), not_checked (an earlier stage is broken). budget: the share that may be bad.
-    now: the window. before: what was before the break where its beginning is seen, else the time before the window.
+    before, but within the objective), unclear (over the budget, but by too few requests to tell), suspected (not
+    broken for certain, and suspected in clearly more requests than before), good, unjudged (ten requests or more reach
+    it, and fewer are sound or broken), no_data (fewer reach it), not_checked (an earlier stage is broken, or it does
+    not apply); of a single request its own state: sound, broken, suspected, not_known. budget: the share that may be
+    broken. now: the broken ones among those judged sound or broken in the window. before: the same before the break
+    where its beginning is seen, else before the window.
     """
 
     stage: Stage
@@ -81,14 +124,33 @@ class Check(_Part, frozen=True, kw_only=True):
     finding: str
     now: Tally
     before: Tally
+    unjudged: tuple[Unjudged, ...] = ()
     values: tuple[Value, ...] = ()
+
+
+class Judgeable(_Part, frozen=True, kw_only=True):
+    """In how many requests of the window a stage is judged (sound or broken), whatever the other stages are.
+
+    reasons: why not in the others. remedies: what would let more be judged.
+    """
+
+    stage: Stage
+    judged: Tally
+    reasons: tuple[ReasonCount, ...] = ()
+    remedies: tuple[str, ...] = ()
 
 
 class Range(_Part, frozen=True, kw_only=True):
     """What was looked at: [since, until), compared with [before_since, since). requests: how many of the random
-    stratum there are in both, read: how many of them were drawn and have an analysis, analyzed: how many of those have
-    it with the reference that counts here. unanalyzed: how many were drawn and have no analysis. least_sampled,
-    most_sampled: the probabilities with which those that count were kept."""
+    stratum there are in both, read: how many of them were drawn and have an analysis, analyzed: how many of those were
+    judged with gold evidence, or without it, by the judge (a digest of rules, model and calibration) that counts here.
+    reference: oracle for those with gold, else their most frequent one. unanalyzed: how many were drawn and have no
+    analysis. least_sampled, most_sampled: the probabilities with which those that count were kept.
+
+    Of those that were read, whatever their reference: outdated were judged by a version without states; no_retrieval
+    ask for nothing that is retrieved; refused decline to answer, and nothing tells whether rightly; errors ended in an
+    exception.
+    """
 
     since: str
     until: str
@@ -97,13 +159,18 @@ class Range(_Part, frozen=True, kw_only=True):
     read: int
     analyzed: int
     reference: Reference | None
+    judge: str | None = None
     unanalyzed: int = 0
+    outdated: int = 0
+    no_retrieval: int = 0
+    refused: int = 0
+    errors: int = 0
     least_sampled: float = 1.0
     most_sampled: float = 1.0
 
 
 class Onset(_Part, frozen=True, kw_only=True):
-    """When the break began, between two requests; since and before: the requests of the break, and those before it."""
+    """When something began, between two requests; since and before: the requests from then on, and those before it."""
 
     earliest: str
     latest: str
@@ -115,8 +182,8 @@ class Suspect(_Part, frozen=True, kw_only=True):
     """A release that could have broken the stage.
 
     fit: "fits" (it came when the break began), "early" or "late" (it came before or after), "unknown" (the beginning
-    was not seen). offset_seconds: from the release to the beginning. votes: broken requests whose own diagnosis points
-    at it, of `of`.
+    was not seen). is_new: it replaced nothing, its component was new to the service. offset_seconds: from the release
+    to the beginning. votes: broken requests whose own diagnosis points at it, of `of`.
     """
 
     release: str
@@ -125,6 +192,35 @@ class Suspect(_Part, frozen=True, kw_only=True):
     offset_seconds: float | None
     votes: int
     of: int
+    is_new: bool = False
+
+
+class ExemplarRequest(_Part, frozen=True, kw_only=True):
+    """A request that is worth a look. cause: of its break, or why its stage is suspected or not known."""
+
+    request_id: str
+    segment: str
+    at: str
+    cause: str
+    suspected_release: str | None
+    command: str
+
+
+class Rise(_Part, frozen=True, kw_only=True):
+    """A stage that is suspected, or not known, in clearly more requests than before. It is not called broken: no single
+    request proves a break. suspected_release: what came when it began."""
+
+    stage: Stage
+    owner: str
+    state: UnjudgedState
+    finding: str
+    now: Tally
+    before: Tally
+    reasons: tuple[ReasonCount, ...] = ()
+    onset: Onset | None = None
+    suspected_release: str | None = None
+    release_note: str = ""
+    exemplars: tuple[ExemplarRequest, ...] = ()
 
 
 class Recovery(_Part, frozen=True, kw_only=True):
@@ -148,21 +244,20 @@ class SegmentLine(_Part, frozen=True, kw_only=True):
 
 
 class Tenants(_Part, frozen=True, kw_only=True):
-    """How many tenants the requests of the break are of, and how many of them have a bad one."""
+    """How many tenants the requests of the break are of, and how many of them have a broken one."""
 
     known: int
     broken: int
 
 
-class Telling(_Part, frozen=True, kw_only=True):
-    """A broken request that is worth a look."""
+class RequestStage(_Part, frozen=True, kw_only=True):
+    """The state of one stage of a request; why it is suspected or not known, in a word and in words; the evidence."""
 
-    request_id: str
-    segment: str
-    at: str
-    cause: str
-    suspected_release: str | None
-    command: str
+    stage: Stage
+    state: StageState
+    reason: str | None = None
+    words: str = ""
+    evidence: tuple[str, ...] = ()
 
 
 class RequestFacts(_Part, frozen=True, kw_only=True):
@@ -178,11 +273,22 @@ class RequestFacts(_Part, frozen=True, kw_only=True):
     cause: str | None
     suspected_release: str | None
     evidence: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
+    stages: tuple[RequestStage, ...] = ()
+
+
+class PageAnswers(_Part, frozen=True, kw_only=True):
+    """What on-call said of the service's pages (`ragtrace triage judge`). precision: the share of the right ones."""
+
+    right: int
+    wrong_stage: int
+    false: int
+    precision: float
 
 
 class AlertFacts(_Part, frozen=True, kw_only=True):
-    """The alert that was answered. agrees: whether the stage that it names is the one found; null where none was."""
+    """The alert that was answered. agrees: whether the stage that it names is the one found; null where none was.
+    judgment: what on-call said of it; judge: the command that says whether it was right (or `wrong-stage`, or `false`
+    in place of `right`), empty for an alert without a stage."""
 
     name: str
     status: str
@@ -190,11 +296,15 @@ class AlertFacts(_Part, frozen=True, kw_only=True):
     starts_at: str
     labels: dict[str, str] = {}
     agrees: bool | None = None
+    judgment: str | None = None
+    judge: str = ""
 
 
 class Report(_Part, frozen=True, kw_only=True):
-    """A whole triage. conclusion: one or two sentences that stand by themselves. gate_note: what the release gate had
-    said of the suspected release."""
+    """A whole triage. conclusion: a few sentences that stand by themselves. stage, owner, suspected_release: of the
+    first broken stage; null where no break is confirmed. rises: stages that are suspected or not known more often than
+    before, which proves no break. judgeable: how much can be judged at all. gate_note: what the release gate had said
+    of the suspected release. pages: null where on-call has judged none of the service's."""
 
     schema: str = SCHEMA
     subject: Literal["request", "segment", "alert"]
@@ -210,11 +320,14 @@ class Report(_Part, frozen=True, kw_only=True):
     range: Range | None = None
     request: RequestFacts | None = None
     alert: AlertFacts | None = None
+    judgeable: tuple[Judgeable, ...] = ()
     checks: tuple[Check, ...] = ()
+    rises: tuple[Rise, ...] = ()
     onset: Onset | None = None
     suspects: tuple[Suspect, ...] = ()
     recovery: Recovery | None = None
     segments: tuple[SegmentLine, ...] = ()
     more_segments: int = 0
     tenants: Tenants | None = None
-    telling: tuple[Telling, ...] = ()
+    exemplars: tuple[ExemplarRequest, ...] = ()
+    pages: PageAnswers | None = None

@@ -1,18 +1,62 @@
-"""Since when a share has been higher than it was, as far as counts tell for certain."""
+"""Shares of a sample: with bounds, whether one has risen, and since when, as far as counts tell for certain."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import log
-from typing import Final
+from math import log, sqrt
+from typing import Final, TypeAlias
 
-__all__ = ["Episode", "find_episode"]
+from ragtrace.triage.report import Tally
+from ragtrace.wilson import ONE_SIDED_95, effective_size, wilson
 
+__all__ = ["Episode", "Weighed", "find_episode", "has_risen", "share_of"]
+
+Weighed: TypeAlias = Sequence[tuple[bool, float]]
+"""Of each request whether it counts, and its weight: the inverse of the probability with which it was kept."""
+
+_ENOUGH: Final = 20  # requests on both sides, below which no share is said to have risen
+_CLEARLY: Final = 3.0  # standard errors of the difference of two shares
+_GROWTH: Final = 0.05  # by which a share must have grown to be worth a word
 _BLOCKS: Final = 80  # places at which a search looks before it looks closely
 _NEAR: Final = 2.0  # log-likelihood within which another place of the change is as good
 _ROUNDING: Final = 1e-9
+
+
+def share_of(weighed: Weighed, z: float = ONE_SIDED_95) -> Tally:
+    """The share of those that count: of the traffic, not of the sample (Hájek's estimate).
+
+    z: standard deviations to its bounds.
+    """
+    if not weighed:
+        return Tally(count=0, of=0, share=None, low=0.0, high=1.0)
+    share, size = _share_and_size(weighed)
+    low, high = wilson(share * size, size, z)
+    return Tally(count=sum(counts for counts, _ in weighed), of=len(weighed), share=share, low=low, high=high)
+
+
+def _share_and_size(weighed: Weighed) -> tuple[float, float]:
+    """The share, and how many requests drawn evenly would tell as much of it."""
+    if len({weight for _, weight in weighed}) == 1:
+        return sum(counts for counts, _ in weighed) / len(weighed), float(len(weighed))
+    whole = sum(weight for _, weight in weighed)
+    share = sum(weight for counts, weight in weighed if counts) / whole
+    variance = sum((weight * (counts - share)) ** 2 for counts, weight in weighed) / whole**2
+    return share, effective_size(share, variance, whole**2 / sum(weight**2 for _, weight in weighed))
+
+
+def has_risen(now: Weighed, before: Weighed) -> bool:
+    """Whether a share is clearly, and by five points or more, above what it was: two proportions, one-sided, with at
+    least twenty requests on both sides, or with what tells as much as twenty that were drawn evenly."""
+    if not now or not before:
+        return False
+    (share, size), (earlier, earlier_size) = _share_and_size(now), _share_and_size(before)
+    if min(size, earlier_size) < _ENOUGH:
+        return False
+    pooled = (share * size + earlier * earlier_size) / (size + earlier_size)
+    error = sqrt(pooled * (1 - pooled) * (1 / size + 1 / earlier_size))
+    return share - earlier >= max(_GROWTH, _CLEARLY * error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from shlex import quote
 from typing import Final
@@ -9,7 +10,19 @@ from typing import Final
 from ragtrace.controls import UNSAFE, harmless
 from ragtrace.triage.report import Tally
 
-__all__ = ["clock", "counted", "percent", "plain", "shortened", "show_command", "span", "with_reference", "written"]
+__all__ = [
+    "by_gold",
+    "clock",
+    "counted",
+    "joined",
+    "judge_command",
+    "percent",
+    "plain",
+    "shortened",
+    "show_command",
+    "span",
+    "written",
+]
 
 _LONGEST: Final = 400  # characters; the whole stands in `ragtrace show`
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
@@ -42,18 +55,23 @@ def percent(share: float | None) -> str:
     return f"{share * 100:.{1 if share < 0.1 else 0}f}".removesuffix(".0") + " %"
 
 
-def counted(tally: Tally) -> str:
-    """`17 of 32 bad (53 %)`, or `(31 % of the traffic)` where the requests were not all kept at one rate."""
-    if not tally.known:
-        return "no request tells"
+def counted(tally: Tally, what: str = "broken") -> str:
+    """`17 of 32 broken (53 %)`, or `(31 % of the traffic)` where the requests were not all kept at one rate."""
+    if not tally.of:
+        return "no request is judged"
     share = percent(tally.share)
-    of = "" if share == percent(tally.bad / tally.known) else " of the traffic"
-    return f"{tally.bad} of {tally.known} bad ({share}{of})"
+    of = "" if share == percent(tally.count / tally.of) else " of the traffic"
+    return f"{tally.count:,} of {tally.of:,} {what} ({share}{of})"
 
 
-def with_reference(reference: str | None) -> str:
-    """By what requests were judged."""
-    return "without a reference" if reference in (None, "none") else f"with the {reference} reference"
+def joined(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def by_gold(gold: bool) -> str:
+    """By what evidence requests were judged."""
+    return "with gold evidence" if gold else "without gold evidence"
 
 
 def plain(text: str) -> str:
@@ -70,6 +88,15 @@ def show_command(request_id: str, store: str | None = None) -> str:
     """What shows a request, as a shell takes it: an id may be any text. store: where it is, if that is to be said."""
     word, named = _word(request_id), f" --store {quote(store)}" if store else ""
     return f"ragtrace show{named} -- {word}" if request_id.startswith("-") else f"ragtrace show {word}{named}"
+
+
+def judge_command(
+    judgment: str, *, service: str, segment: str, stage: str, severity: str, at: str, store: str | None = None
+) -> str:
+    """What says whether an alert was right, as a shell takes it. at: when it began to fire."""
+    given = {"service": service, "segment": segment, "stage": stage, "severity": severity, "at": at, "store": store}
+    options = [f"--{name}={_word(value)}" for name, value in given.items() if value]
+    return " ".join(["ragtrace triage judge", judgment, *options])
 
 
 def _word(text: str) -> str:

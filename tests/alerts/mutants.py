@@ -35,9 +35,15 @@ def _with(pattern: str, new: str) -> Callable[[str], str]:
     return lambda text: re.sub(pattern, new, text)
 
 
-_UPSTREAM: Final = r"unless on \(service, segment\) ragtrace:sli_burning:page\{metric=~"
-_OWN: Final = r"unless on \(service, segment\) max_over_time\(ragtrace:sli_burning:page\{metric="
+_QUIET: Final = r"unless on \(service, segment\) "
 _RELEASED: Final = r"and on \(service\) \(max by \(service\) \(ragtrace_release_timestamp"
+
+
+def _nothing_usual(text: str) -> str:
+    """Every share counts as a rise from nothing."""
+    text = re.sub(r"asin\(sqrt\(ragtrace:sli_suspected:usual\w+\)\)", "0", text)
+    return re.sub(r" - ragtrace:sli_suspected:usual\w+", "", text)
+
 
 MUTANTS: Final = (
     Mutant(
@@ -59,6 +65,12 @@ MUTANTS: Final = (
         "low traffic, all bad",
     ),
     Mutant(
+        "a handful pages",
+        "recording.yml",
+        _without(r"\n +and \(ragtrace:sli_requests:increase(30m|1h) >= 9\)"),
+        "a handful of requests, all bad",
+    ),
+    Mutant(
         "no bound",
         "recording.yml",
         _with(r"\(ragtrace:sli_bad:wilson(\w+) >", r"(ragtrace:sli_bad:ratio_rate\1 >"),
@@ -73,7 +85,7 @@ MUTANTS: Final = (
     Mutant(
         "no silence beside upstream",
         "alerts.yml",
-        _without(rf"\n +{_UPSTREAM}.*"),
+        _without(rf"\n +{_QUIET}ragtrace:sli_burning:page.*"),
         "recall failure that leaks downstream",
     ),
     Mutant(
@@ -85,19 +97,19 @@ MUTANTS: Final = (
     Mutant(
         "a ticket beside its own page",
         "alerts.yml",
-        _with(rf'\n +{_OWN}"qc".*\)', ")"),
+        _with(rf'\n +{_QUIET}max_over_time\(ragtrace:sli_burning:page\{{stage="retrieval"\}}\[\w+\]\)\)', ")"),
         "long recall failure",
     ),
     Mutant(
         "a ticket after its own page",
         "alerts.yml",
-        _with(r'max_over_time\((ragtrace:sli_burning:page\{metric="qc"\})\[\w+\]\)', r"\1"),
+        _with(r'max_over_time\((ragtrace:sli_burning:page\{stage="retrieval"\})\[\w+\]\)', r"\1"),
         "long recall failure",
     ),
     Mutant(
         "no good counter, no alert",
         "recording.yml",
-        _without(r"\n +or 0 \* .*"),
+        _without(r"\n +or 0 \* ragtrace:sli_requests.*"),
         "no request was ever good",
     ),
     Mutant(
@@ -109,8 +121,68 @@ MUTANTS: Final = (
     Mutant(
         "oracle and proxy page twice",
         "recording.yml",
-        _with(r"max by \(service, segment, metric\)", "max by (service, segment, metric, reference)"),
+        _with(r"max by \(service, segment, stage\)", "max by (service, segment, stage, reference)"),
         "oracle and proxy burn",
+    ),
+    Mutant(
+        "judges in one ratio",
+        "recording.yml",
+        _without(", judge"),
+        "one judge burns beside another that sees much",
+    ),
+    Mutant(
+        "an alert for each judge",
+        "recording.yml",
+        _with(r"max by \(service, segment, stage\)", "max by (service, segment, stage, judge)"),
+        "the judge changes while a page burns",
+    ),
+    Mutant(
+        "judges in one share",
+        "recording.yml",
+        _without(", judge"),
+        "another judge suspects more",
+    ),
+    Mutant(
+        "a rise that may be chance",
+        "recording.yml",
+        _without(r"\n +and \(ragtrace:sli_suspected:z.*\)"),
+        "few requests, suspected by chance",
+    ),
+    Mutant(
+        "a rise of next to nothing",
+        "recording.yml",
+        _without(r"\n +and \(ragtrace:sli_suspected:ratio_rate\w+ - .*\)"),
+        "a small rise in many requests",
+    ),
+    Mutant(
+        "a rise from nothing",
+        "recording.yml",
+        _nothing_usual,
+        "suspicion that was always large",
+    ),
+    Mutant(
+        "a baseline of a handful",
+        "recording.yml",
+        _without(r" >= 30\b"),
+        "suspicion before anything is usual",
+    ),
+    Mutant(
+        "suspicion beside an earlier suspicion",
+        "alerts.yml",
+        _without(rf"\n +{_QUIET}max_over_time\(ragtrace:sli_suspected:risen.*?\[\w+\]\)"),
+        "several stages are suspected more",
+    ),
+    Mutant(
+        "suspicion beside an earlier page",
+        "alerts.yml",
+        _without(rf"\n +{_QUIET}max_over_time\(ragtrace:sli_burning:\w+\{{stage=~.*?\[\w+\]\)"),
+        "suspicion beside an earlier stage's page",
+    ),
+    Mutant(
+        "refusals are not told apart",
+        "recording.yml",
+        _with('reason="refused"', 'reason="undecided"'),
+        "more answers decline",
     ),
     Mutant(
         "requests are gone while nothing is scraped",
@@ -131,12 +203,6 @@ MUTANTS: Final = (
         "citation drop after a release of another component",
     ),
     Mutant(
-        "contradictions page beside answers",
-        "alerts.yml",
-        _with(r'qc\|eo\|ac"', 'qc|eo"'),
-        "grounding failure",
-    ),
-    Mutant(
         "a service that rests is stale",
         "alerts.yml",
         _without(r"\n +and on \(service\) sum by \(service\) \(increase\(ragtrace_requests_total\[\w+\]\)\) > 0"),
@@ -146,7 +212,31 @@ MUTANTS: Final = (
         "absent without an expectation",
         "alerts.yml",
         _with(r"\)\) >= 10\b", ")) > 0"),
-        "an indicator that counts rarely",
+        "a stage that is counted rarely",
+    ),
+    Mutant(
+        "greetings are silence",
+        "alerts.yml",
+        _with("no_retrieval_needed", "healthy"),
+        "requests that need no retrieval",
+    ),
+    Mutant(
+        "what cannot be judged is silence",
+        "alerts.yml",
+        _without(r' or increase\(ragtrace_sli_unjudged_requests_total\{scope="all", stratum="random"\}\[\w+\]\)'),
+        "a stage is judged no more",
+    ),
+    Mutant(
+        "a handful of requests cannot be judged",
+        "alerts.yml",
+        _with(r"\) >= 30\)\n", ") >= 1)\n"),
+        "few requests that cannot be judged",
+    ),
+    Mutant(
+        "one stage is all",
+        "alerts.yml",
+        _with(r"max by \(service\) \((\n +\(sum)", r"min by (service) (\1"),
+        "one stage can be judged",
     ),
     Mutant(
         "growth without a past",
@@ -164,20 +254,23 @@ def failing(mutant: Mutant | None, scenario: str) -> bool:
         mutated = mutant.change(files[mutant.file])
         assert mutated != files[mutant.file], f"{mutant.name} takes out nothing; mend its pattern"
         files[mutant.file] = mutated
-    files["tests.yml"] = _only(files["tests.yml"], scenario)
+    name, body = _holding(files, scenario)
     with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder), files)
-        command = [str(shutil.which("promtool")), "test", "rules", str(Path(folder) / "tests.yml")]
+        write(Path(folder), files | {name: body})
+        command = [str(shutil.which("promtool")), "test", "rules", str(Path(folder) / name)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0 or "got:" in done.stdout + done.stderr, done.stdout + done.stderr  # no broken syntax
     return done.returncode != 0
 
 
-def _only(tests: str, scenario: str) -> str:
-    body: Mapping[str, Any] = yaml.safe_load(tests)
-    kept = [test for test in body["tests"] if test["name"] == scenario]
-    assert kept, f"there is no scenario {scenario!r}"
-    return yaml.safe_dump({**body, "tests": kept}, sort_keys=False)
+def _holding(files: Files, scenario: str) -> tuple[str, str]:
+    """The name of the file of tests that has the scenario, and its text with that scenario alone."""
+    for name in (one for one in files if one.endswith("tests.yml")):
+        body: Mapping[str, Any] = yaml.safe_load(files[name])
+        kept = [test for test in body["tests"] if test["name"] == scenario]
+        if kept:
+            return name, yaml.safe_dump({**body, "tests": kept}, sort_keys=False)
+    raise AssertionError(f"there is no scenario {scenario!r}")
 
 
 def main() -> int:

@@ -38,20 +38,35 @@ def test_a_gauge_stays() -> None:
     assert expanded(gauge([(2, 1.5), (1, 0), (3, 7)])) == [1.5, 1.5, 0, 7, 7, 7]
 
 
+class Ends:
+    """The last value of each counter of some phases."""
+
+    def __init__(self, made: Made, *phases: Phase) -> None:
+        self.values = {one["series"]: expanded(one["values"])[-1] for one in judged(made(), phases, "first")}
+
+    def of(self, stage: str, scope: str, name: str, **labels: str) -> float:
+        """That of one counter."""
+        wanted = [f'stage="{stage}"', f'scope="{scope}"', *(f'{label}="{value}"' for label, value in labels.items())]
+        (value,) = (
+            value
+            for series, value in self.values.items()
+            if series.startswith(f"ragtrace_sli_{name}") and all(label in series for label in wanted)
+        )
+        return value
+
+
 def test_later_stages_count_what_earlier_ones_left(made: Made) -> None:
     """In the conditional scope; in the scope `all` what an earlier stage broke is bad later on."""
-    phases = [Phase(2, {"qc": 0.5, "eo": 0.5}, traffic=8.0)]
-    ends = {series["series"]: expanded(series["values"])[-1] for series in judged(made(), phases, "first")}
+    ends = Ends(made, Phase(2, {"retrieval": 0.5, "ranking": 0.5}, traffic=8.0))
+    for stage, judged_, good in (("retrieval", 16, 8), ("ranking", 8, 4), ("generation", 4, 4)):
+        assert (ends.of(stage, "conditional", "requests"), ends.of(stage, "conditional", "good")) == (judged_, good)
+    assert (ends.of("generation", "all", "requests"), ends.of("generation", "all", "good")) == (16, 4)
 
-    def end(metric: str, scope: str, name: str) -> float:
-        (found,) = (
-            value
-            for series, value in ends.items()
-            if series.startswith(f"ragtrace_sli_{name}") and f'metric="{metric}"' in series and f'"{scope}"' in series
-        )
-        return found
 
-    assert (end("qc", "conditional", "requests"), end("qc", "conditional", "good")) == (16, 8)
-    assert (end("eo", "conditional", "requests"), end("eo", "conditional", "good")) == (8, 4)
-    assert (end("ac", "conditional", "requests"), end("ac", "conditional", "good")) == (4, 4)
-    assert (end("ac", "all", "requests"), end("ac", "all", "good")) == (16, 4)
+def test_what_is_not_judged_is_counted_apart(made: Made) -> None:
+    """A suspected stage keeps the request from the later ones' conditional scope, one that is not known does not."""
+    ends = Ends(made, Phase(1, {"retrieval": 0.25}, 16.0, suspected={"retrieval": 0.25}, not_known={"retrieval": 0.25}))
+    assert (ends.of("retrieval", "conditional", "requests"), ends.of("retrieval", "conditional", "good")) == (8, 4)
+    assert ends.of("retrieval", "conditional", "unjudged", state="suspected") == 4
+    assert ends.of("retrieval", "conditional", "unjudged", state="not_known") == 4
+    assert ends.of("ranking", "conditional", "requests") == 8

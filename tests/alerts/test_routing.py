@@ -24,14 +24,15 @@ def test_every_owner_gets_pages_and_tickets(made: Made) -> None:
     assert {*found.values(), routing["route"]["receiver"]} == names
 
 
-def test_an_earlier_stage_inhibits_those_that_depend_on_it(made: Made) -> None:
+def test_an_earlier_stage_inhibits_the_later_ones(made: Made) -> None:
     """In the same segment, and only where service and segment are known."""
     rules = alertmanager(made())["inhibit_rules"]
     by_stage = {rule["source_matchers"][0]: rule for rule in rules if rule["source_matchers"][0].startswith("stage")}
-    assert set(by_stage) == {'stage="retrieval"', 'stage="ranking"'}
-    retrieval, ranking = by_stage['stage="retrieval"'], by_stage['stage="ranking"']
+    assert set(by_stage) == {'stage="retrieval"', 'stage="ranking"', 'stage="generation"'}
+    retrieval, ranking, generation = by_stage.values()
     assert retrieval["target_matchers"] == ['stage=~"ranking|generation|citation"', 'severity="page"']
     assert ranking["target_matchers"] == ['stage=~"generation|citation"', 'severity="page"']
+    assert generation["target_matchers"] == ['stage=~"citation"', 'severity="page"']
     for rule in by_stage.values():
         assert rule["source_matchers"][1:] == ['severity="page"', 'service!=""', 'segment!=""']
         assert rule["equal"] == ["service", "segment"]
@@ -82,7 +83,7 @@ def test_triage_gets_every_alert_beside_its_owner(made: Made) -> None:
 def test_awkward_names_stay_one_string(written: Written) -> None:
     """A segment with quotes and braces is text in rules and routes, not syntax."""
     segment = 'a "b" {{c}} \\d'
-    config = written(segments=[{"segment": segment, "targets": {"qc": 0.96}, "owners": {"ranking": "x"}}])
+    config = written(segments=[{"segment": segment, "targets": {"retrieval": 0.96}, "owners": {"ranking": "x"}}])
     files = render(config)
     matchers = yaml.safe_load(files["alertmanager.yml"])["route"]["routes"][0]["matchers"]
     assert matchers[1] == 'segment="a \\"b\\" {{c}} \\\\d"'

@@ -1,4 +1,4 @@
-"""The file of objectives: what a user may replace, and what is refused."""
+"""The file of objectives: what a user may replace, what is refused, and durations."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ragtrace.alerts.settings import read_settings
+from ragtrace.alerts.settings import Duration, read_settings
 from ragtrace.errors import ConfigurationError
 from tests.alerts.conftest import Made, Written
 
@@ -15,8 +17,8 @@ from tests.alerts.conftest import Made, Written
 def test_own_file_replaces_what_it_names(written: Written) -> None:
     """Mappings key by key, lists whole; the rest is as shipped."""
     shipped = read_settings()
-    own = read_settings(written(targets={"qc": 0.9}, hold={"ticket": "2h"}, burn_rates={"ticket": []}))
-    assert own.targets == {"qc": 0.9}
+    own = read_settings(written(targets={"retrieval": 0.9}, hold={"ticket": "2h"}, burn_rates={"ticket": []}))
+    assert own.targets == {"retrieval": 0.9}
     assert str(own.hold.ticket) == "2h"
     assert str(own.hold.page["ranking"]) == str(shipped.hold.page["ranking"])
     assert own.burn_rates.ticket == ()
@@ -26,9 +28,9 @@ def test_own_file_replaces_what_it_names(written: Written) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"target": {"qc": 0.9}}, "own.yaml: 'target' is no setting; give one of targets, owners"),
-        ({"hold": {"pages": {}}}, "own.yaml: 'hold.pages' is no setting; give one of page, ticket, next"),
-        ({"targets": {"qc": "high"}}, r"own.yaml: Expected `float`, got `str` - at `\$.targets"),
+        ({"target": {"retrieval": 0.9}}, "own.yaml: 'target' is no setting; give one of targets, owners"),
+        ({"hold": {"pages": {}}}, "own.yaml: 'hold.pages' is no setting; give one of page, ticket, keep_firing"),
+        ({"targets": {"retrieval": "high"}}, r"own.yaml: Expected `float`, got `str` - at `\$.targets"),
         ({"hold": {"ticket": "soon"}}, r"duration 'soon' is not usable.*1h30m.*at `\$.hold.ticket`"),
         ({"segments": [{"tenant": "a"}]}, r"unknown field `tenant` - at `\$.segments\[0\]`"),
         ({"burn_rates": {"page": [{"short": "5m", "long": "1h", "factor": 6}]}}, "missing required field `minimum`"),
@@ -59,16 +61,17 @@ def test_time_scale_is_positive(scale: float) -> None:
         read_settings(time_scale=scale)
 
 
+RISE = {"window": "1h", "baseline": "1d", "rise": 0.1}
 ONE = {"short": "5m", "long": "1h", "minimum": 3}
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"targets": {"recall": 0.9}}, "targets: 'recall' is not known; give one of qc, eo, ac, contradiction, cc"),
-        ({"targets": {"qc": 1.0}}, "target of qc 1.0 is not usable; give a share above 0 and below 1"),
-        ({"segments": [{"segment": "a", "targets": {"qc": 0.0}}]}, r"segments\[0\].targets.qc 0.0"),
-        ({"segments": [{"targets": {"qc": 0.9}}]}, "names neither a service nor a segment"),
+        ({"targets": {"qc": 0.9}}, "targets: 'qc' is not known; give one of retrieval, ranking, generation, citation"),
+        ({"targets": {"retrieval": 1.0}}, "target of retrieval 1.0 is not usable; give a share above 0 and below 1"),
+        ({"segments": [{"segment": "a", "targets": {"ranking": 0.0}}]}, r"segments\[0\].targets.ranking 0.0"),
+        ({"segments": [{"targets": {"ranking": 0.9}}]}, "names neither a service nor a segment"),
         ({"segments": [{"segment": "a", "owners": {"packing": "x"}}]}, "'packing' is not known; give one of retrieval"),
         ({"owners": {"pack": "me"}}, "owners: 'pack' is not known; give one of retrieval, ranking"),
         ({"releases": {"required": {"qc": "6h"}}}, "releases.required: 'qc' is not known"),
@@ -79,7 +82,7 @@ ONE = {"short": "5m", "long": "1h", "minimum": 3}
             "hold.page.ranking .2m. is not usable; give more than",
         ),
         ({"burn_rates": {"page": [ONE | {"factor": 18}]}}, "factor 18 .* bad ratio of 90%.*below 18"),
-        ({"targets": {"cc": 0.8}}, "5m30m: factor 9 at a target of cc of 0.8 needs a bad ratio of 180%"),
+        ({"targets": {"citation": 0.8}}, "5m30m: factor 9 at a target of citation of 0.8 needs a bad ratio of 180%"),
         ({"burn_rates": {"page": [ONE | {"factor": 0}]}}, "give a factor above 0"),
         ({"burn_rates": {"page": [ONE | {"factor": 6, "short": "2h"}]}}, "short window '2h of 1h' is not usable"),
         ({"burn_rates": {"page": []}}, r"burn_rates.page \[\] is not usable; give at least one pair"),
@@ -95,6 +98,18 @@ ONE = {"short": "5m", "long": "1h", "minimum": 3}
         ({"sources": {"volume": {"fall": 2}}}, "sources.volume.fall 2.0 is not usable; give a share above 0"),
         ({"platform": {"late_share": -1}}, "platform.late_share -1.0 is not usable; give a share"),
         ({"platform": {"sli_expected": 0}}, "platform.sli_expected 0.0 is not usable"),
+        ({"growth": {"suspected": {"windows": []}}}, r"growth.suspected.windows \[\] is not usable; give at least one"),
+        (
+            {"growth": {"suspected": {"windows": [RISE, RISE]}}},
+            "growth.suspected.windows '1h' .* each window only once",
+        ),
+        ({"growth": {"suspected": {"windows": [RISE | {"baseline": "90m"}]}}}, "'1h30m before 1h' .* twice as long"),
+        ({"growth": {"suspected": {"windows": [RISE | {"rise": 0}]}}}, "windows.rise 0.0 is not usable; give a share"),
+        ({"growth": {"suspected": {"z": -1}}}, "growth.suspected.z -1.0 is not usable"),
+        ({"growth": {"suspected": {"minimum": 0}}}, "growth.suspected.minimum 0.0 is not usable"),
+        ({"platform": {"unjudged": {"share": 1}}}, "platform.unjudged.share 1.0 is not usable"),
+        ({"platform": {"unjudged": {"stages": ["packing"]}}}, "platform.unjudged.stages: 'packing' is not known"),
+        ({"platform": {"unjudged": {"stages": []}}}, r"platform.unjudged.stages \[\] is not usable; give at least one"),
         ({"growth": {"rank_shift": {"factor": -1}}}, "growth.rank_shift.factor -1.0 is not usable"),
         ({"owners": {"ranking": " "}}, "owners.ranking ' ' is not usable; give a text that is not empty"),
         ({"segments": [{"segment": "a", "owners": {"ranking": "{{x}}"}}]}, r"segments\[0\].owners.ranking .*has no"),
@@ -107,3 +122,34 @@ def test_what_the_registry_does_not_know_or_could_not_fire_is_refused(
     """The value, what is allowed, and the remedy."""
     with pytest.raises(ConfigurationError, match=message):
         made(**settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds", "name"),
+    [("5m", 300_000, "5m"), ("90s", 90_000, "1m30s"), ("1h30m", 5_400_000, "1h30m"), ("1w", 604_800_000, "7d")],
+)
+def test_text_is_read_and_written(text: str, milliseconds: int, name: str) -> None:
+    """As Prometheus does."""
+    duration = Duration.parse(text)
+    assert (duration.milliseconds, duration.name, str(duration)) == (milliseconds, name, name)
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "5 m", "-5m", "0m", "5y", "1.5h", 5, None, ["5m"]])
+def test_anything_else_is_refused(text: object) -> None:
+    """The message says what a duration looks like."""
+    with pytest.raises(ConfigurationError, match="as in 5m or 1h30m"):
+        Duration.parse(text)
+
+
+def test_scale_shortens_the_time_and_not_the_name() -> None:
+    """Series keep their names in a replay."""
+    duration = Duration.parse("1h", 60)
+    assert (duration.name, str(duration), duration.seconds) == ("1h", "1m", 60.0)
+    assert str(Duration.parse("30s", 60)) == "500ms"
+    assert str(Duration.parse("1ms", 60)) == "1ms"  # never nothing at all
+
+
+@given(st.integers(min_value=1, max_value=10**10))
+def test_what_is_written_reads_as_the_same(milliseconds: int) -> None:
+    """Writing and reading are inverse."""
+    assert Duration.parse(str(Duration(milliseconds))).milliseconds == milliseconds

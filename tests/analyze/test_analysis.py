@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.analyze import analyze_record
+from ragtrace.analyze import ServiceView, analyze_record
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.types import (
     Candidate,
@@ -47,6 +47,31 @@ def test_analysis_is_a_function_of_the_request() -> None:
     assert analyze_record(request(), GOLD, computed_at=7) == analyze_record(request(), GOLD, computed_at=7)
 
 
+def test_a_request_that_asks_for_nothing_needs_no_retrieval() -> None:
+    """A courtesy is counted apart, and never a break, whatever was retrieved for it."""
+    for asked in ("hello!", "thanks a lot, bye", "are you a real person?"):
+        chat = replace(request(answer="You are welcome!"), query=Query(original=asked))
+        diagnosis = analyze_record(chat).diagnosis
+        assert (diagnosis.verdict, diagnosis.stages) == ("no_retrieval_needed", ())
+    greeted = replace(request(), query=Query(original=f"hello! {QUESTION}", facets=request().query.facets))
+    assert analyze_record(greeted).diagnosis.stages
+
+
+def test_a_packer_that_leaves_out_a_duplicate_loses_nothing() -> None:
+    """With gold or without; another edition, with another figure, is no duplicate."""
+    text = "Home Plus, Ireland, 2024\nWe pay up to €5,000 for escape of water."
+    twice = (Candidate(chunk_id="water", rank=1, text=text), Candidate(chunk_id="copy", rank=2, text=f"{text} "))
+    prompt = PackRun(packing=Packing(chunks=(PackedChunk(chunk_id="copy", position=1, text=text),)))
+    answer = GenerateRun(generation=Generation(answer=ANSWER))
+    same = request(RetrieveRun(candidates=twice), prompt, answer)
+    assert analyze_record(same, GOLD).diagnosis.verdict == "healthy"
+    assert analyze_record(same).diagnosis.state("ranking") == "sound"
+    other = text.replace("5,000", "4,000").replace("2024", "2023")
+    edition = PackRun(packing=Packing(chunks=(PackedChunk(chunk_id="copy", position=1, text=other),)))
+    older = (twice[0], replace(twice[1], text=other))
+    assert analyze_record(request(RetrieveRun(candidates=older), edition, answer), GOLD).diagnosis.stage == "ranking"
+
+
 def test_the_first_break_is_named_with_its_proof() -> None:
     """Evidence that was a candidate and is not in the prompt is a selection failure, whatever the answer says."""
     broken = request(RETRIEVE, RERANK, packed("theft"), GenerateRun(generation=Generation(answer="We pay €1.")))
@@ -56,17 +81,18 @@ def test_the_first_break_is_named_with_its_proof() -> None:
     assert [loss.where for loss in analysis.lost] == ["packing"]
 
 
-def test_an_answer_that_is_not_meant_to_cite() -> None:
-    """It is healthy without citations, which are undefined; one that is meant to is told how to say so."""
-    bare = request(answer=ANSWER.replace(" [1]", ""))
-    uncited = analyze_record(bare, GOLD).diagnosis
+def test_citations_are_judged_where_a_service_cites() -> None:
+    """One that never cited is not judged by them; once it has, an answer without any is a break, with the remedy."""
+    bare = request(answer="We pay up to €5,000 for escape of water. Home Plus pays up to €5,000 in 2024.")
+    assert analyze_record(bare, GOLD).diagnosis.verdict == "healthy"
+    assert analyze_record(bare, GOLD).diagnosis.state("citation") is None
+    uncited = analyze_record(bare, GOLD, service=ServiceView(cites=True)).diagnosis
     assert (uncited.verdict, uncited.cause) == ("citation_failure", "uncited")
     assert "cites=False" in uncited.evidence[-1]
-    plain = analyze_record(replace(bare, cites=False), GOLD)
+    assert analyze_record(replace(bare, cites=True), GOLD).diagnosis.stage == "citation"
+    plain = analyze_record(replace(bare, cites=False), GOLD, service=ServiceView(cites=True))
     assert plain.diagnosis.verdict == "healthy"
     assert reasons(replace(bare, cites=False), GOLD)["citation_coverage"] == "not_citing"
-    partly = request(answer=f"{ANSWER} We pay up to €900 for stolen bicycles.")
-    assert not any("cites=False" in line for line in analyze_record(partly, GOLD).diagnosis.evidence)
 
 
 def reasons(of: RequestRecord, gold: Gold | None = None) -> dict[str, str | None]:
@@ -74,11 +100,13 @@ def reasons(of: RequestRecord, gold: Gold | None = None) -> dict[str, str | None
     return {score.metric: score.reason for score in analyze_record(of, gold).scores if score.value is None}
 
 
-def test_nothing_recorded_is_undetermined_with_reasons() -> None:
+def test_of_nothing_recorded_nothing_is_known() -> None:
     """A request without stages: every score undefined, none of them 0 or 1."""
     empty = replace(request(), stages=())
     assert set(reasons(empty).values()) == {"not_recorded", "no_token_counts"}
-    assert analyze_record(empty).diagnosis.verdict == "undetermined"
+    diagnosis = analyze_record(empty).diagnosis
+    assert diagnosis.verdict == "no_break_found"
+    assert {(each.state, each.reason) for each in diagnosis.stages} == {("not_known", "not_recorded")}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +115,7 @@ def test_nothing_recorded_is_undetermined_with_reasons() -> None:
 )
 def test_undefined_answer_coverage_has_its_reason(answer: str | None, reason: str) -> None:
     """An abstention is no full coverage, and no answer is not an unsupported one."""
-    found = reasons(request(answer=answer))
+    found = reasons(replace(request(answer=answer), cites=True))
     assert (found["answer_coverage"], found["citation_coverage"]) == (reason, reason)
 
 
@@ -108,11 +136,11 @@ def test_hash_only_content_is_undefined_not_bad() -> None:
     assert analyze_record(blind).reference == "none"
 
 
-def test_an_empty_retrieval_is_a_recall_failure() -> None:
-    """A retriever that ran and found nothing covers nothing."""
+def test_an_empty_retrieval_is_suspected() -> None:
+    """A retriever that found nothing covers nothing; whether there was anything to find, nobody knows."""
     analysis = analyze_record(request(RetrieveRun(), GenerateRun(generation=Generation(answer="I don't know."))))
     assert analysis.score("query_coverage") == 0.0
-    assert analysis.diagnosis.stage == "retrieval"
+    assert analysis.diagnosis.state("retrieval") == "suspected"
 
 
 def test_a_stage_that_raised_is_named() -> None:
@@ -121,7 +149,7 @@ def test_a_stage_that_raised_is_named() -> None:
         request(RETRIEVE), status="error", error=ErrorInfo(type="TimeoutError", message="after 5 s", stage="generate")
     )
     diagnosis = analyze_record(failed).diagnosis
-    assert (diagnosis.verdict, diagnosis.cause) == ("undetermined", "error")
+    assert (diagnosis.verdict, diagnosis.cause) == ("error", "error")
     assert diagnosis.evidence == ("generate raised TimeoutError: after 5 s",)
 
 
@@ -137,10 +165,11 @@ def test_gold_facets_stand_in_for_those_of_the_host() -> None:
 def test_what_could_not_be_understood_blames_nobody() -> None:
     """A retriever whose return value is unread has not retrieved nothing; so too for a packer."""
     unread = analyze_record(request(RetrieveRun(unread=True), *request().stages[1:]), GOLD)
-    assert unread.diagnosis.verdict == "undetermined"
+    assert unread.diagnosis.state("retrieval") == "not_known"
     assert reasons(request(RetrieveRun(unread=True), *request().stages[1:]))["query_coverage"] == "not_recorded"
     packless = analyze_record(request(RETRIEVE, PackRun(unread=True), request().stages[-1]), GOLD)
-    assert packless.diagnosis.verdict == "undetermined"
+    assert packless.diagnosis.state("ranking") == "not_known"
+    assert packless.diagnosis.stage is None
     assert packless.lost == ()
     assert packless.claims == ()
 
@@ -195,27 +224,28 @@ def test_the_case_of_who_asks_is_no_failure_of_retrieval() -> None:
     healthy = analyze_record(replace(record, query=Query(original=asked)))
     assert healthy.score("query_coverage") is None
     assert reasons(replace(record, query=Query(original=asked)))["query_coverage"] == "doubtful_facets"
-    assert healthy.diagnosis.verdict == "healthy"
+    assert healthy.diagnosis.stage is None
     other = pooled("They employed 40 apprentices.", "The glass makers in Ireland employed 40 apprentices.")
-    assert analyze_record(replace(other, query=Query(original=asked))).diagnosis.stage == "retrieval"
+    contradicted = analyze_record(replace(other, query=Query(original=asked)))
+    assert contradicted.score("query_coverage") == 0.0
+    assert contradicted.diagnosis.stage is None  # it is no proof: who asks may live elsewhere
 
 
 def test_candidates_that_repeat_each_other_give_no_presence() -> None:
-    """Three editions of one clause: undefined with that reason, and no verdict about retrieval from words."""
+    """Three editions of one clause: undefined with that reason."""
     editions = [f"The glass makers employed {count} apprentices." for count in (40, 43, 46)]
     record = pooled(editions[0], *editions, packed=3)
     assert reasons(record)["evidence_presence"] == "alike_candidates"
-    assert analyze_record(record).diagnosis.verdict == "undetermined"
-    assert "evidence_presence" in analyze_record(record).diagnosis.missing
 
 
-def test_what_was_read_from_the_question_yields_to_known_evidence() -> None:
-    """A year that the gold chunk does not state is no failure of retrieval; one that the host requires is."""
+def test_what_the_question_or_the_host_requires_yields_to_known_evidence() -> None:
+    """A year that the gold chunk does not state is no failure of retrieval: the gold chunk is what was needed."""
     record = pooled("The glass makers employed 40 apprentices.", "The glass makers employed 40 apprentices.")
     asked = "how many apprentices did the glass makers employ in 2019"
     gold = Gold(service="s", question=asked, chunk_ids=("c1",))
     read = replace(record, query=Query(original=asked))
     required = replace(record, query=Query(original=asked, facets=(Facet(kind="time", value="2019"),)))
     assert analyze_record(read, gold).diagnosis.stage is None
-    assert analyze_record(required, gold).diagnosis.stage == "retrieval"
+    assert analyze_record(required, gold).diagnosis.state("retrieval") == "sound"
+    assert analyze_record(required).diagnosis.state("retrieval") == "suspected"
     assert analyze_record(read).score("query_coverage") == 0.0

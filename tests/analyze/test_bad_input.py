@@ -1,4 +1,4 @@
-"""Answers and candidates that no rule was written for: a defined result, or undetermined with the reason."""
+"""Answers and candidates that no rule was written for: a defined result, or none with the reason."""
 
 from __future__ import annotations
 
@@ -76,29 +76,39 @@ def reason(found: Analysis, metric: str) -> str | None:
     return score.reason
 
 
+def _states(found: Analysis) -> dict[str, tuple[str, str | None]]:
+    return {finding.stage: (finding.state, finding.reason) for finding in found.diagnosis.stages}
+
+
 @pytest.mark.parametrize("answer", OTHERS.values(), ids=OTHERS)
-def test_an_answer_in_another_language_is_undetermined(answer: str) -> None:
-    """Beside English evidence and beside its own words: neither unsupported nor supported."""
+def test_an_answer_in_another_language_is_not_judged(answer: str) -> None:
+    """Beside English evidence and beside its own words: neither unsupported nor supported, and generation not known."""
     for texts in (CHUNKS, (answer, answer)):
         found = analyzed(answer, *texts)
         assert reason(found, "answer_coverage") == "language"
-        assert found.diagnosis.verdict != "grounding_failure"
-    assert analyzed(answer, *CHUNKS).diagnosis.verdict == "undetermined"
+        assert _states(found)["generation"] == ("not_known", "language")
+    assert analyzed(answer, *CHUNKS).diagnosis.verdict == "no_break_found"
 
 
 @pytest.mark.parametrize("answer", ["", "  \n\t", "I don't know.", "👍"])
-def test_an_answer_that_claims_nothing_is_undetermined(answer: str) -> None:
+def test_an_answer_that_claims_nothing_has_no_coverage(answer: str) -> None:
     """No answer, an abstention, no claim."""
     assert reason(analyzed(answer, *CHUNKS), "answer_coverage") in ("no_answer", "abstained", "no_factual_claims")
 
 
 @pytest.mark.parametrize("answer", [*ODD.values(), *OTHERS.values()])
-def test_candidates_without_text_leave_all_undetermined(answer: str) -> None:
-    """Only their hashes were kept: nothing is supported, nothing is unsupported."""
+def test_candidates_without_text_leave_all_unknown(answer: str) -> None:
+    """Only their hashes were kept: nothing is supported, nothing is unsupported. All of them were packed, so that
+    nothing was lost in ranking."""
     found = analyzed(answer, None, None)
     assert reason(found, "query_coverage") == "no_candidate_text"
     assert reason(found, "answer_coverage") in ("no_evidence_text", "no_factual_claims")
-    assert found.diagnosis.verdict == "undetermined"
+    assert found.diagnosis.verdict == "no_break_found"
+    assert _states(found) == {
+        "retrieval": ("not_known", "not_recorded"),
+        "ranking": ("sound", None),
+        "generation": ("not_known", "not_recorded"),
+    }
 
 
 @pytest.mark.parametrize("answer", ODD.values(), ids=ODD)
@@ -126,4 +136,4 @@ def test_what_was_analyzed_can_be_stored() -> None:
     """Claims of odd texts survive JSON; a half character is refused by the record, not by the analysis."""
     record = RequestRecord(request_id="r", service="s", query=Query(original="\x00 e\u0301 \u202e"))
     assert encode_record(record)
-    assert analyze_record(record).diagnosis.verdict == "undetermined"
+    assert analyze_record(record).diagnosis.verdict == "no_break_found"

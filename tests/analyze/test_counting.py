@@ -3,61 +3,144 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import pytest
 
 from ragtrace.analyze import analyze_record
 from ragtrace.analyze.counting import LATE_AFTER_SECONDS, analysis_deltas
+from ragtrace.analyze.stages import REASONS
 from ragtrace.registry.instruments import INSTRUMENTS
-from ragtrace.types import GenerateRun, Generation, Gold, RequestRecord
+from ragtrace.store import Delta
+from ragtrace.types import Analysis, Diagnosis, GenerateRun, Generation, Gold, Reference, RequestRecord, StageFinding
 from tests.analyze.examples import QUESTION, RERANK, RETRIEVE, packed, request
 
 GOLD = Gold(service="s", question=QUESTION, chunk_ids=("water",))
 ABSENT = Gold(service="s", question=QUESTION, chunk_ids=("elsewhere",))
+STAGES = ("retrieval", "ranking", "generation", "citation")
 
 
 def counted(record: RequestRecord, gold: Gold | None = GOLD, *, late: float = 0.0) -> dict[str, float]:
     """Series written as `name{a=b,...}` -> sum of its deltas."""
-    sums: dict[str, float] = defaultdict(float)
     now = record.ended_at + int(late * 1e9)
-    for delta in analysis_deltas(record, analyze_record(record, gold), now=now):
+    return _sums(analysis_deltas(record, analyze_record(record, gold), now=now))
+
+
+def judged(
+    record: RequestRecord | None = None, reference: Reference = "oracle", **states: str | None
+) -> dict[str, float]:
+    """What an analysis with these states adds: a state of each stage, `suspected:why`, or None where none applies."""
+    given = record or request()
+    return _sums(analysis_deltas(given, _analysis(given, reference, states), now=given.ended_at))
+
+
+def _analysis(record: RequestRecord, reference: Reference, states: Mapping[str, str | None]) -> Analysis:
+    stated = {stage: states.get(stage, "sound") for stage in STAGES}
+    parts = {stage: state.partition(":") for stage, state in stated.items() if state is not None}
+    findings = [StageFinding(stage=stage, state=part[0], reason=part[2] or None) for stage, part in parts.items()]  # type: ignore[arg-type]
+    found = Diagnosis(verdict="no_break_found", stages=tuple(findings), judge="a1b2", reference=reference)
+    return Analysis(request_id=record.request_id, analyzer_version="v", reference=reference, diagnosis=found)
+
+
+def _sums(deltas: Iterable[Delta]) -> dict[str, float]:
+    sums: dict[str, float] = defaultdict(float)
+    for delta in deltas:
         sums[f"{delta.name}{{{','.join(f'{name}={value}' for name, value in sorted(delta.labels))}}}"] += delta.value
     return dict(sums)
 
 
-def sli(metric: str, scope: str, stratum: str = "random", reference: str = "oracle", *, good: bool = False) -> str:
+def sli(stage: str, scope: str, stratum: str = "random", reference: str = "oracle", *, good: bool = False) -> str:
     """The name of an indicator's series."""
     name = "ragtrace_sli_good_requests_total" if good else "ragtrace_sli_requests_total"
-    return f"{name}{{metric={metric},reference={reference},scope={scope},segment=limit,service=s,stratum={stratum}}}"
+    labels = f"reference={reference},scope={scope},segment=limit,service=s,stage={stage},stratum={stratum}"
+    return f"{name}{{judge=a1b2,{labels}}}"
 
 
-def test_a_healthy_request_is_good_in_every_scope() -> None:
-    """All five indicators count it, and count it good."""
-    found = counted(request())
-    for metric in ("qc", "eo", "ac", "cc", "contradiction"):
-        for scope in ("all", "conditional"):
-            assert found[sli(metric, scope)] == found[sli(metric, scope, good=True)] == 1.0
+def unjudged(stage: str, scope: str, state: str, reason: str) -> str:
+    """The name of the series of requests in which a stage is not judged."""
+    labels = f"reason={reason},reference=oracle,scope={scope},segment=limit,service=s,stage={stage},state={state}"
+    return f"ragtrace_sli_unjudged_requests_total{{judge=a1b2,{labels},stratum=random}}"
 
 
-def test_a_bad_stage_keeps_the_request_out_of_the_indicators_behind_it() -> None:
-    """Evidence absent from the candidates: EO is bad overall, but is no selection failure, so it is not conditional."""
-    found = counted(request(), ABSENT)
-    assert (found[sli("eo", "all")], found[sli("eo", "all", good=True)]) == (1.0, 0.0)
-    assert sli("eo", "conditional") not in found
-    assert sli("ac", "conditional") not in found
+def states_of(found: Mapping[str, float]) -> dict[str, float]:
+    """The series of indicators among others."""
+    return {series: value for series, value in found.items() if series.startswith("ragtrace_sli_")}
 
 
-def test_a_selection_failure_leaves_grounding_alone() -> None:
-    """EO is bad in both scopes; AC is not asked of a prompt without the evidence."""
+def test_a_sound_stage_is_good_in_every_scope() -> None:
+    """One indicator for each stage, and no other."""
+    found = states_of(judged())
+    good = {sli(stage, scope, good=True) for stage in STAGES for scope in ("all", "conditional")}
+    assert found == dict.fromkeys(
+        good | {sli(stage, scope) for stage in STAGES for scope in ("all", "conditional")}, 1.0
+    )
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("state", ["broken", "suspected:low_match"])
+def test_a_stage_that_is_not_sound_keeps_those_behind_it_out_of_the_conditional_scope(place: int, state: str) -> None:
+    """They tell nothing of their own any more; itself it counts in both."""
+    found = states_of(judged(**{STAGES[place]: state}))
+    conditional = {
+        stage for stage in STAGES if any(f"stage={stage}," in each for each in found if "conditional" in each)
+    }
+    assert conditional == set(STAGES[: place + 1])
+    for stage in STAGES[place + 1 :]:
+        assert found[sli(stage, "all", good=True)] == 1.0
+    if state == "broken":
+        assert (found[sli(STAGES[place], "conditional")], found[sli(STAGES[place], "conditional", good=True)]) == (
+            1.0,
+            0.0,
+        )
+        assert (found[sli(STAGES[place], "all")], found[sli(STAGES[place], "all", good=True)]) == (1.0, 0.0)
+        assert not any("unjudged" in series for series in found)
+
+
+def test_a_stage_of_which_nothing_is_known_keeps_none_out() -> None:
+    """With six candidates and no facets retrieval is hardly ever known: made-up answers must page all the same."""
+    found = states_of(judged(retrieval="not_known:undecided", generation="broken"))
+    assert found[sli("generation", "conditional")] == 1.0
+    assert sli("citation", "conditional") not in found
+    for scope in ("all", "conditional"):
+        assert found[unjudged("retrieval", scope, "not_known", "undecided")] == 1.0
+        assert sli("retrieval", scope) not in found
+
+
+def test_what_is_not_judged_is_neither_good_nor_bad() -> None:
+    """It is counted apart, with its state and why, in one of at most eight words."""
+    assert "low_match" in REASONS
+    assert len(REASONS) <= 8
+    found = states_of(judged(ranking="suspected:low_match"))
+    assert not {sli("ranking", "all"), sli("ranking", "all", good=True)} & found.keys()
+    assert found[unjudged("ranking", "all", "suspected", "low_match")] == 1.0
+
+
+def test_a_stage_that_does_not_apply_is_counted_nowhere() -> None:
+    """Citation, in a service that does not cite; all of them, where nothing had to be retrieved."""
+    assert not any("stage=citation" in series for series in judged(citation=None))
+    assert states_of(judged(**dict.fromkeys(STAGES, None))) == {}
+
+
+def test_a_healthy_request_is_counted_by_what_judged_it() -> None:
+    """The label `judge` is that of its diagnosis; all that is counted of the request says so."""
+    record = request()
+    analysis = analyze_record(record, GOLD)
+    found = states_of(_sums(analysis_deltas(record, analysis, now=record.ended_at)))
+    assert {series.partition("judge=")[2].partition(",")[0] for series in found} == {analysis.diagnosis.judge}
+    assert len(analysis.diagnosis.judge or "") == 8
+
+
+def test_a_loss_is_counted_by_its_place() -> None:
+    """Gold evidence that was found and not packed."""
     broken = request(RETRIEVE, RERANK, packed("theft"), GenerateRun(generation=Generation(answer="We pay €1.")))
-    found = counted(broken)
-    assert (found[sli("eo", "conditional")], found[sli("eo", "conditional", good=True)]) == (1.0, 0.0)
-    assert sli("ac", "conditional") not in found
-    assert found["ragtrace_lost_evidence_total{reference=oracle,segment=limit,service=s,where=packing}"] == 1.0
+    assert (
+        counted(broken)["ragtrace_lost_evidence_total{reference=oracle,segment=limit,service=s,where=packing}"] == 1.0
+    )
 
 
 def test_undefined_values_are_counted_apart() -> None:
-    """An abstention enters no indicator of the answer; its reason is counted."""
+    """An abstention has no answer coverage; the reason is counted."""
     found = counted(request(answer="I don't know."))
-    assert sli("ac", "all") not in found
     assert found["ragtrace_undefined_total{metric=answer_coverage,reason=abstained,segment=limit,service=s}"] == 1.0
 
 
@@ -110,15 +193,18 @@ def test_late_results_do_not_page() -> None:
 
 def test_the_flagged_stratum_and_the_proxy_have_series_of_their_own() -> None:
     """Neither is ever mixed with the random stratum or the oracle."""
-    found = counted(request(head_sampled=False), None)
-    assert sli("eo", "all", "flagged", "proxy") in found
+    found = judged(request(head_sampled=False), "proxy")
+    assert sli("ranking", "all", "flagged", "proxy") in found
     assert not any("stratum=random" in series or "reference=oracle" in series for series in found)
 
 
 def test_names_and_labels_are_those_of_the_registry() -> None:
     """Nothing is exported that the registry does not know."""
     known = {instrument.name: set(instrument.attributes) for instrument in INSTRUMENTS.values()}
-    for delta in analysis_deltas(request(), analyze_record(request(), GOLD), now=0):
+    record = request()
+    states = {"retrieval": "suspected:low_match", "ranking": "not_known:undecided"}
+    apart = analysis_deltas(record, _analysis(record, "oracle", states), now=0)
+    for delta in (*analysis_deltas(record, analyze_record(record, GOLD), now=0), *apart):
         name = delta.name
         for suffix in ("_bucket", "_sum", "_count"):
             name = name.removesuffix(suffix) if name.removesuffix(suffix) in known else name
@@ -126,15 +212,16 @@ def test_names_and_labels_are_those_of_the_registry() -> None:
 
 
 def test_the_exemplar_of_an_indicator_is_a_bad_request() -> None:
-    """So that the way from the alert leads to a request that shows the fault.
-
-    Retrieval is bad here although its facets are covered: gold evidence is absent from the candidates. Its only
-    indicator says so, since otherwise nobody would be paged.
-    """
-    deltas = analysis_deltas(request(), analyze_record(request(), ABSENT), now=0)
+    """So that the way from the alert leads to a request that shows the fault; what is not known is no fault."""
+    record = request()
+    states = {"retrieval": "suspected:low_match", "ranking": "not_known:undecided", "generation": "broken"}
+    deltas = analysis_deltas(record, _analysis(record, "oracle", states), now=0)
     shown = {
-        dict(delta.labels)["metric"]
+        (delta.name, dict(delta.labels)["stage"])
         for delta in deltas
-        if delta.name == "ragtrace_sli_requests_total" and delta.exemplar
+        if delta.name.startswith("ragtrace_sli_") and delta.exemplar
     }
-    assert shown == {"qc", "eo"}
+    assert shown == {
+        ("ragtrace_sli_requests_total", "generation"),
+        ("ragtrace_sli_unjudged_requests_total", "retrieval"),
+    }

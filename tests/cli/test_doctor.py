@@ -14,13 +14,17 @@ from typer.testing import CliRunner, Result
 from ragtrace.cli import app
 from ragtrace.collect import Spool, default_folder
 from ragtrace.collect.entries import encode
-from ragtrace.store import Store
-from ragtrace.types import Feedback
+from ragtrace.store import Finished, Judgment, Store
+from ragtrace.triage import judge_alert
+from ragtrace.types import Analysis, Diagnosis, Feedback, RequestRecord, Stage, StageFinding, StageState
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
 
 Doctor: TypeAlias = Callable[..., Result]
+_States: TypeAlias = dict[Stage, tuple[StageState, str | None]]
+
+SOUND: _States = dict.fromkeys(("retrieval", "ranking", "generation"), ("sound", None))
 
 
 @pytest.fixture
@@ -123,3 +127,149 @@ def test_missing_store_is_named_in_the_table(doctor: Doctor) -> None:
     assert done.exit_code == 2
     assert "absent.db" in done.stdout
     assert done.stderr == ""
+
+
+def _judge(store: Store, service: str, *requests: _States, verdict: str = "no_break_found") -> None:
+    """Store requests of a service with these states and reasons, a second apart."""
+    start = 1_700_000_000 * 10**9
+    store.write(
+        [
+            RequestRecord(request_id=f"{service}-{number}", service=service, started_at=start + number * 10**9)
+            for number in range(len(requests))
+        ]
+    )
+    findings = {
+        f"{service}-{number}": tuple(
+            StageFinding(stage=stage, state=state, reason=reason) for stage, (state, reason) in states.items()
+        )
+        for number, states in enumerate(requests)
+    }
+    store.finish(
+        [
+            Finished(
+                job,
+                Analysis(
+                    request_id=job.request_id,
+                    analyzer_version=job.analyzer_version,
+                    diagnosis=Diagnosis(verdict=verdict, stages=findings[job.request_id], judge="j1"),
+                ),
+                (),
+            )
+            for job in store.claim("test", limit=len(requests))
+        ]
+    )
+
+
+@pytest.fixture
+def empty_url(tmp_path: Path) -> str:
+    """A SQLite store without requests."""
+    url = f"sqlite:///{tmp_path / 'judged.db'}"
+    Store.open(url).close()
+    return url
+
+
+def test_says_what_can_be_judged_and_what_would_tell_more(doctor: Doctor, empty_url: str) -> None:
+    """For each service and stage the share of requests by state, the most frequent reason, and the line that would
+    change it; a stage of which all is known needs none."""
+    with Store.open(empty_url) as store:
+        _judge(
+            store,
+            "shop",
+            SOUND | {"retrieval": ("suspected", "low_match"), "generation": ("broken", None)},
+            SOUND | {"retrieval": ("not_known", "undecided"), "generation": ("not_known", "language")},
+            SOUND | {"retrieval": ("not_known", "undecided")},
+            SOUND,
+        )
+        _judge(store, "desk", SOUND)
+    shop, desk = (
+        next(each for each in json.loads(doctor("--store", empty_url, "--json").stdout)["store"]["services"]
+             if each["service"] == name)
+        for name in ("shop", "desk")
+    )  # fmt: skip
+    retrieval = shop["stages"]["retrieval"]
+    assert (retrieval["sound"], retrieval["broken"]) == (0.25, 0.0)
+    assert (retrieval["suspected"], retrieval["not_known"]) == (0.25, 0.5)
+    assert retrieval["reason"] == "undecided"
+    assert "ragtrace.request(facets=...)" in retrieval["remedy"]
+    assert "ragtrace gold import FILE" in retrieval["remedy"]
+    assert shop["stages"]["ranking"] == {
+        "requests": 4, "sound": 1.0, "broken": 0.0, "suspected": 0.0, "not_known": 0.0, "reason": None, "remedy": None,
+    }  # fmt: skip
+    assert shop["stages"]["generation"]["remedy"] is None  # no setting makes other languages judged
+    assert (desk["requests"], set(desk["stages"])) == (1, set(SOUND))
+    lines = {line.split("  ")[0]: line for line in doctor("--store", empty_url).stdout.splitlines()}
+    told = "sound 25%, suspected 25%, not known 50% (mostly no proof either way) of 4 requests"
+    assert told in lines["shop retrieval"]
+    assert "ragtrace gold import FILE" in lines["shop retrieval"]
+    told = "sound 50%, broken 25%, not known 25% (mostly data, or a language other than English) of 4 requests"
+    assert told in lines["shop generation"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "reason", "line"),
+    [
+        ("retrieval", "facet_not_found", "ragtrace gold import FILE"),
+        ("retrieval", "not_recorded", '@ragtrace.retrieve'),
+        ("ranking", "not_recorded", 'capture_content="full"'),
+        ("ranking", "low_match", "ragtrace.request(facets=...)"),
+        ("generation", "unsupported", "ragtrace analyze --verifier MODEL"),
+        ("generation", "undecided", "pip install 'ragtrace[models]'"),
+        ("generation", "refused", "ragtrace gold import FILE"),
+        ("citation", "unsupported", "ragtrace analyze --verifier MODEL"),
+    ],
+)  # fmt: skip
+def test_each_reason_has_the_line_that_changes_it(
+    doctor: Doctor, empty_url: str, stage: Stage, reason: str, line: str
+) -> None:
+    """Facets, gold, content capture or a verifier, by what lacks."""
+    with Store.open(empty_url) as store:
+        _judge(store, "shop", SOUND | {stage: ("not_known", reason)})
+    (service,) = json.loads(doctor("--store", empty_url, "--json").stdout)["store"]["services"]
+    assert line in service["stages"][stage]["remedy"]
+
+
+def test_says_how_often_pages_were_right(doctor: Doctor, empty_url: str) -> None:
+    """Of all services, as on-call said; nothing where nobody has said anything."""
+    assert json.loads(doctor("--store", empty_url, "--json").stdout)["store"]["pages"] is None
+    answers: tuple[Judgment, ...] = ("right", "right", "false", "wrong_stage")
+    with Store.open(empty_url) as store:
+        for number, answer in enumerate(answers):
+            judge_alert(store, answer, service=f"s{number}", segment="", stage="ranking")
+    report = json.loads(doctor("--store", empty_url, "--json").stdout)
+    assert report["store"]["pages"] == {"right": 2, "wrong_stage": 1, "false": 1, "precision": 0.5}
+    assert "2 of 4 judged pages were right (50 %)" in doctor("--store", empty_url).stdout
+
+
+def test_says_whether_citations_are_judged(doctor: Doctor, empty_url: str) -> None:
+    """A service that never cited is not judged by them; one that did counts as citing, and since when; one whose
+    application says so is judged whatever it did. Each line names what changes it."""
+    with Store.open(empty_url) as store:
+        for service in ("quiet", "citing", "stray"):
+            _judge(store, service, SOUND)
+        _judge(store, "meant", SOUND | {"citation": ("broken", None)})
+        store.note_answers({"quiet": (30, 0), "citing": (30, 30), "stray": (40, 1)})
+        since = store.citing(["citing"])["citing"].since
+    lines = {line.split("  ")[0]: line for line in doctor("--store", empty_url).stdout.splitlines()}
+    assert "answers of quiet never cited, so citations are not judged" in lines["quiet citations"]
+    assert "ragtrace.configure(cites=True) judges them" in lines["quiet citations"]
+    assert "hardly cited (1 of its last 40 answers cite), so citations are not judged" in lines["stray citations"]
+    assert "citing counts as citing since 20" in lines["citing citations"]
+    assert "its last requests are not judged by citations" in lines["citing citations"]
+    assert "ragtrace.configure(cites=False) ends that" in lines["citing citations"]
+    assert "judged, as the application says" in lines["meant citations"]
+    services = json.loads(doctor("--store", empty_url, "--json").stdout)["store"]["services"]
+    by_name = {each["service"]: each["citing"] for each in services}
+    assert by_name["citing"] == {"judged": False, "answers": 30, "cited": 30, "since": since}
+
+
+def test_names_requests_that_an_earlier_version_judged(doctor: Doctor, empty_url: str) -> None:
+    """They have no states, are in no share, and can be judged again."""
+    with Store.open(empty_url) as store:
+        _judge(store, "shop", {}, {})
+        with store._database.write() as connection:
+            connection.exec_driver_sql("UPDATE diagnosis SET judge = NULL")
+    table = doctor("--store", empty_url).stdout
+    assert "2 requests were judged by an earlier version" in table
+    assert "ragtrace analyze --redo" in table
+    (service,) = json.loads(doctor("--store", empty_url, "--json").stdout)["store"]["services"]
+    assert (service["requests"], service["stages"]) == (0, {})

@@ -57,6 +57,9 @@ def test_evaluations(url: str, tmp_path: Path) -> None:
         assert store.find_golds([("race", "Who won?")])
 
 
+CITES: dict[str, dict[str, bool]] = {"old": {}, "not": {"cites": False}, "does": {"cites": True}}
+
+
 @pytest.mark.parametrize(("option", "variable"), [("--no-cites", ""), ("", "false")])
 def test_answers_that_are_not_meant_to_cite(
     url: str, tmp_path: Path, option: str, variable: str, monkeypatch: pytest.MonkeyPatch
@@ -69,13 +72,28 @@ def test_answers_that_are_not_meant_to_cite(
     run("import", *files, *filter(None, [option]), "--store", url)
     path.write_text(json.dumps([{**ROW, "question": "Who lost?"}]), encoding="utf-8")
     run("import", str(path), "--cites", "--store", url)
+    monkeypatch.delenv("RAGTRACE_CITES")
+    path.write_text(json.dumps([{**ROW, "question": "Who ran?"}]), encoding="utf-8")
+    run("import", str(path), "--store", url)
 
     with Store.open(url) as store:
         found = store.get_records(row.request_id for row in store.find_requests())
-    assert sorted((each.query.original == "Who lost?", each.cites) for each in found.values()) == [
-        *[(False, False)] * 3,
-        (True, True),
-    ]
+    said = {"Who lost?": True, "Who ran?": None}
+    assert len(found) == 5
+    assert {each.query.original: each.cites for each in found.values()}.items() >= said.items()
+    assert [each.cites for each in found.values() if each.query.original not in said] == [False] * 3
+
+
+def test_what_a_record_says_of_its_citations_stays(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the import says nothing; a record of version 7, which has no such field, says nothing either."""
+    monkeypatch.delenv("RAGTRACE_CITES", raising=False)
+    path = tmp_path / "records.jsonl"
+    lines = [{"request_id": name, "service": "s", "stages": [], **said} for name, said in CITES.items()]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    run("import", str(path), "--store", url)
+    with Store.open(url) as store:
+        found = store.get_records(CITES)
+    assert {name: record.cites for name, record in found.items()} == {"old": None, "not": False, "does": True}
 
 
 def test_evaluations_of_another_time(url: str, tmp_path: Path) -> None:

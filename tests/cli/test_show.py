@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.traffic import MINUTE, Traffic, store_traffic
 from ragtrace.controls import UNSAFE
 from ragtrace.store import Store
-from ragtrace.types import Query, replace
-from tests.cli.conftest import recorded
+from ragtrace.types import Query, Stage, StageState, replace
+from tests.cli.conftest import environment, recorded
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
@@ -102,11 +105,97 @@ def test_without_an_id(cli: Cli, store_url: str) -> None:
     before = cli("show", "--store", store_url)
     cli("analyze", "--store", store_url)
     rows = json.loads(cli("show", "--store", store_url, "--json").stdout)
+    narrow = cli("show", "--store", store_url, COLUMNS="80").stdout.splitlines()
     one = cli("show", "--limit", "1", "--store", store_url).stdout.splitlines()
 
     assert before.stdout.count("not analyzed") == 2
     assert {row["request_id"] for row in rows} == {FIRST, SECOND}
     assert all(row["verdict"] for row in rows)
-    assert one[0].split() == ["request", "started", "service", "segment", "verdict", "owner"]
-    assert len(one) == 2
+    assert one[0].split() == ["request", "started", "service", "segment", "verdict", "sound", "owner"]
+    assert one.index("") == 2
+    assert narrow[0].split() == ["request", "started", "verdict", "sound"]
+    assert narrow[1].startswith(SECOND)
+    assert set(rows[0]["states"]) >= {"retrieval", "ranking", "generation"}
     assert "no such requests" in cli("show", "--service", "other", "--store", store_url).stdout
+
+
+def test_the_list_says_how_much_can_be_judged_and_what_tells_more(cli: Cli, tmp_path: Path) -> None:
+    """By stage, in words; of requests that an earlier version judged, what judges them anew."""
+    url = f"sqlite:///{tmp_path}/blind.db"
+    end = 1_700_000_000_000_000_000
+    with Store.open(url) as store:
+        unknown: dict[Stage, tuple[StageState, str]] = {"retrieval": ("not_known", "undecided")}
+        store_traffic(store, Traffic(60, end - 60 * MINUTE, end, unjudged=unknown, inapplicable=("citation",)))
+        store_traffic(store, Traffic(5, end - 90 * MINUTE, end - 80 * MINUTE, outdated=True))
+    shown = [" ".join(line.split()) for line in cli("show", "--limit", "3", "--store", url).stdout.splitlines()]
+
+    assert "no break found 2/3" in shown[1]
+    assert "assistant: 5 requests are not judged by these rules (ragtrace analyze --redo judges anew)" in shown
+    assert "retrieval 0 of 60 no proof either way" in shown
+    assert "ranking 60 of 60" in shown
+    assert "citation none answers that do not cite" in shown
+    assert any(line.startswith("retrieval ragtrace.request(facets=...)") for line in shown)
+
+
+PIPELINE = """
+import ragtrace
+
+ragtrace.configure(service="assistant", store=STORE)
+TEXTS = {
+    "leave": "Employees may take 25 days of annual leave each year. Five unused days are kept until 31 March.",
+    "sick": "If you are ill, tell your manager before 10 a.m. A doctor's note is needed from the fourth day onwards.",
+    "hotel": "Trips are booked through the travel desk. Hotels are reimbursed up to 140 EUR per night.",
+    "laptop": "Lost or stolen devices must be reported to IT security within 24 hours.",
+}
+ANSWERS = {
+    "How many days of annual leave do employees get?": "Employees get 25 days of annual leave per year.",
+    "When is a doctor's note needed?": "A note is needed from the fourth day.",
+    "How much are hotels reimbursed?": "Hotels are reimbursed up to 140 EUR a night.",
+    "By when must stolen devices be reported?": "They must be reported to IT security within 24 hours.",
+}
+
+
+@ragtrace.request
+def ask(question: str) -> str:
+    return write(question, pack(search(question)))
+
+
+@ragtrace.retrieve
+def search(query: str) -> list[dict]:
+    return [{"id": name, "text": text} for name, text in TEXTS.items()]
+
+
+@ragtrace.pack
+def pack(hits: list[dict]) -> str:
+    return "\\n\\n".join(hit["text"] for hit in hits)
+
+
+@ragtrace.generate
+def write(question: str, prompt: str) -> str:
+    return ANSWERS[question]
+
+
+for question in ANSWERS:
+    ask(question)
+ragtrace.shutdown()
+"""
+
+
+def test_the_first_screen_of_an_ordinary_pipeline_is_true(cli: Cli, tmp_path: Path) -> None:
+    """Four candidates, no gold evidence, no citations, sound answers: nothing is blamed, least of all citations that
+    were never meant, and what cannot be judged is said."""
+    url = f"sqlite:///{tmp_path}/first.db"
+    (tmp_path / "pipeline.py").write_text(PIPELINE.replace("STORE", repr(url)), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "pipeline.py"], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    cli("analyze", "--store", url)
+    shown = cli("show", "--store", url).stdout
+    rows = json.loads(cli("show", "--store", url, "--json").stdout)
+
+    assert len(rows) == 4
+    assert {row["verdict"] for row in rows} <= {"healthy", "no_break_found"}
+    assert all("citation" not in row["states"] for row in rows)
+    assert "failure" not in shown
+    assert "citation none answers that do not cite" in " ".join(shown.split())

@@ -44,7 +44,7 @@ def test_a_segment_is_walked(cli: Cli, url: str) -> None:
     report = json.loads(
         cli("triage", "segment", "limit", "--service", SERVICE, *TIMES, "--store", url, "--json").stdout
     )
-    assert (report["schema"], report["stage"], report["segment"]) == ("ragtrace.triage/1", "ranking", "limit")
+    assert (report["schema"], report["stage"], report["segment"]) == ("ragtrace.triage/2", "ranking", "limit")
     every = json.loads(cli("triage", "segment", "--service", SERVICE, *TIMES, "--store", url, "--json").stdout)
     assert every["segment"] is None
     assert {line["state"] for line in every["segments"]} == {"broken"}
@@ -112,6 +112,48 @@ def test_a_postmortem_is_printed_or_written(cli: Cli, url: str, tmp_path: Path) 
     refused = cli(*asked, "--out", "no/such/folder/report.md")
     assert refused.returncode == 2
     assert "--out" in refused.stderr
+
+
+def test_an_alert_is_judged_and_judged_again(cli: Cli, tmp_path: Path) -> None:
+    """By its labels, or by the id in the list; the list says how many pages were right."""
+    url = f"sqlite:///{tmp_path}/pages.db"
+    Store.open(url).close()
+    assert "no alert is judged yet" in cli("triage", "judge", "--store", url).stdout
+    about = ("--service", "s", "--segment", "limit", "--stage", "ranking", "--at", SINCE)
+    first = cli("triage", "judge", "right", *about, "--store", url)
+    assert first.stdout.startswith("s, limit, ranking, page: right (alert "), first.stderr
+    second = cli("triage", "judge", "wrong-stage", *about, "--comment", "it was the index", "--store", url)
+    assert second.stdout.startswith("s, limit, ranking, page: wrong stage, in place of right (alert ")
+    cli("triage", "judge", "right", "--service", "s", "--stage", "generation", "--store", url)
+    listed = cli("triage", "judge", "--store", url).stdout
+    assert "it was the index" in listed
+    assert "1 of 2 judged pages were right (50 %); 1 named the wrong stage, 0 were false" in listed
+    found = json.loads(cli("triage", "judge", "--store", url, "--json").stdout)
+    assert [one["judgment"] for one in found["judgments"]] == ["right", "wrong_stage"]
+    assert found["pages"]["precision"] == 0.5
+    again = cli("triage", "judge", "false", "--alert", found["judgments"][1]["alert_id"], "--store", url, "--json")
+    answer = json.loads(again.stdout)
+    assert (answer["judgment"]["judgment"], answer["former"]["judgment"]) == ("false", "wrong_stage")
+    assert answer["judgment"]["comment"] == "it was the index"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("maybe", "--service", "s", "--stage", "ranking"), "right, wrong-stage or false"),
+        (("right", "--service", "s"), "--stage"),
+        (("right", "--stage", "ranking"), "--service"),
+        (("right", "--service", "s", "--stage", "packing"), "--stage 'packing'"),
+        (("right", "--service", "s", "--stage", "ranking", "--at", "soon"), "--at 'soon'"),
+        (("right", "--alert", "none"), "--alert 'none'"),
+    ],
+)
+def test_what_judges_no_alert_is_one_line(cli: Cli, url: str, arguments: tuple[str, ...], said: str) -> None:
+    """Exit code 2, and nothing is kept."""
+    done = cli("triage", "judge", *arguments, "--store", url)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_receiver_answers_until_it_is_ended(url: str, tmp_path: Path) -> None:

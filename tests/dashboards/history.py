@@ -1,7 +1,8 @@
 """Hours of a service that goes wrong, for a real Prometheus: every metric of the registry has a course in it.
 
-Two hours before the end a reranker is released that loses evidence in two of five segments. Prometheus takes the course
-as blocks (`promtool tsdb create-blocks-from`), so that nobody waits for it.
+Two hours before the end a reranker is released that loses evidence in two of five segments. Of another service next to
+nothing can be judged. Prometheus takes the course as blocks (`promtool tsdb create-blocks-from`), so that nobody waits
+for it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,22 @@ from pathlib import Path
 from typing import Final
 
 from ragtrace.registry import Instrument
-from ragtrace.registry.instruments import ATTRIBUTES, INSTRUMENTS
+from ragtrace.registry.instruments import ATTRIBUTES, INSTRUMENTS, STAGES
 from tests.live.prometheus import Prometheus, program
 
-__all__ = ["BAD_RELEASE", "BAD_SEGMENTS", "SEGMENTS", "SERVICE", "SHOWN_SECONDS", "exposition", "prometheus"]
+__all__ = [
+    "BAD_RELEASE",
+    "BAD_SEGMENTS",
+    "SEGMENTS",
+    "SERVICE",
+    "SHOWN_SECONDS",
+    "UNJUDGED_SERVICE",
+    "exposition",
+    "prometheus",
+]
 
 SERVICE: Final = "policy-assistant"
+UNJUDGED_SERVICE: Final = "faq-bot"
 SEGMENTS: Final = ("change", "deadline", "eligibility", "exception", "limit")
 BAD_SEGMENTS: Final = ("deadline", "exception")
 BAD_RELEASE: Final = ("reranker", "fusion-1.5")
@@ -39,7 +50,10 @@ _VALUES: Final[dict[str, tuple[str, ...]]] = {
     "reason": ("no_reference", "language", "queue full"),
     "source": ("wordings", "bulletins", "faq"),
     "metric": ("rank_shift", "answer_coverage", "query_coverage", "citation_coverage"),
+    "judge": ("3f9a01c2",),
+    "state": ("pending", "leased", "dead"),
 }
+_VERDICTS: Final = {"none": "healthy"} | {stage.name: stage.failure for stage in STAGES}
 _RELEASED: Final = (
     ("index", "2026-10", 30 * 86400),
     ("model", "m-7", 12 * 86400),
@@ -108,6 +122,7 @@ def exposition(end: float, *, seed: int = 7) -> Iterator[str]:
         for segment in SEGMENTS:
             for _ in range(drawn.choice((1, 2, 2, 3))):
                 _request(course, drawn, segment)
+        _unjudged(course)
         _gauges(course, drawn)
         course.sample()
     yield from course.text()
@@ -125,10 +140,12 @@ def _start_at_zero(course: _Course) -> None:
 def labelings(instrument: Instrument) -> list[dict[str, str]]:
     """Every set of labels that the instrument has in the course."""
     known = _VALUES | {"service": (SERVICE,), "segment": SEGMENTS, "reference": ("oracle",), "stratum": ("random",)}
-    if instrument.id in ("sli_requests", "sli_good_requests"):
-        known["metric"] = tuple(one.sli.name for one in INSTRUMENTS.values() if one.sli)
+    if instrument.id.startswith("sli_") or instrument.id == "page_judgments":
+        known["stage"] = tuple(stage.name for stage in STAGES)
+    if instrument.id == "sli_unjudged_requests":
+        known |= {"state": ("suspected", "not_known"), "reason": ("low_match", "undecided")}
     if instrument.id == "diagnoses":
-        known |= {"stage": ("none", "retrieval", "ranking", "generation", "citation"), "verdict": ("healthy",)}
+        known |= {"stage": tuple(_VERDICTS), "verdict": (*_VERDICTS.values(), "no_break_found")}
     found: list[dict[str, str]] = [{}]
     for name in instrument.attributes:
         values = known.get(name) or ATTRIBUTES[name] or (f"a {name}",)
@@ -175,19 +192,11 @@ def _request(course: _Course, drawn: random.Random, segment: str) -> None:
 
 def _count(course: _Course, drawn: random.Random, known: dict[str, str], scores: dict[str, float], lost: bool) -> None:
     counted = {one.id: one for one in INSTRUMENTS.values()}
-    for one in INSTRUMENTS.values():
-        if one.sli is None or one.objective is None:
-            continue
-        judged = not lost or one.stage in ("retrieval", "ranking")
-        for scope in ("all", "conditional") if judged else ("all",):
-            labels = {"metric": one.sli.name, "scope": scope, "stratum": "random", "reference": "oracle"}
-            labels = {name: ({**known, **labels})[name] for name in counted["sli_requests"].attributes}
-            course.add(counted["sli_requests"], 1.0, **labels)
-            course.add(counted["sli_good_requests"], float(one.objective.met(scores[one.id])), **labels)
+    sound = _count_states(course, drawn, known, scores, lost)
     stage = "ranking" if lost else drawn.choice(("none",) * 60 + ("retrieval", "generation", "citation"))
     busy = {
         "requests": {"status": "error" if drawn.random() < 0.01 else "ok"},
-        "diagnoses": {"stage": stage, "verdict": "healthy"},
+        "diagnoses": {"stage": stage, "verdict": _VERDICTS[stage] if stage != "none" or sound else "no_break_found"},
         "lost_evidence": {"where": "rerank"} if lost else None,
         "undefined": {"metric": drawn.choice(_VALUES["metric"]), "reason": drawn.choice(("no_reference", "language"))}
         if drawn.random() < 0.3
@@ -212,6 +221,56 @@ def _count(course: _Course, drawn: random.Random, known: dict[str, str], scores:
         ("attribution", "cpu", 0.05),
     ):
         course.add(counted["analysis_cost"], seconds * drawn.uniform(0.5, 2), job_kind=kind, resource=resource)
+
+
+def _count_states(
+    course: _Course, drawn: random.Random, known: dict[str, str], scores: dict[str, float], lost: bool
+) -> bool:
+    """Count the state of each stage; of some requests retrieval is suspected, or nothing is known of generation.
+
+    Returns whether all stages are judged.
+    """
+    counted = {one.id: one for one in INSTRUMENTS.values()}
+    broken = {
+        "retrieval": scores["query_coverage"] < 1,
+        "ranking": scores["evidence_recall"] < 1,
+        "generation": scores["answer_coverage"] < 1,
+        "citation": scores["citation_coverage"] < 1,
+    }
+    open_to_doubt = drawn.choice(("", "", "", "", "", "", "", "", "retrieval", "generation"))
+    in_scope = True
+    for stage in STAGES:
+        for scope in ("all", "conditional") if in_scope else ("all",):
+            labels = {**known, "stage": stage.name, "scope": scope, "judge": _VALUES["judge"][0]}
+            if stage.name == open_to_doubt:
+                suspected = stage.name == "retrieval"
+                labels |= {"state": "suspected" if suspected else "not_known"}
+                labels |= {"reason": "low_match" if suspected else "undecided"}
+                _add(course, counted["sli_unjudged_requests"], 1.0, labels)
+            else:
+                _add(course, counted["sli_requests"], 1.0, labels)
+                _add(course, counted["sli_good_requests"], float(not broken[stage.name]), labels)
+        in_scope = in_scope and not broken[stage.name] and not (stage.name == open_to_doubt == "retrieval")
+    if lost and drawn.random() < 0.05:
+        judgment = {"stage": "ranking", "severity": "page", "judgment": drawn.choice(("right",) * 8 + ("false",))}
+        _add(course, counted["page_judgments"], 1.0, known | judgment)
+    return not open_to_doubt
+
+
+def _unjudged(course: _Course) -> None:
+    """A request of the service of which nothing is known but that its stages ran."""
+    counted = {one.id: one for one in INSTRUMENTS.values()}
+    known = {"service": UNJUDGED_SERVICE, "segment": "default", "reference": "none", "stratum": "random"}
+    for stage in STAGES:
+        labels = {**known, "stage": stage.name, "scope": "all", "judge": _VALUES["judge"][0]}
+        why = {"state": "not_known", "reason": "language" if stage.name == "generation" else "undecided"}
+        _add(course, counted["sli_unjudged_requests"], 1.0, labels | why)
+        _add(course, counted["sli_requests"], 0.0, labels)
+        _add(course, counted["sli_good_requests"], 0.0, labels)
+
+
+def _add(course: _Course, instrument: Instrument, by: float, labels: dict[str, str]) -> None:
+    course.add(instrument, by, **{name: labels[name] for name in instrument.attributes})
 
 
 def _gauges(course: _Course, drawn: random.Random) -> None:
@@ -256,7 +315,7 @@ def _gauges(course: _Course, drawn: random.Random) -> None:
             course.set(counted[name], value, **labels)
     if course.is_bad:
         for segment in BAD_SEGMENTS:
-            names = {"alertname": "RagtraceEvidenceRecallPage", "owner": "ranking-context", "stage": "ranking"}
+            names = {"alertname": "RagtraceRankingPage", "owner": "ranking-context", "stage": "ranking"}
             course.alert(alertstate="firing", severity="page", service=SERVICE, segment=segment, **names)
 
 

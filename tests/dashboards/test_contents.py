@@ -9,9 +9,9 @@ import pytest
 from ragtrace.dashboards import UIDS
 from ragtrace.dashboards.contents import DASHBOARDS
 from ragtrace.dashboards.model import COLUMNS, Dashboard, Panel, Target
-from ragtrace.dashboards.panels import good_share
+from ragtrace.dashboards.panels import sound_share
 from ragtrace.dashboards.promql import WINDOW
-from ragtrace.registry.instruments import CITATION_COVERAGE, INSTRUMENTS
+from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from tests.dashboards.asked import asked, panels, parsed, targets
 
 OTHERS = {"ALERTS": {"alertname", "alertstate", "service", "owner", "segment"}}
@@ -137,7 +137,36 @@ def test_panels_fill_their_rows(dashboard: Dashboard) -> None:
 
 
 def test_stages_are_judged_for_themselves() -> None:
-    """The share of good requests counts the conditional scope, and keeps references apart."""
-    expr = good_share(CITATION_COVERAGE, "segment", window=WINDOW)
+    """The share of sound requests counts the conditional scope, and keeps references and judges apart."""
+    expr = sound_share(STAGES[-1], "segment", window=WINDOW)
     assert expr.count('scope="conditional"') == 2
-    assert expr.count("sum by (segment, reference)") == 2
+    assert expr.count("sum by (segment, reference, judge)") == 2
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_no_ratio_mixes_judges(target: Target) -> None:
+    """Whatever divides counts of states is grouped by judge; counts alone may be summed over all."""
+    if "ragtrace_sli_" in target.expr and " / " in target.expr:
+        grouped = re.findall(r"\bby \((.*?)\)", target.expr)
+        assert grouped
+        assert all("judge" in group.split(", ") for group in grouped), target.expr
+
+
+def test_every_stage_shows_its_states_and_reasons() -> None:
+    """The dashboard of a stage has the shares of its four states, and why the rest is not judged."""
+    by_uid = {dashboard.uid: dashboard for dashboard in DASHBOARDS}
+    for stage in STAGES:
+        panels = list(by_uid[f"ragtrace-{stage.name}"].panels)
+        columns = [[target.legend for target in panel.targets] for panel in panels]
+        assert ["sound", "broken", "suspected", "not_known", "requests"] in columns
+        (over_time,) = (panel for panel in panels if panel.named == "states")
+        assert [target.legend for target in over_time.targets] == ["sound", "broken", "{{state}}: {{reason}}"]
+        assert all(f'stage="{stage.name}"' in target.expr for target in over_time.targets)
+
+
+def test_lines_of_scores_are_their_thresholds() -> None:
+    """A stage's line is its target; a score has no target, and its line is what one request should reach."""
+    lines = {panel.title: panel.line for _, panel in panels() if panel.line is not None}
+    assert lines["Support of answers"] == INSTRUMENTS["answer_coverage"].objective.threshold  # type: ignore[union-attr]
+    for stage in STAGES:
+        assert lines[f"{stage.name.capitalize()}: sound, of what is sound or broken"] == stage.target

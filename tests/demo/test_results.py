@@ -33,7 +33,7 @@ def test_accuracy_and_false_blame() -> None:
         ("retrieval", "retrieval"): 6,
         ("retrieval", "ranking"): 2,
         ("untouched", "healthy"): 3,
-        ("untouched", "undetermined"): 1,
+        ("untouched", "no_break_found"): 1,
         ("untouched", "generation"): 1,
     }
     agreement = Agreement(confusion)

@@ -15,7 +15,7 @@ def add_request(store: Store, request_id: str, coverage: float = 0.87, segment: 
     (job,) = store.claim("test")
     common: Labels = (("segment", segment), ("service", "shop"), ("stratum", "random"))
     shown = Exemplar(TRACE, coverage, 1700000000.5)
-    sli: Labels = (*common, ("metric", "qc"), ("scope", "all"), ("reference", "proxy"))
+    sli: Labels = (*common, ("stage", "retrieval"), ("scope", "all"), ("reference", "proxy"), ("judge", "j1"))
     deltas = (
         *histogram_deltas(QUERY_COVERAGE.name, common, coverage, QUERY_COVERAGE.buckets, shown),
         Delta(SLI_REQUESTS.name, sli, 1.0, shown),

@@ -13,7 +13,7 @@ from ragtrace.analyze import analyze_record, worker
 from ragtrace.errors import ConfigurationError
 from ragtrace.export.events import EvaluationEvents
 from ragtrace.store import Store
-from ragtrace.types import Analysis, Diagnosis, GenerateRun, RequestRecord, Score
+from ragtrace.types import Analysis, Diagnosis, GenerateRun, RequestRecord, Score, StageFinding, replace
 from tests.export.receiver import Receiver, receiving
 
 TRACE, ROOT, FIRST, LAST = (
@@ -108,6 +108,31 @@ def test_the_diagnosis_says_its_cause_and_no_evidence(
     assert diagnosis["gen_ai.evaluation.score.label"] == "grounding_failure"
     assert diagnosis["gen_ai.evaluation.explanation"] == "unsupported claim"
     assert "secret" not in str(dict(diagnosis))
+
+
+def test_each_stage_has_its_state_and_reason(events: EvaluationEvents, exporter: InMemoryLogRecordExporter) -> None:
+    """With what judged; the evidence, which may quote content, stays in the store."""
+    stages = (
+        StageFinding(stage="retrieval", state="suspected", reason="low_match", evidence=("secret",)),
+        StageFinding(stage="generation", state="sound"),
+    )
+    diagnosis = Diagnosis(verdict="no_break_found", stages=stages, judge="j-1")
+    events.emit(RECORD, replace(ANALYSIS, diagnosis=diagnosis))
+    found = sent(exporter)
+    retrieval, generation = (found[f"ragtrace.stage.{name}"] for name in ("retrieval", "generation"))
+    assert dict(retrieval.attributes) == {
+        "gen_ai.evaluation.name": "ragtrace.stage.retrieval",
+        "gen_ai.evaluation.score.label": "suspected",
+        "gen_ai.evaluation.explanation": "low_match",
+        "ragtrace.reference": "none",
+        "ragtrace.judge": "j-1",
+        "ragtrace.request.id": "r1",
+        "ragtrace.service": "support",
+        "ragtrace.analyzer_version": "7",
+    }
+    assert generation.attributes["gen_ai.evaluation.score.label"] == "sound"
+    assert "gen_ai.evaluation.explanation" not in generation.attributes
+    assert [f"{one.span_id:016x}" for one in (retrieval, generation)] == [ROOT, LAST]
 
 
 def test_a_request_without_a_trace(events: EvaluationEvents, exporter: InMemoryLogRecordExporter) -> None:

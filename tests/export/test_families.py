@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from itertools import product
 
@@ -16,6 +17,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.samples import Sample
 
+from ragtrace.analyze import judge_id
 from ragtrace.export.families import families
 from ragtrace.export.snapshot import DROPS, MAX_RELEASES, Snapshot
 from ragtrace.registry.instruments import INSTRUMENTS, QUERY_COVERAGE
@@ -25,7 +27,9 @@ from ragtrace.types import Fault
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SHOP = (("segment", "price"), ("service", "shop"))
-SLI = (("metric", "qc"), ("reference", "none"), ("scope", "all"), *SHOP, ("stratum", "random"))
+STAGE = (("reference", "none"), ("scope", "all"), ("stage", "retrieval"), ("stratum", "random"))
+SLI = tuple(sorted((("judge", "j1"), *SHOP, *STAGE)))
+UNJUDGED = "ragtrace_sli_unjudged_requests_total"
 
 
 class _Collected:
@@ -106,7 +110,7 @@ def test_exemplar_keeps_to_openmetrics_limit(length: int, shown: bool) -> None:
 
 def test_counter_carries_the_exemplar() -> None:
     """A counter's sample may have one too."""
-    total = Total("ragtrace_sli_requests_total", tuple(sorted(SLI)), 2.0, Exemplar(TRACE, 1.0, 1700000000.0))
+    total = Total("ragtrace_sli_requests_total", SLI, 2.0, Exemplar(TRACE, 1.0, 1700000000.0))
     marked = [sample for sample in _samples(Snapshot([total]), "ragtrace_sli_requests_total") if sample.exemplar]
     assert [(sample.labels, sample.value) for sample in marked] == [(dict(SLI), 2.0)]
 
@@ -120,32 +124,79 @@ def test_bound_added_later_keeps_buckets_cumulative() -> None:
 
 
 def test_sli_counters_start_at_zero_for_a_known_segment() -> None:
-    """A segment that only has requests yet already has good and total counters at 0, for each indicator."""
+    """A segment that only has requests yet already has good and total counters at 0, for each stage, as today's rules
+    would judge it."""
     requests = (*SHOP, ("status", "ok"), ("stratum", "random"))
     held = Snapshot([Total("ragtrace_requests_total", requests, 1.0)])
     for name in ("ragtrace_sli_requests_total", "ragtrace_sli_good_requests_total"):
         samples = _samples(held, name)
         assert {sample.value for sample in samples} == {0.0}
-        assert {sample.labels["metric"] for sample in samples} == {"qc", "eo", "ac", "cc", "contradiction"}
-        assert len(samples) == 5 * 2 * 2 * 3
+        assert {sample.labels["stage"] for sample in samples} == {"retrieval", "ranking", "generation", "citation"}
+        assert {sample.labels["judge"] for sample in samples} == {judge_id()}
+        assert len(samples) == 4 * 2 * 2 * 3
         assert {(s.labels["scope"], s.labels["stratum"], s.labels["reference"]) for s in samples} == set(
             product(("all", "conditional"), ("random", "flagged"), ("oracle", "proxy", "none"))
         )
     late = _samples(held, "ragtrace_late_evaluations_total")
     assert [(sample.labels, sample.value) for sample in late] == [(dict(SHOP), 0.0)]
+    assert _samples(held, UNJUDGED) == []
+
+
+def _sli(name: str = "ragtrace_sli_requests_total", /, value: float = 1.0, **changed: str) -> Total:
+    return Total(name, tuple(sorted({**dict(SLI), **changed}.items())), value)
+
+
+def test_counters_start_at_zero_with_the_judges_of_their_service() -> None:
+    """Every segment of a service has them with each judge that was seen there, and with no other."""
+    held = Snapshot([_sli(), _sli(judge="j2", segment="stock"), _sli(judge="d1", service="desk")])
+    shown: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for sample in _samples(held, "ragtrace_sli_requests_total"):
+        shown[sample.labels["service"], sample.labels["segment"]].add(sample.labels["judge"])
+    assert shown == {("shop", "price"): {"j1", "j2"}, ("shop", "stock"): {"j1", "j2"}, ("desk", "price"): {"d1"}}
+
+
+def test_only_the_last_two_judges_of_a_service_are_shown() -> None:
+    """A third one takes the place of the first, in each counter; a service beside it keeps its own."""
+    good = "ragtrace_sli_good_requests_total"
+    earlier = [_sli(judge="j1"), _sli(good, judge="j1"), _sli(judge="d1", service="desk"), _sli(judge="j2")]
+    why = {"state": "suspected", "reason": "low_match"}
+    later = [_sli(UNJUDGED, value=1.0, judge=judge, **why) for judge in ("j3", "j1")]
+
+    def shown(totals: list[Total], name: str) -> set[tuple[str, str]]:
+        return {(one.labels["service"], one.labels["judge"]) for one in _samples(Snapshot(totals), name)}
+
+    assert shown(earlier, good) == {("shop", "j1"), ("shop", "j2"), ("desk", "d1")}
+    for name in ("ragtrace_sli_requests_total", good):
+        assert shown([*earlier, *later], name) == {("shop", "j2"), ("shop", "j3"), ("desk", "d1")}
+    assert shown([*earlier, *later], UNJUDGED) == {("shop", "j2"), ("shop", "j3")}
+
+
+def test_unjudged_counters_start_at_zero_with_what_the_service_has_shown() -> None:
+    """A state and its reason that were seen in one segment stand at 0 in the others and with the other judge; what no
+    segment has shown stands nowhere."""
+    why = {"stage": "generation", "state": "not_known", "reason": "refused"}
+    held = Snapshot([_sli(UNJUDGED, value=3.0, **why), _sli(segment="stock", judge="j2"), _sli(service="desk")])
+    samples = _samples(held, UNJUDGED)
+    assert {(s.labels["segment"], s.labels["judge"]): s.value for s in samples} == {
+        ("price", "j1"): 3.0,
+        ("price", "j2"): 0.0,
+        ("stock", "j1"): 0.0,
+        ("stock", "j2"): 0.0,
+    }
+    common = {"service": "shop", "scope": "all", "stratum": "random", "reference": "none", **why}
+    assert all(common.items() <= sample.labels.items() for sample in samples)
 
 
 def test_good_counter_stands_beside_every_total_counter() -> None:
-    """An indicator that was never good has a good counter at 0, also with labels that are not foreseen."""
-    labels = tuple(sorted({**dict(SLI), "metric": "former"}.items()))
-    held = Snapshot([Total("ragtrace_sli_requests_total", labels, 3.0)])
-    good = [s for s in _samples(held, "ragtrace_sli_good_requests_total") if s.labels["metric"] == "former"]
+    """A stage that was never sound has a good counter at 0, also with labels that are not foreseen."""
+    held = Snapshot([_sli(stage="former", value=3.0)])
+    good = [s for s in _samples(held, "ragtrace_sli_good_requests_total") if s.labels["stage"] == "former"]
     assert [sample.value for sample in good] == [0.0]
 
 
 def test_zero_never_hides_a_count() -> None:
     """A series that has a total shows the total."""
-    held = Snapshot([Total("ragtrace_sli_requests_total", tuple(sorted(SLI)), 3.0)])
+    held = Snapshot([Total("ragtrace_sli_requests_total", SLI, 3.0)])
     shown = [s.value for s in _samples(held, "ragtrace_sli_requests_total") if s.labels == dict(SLI)]
     assert shown == [3.0]
 
@@ -218,6 +269,15 @@ def test_both_results_of_an_outcome_are_there() -> None:
     labels = (("outcome", "task"), ("result", "good"), *SHOP)
     samples = _samples(Snapshot([Total("ragtrace_outcomes_total", labels, 3.0)]), "ragtrace_outcomes_total")
     assert {sample.labels["result"]: sample.value for sample in samples} == {"good": 3.0, "bad": 0.0}
+
+
+def test_every_judgment_of_a_page_is_there() -> None:
+    """Where one page was right, wrong and false ones stand at 0, and a judged page makes no segment of requests."""
+    labels = (("judgment", "right"), *SHOP, ("severity", "page"), ("stage", "retrieval"))
+    held = Snapshot([Total("ragtrace_page_judgments_total", labels, 2.0)])
+    judged = {s.labels["judgment"]: s.value for s in _samples(held, "ragtrace_page_judgments_total")}
+    assert judged == {"right": 2.0, "wrong_stage": 0.0, "false": 0.0}
+    assert _samples(held, "ragtrace_sli_requests_total") == []
 
 
 def test_gauges_of_an_empty_store() -> None:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.export.budget import OTHER, Budget
-from ragtrace.export.series import Key, Point, fold
+from ragtrace.export.series import MAX_JUDGES, OTHER, Budget, Key, Point, fold
 from ragtrace.store import Exemplar, Total
 
 
@@ -72,6 +71,24 @@ def test_totals_that_the_registry_lacks_are_left_out() -> None:
     folding = fold([Total("ragtrace_former_total", (("segment", "a"), ("service", "shop")), 1.0)], _budget())
     assert folding.series == {}
     assert folding.segments == set()
+
+
+@given(st.lists(st.sampled_from("abcde"), max_size=12), st.lists(st.sampled_from("abcde"), max_size=6))
+def test_a_judge_that_has_ended_does_not_come_back(before: list[str], after: list[str]) -> None:
+    """Whatever appears later, at most two judges are shown, and one that was left out once stays out."""
+
+    def shown(judges: list[str]) -> tuple[str, ...]:
+        totals = [
+            Total("ragtrace_sli_requests_total", (("judge", judge), ("segment", "a"), ("service", "shop")), 1.0)
+            for judge in judges
+        ]
+        return fold(totals, _budget()).judges.get("shop", ())
+
+    last = list(dict.fromkeys(before))[-MAX_JUDGES:]
+    assert list(shown(before)) == last
+    gone = set(before) - set(last)
+    assert not gone & set(shown(before + after))
+    assert len(shown(before + after)) <= MAX_JUDGES
 
 
 def test_labels_that_the_registry_lacks_are_summed_over() -> None:

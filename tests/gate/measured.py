@@ -17,6 +17,7 @@ from ragtrace.types import (
     RequestRecord,
     RetrieveRun,
 )
+from tests.gate.populations import STAGES
 
 __all__ = ["measured", "recorded"]
 
@@ -24,7 +25,7 @@ _TEXT = "The deductible of policy HX-2 is 500 EUR from 2024."
 
 
 def measured(request_id: str = "r", **fields: Any) -> Measured:
-    """A healthy request of one second; any field of it, or of its traits, may be given."""
+    """A healthy request of one second; any field of it, or of its traits, may be given; `states` beside sound ones."""
     traits: dict[str, Any] = {"question": request_id, "cluster": None, "versions": {"model": "m1"}}
     traits |= {name: fields.pop(name) for name in Traits.__slots__ if name in fields}
     given: dict[str, Any] = {
@@ -39,6 +40,7 @@ def measured(request_id: str = "r", **fields: Any) -> Measured:
         "verdict": "healthy",
         "traits": Traits(**traits),
     }
+    fields["states"] = {**dict.fromkeys(STAGES, "sound"), **fields.get("states", {})}
     return Measured(request_id=request_id, **{**given, **fields})
 
 

@@ -8,9 +8,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragtrace.gate.model import Comparison, Population, Rule
+from ragtrace.gate.model import NOWHERE, STATES, Comparison, Population, Rule
+from ragtrace.types import Stage
 
 SEGMENTS: Final = ("limit", "code", "date", "person", "place", "yes_no", "list", "other")
+STAGES: Final[tuple[Stage, ...]] = ("retrieval", "ranking", "generation", "citation")
 SHARES: Final = (0.3, 0.2, 0.15, 0.1, 0.08, 0.07, 0.05, 0.05)
 
 RULES: Final = (
@@ -40,10 +42,11 @@ def population(
     segments: Sequence[str] | None = None,
     clusters: Sequence[str] | None = None,
     weights: ArrayLike | None = None,
-    stages: Sequence[str] | None = None,
+    states: Mapping[Stage, Sequence[str]] | None = None,
     **other: Any,
 ) -> Population:
-    """A population of these scores; each request asks a question of its own unless said."""
+    """A population of these scores; each request asks a question of its own unless said. states: by stage, "" where it
+    does not apply; every stage is sound without."""
     columns = {metric: np.asarray(values, dtype=np.float64) for metric, values in scores.items()}
     count = len(next(iter(columns.values())))
     ids = [f"{name}-{row}" for row in range(count)]
@@ -55,11 +58,14 @@ def population(
         clusters=clusters if clusters is not None else ids,
         weights=np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64),
         scores=columns,
-        stages=stages if stages is not None else [""] * count,
-        verdicts=other.pop("verdicts", ["healthy"] * count),
+        states={stage: _codes((states or {}).get(stage, ["sound"] * count)) for stage in STAGES},
         causes=other.pop("causes", [""] * count),
         **other,
     )
+
+
+def _codes(states: Sequence[str]) -> NDArray[np.int8]:
+    return np.array([STATES.index(state) if state else NOWHERE for state in states], dtype=np.int8)  # type: ignore[arg-type]
 
 
 def pair(baseline: Population, candidate: Population) -> Comparison:

@@ -8,10 +8,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from ragtrace.gate.breaks import find_breaks
+from ragtrace.gate.breaks import find_breaks, stage_shares
 from ragtrace.gate.model import Cell, Comparison, Decision, GateReport, Policy, Population, Rule, SideSummary
-from ragtrace.gate.reports.advice import next_steps
-from ragtrace.gate.reports.verdict import headline
+from ragtrace.gate.reports.sentences import headline, next_steps
 from tests.gate.populations import pair, population
 
 SEGMENTS: Final = ("claims-de", "claims-en", "limits", "deadlines", "<script>alert(1)</script>")
@@ -21,6 +20,15 @@ RULES: Final = (
     Rule(metric="answer_coverage", kind="score", direction="higher", margin=0.02, stage="generation", floor=0.6),
     Rule(metric="contradiction_rate", kind="score", direction="lower", margin=0.02, stage="generation", guardrail=True),
     Rule(metric="broken_generation", kind="boolean", direction="lower", margin=0.02, stage="generation"),
+    Rule(
+        metric="suspected_generation",
+        kind="boolean",
+        direction="lower",
+        margin=0.1,
+        stage="generation",
+        action="warn",
+        segment_action="warn",
+    ),
     Rule(metric="citation_coverage", kind="score", direction="higher", margin=0.05, stage="citation"),
     Rule(metric="latency", kind="quantity", direction="lower", margin=0.2, relative=True, action="warn"),
 )
@@ -110,8 +118,7 @@ def _side(name: str, segments: Sequence[str], coverage: Any, broken: Any) -> Pop
         {"answer_coverage": coverage, "broken_generation": broken.astype(float)},
         name=name,
         segments=list(segments),
-        stages=["generation" if bad else "" for bad in broken],
-        verdicts=["grounding_failure" if bad else "healthy" for bad in broken],
+        states={"generation": ["broken" if bad else "sound" for bad in broken]},
         causes=["unsupported_claims" if bad else "" for bad in broken],
         versions=VERSIONS | (new if name == "candidate" else {}),
         analyzer_versions={"1": 200},
@@ -144,6 +151,7 @@ def report(decision: Decision, cells: Sequence[Cell], **other: Any) -> GateRepor
         "pairs": 200 if found.paired else None,
         "alpha": 0.05,
         "cells": tuple(cells),
+        "stages": stage_shares(found),
         "breaks": find_breaks(found, cells),
         "warnings": (),
         "policy": Policy(rules=RULES),

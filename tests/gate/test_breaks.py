@@ -1,4 +1,4 @@
-"""Why a stage got worse: who flipped, where, by which cause, and which changed component belongs to the stage."""
+"""Why a stage got worse: who flipped, where, by which cause, which changed component belongs to the stage."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtrace.gate.breaks import find_breaks, version_changes
+from ragtrace.gate.breaks import find_breaks, stage_shares, version_changes
 from ragtrace.gate.model import Comparison, VersionChange
-from tests.gate.populations import pair, population
+from ragtrace.types import Stage
+from tests.gate.populations import STAGES, pair, population
 from tests.gate.reported import cell, comparison, failed, unclear
 
 
@@ -77,20 +78,34 @@ def test_order_is_that_of_the_path() -> None:
     ]
 
 
-def _stages(*places: str) -> dict[str, Any]:
-    verdicts = {"": "healthy", "retrieval": "recall_failure", "ranking": "selection_failure"}
-    return {"stages": list(places), "verdicts": [verdicts[place] for place in places]}
+def _retrieval_and_ranking(*states: str) -> Any:
+    """`sb`: retrieval is sound and ranking broken; ? is suspected, - not known."""
+    words = {"s": "sound", "b": "broken", "?": "suspected", "-": "not_known"}
+    stages: tuple[Stage, ...] = ("retrieval", "ranking")
+    return {stage: [words[each[place]] for each in states] for place, stage in enumerate(stages)}
+
+
+def _follows(before: Any, after: Any) -> list[str | None]:
+    scores = {"candidate_recall": np.zeros(4), "evidence_recall": np.zeros(4)}
+    sides = (population(scores, states=states) for states in (before, after))
+    cells = [failed("candidate_recall"), failed("evidence_recall")]
+    return [each.follows for each in find_breaks(pair(*sides), cells)]
 
 
 def test_a_consequence_is_no_break_of_its_own() -> None:
-    """Evidence that retrieval lost is not in the prompt either; ranking is not blamed where nothing broke there."""
-    scores = {"candidate_recall": np.zeros(4), "evidence_recall": np.zeros(4)}
-    before = population(scores, **_stages("", "", "", ""))
-    after = population(scores, **_stages("retrieval", "retrieval", "retrieval", ""))
-    cells = [failed("candidate_recall"), failed("evidence_recall")]
-    assert [each.follows for each in find_breaks(pair(before, after), cells)] == [None, "retrieval"]
-    both = population(scores, **_stages("retrieval", "retrieval", "ranking", "ranking"))
-    assert [each.follows for each in find_breaks(pair(before, both), cells)] == [None, None]
+    """Evidence that retrieval lost is not in the prompt either; ranking is not blamed where nothing broke there while
+    all before it was right."""
+    before = _retrieval_and_ranking("ss", "ss", "ss", "ss")
+    assert _follows(before, _retrieval_and_ranking("bs", "bs", "bs", "ss")) == [None, "retrieval"]
+    assert _follows(before, _retrieval_and_ranking("bb", "bb", "?b", "ss")) == [None, "retrieval"]
+    assert _follows(before, _retrieval_and_ranking("bs", "bs", "sb", "-b")) == [None, None]
+
+
+@pytest.mark.parametrize("doubt", ["?", "-"])
+def test_what_may_be_broken_by_itself_is_no_consequence(doubt: str) -> None:
+    """Ranking is not proven to have broken where retrieval was right, and it is not sound there any more."""
+    before = _retrieval_and_ranking("ss", "ss", "ss", "ss")
+    assert _follows(before, _retrieval_and_ranking("bs", "bs", f"s{doubt}", "ss")) == [None, None]
 
 
 def test_no_failure_no_break() -> None:
@@ -98,16 +113,50 @@ def test_no_failure_no_break() -> None:
     assert find_breaks(comparison(), [cell(), unclear()]) == ()
 
 
-def test_an_earlier_break_is_no_flip() -> None:
-    """A pair that was already broken before the stage, or is unknown, was not good there."""
-    before = population(
-        {"answer_coverage": np.ones(4)},
-        stages=["retrieval", "", "citation", ""],
-        verdicts=["recall_failure", "undetermined", "citation_failure", "healthy"],
+def test_flips_are_between_sound_and_broken() -> None:
+    """What was not judged before, or did not apply, was not sound; what is not judged any more is counted apart."""
+    before = ["sound", "sound", "broken", "suspected", "not_known", "", "sound", "broken", "sound", "not_known"]
+    after = ["broken", "broken", "sound", "broken", "broken", "broken", "suspected", "suspected", "not_known", "sound"]
+    sides = (population({"answer_coverage": np.ones(10)}, states={"generation": each}) for each in (before, after))
+    (found,) = find_breaks(pair(*sides), [failed()])
+    assert (found.flipped, found.recovered, found.now_suspected, found.now_not_known) == (2, 1, 2, 1)
+
+
+def test_what_only_points_to_a_break_makes_none() -> None:
+    """A rise of suspected requests proves no recall failure; beside what failed it is no metric of the break."""
+    hint = failed("suspected_generation", "claims-de", action="warn")
+    assert find_breaks(comparison(), [hint]) == ()
+    (found,) = find_breaks(comparison(), [hint, failed("broken_generation", "claims-de")])
+    assert found.metrics == ("broken_generation",)
+
+
+def test_shares_of_states_are_weighted_and_of_what_is_compared() -> None:
+    """Over the pairs alone; a stage that applies nowhere has none."""
+    one = population({"x": [1.0] * 3}, weights=[8.0, 1.0, 1.0], states={
+        "retrieval": ["sound", "broken", "broken"], "ranking": ["not_known", "suspected", ""], "citation": [""] * 3,
+    })  # fmt: skip
+    two = population({"x": [1.0] * 3})
+    found = {each.stage: each for each in stage_shares(Comparison(one, two, np.array([[0, 2], [1, 1]])))}
+    assert list(found) == ["retrieval", "ranking", "generation", "citation"]
+    assert found["retrieval"].requests == (2, 2)
+    assert found["retrieval"].sound == (pytest.approx(8 / 9), 1.0)
+    assert found["retrieval"].broken == (pytest.approx(1 / 9), 0.0)
+    assert found["ranking"].not_known == (pytest.approx(8 / 9), 0.0)
+    assert (found["citation"].requests, found["citation"].sound) == ((0, 2), (None, 1.0))
+    nowhere = population({"x": [1.0]}, states={stage: [""] for stage in STAGES})
+    assert stage_shares(Comparison(nowhere, nowhere, None)) == ()
+
+
+def test_causes_are_those_of_the_first_broken_stage() -> None:
+    """A request that broke before has another stage's cause."""
+    before = population({"answer_coverage": np.ones(2)})
+    after = population(
+        {"answer_coverage": np.zeros(2)},
+        states={"retrieval": ["broken", "sound"], "generation": ["broken", "broken"]},
+        causes=["facets_unmet", "unsupported"],
     )
-    after = population({"answer_coverage": np.zeros(4)}, stages=["generation"] * 4, verdicts=["grounding_failure"] * 4)
     (found,) = find_breaks(pair(before, after), [failed()])
-    assert found.flipped == 2
+    assert (found.flipped, found.causes) == (2, {"unsupported": 1})
 
 
 def test_without_a_flip_the_scores_tell() -> None:
@@ -120,12 +169,11 @@ def test_without_a_flip_the_scores_tell() -> None:
 
 
 def test_shares_are_weighted() -> None:
-    """A request that stands for ten counts ten times."""
+    """A request that stands for ten counts ten times; one that is not judged counts nowhere."""
     side = population(
-        {"answer_coverage": [1.0, 0.0]},
-        stages=["", "generation"],
-        verdicts=["healthy", "grounding_failure"],
-        weights=[10.0, 1.0],
+        {"answer_coverage": [1.0, 0.0, 0.0]},
+        states={"generation": ["sound", "broken", "suspected"]},
+        weights=[10.0, 1.0, 100.0],
     )
     (found,) = find_breaks(Comparison(side, side, None), [failed()])
     assert found.broken[0] == found.broken[1] == pytest.approx(1 / 11)
@@ -137,8 +185,7 @@ def test_the_cause_orders_the_suspects() -> None:
     before = population({"candidate_recall": [1.0, 1.0]}, versions={"index": {"1": 2}, "rewriter": {"1": 2}})
     after = population(
         {"candidate_recall": [0.0, 0.0]},
-        stages=["retrieval"] * 2,
-        verdicts=["recall_failure"] * 2,
+        states={"retrieval": ["broken"] * 2},
         causes=lost,
         versions={"index": {"2": 2}, "rewriter": {"2": 2}, "model": {"2": 2}},
     )

@@ -52,7 +52,7 @@ def test_a_marked_test_is_held_to_the_gate(pytester: pytest.Pytester, asked: lis
     """Blocked: it fails with the report, before its own code runs."""
     result = _suite(pytester, MARKED)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["Blocked: generation got worse in segment claims-de: answer coverage*"])
+    result.stdout.fnmatch_lines(["Blocked: generation got worse in segment claims-de: the share of requests*"])
     result.stdout.no_fnmatch_line("*own code ran*")
     assert asked == [
         {

@@ -9,11 +9,9 @@ import msgspec
 import pytest
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate.defaults import DEFAULTS, default_policy, default_rule
-from ragtrace.gate.example import example
 from ragtrace.gate.metrics import METRICS, SCORES
 from ragtrace.gate.model import Policy, Rule
-from ragtrace.gate.policy import check_policy, read_policy
+from ragtrace.gate.policy import DEFAULTS, check_policy, default_policy, default_rule, example, read_policy
 from ragtrace.registry.instruments import INSTRUMENTS
 
 
@@ -37,6 +35,16 @@ def test_the_default_policy_holds() -> None:
     assert [rule.metric for rule in policy.rules] == list(DEFAULTS)
     assert all(rule.optional for rule in policy.rules)
     assert {rule.metric: rule.guardrail for rule in policy.rules}["contradiction_rate"]
+
+
+def test_every_stage_is_judged_by_its_state() -> None:
+    """Broken blocks; suspected and not known, and an estimate of presence, can only warn."""
+    rules = {rule.metric: rule for rule in default_policy().rules}
+    for stage in ("retrieval", "ranking", "generation", "citation"):
+        assert (rules[f"broken_{stage}"].action, rules[f"broken_{stage}"].segment_action) == ("block", "block")
+        for hint in (f"suspected_{stage}", f"not_known_{stage}"):
+            assert (rules[hint].action, rules[hint].segment_action, rules[hint].stage) == ("warn", "warn", stage)
+    assert rules["evidence_presence"].action == rules["evidence_presence"].segment_action == "warn"
 
 
 def test_the_example_is_the_default(written: Any) -> None:
@@ -102,6 +110,11 @@ def test_an_empty_file_is_the_default(written: Any) -> None:
         ),
         ("metrics: {answer_coverage: {segments: {a: 2}}}", "metrics.answer_coverage.segments.a 2.0 is not usable"),
         ("metrics: {latency: {segments: {a: 0.1}}}", "segments.a: margins of one metric are all in percent, or none"),
+        (
+            "metrics: {suspected_ranking: {action: block}}",
+            "metrics.suspected_ranking.action 'block' is not usable; give warn: suspected ranking points to a break",
+        ),
+        ("metrics: {evidence_presence: {segment_action: block}}", "segment_action 'block' is not usable; give warn"),
         ("metrics: {answer_coverage: {floor: 1.2}}", "floor 1.2 is not usable; give a mean from 0 to 1"),
         ("metrics: {answer_coverage: {minimum: 0}}", "minimum 0 is not usable"),
         ("alpha: 0.5", "alpha 0.5 is not usable; give a share of false blocks above 0 and below 0.5"),

@@ -9,7 +9,7 @@ import pytest
 
 from ragtrace.analyze.worker import run as analyze
 from ragtrace.errors import InputError
-from ragtrace.gate.populations import Loaded, load
+from ragtrace.gate.population import Loaded, load
 from ragtrace.gate.selection import parse
 from ragtrace.store import Store
 from tests.gate.measured import recorded

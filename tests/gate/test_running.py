@@ -13,19 +13,20 @@ import pytest
 
 import ragtrace.gate
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.gate.defaults import default_policy, default_rule
 from ragtrace.gate.model import GateReport, Policy, Population
+from ragtrace.gate.policy import default_policy, default_rule
 from ragtrace.gate.running import compare, read_report, run, save
-from ragtrace.store import GateRun, Store
+from ragtrace.store import GateRun, Judge, Store
 from tests.gate.populations import population
 
 COUNT = 200
 
 
 def _side(name: str, coverage: float = 1.0, **fields: Any) -> Population:
-    """Two hundred requests of one answer coverage that contradict nothing."""
+    """Two hundred requests of one answer coverage that contradict nothing, judged by one judge."""
     scores = {"answer_coverage": [coverage] * COUNT, "contradiction_rate": [0.0] * COUNT}
-    given = {"versions": {"model": {name: COUNT}}, "analyzer_versions": {"coverage-1": COUNT}, **fields}
+    given = {"versions": {"model": {name: COUNT}}, "analyzer_versions": {"coverage-1": COUNT},
+             "judges": frozenset((Judge("j1"),)), **fields}  # fmt: skip
     return population({**scores, **given.pop("scores", {})}, name=name, **given)
 
 
@@ -135,6 +136,11 @@ def _scored(value: float) -> Callable[[Population], Population]:
         (_scored(float("-inf")), "is -inf, and must be from 0 to 1; NaN stands for undefined"),
         (_with(analyzer_versions={"coverage-2": COUNT}), "baseline: 200 by coverage-1; candidate: 200 by coverage-2"),
         (_with(analyzer_versions={"coverage-1": 1, "coverage-2": 2}), "run ragtrace analyze --redo"),
+        (
+            _with(judges=frozenset((Judge("j2", "nli"),))),
+            "not judged alike (baseline: words alone (judge j1); candidate: nli (judge j2))",
+        ),
+        (_with(judges=frozenset((Judge("j1"), Judge("j2")))), "candidate: words alone (judge j1) and words alone (ju"),
     ],
 )
 def test_sides_that_cannot_be_judged_are_refused(spoiled: Callable[[Population], Population], complaint: str) -> None:
@@ -143,6 +149,30 @@ def test_sides_that_cannot_be_judged_are_refused(spoiled: Callable[[Population],
         compare(_side("m1"), spoiled(_side("m2")), _policy())
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_sides_of_which_nothing_tells_the_judge_are_compared() -> None:
+    """Answers without claims were judged by no model."""
+    assert compare(_side("m1"), _side("m2", judges=frozenset()), _policy()).decision == "pass"
+
+
+def test_hints_warn_and_never_block() -> None:
+    """Half of the candidate's requests are suspected now: the release passes, and says so; no break is named."""
+    half = np.arange(COUNT) % 2
+    names = ("broken_generation", "suspected_generation")
+    before = _side("m1", scores=dict(zip(names, (np.zeros(COUNT), np.zeros(COUNT)), strict=True)))
+    after = _side(
+        "m2",
+        scores=dict(zip(names, (np.where(half, np.nan, 0.0), half.astype(float)), strict=True)),
+        states={"generation": ["suspected" if lost else "sound" for lost in half]},
+    )
+    found = compare(before, after, Policy(rules=tuple(map(default_rule, ("answer_coverage", *names)))))
+    outcomes = {cell.metric: cell.outcome for cell in found.cells if cell.segment is None}
+    assert (outcomes["suspected_generation"], found.first_broken, found.breaks) == ("fail", None, ())
+    assert found.decision != "block"
+    [shares] = [each for each in found.stages if each.stage == "generation"]
+    assert (shares.sound, shares.suspected) == ((1.0, 0.5), (0.0, 0.5))
+    assert any("generation (100 of 200 requests)" in warning for warning in found.warnings)
 
 
 def test_the_policy_is_checked_first() -> None:

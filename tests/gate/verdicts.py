@@ -1,13 +1,15 @@
-"""One metric judged: what the tests of verdicts share."""
+"""One metric judged, and cells that are judged already: what the tests of verdicts share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
-from ragtrace.gate.judging import judge
+from ragtrace.gate.judgment import judge
+from ragtrace.gate.metrics import METRICS
 from ragtrace.gate.model import Cell, Policy, Rule
 from tests.gate.populations import pair, population, unpaired
 
@@ -37,3 +39,22 @@ def scores(seed: int, count: int = 400, mean: float = 0.8) -> Any:
     """Many exact ones and zeros."""
     chance = np.random.default_rng(seed)
     return np.where(chance.random(count) < mean, np.where(chance.random(count) < 0.7, 1.0, chance.random(count)), 0.0)
+
+
+def cell_of(outcome: str, metric: str = "answer_coverage", **fields: Any) -> Cell:
+    """One judged cell; any field may be given."""
+    known = METRICS[metric]
+    given: dict[str, Any] = {
+        "stage": known.stage,
+        "segment": None,
+        "family": "overall",
+        "action": "block",
+        "margin": 0.03,
+    }
+    given |= {"kind": known.kind, "direction": known.direction, "outcome": outcome, "reason": "", "n": (9, 9), **fields}
+    return msgspec.convert({"metric": metric, **given}, Cell)
+
+
+def segment_of(outcome: str, **fields: Any) -> Cell:
+    """A cell of a segment."""
+    return cell_of(outcome, **{"segment": "refunds", "family": "segments", **fields})

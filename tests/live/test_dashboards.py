@@ -18,17 +18,23 @@ from ragtrace.dashboards.contents import DASHBOARDS
 from ragtrace.dashboards.headline import findings, releases
 from ragtrace.dashboards.model import Panel
 from ragtrace.dashboards.preview import preview
-from ragtrace.dashboards.prometheus import Prometheus
-from ragtrace.dashboards.promql import gained
-from ragtrace.dashboards.span import Span
-from ragtrace.dashboards.variables import RELEASES, VARIABLE_QUERIES
+from ragtrace.dashboards.prometheus import Prometheus, Span
+from ragtrace.dashboards.promql import RELEASES, VARIABLE_QUERIES, gained
 from ragtrace.export import serve
 from ragtrace.registry.instruments import REQUESTS
 from ragtrace.store import Store
 from tests.dashboards.asked import panels
 from tests.dashboards.browser import examined, photographed
 from tests.dashboards.filled import TRACE, add_round
-from tests.dashboards.history import BAD_RELEASE, BAD_SEGMENTS, SEGMENTS, SERVICE, SHOWN_SECONDS, prometheus
+from tests.dashboards.history import (
+    BAD_RELEASE,
+    BAD_SEGMENTS,
+    SEGMENTS,
+    SERVICE,
+    SHOWN_SECONDS,
+    UNJUDGED_SERVICE,
+    prometheus,
+)
 from tests.dashboards.pictures import pixels
 from tests.live.prometheus import Prometheus as Running
 from tests.live.prometheus import await_
@@ -122,14 +128,16 @@ def test_a_time_that_is_over_is_shown_as_it_was(server: Prometheus, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     written = (tmp_path / "ragtrace-dashboards.html").read_text(encoding="utf-8")
     assert " ".join(BAD_RELEASE) not in written
-    assert "Every stage meets its objective" in written
+    assert "Every stage that can be judged meets its target" in written
 
 
 def test_headline_names_stage_segments_and_release(server: Prometheus) -> None:
-    """One sentence: ranking, both segments, the reranker."""
-    (finding,) = findings(server, SPAN, releases(server, SPAN))
-    assert finding.text.startswith(f"Ranking is failing in 2 of 5 segments ({', '.join(BAD_SEGMENTS)})")
-    assert " ".join(BAD_RELEASE) in finding.text
+    """One sentence: ranking, both segments, the reranker. Another: the service that cannot be judged, and why."""
+    failing, unjudged = findings(server, SPAN, releases(server, SPAN))
+    assert failing.text.startswith(f"Ranking of {SERVICE} is failing in 2 of 5 segments ({', '.join(BAD_SEGMENTS)})")
+    assert " ".join(BAD_RELEASE) in failing.text
+    assert unjudged.text.startswith(f"Next to nothing can be judged of {UNJUDGED_SERVICE}: retrieval (not known: ")
+    assert unjudged.good is None
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -144,7 +152,8 @@ def test_preview_is_whole_in_a_browser(page: str, tmp_path: Path, width: int, da
     for wrong in ("undrawn", "empty", "blank", "outside", "overlapping", "covering", "clipped"):
         assert found[wrong] == [], wrong
     assert min(found["kinds"][kind] for kind in ("canvas", ".stat", "td", "pre")) > 0
-    assert found["findings"][0].startswith("✕ Ranking is failing")
+    assert found["findings"][0].startswith(f"✕ Ranking of {SERVICE} is failing")
+    assert found["findings"][1].startswith("Next to nothing can be judged")
     shade = np.mean([int(part) for part in re.findall(r"\d+", found["background"])])
     assert shade < 60 if dark else shade > 200
 
@@ -238,8 +247,8 @@ def test_dashboards_show_what_a_real_exporter_serves(scraped: tuple[Prometheus, 
     """From the store's rows over the exporter into the browser: every panel has values, lines lead to traces."""
     server, span = scraped
     found = examined(preview(server, span, trace_url="https://traces/{trace_id}?x"), tmp_path, width=1200)
-    no_rules_are_loaded = "Alerts that fire"
-    known = {no_rules_are_loaded, *NEED_A_RANGE_BEFORE, *NEED_A_RECEIVER}
+    no_rules_are_loaded, enough_is_judged = "Alerts that fire", "Stages of which next to nothing can be judged"
+    known = {no_rules_are_loaded, enough_is_judged, *NEED_A_RANGE_BEFORE, *NEED_A_RECEIVER}
     assert [title for title, _ in found["empty"] if title not in known] == []
     assert set(found["traces"]) == {f"https://traces/{TRACE}?x"}
     assert found["findings"] != []

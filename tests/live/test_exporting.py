@@ -296,7 +296,7 @@ def _running(prometheus: Prometheus) -> Iterator[Prometheus]:
 
 
 TOTAL = "sum(ragtrace_requests_total)"
-GOOD = 'sum(ragtrace_sli_good_requests_total{metric="qc",scope="all"})'
+GOOD = 'sum(ragtrace_sli_good_requests_total{stage="retrieval",scope="all"})'
 GROWING = ("_total", "_bucket", "_sum", "_count")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
 from ragtrace.store import Store
-from ragtrace.triage.receiver import Receiver
+from ragtrace.triage.service import Receiver
 from tests.live.alerting.servers import Alertmanager
 from tests.triage.test_receiver import reports, until
 

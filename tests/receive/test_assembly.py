@@ -50,17 +50,19 @@ def test_record() -> None:
 @pytest.mark.parametrize(
     ("attributes", "resource", "cites"),
     [
-        ({}, {}, True),
+        ({}, {}, None),
         ({}, {"ragtrace.cites": "false"}, False),
         ({}, {"ragtrace.cites": False}, False),
         ({"ragtrace.cites": False}, {}, False),
         ({"ragtrace.cites": True}, {"ragtrace.cites": "False"}, True),
-        ({}, {"ragtrace.cites": "perhaps"}, True),
-        ({}, {"ragtrace.cites": None}, True),
+        ({"ragtrace.cites": True}, {}, True),
+        ({}, {"ragtrace.cites": "true"}, True),
+        ({}, {"ragtrace.cites": "perhaps"}, None),
+        ({}, {"ragtrace.cites": None}, None),
     ],
 )
-def test_what_is_not_meant_to_cite(attributes: dict[str, object], resource: dict[str, object], cites: bool) -> None:
-    """Said by the root's span, else by its resource, as OTEL_RESOURCE_ATTRIBUTES puts it there; else it is meant to."""
+def test_what_is_meant_to_cite(attributes: dict[str, object], resource: dict[str, object], cites: bool | None) -> None:
+    """Said by the root's span, else by its resource, as OTEL_RESOURCE_ATTRIBUTES puts it there; else it is learned."""
     root, *stages = request()
     root = msgspec.structs.replace(root, attributes=root.attributes | attributes, resource=root.resource | resource)
 

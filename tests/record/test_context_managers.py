@@ -44,14 +44,26 @@ def test_with_blocks_leave_the_same_record(recorded: Any) -> None:
     assert recorded.run(GenerateRun).generation.answer == "So."
 
 
-@pytest.mark.parametrize("said", [False, "no"])
-def test_a_request_that_is_not_meant_to_cite(recorded: Any, said: Any) -> None:
-    """Said by True and False alone: another value is counted and changes nothing."""
-    with ragtrace.request(query="when?") as request:
-        request.set(cites=said)
-    assert recorded.record.cites is (said is not False)
-    assert recorded.faults == ([] if said is False else [("coerce.cites", "str")])
-    assert recorded.spans["request request"].attributes.get("ragtrace.cites") is (False if said is False else None)
+@pytest.mark.parametrize(("said", "cites"), [(False, False), (True, True), (None, None), ("no", None)])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_whether_a_request_is_meant_to_cite(recorded: Any, said: Any, cites: bool | None, is_late: bool) -> None:
+    """Said by True and False alone, at its begin or later; nobody says it by default, and another value is counted."""
+    with ragtrace.request(query="when?", cites=None if is_late else said) as request:
+        request.set(cites=said if is_late else None)
+    assert recorded.record.cites is cites
+    assert recorded.faults == ([("coerce.cites", "str")] if said == "no" else [])
+    assert recorded.spans["request request"].attributes.get("ragtrace.cites") is cites
+
+
+def test_a_request_inside_of_another_does_not_contradict_it(recorded: Any) -> None:
+    """Whether it cites is said by the outer one, and by an inner one only where that is silent."""
+    with ragtrace.request(query="when?", cites=True), ragtrace.request(query="how?", cites=False):
+        pass
+    assert recorded.record.cites is True
+    recorded.items.clear()
+    with ragtrace.request(query="when?"), ragtrace.request(query="how?", cites=False):
+        pass
+    assert recorded.record.cites is False
 
 
 def test_async_with(recorded: Any) -> None:

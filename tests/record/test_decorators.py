@@ -391,6 +391,28 @@ def test_a_reranker_may_return_positions(recorded: Any) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("cites", "payload", "said"),
+    [
+        (False, {}, False),
+        (True, {}, True),
+        (None, {}, None),
+        ("payload.cites", {"cites": True}, True),
+        ("payload.cites", {"cites": None}, None),
+        (lambda payload: payload.get("form") == "report", {"form": "chat"}, False),
+    ],
+)
+def test_whether_an_answer_is_meant_to_cite(recorded: Any, cites: Any, payload: dict[str, Any], said: Any) -> None:
+    """For all calls of a function, or by what it is called with."""
+
+    @ragtrace.request(query=lambda payload: "q", cites=cites)
+    def ask(payload: dict[str, Any]) -> None:
+        """Answer."""
+
+    ask(payload)
+    assert recorded.record.cites is said
+
+
 def test_a_request_inside_a_request_joins_it(recorded: Any) -> None:
     """One record, the outer query, and what the inner one adds."""
 

@@ -14,8 +14,15 @@ import pytest
 
 from ragtrace import coverage, resources
 from ragtrace.derive import differing
-from ragtrace.registry import Instrument
-from ragtrace.registry.instruments import ATTRIBUTES, INSTRUMENTS, STAGES
+from ragtrace.registry import Instrument, Objective, StageInfo
+from ragtrace.registry.instruments import (
+    ATTRIBUTES,
+    INSTRUMENTS,
+    SLI_GOOD_REQUESTS,
+    SLI_REQUESTS,
+    SLI_UNJUDGED_REQUESTS,
+    STAGES,
+)
 from ragtrace.types import Candidate, PackRun, Query, RequestRecord, RetrieveRun, Score, Stage, encode_record
 
 COMPUTED = [instrument for instrument in INSTRUMENTS.values() if instrument.computed_by]
@@ -45,18 +52,25 @@ def test_every_score_names_its_place() -> None:
         assert (instrument.computed_by or "").rpartition(":")[2] == instrument.id
 
 
-def test_every_stage_has_an_indicator() -> None:
-    """The four stages of the record types, in order, each with at least one service level indicator."""
+def test_stages_are_those_of_the_record_types() -> None:
+    """The four stages of the record types, in order, each with scores of its own and a share that must be sound."""
     assert tuple(stage.name for stage in STAGES) == get_args(Stage)
     assert [stage.order for stage in STAGES] == [1, 2, 3, 4]
-    assert {one.stage for one in INSTRUMENTS.values() if one.sli} == {stage.name for stage in STAGES}
+    assert {one.stage for one in COMPUTED if one.stage} == {stage.name for stage in STAGES}
+    assert all(0.5 < stage.target < 1 for stage in STAGES)
 
 
-def test_indicators_are_those_of_the_alerting_design() -> None:
-    """The values of the label `metric` and what each is conditional on."""
-    slis = {one.sli.name: one.sli.given for one in INSTRUMENTS.values() if one.sli}
-    later = ("retrieval", "ranking")
-    assert slis == {"qc": (), "eo": ("retrieval",), "ac": later, "contradiction": later, "cc": later}
+def test_indicators_count_the_states_of_stages() -> None:
+    """What is divided has the same labels on both sides, the judge among them; what is not judged says why as well."""
+    assert SLI_GOOD_REQUESTS.attributes == SLI_REQUESTS.attributes
+    assert {"service", "segment", "stage", "scope", "stratum", "reference", "judge"} == set(SLI_REQUESTS.attributes)
+    assert SLI_UNJUDGED_REQUESTS.attributes == (*SLI_REQUESTS.attributes, "state", "reason")
+
+
+def test_only_stages_have_a_target() -> None:
+    """The objective of a score is a threshold for one request; no share of requests must reach it."""
+    assert Objective.__struct_fields__ == ("threshold", "direction")
+    assert "target" in StageInfo.__struct_fields__
 
 
 def test_labels_are_the_record_types_values() -> None:

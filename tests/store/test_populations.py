@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
-from ragtrace.store import Measured, Store, Wanted, populations
+from ragtrace.store import Finished, Judge, Measured, Store, Wanted, populations
 from ragtrace.store.compared import UNANSWERED, unanswered
-from ragtrace.types import RequestRecord, Score, replace
+from ragtrace.types import Claim, Diagnosis, RequestRecord, Score, StageFinding, VerifiedBy, replace
 
 if TYPE_CHECKING:
     from tests.store.conftest import MakeFinished, MakeRecord
@@ -54,9 +54,34 @@ def test_a_request_comes_with_its_diagnosis_and_scores(filled: Store) -> None:
     """Scores stand in the order in which they were asked for; what is undefined, or not analyzed yet, is None."""
     first, *_, last = _found(filled, *METRICS)
     assert first.values == (None, 0.25)
-    assert (first.verdict, first.stage, first.reference) == ("recall_failure", "retrieval", "none")
+    assert (first.verdict, first.states, first.judge, first.reference) == ("recall_failure", {}, None, "none")
     assert first.traits.versions == {"model": "m0", "index": "i"}
     assert (last.request_id, last.analyzer_version, last.verdict, last.values) == ("r5", None, None, (None, None))
+
+
+def test_a_request_comes_with_the_states_of_its_stages(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished
+) -> None:
+    """Of the stages that apply, with what judged them; the verifier is told by analyses that have claims."""
+    store.write([make_record(f"r{at}") for at in range(3)])
+    findings = (
+        StageFinding(stage="retrieval", state="broken"),
+        StageFinding(stage="generation", state="suspected", reason="unsupported"),
+    )
+    diagnosis = Diagnosis(verdict="recall_failure", stage="retrieval", stages=findings, judge="j1")
+    claims, model = (Claim(start=0, end=1, text="A"),), VerifiedBy(name="nli", weights="0")
+    given = ({"claims": claims, "verified_by": model}, {"claims": claims}, {"verified_by": model})
+    finished = [
+        Finished(job, replace(make_finished(job).analysis, diagnosis=diagnosis, **fields))
+        for job, fields in zip(store.claim("w"), given, strict=True)
+    ]
+    store.finish(finished)
+    found = _found(store, *METRICS)
+    assert {(each.judge, tuple(each.states.items())) for each in found} == {
+        ("j1", (("retrieval", "broken"), ("generation", "suspected")))
+    }
+    assert store.judges([each.job.request_id for each in finished]) == {Judge("j1", "nli"), Judge("j1", "")}
+    assert store.judges([finished[2].job.request_id]) == set()
 
 
 @pytest.mark.parametrize(

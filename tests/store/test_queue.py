@@ -242,6 +242,71 @@ def test_what_another_analyzer_scored_is_analyzed_again(
     assert store.redo() == 0
 
 
+def test_all_is_analyzed_again_on_demand(store: Store, make_record: MakeRecord, make_finished: MakeFinished) -> None:
+    """Whoever scored it, of one service and from a time on where these are given; what waits or is in hand already is
+    left alone, and so is what was never scored. Totals count nothing a second time."""
+    store.write([make_record(f"r{at}", started_at=at) for at in range(4)])
+    store.write([make_record("other", service="other", started_at=9)])
+    done = [job for job in store.claim("w") if job.request_id != "r3"]
+    store.finish([make_finished(job) for job in done])
+    counted = store.totals()
+    assert "done" in {each.name for each in counted}
+    assert store.redo() == 0
+    assert store.redo(again=True, service="nobody") == 0
+    assert store.redo(again=True, service="shop", since=1) == 2
+    assert store.redo(again=True, service="shop", since=1) == 0
+    assert store.redo(again=True) == 2
+    again = store.claim("w")
+    assert sorted(_ids(again)) == ["other", "r0", "r1", "r2"]
+    assert {job.attempts for job in again} == {1}
+    assert store.redo(again=True) == 0
+    assert store.finish([make_finished(job, value=0.75) for job in again]) == 4
+    found = store.get_analysis("r1")
+    assert found is not None
+    assert found.score("query_coverage") == 0.75
+    work = "ragtrace_analyses_total"  # counts what workers did, again and again
+    assert [each for each in store.totals() if each.name != work] == [each for each in counted if each.name != work]
+
+
+def test_what_is_analyzed_again_comes_last(store: Store, make_record: MakeRecord, make_finished: MakeFinished) -> None:
+    """Requests that wait for their first analysis go before, flagged or not; so it is where jobs were dropped."""
+    store.write([make_record("old", flags=("slow",)), make_record("dropped")])
+    store.finish([make_finished(job) for job in store.claim("w")])
+    with store._database.write() as connection:
+        connection.execute(sa.delete(job_table).where(job_table.c.request_id == "dropped"))
+    assert store.redo(again=True) == 2
+    store.write([make_record("new")])
+    assert _ids(store.claim("w"))[0] == "new"
+
+
+def test_only_the_newest_revision_is_analyzed_again(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished
+) -> None:
+    """The job of an older one stays done."""
+    for revision in (0, 1):
+        store.write([make_record(record_revision=revision)])
+        store.finish([make_finished(job) for job in store.claim("w")])
+    assert store.redo(again=True) == 1
+    assert [job.record_revision for job in store.claim("w")] == [1]
+
+
+def test_what_another_analyzer_scored_may_be_chosen(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished
+) -> None:
+    """By service and time."""
+    store.write([make_record(name, service=name, started_at=at) for at, name in enumerate(["a", "b", "b2"])])
+    for job in store.claim("w"):
+        done = make_finished(job)
+        outdated = msgspec.structs.replace(done.analysis, analyzer_version="coverage-0")
+        store.finish([replace(done, analysis=outdated)])
+    with store._database.write() as connection:
+        connection.execute(sa.update(job_table).values(analyzer_version="coverage-0"))
+    assert store.redo(service="a", since=1) == 0
+    assert store.redo(since=2) == 1
+    assert _ids(store.claim("w")) == ["b2"]
+    assert store.redo(service="a") == 1
+
+
 def test_redo_beside_a_writer(store: Store, make_record: MakeRecord, make_finished: MakeFinished) -> None:
     """Whatever the order in which they were analyzed, requests are locked in that of their ids, as writers do it."""
     if store.url.startswith("sqlite"):

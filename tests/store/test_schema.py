@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import time
@@ -23,6 +24,8 @@ from ragtrace.errors import SchemaMismatch
 from ragtrace.explanations import Explanation, GeneratorAttribution
 from ragtrace.store import (
     ATTRIBUTION,
+    Delta,
+    Exemplar,
     Finished,
     FollowUp,
     GateRun,
@@ -34,10 +37,12 @@ from ragtrace.store import (
     bundles,
     check,
     migrate,
+    totals,
 )
 from ragtrace.store.address import Address
 from ragtrace.store.compression import compress
 from ragtrace.store.database import Database
+from ragtrace.store.records import Batch
 from ragtrace.store.schema import VERSION_TABLE
 from ragtrace.store.tables import metadata
 from ragtrace.store.traits import traits_of
@@ -55,7 +60,7 @@ from ragtrace.types import (
     TokenUsage,
 )
 
-HEAD = "0012"
+HEAD = "0013"
 
 NEXT = '''
 """One table more."""
@@ -63,7 +68,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0012"
+down_revision = "0013"
 
 
 def upgrade():
@@ -136,7 +141,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0012, this ragtrace needs 9999; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0013, this ragtrace needs 9999; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "9999")
     assert migrate(url) == "9999"
@@ -202,6 +207,115 @@ def test_a_database_of_an_old_schema_keeps_what_it_holds(
         ]
         store.write([SourceReport(service="shop", source="wiki", reported_at=1, documents=3)])
         assert store.sources() == [SourceState("shop", "wiki", 1, documents=3)]
+
+
+SLI = "ragtrace_sli_requests_total"
+GOOD = "ragtrace_sli_good_requests_total"
+DIAGNOSES = "ragtrace_diagnoses_total"
+BEFORE = {  # series of version 7, and what they are called now
+    (SLI, "metric=qc", "scope=all"): (SLI, "judge=before-8", "scope=all", "stage=retrieval"),
+    (GOOD, "metric=eo", "scope=conditional"): (GOOD, "judge=before-8", "scope=conditional", "stage=ranking"),
+    (SLI, "metric=ac", "scope=all"): (SLI, "judge=before-8", "scope=all", "stage=generation"),
+    (SLI, "metric=cc", "scope=all"): (SLI, "judge=before-8", "scope=all", "stage=citation"),
+    (SLI, "metric=contradiction", "scope=all"): None,
+    (DIAGNOSES, "stage=none", "verdict=undetermined"): (DIAGNOSES, "stage=none", "verdict=no_break_found"),
+    (DIAGNOSES, "stage=none", "verdict=healthy"): (DIAGNOSES, "stage=none", "verdict=healthy"),
+    ("ragtrace_undefined_total", "metric=qc"): ("ragtrace_undefined_total", "metric=qc"),
+}
+VERDICTS = {  # of version 7, with their causes, and what they are now
+    "open": ("undetermined", None, "no_break_found"),
+    "raised": ("undetermined", "error", "error"),
+    "fine": ("healthy", None, "healthy"),
+    "broken": ("recall_failure", "absent_from_index", "recall_failure"),
+}
+
+
+def _pairs(series: tuple[str, ...]) -> list[list[str]]:
+    return [["service", "shop"], *(each.split("=") for each in series[1:])]
+
+
+def _fill_before_states(url: str, make_record: Callable[..., RequestRecord]) -> None:
+    """What version 7 wrote into a database of its schema: diagnoses, bodies and totals."""
+    database = Database(Address.parse(url))
+    with database.write() as connection:
+        Batch([make_record(name) for name in VERDICTS]).write(connection)
+        for number, (name, (verdict, cause, _)) in enumerate(VERDICTS.items()):
+            found = {"verdict": verdict, "cause": cause, "missing": ["query_coverage"]}
+            body = {"request_id": name, "analyzer_version": "coverage-7", "diagnosis": found}
+            key = {"request_id": name, "kind": "coverage", "analyzer_version": "coverage-7", "record_revision": 0}
+            rows = {
+                "analysis": {
+                    **key,
+                    "reference": "none",
+                    "computed_at": number,
+                    "body": compress(json.dumps(body).encode()),
+                },
+                "diagnosis": {**key, "started_at": 1_000, "verdict": verdict, "cause": cause, "reference": "none"},
+            }
+            for table, row in rows.items():
+                connection.execute(sa.insert(sa.table(table, *map(sa.column, row))).values(row))
+        for number, series in enumerate(BEFORE, 1):
+            labels = json.dumps(sorted(_pairs(series)), separators=(",", ":"))
+            row = {"name": series[0], "labels": labels, "value": float(number), "first_at": float(number)}
+            row |= {"exemplar_trace_id": "t", "exemplar_value": 1.0, "exemplar_at": 2.0}
+            connection.execute(sa.insert(metadata.tables["total"]).values(row))
+    database.close()
+
+
+def test_a_store_of_version_7_gets_states(
+    url: str, tmp_path: Path, make_record: Callable[..., RequestRecord], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verdicts and totals get the names of today, with their exemplars; the states of what was judged are not known.
+
+    Bodies stay as they were, and are read as if they were new.
+    """
+    with monkeypatch.context() as patched:
+        up_to(tmp_path, "0012_counted_day", patched)
+        migrate(url)
+    _fill_before_states(url, make_record)
+    assert migrate(url) == HEAD
+    with Store.open(url) as store:
+        rows = {row.request_id: row for row in store.find_requests()}
+        for name, (_, cause, verdict) in VERDICTS.items():
+            analysis = store.get_analysis(name)
+            assert analysis is not None
+            assert (analysis.diagnosis.verdict, analysis.diagnosis.cause) == (verdict, cause)
+            assert (rows[name].verdict, rows[name].states) == (verdict, {})
+            assert (analysis.diagnosis.stages, analysis.diagnosis.judge) == ((), None)
+        assert store.inspect(sample=None).problems == ()
+        expected = [(after, float(value)) for value, after in enumerate(BEFORE.values(), 1) if after is not None]
+        counted = [each for each in store.totals() if each.exemplar == Exemplar("t", 1.0, 2.0)]
+        assert [((each.name, dict(each.labels)), each.value) for each in counted] == [
+            ((after[0], dict(_pairs(after))), value) for after, value in expected
+        ]
+        same = Delta(SLI, (("service", "shop"), ("stage", "retrieval"), ("scope", "all"), ("judge", "before-8")), 1.0)
+        with store._database.write() as connection:
+            totals.add(connection, [same])
+        assert store.totals()[0].value == 2.0  # it is the same series
+        store.drop_jobs(state="pending")
+        assert store.redo() == len(VERDICTS)
+
+
+def test_views_keep_the_rights_that_were_granted(
+    postgres_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An analyst who might read the views of PostgreSQL before the upgrade may read them afterwards."""
+    fresh: str = postgres_server.new_database()
+    with monkeypatch.context() as patched:
+        up_to(tmp_path, "0012_counted_day", patched)
+        migrate(fresh)
+    role = f"analyst_{time.time_ns()}"
+    _run(fresh, f"CREATE ROLE {role}")
+    _run(fresh, f"GRANT SELECT ON v_request, v_diagnosis TO {role}")
+    migrate(fresh)
+    database = Database(Address.parse(fresh))
+    with database.read() as connection:
+        for view in ("v_request", "v_diagnosis"):
+            granted = sa.text("SELECT has_table_privilege(:role, :view, 'SELECT')")
+            assert connection.scalar(granted, {"role": role, "view": view})
+    database.close()
+    _run(fresh, f"DROP OWNED BY {role}")
+    _run(fresh, f"DROP ROLE {role}")
 
 
 def _narrow(store: Store) -> list[list[tuple[Any, ...]]]:

@@ -94,7 +94,7 @@ def test_every_table_is_documented() -> None:
 def test_the_documented_queries_run(filled: Store) -> None:
     """Each on the databases that it names."""
     queries = _queries(filled._database.address.url.get_backend_name())
-    assert len(queries) == 8
+    assert len(queries) == 9
     for query in queries:
         _rows(filled, query.replace("policy-assistant", "shop"))
 

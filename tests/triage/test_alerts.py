@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ from ragtrace.alerts.platform import platform_alerts
 from ragtrace.alerts.policy import known_registry, policy
 from ragtrace.alerts.settings import read_settings
 from ragtrace.errors import ConfigurationError
-from ragtrace.triage import markdown, read_payload, triage_alert
+from ragtrace.triage import judge_alert, markdown, read_payload, triage_alert
 from ragtrace.types import SourceReport
 from tests.triage.conftest import END
 
 if TYPE_CHECKING:
+    from ragtrace.store import Judgment, Store
     from tests.triage.conftest import Fill
 
 SHIPPED = policy(known_registry(), read_settings(None))
@@ -172,6 +174,102 @@ def test_an_alert_about_a_source_gets_its_state(fill: Fill) -> None:
         "ragtrace source list",
     ):
         assert told in report.conclusion  # fmt: skip
+
+
+def test_a_ticket_for_suspicions_agrees_with_suspicions(fill: Fill) -> None:
+    """Nothing is proven to be broken, and the stage that the alert names is suspected more often than before."""
+    store = fill(Break("ranking", 0.5, 0.7, state="suspected", reason="low_match"))
+    ranking, retrieval = read_payload(payload(alert(), alert(stage="retrieval", segment="limit"))).alerts
+    report = triage_alert(store, ranking, now=END)
+    assert (report.stage, report.alert and report.alert.agrees) == (None, True)
+    assert "it names ranking: the evidence suspects it, too" in markdown(report)
+    other = triage_alert(store, retrieval, now=END)
+    assert (other.stage, other.alert and other.alert.agrees) == (None, None)
+
+
+def test_an_alert_on_a_service_that_cannot_be_judged_says_why(fill: Fill) -> None:
+    """What nothing can be told of, and what would help, behind the advice on ragtrace itself."""
+    unknown: Any = {"retrieval": ("not_known", "undecided"), "generation": ("not_known", "undecided")}
+    labels = {"alertname": "RagtraceUnjudged", "stage": "platform", "severity": "ticket", "owner": "platform"}
+    (one,) = read_payload(payload(alert(**labels))).alerts
+    report = triage_alert(fill(unjudged=unknown), one, now=END)
+    assert "Next to nothing can be judged: retrieval in 0 of " in report.conclusion
+    assert "ragtrace gold import" in report.conclusion
+    assert "Next to nothing" not in triage_alert(fill(count=600, start=END - 239 * MINUTE), one, now=END).conclusion
+
+
+def test_a_report_says_how_to_judge_its_alert(fill: Fill) -> None:
+    """One command, whatever the labels hold; the answer stands in the next report, with how often pages were right."""
+    store = fill(Break("ranking", 0.6, 0.8))
+    (one,) = read_payload(payload(alert(segment="it's a limit"))).alerts
+    report = triage_alert(store, one, now=END)
+    assert report.alert is not None
+    assert report.alert.judgment is None
+    assert shlex.split(report.alert.judge) == [
+        "ragtrace", "triage", "judge", "right", "--service=assistant", "--segment=it's a limit", "--stage=ranking",
+        "--severity=page", "--at=2023-11-14T22:03:20.000Z",
+    ]  # fmt: skip
+    assert report.alert.judge in markdown(report)
+    given, former = judge_alert(
+        store, "wrong_stage", service=SERVICE, segment="it's a limit", stage="ranking", at=one.started_at, now=END
+    )
+    assert (given.judgment, former) == ("wrong_stage", None)
+    again = triage_alert(store, one, now=END)
+    assert again.alert is not None
+    assert again.alert.judgment == "wrong_stage"
+    assert again.pages is not None
+    assert (again.pages.right, again.pages.wrong_stage, again.pages.precision) == (0, 1, 0.0)
+    assert "- judged: wrong stage" in markdown(again)
+    assert "0 of 1 judged pages were right (0 %); 1 named the wrong stage, 0 were false" in markdown(again)
+
+
+def test_an_alert_that_names_no_stage_cannot_be_judged(fill: Fill) -> None:
+    """There is nothing that could have been right."""
+    (one,) = read_payload(payload(alert(stage="", alertname="SomebodyElses"))).alerts
+    report = triage_alert(fill(), one, now=END)
+    assert report.alert is not None
+    assert report.alert.judge == ""
+    assert "Was this alert right?" not in markdown(report)
+
+
+def said(store: Store, answer: Judgment, minutes: float, *, at: float | None = None, **fields: Any) -> bool:
+    """Judge a page of a segment so many minutes after the end; whether it replaced an answer. at: when it began."""
+    about: dict[str, Any] = {"service": SERVICE, "segment": "limit", "stage": "ranking", **fields}
+    began = None if at is None else END + int(at * MINUTE)
+    return judge_alert(store, answer, at=began, now=END + int(minutes * MINUTE), **about)[1] is not None
+
+
+def test_an_alert_is_judged_again_by_when_it_began(store: Store) -> None:
+    """Clocks and evaluations differ by minutes; one that began hours later is another one."""
+    assert not said(store, "right", 30, at=0)
+    assert said(store, "false", 40, at=2)
+    assert not said(store, "right", 300, at=240)
+    assert not said(store, "right", 40, at=0, segment="deadline")
+    assert not said(store, "right", 40, at=0, severity="ticket")
+    assert [(one.judgment, one.segment) for one in store.page_judgments() if one.severity == "page"] == [
+        ("right", "limit"),
+        ("false", "limit"),
+        ("right", "deadline"),
+    ]
+
+
+def test_an_answer_without_a_time_is_on_the_last_alert(store: Store) -> None:
+    """The one that was answered within half a day, else a new one."""
+    said(store, "right", 30, at=0)
+    assert said(store, "false", 400)
+    assert not said(store, "right", 1_000)
+    assert said(store, "wrong_stage", 1_010)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [({"stage": "packing"}, "--stage 'packing'"), ({"severity": "warning"}, "--severity 'warning'")],
+)
+def test_no_alert_has_another_stage_or_severity(store: Store, fields: dict[str, Any], named: str) -> None:
+    """It is refused, with those that there are."""
+    with pytest.raises(ConfigurationError, match=named):
+        said(store, "right", 0, **fields)
+    assert store.page_judgments() == []
 
 
 def test_a_key_names_alert_and_firing() -> None:

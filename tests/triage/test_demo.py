@@ -148,5 +148,5 @@ def test_similar_requests_are_shown_and_never_the_same(broken: list[Broken]) -> 
     """The others broke at the same stage; the walk stops there."""
     for each in broken:
         assert each.report.request is not None
-        assert each.report.request.request_id not in {other.request_id for other in each.report.telling}
+        assert each.report.request.request_id not in {other.request_id for other in each.report.exemplars}
         assert [check.state for check in each.report.checks].count("broken") == 1

@@ -9,8 +9,8 @@ import pytest
 from bench.traffic import SERVICE, Break
 from ragtrace.store import GateRun, Store
 from ragtrace.triage import markdown, triage_request, triage_segment
-from ragtrace.triage.gates import gate_note
 from ragtrace.triage.postmortem import postmortem
+from ragtrace.triage.releases import gate_note
 from tests.triage.conftest import END, WINDOW
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_reports_tell_it(fill: Fill) -> None:
     assert report.gate_note.startswith(f"last gate passed with {report.suspected_release} at ")
     assert f"- last gate passed with {report.suspected_release}" in markdown(report).replace("\\", "")
     assert f"Last gate passed with {report.suspected_release}" in postmortem(store, SERVICE, None, WINDOW, now=END)
-    record = store.get_record(report.telling[0].request_id)
+    record = store.get_record(report.exemplars[0].request_id)
     assert record is not None
     single = triage_request(store, record, store.get_analysis(record.request_id), now=END)
     assert single.gate_note == report.gate_note

@@ -66,8 +66,8 @@ def test_an_end_that_is_not_proven_is_not_stated(fill: Fill) -> None:
     assert "ended: not proven, better since 11-14 22:1" in found["Summary"]
     assert "lasted:" not in found["Summary"]
     assert "that it has recovered is not proven" in found["Timeline"]
-    assert "of 268 bad" in found["Blast radius"].splitlines()[1]
-    assert "of 6 bad" in found["Recovery proof"]
+    assert "of 268 broken" in found["Blast radius"].splitlines()[1]
+    assert "of 6 broken" in found["Recovery proof"]
 
 
 def test_a_segment_without_proof_of_its_own_is_not_called_broken(fill: Fill) -> None:

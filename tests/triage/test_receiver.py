@@ -17,8 +17,7 @@ import pytest
 from bench.traffic import Break
 from ragtrace.errors import ConfigurationError
 from ragtrace.triage import triage_segment
-from ragtrace.triage.answering import Answerer
-from ragtrace.triage.receiver import Receiver
+from ragtrace.triage.service import Answerer, Receiver
 from tests.triage.test_alerts import alert, payload
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ def test_an_alert_that_cannot_be_kept_is_not_accepted(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ragtrace.triage.jobs._write", full)
+    monkeypatch.setattr("ragtrace.triage.service._write", full)
     status, text = post(receiver.port, payload(alert()))
     assert status == 503
     assert "No space left" in text

@@ -17,7 +17,7 @@ from bench.traffic import SERVICE, Break
 from ragtrace import resources
 from ragtrace.controls import UNSAFE
 from ragtrace.triage import Report, markdown, read_payload, render, triage_alert, triage_request, triage_segment
-from ragtrace.triage.markdown import code, escaped
+from ragtrace.triage.rendering import code, escaped
 from ragtrace.triage.wording import plain, show_command
 from ragtrace.types import replace
 from tests.triage.conftest import END, WINDOW
@@ -48,14 +48,14 @@ def test_a_terminal_shows_what_is_to_be_done_first(fill: Fill, width: int) -> No
     top = " ".join(" ".join(lines[:8]).split())
     for expected in ("ranking", "ranking-context", "packer=packer-bad"):
         assert expected in top
-    for each in report.telling:
+    for each in report.exemplars:
         assert any(line.strip() == each.command for line in lines)
 
 
 def test_commands_name_the_store_that_was_given(fill: Fill) -> None:
     """So that they can be pasted."""
     report = broken(fill)
-    assert f"{report.telling[0].command} --store sqlite:///x.db" in text(report, 120, "sqlite:///x.db")
+    assert f"{report.exemplars[0].command} --store sqlite:///x.db" in text(report, 120, "sqlite:///x.db")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_markdown_holds_the_same(fill: Fill) -> None:
         "packer=packer-bad",
         "## Recovery",
         "| segment | state |",
-        report.telling[0].command,
+        report.exemplars[0].command,
     ):
         assert expected in page
 

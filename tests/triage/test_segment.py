@@ -10,8 +10,8 @@ import pytest
 from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
 from ragtrace.triage import Report, Window, markdown, triage_segment
 from ragtrace.triage.postmortem import postmortem
-from ragtrace.triage.text import looked_at
-from ragtrace.types import RequestRecord, replace
+from ragtrace.triage.rendering import looked_at
+from ragtrace.types import RequestRecord, StageFinding, replace
 from ragtrace.wilson import wilson
 from tests.triage.conftest import END, START, WINDOW
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ragtrace.types import Stage
     from tests.triage.conftest import Fill
 
+UNKNOWN: Any = {"retrieval": ("not_known", "undecided")}
 OWNERS = {
     "retrieval": ("retrieval-indexing", "index"),
     "ranking": ("ranking-context", "reranker"),
@@ -28,12 +29,13 @@ OWNERS = {
 }
 
 
-class Absent(Traffic):
-    """Traffic whose candidates meet every facet and probably do not hold the answer."""
+class ByScores(Traffic):
+    """Traffic whose scores miss every objective, and whose stages are sound."""
 
-    def scores(self, broken: Stage | None) -> dict[str, float | None]:
-        """Without a gold set, presence alone tells it."""
-        return {**super().scores(broken), "evidence_presence": 0.1}
+    def scores(self, broken: Break | None) -> dict[str, float | None]:
+        """What no state rests on."""
+        worst: dict[str, float | None] = dict.fromkeys(super().scores(broken), 0.0)
+        return worst | {"contradiction_rate": 1.0}
 
 
 class TenthKept(Traffic):
@@ -57,8 +59,8 @@ def test_healthy_traffic_blames_nobody(fill: Fill) -> None:
     """One in a hundred bad at each stage is within a budget of five."""
     report = walk(fill(noise=0.01))
     assert set(states(report).values()) == {"good"}
-    assert (report.stage, report.owner, report.suspected_release, report.telling) == (None, None, None, ())
-    assert report.conclusion == "no stage is broken: all are within their objectives"
+    assert (report.stage, report.owner, report.suspected_release, report.exemplars) == (None, None, None, ())
+    assert report.conclusion == "no stage is broken: all that apply are within their objectives."
 
 
 @pytest.mark.parametrize("stage", list(OWNERS))
@@ -74,9 +76,9 @@ def test_each_stage_is_named_with_owner_and_release(fill: Fill, stage: Stage) ->
     assert report.onset is not None
     assert report.onset.before.share is not None
     assert report.onset.before.share < 0.05 < report.onset.since.low
-    assert len(report.telling) == 3
-    assert {each.suspected_release for each in report.telling} == {report.suspected_release}
-    assert report.telling[0].command == f"ragtrace show {report.telling[0].request_id}"
+    assert len(report.exemplars) == 3
+    assert {each.suspected_release for each in report.exemplars} == {report.suspected_release}
+    assert report.exemplars[0].command == f"ragtrace show {report.exemplars[0].request_id}"
     assert report.recovery is not None
     assert report.recovery.state == "not_recovered"
 
@@ -173,7 +175,7 @@ def test_recovery_is_proven_by_counts(fill: Fill) -> None:
     assert report.recovery is not None
     assert report.recovery.state == "recovered"
     assert report.recovery.after is not None
-    assert report.recovery.after.bad == 0
+    assert report.recovery.after.count == 0
     assert "recovered" in report.conclusion
     assert {line.state for line in report.segments} == {"recovered"}
 
@@ -191,18 +193,19 @@ def test_little_data_is_said_and_not_guessed(fill: Fill) -> None:
     report = walk(fill(Break("retrieval", 1.0, 0.0), count=18))
     assert report.stage is None
     assert states(report)["retrieval"] == "no_data"
-    assert report.conclusion == "no break is confirmed, and there is not enough data to tell about " + ", ".join(OWNERS)
+    stages = "retrieval, ranking, generation and citation"
+    assert report.conclusion == f"no break is confirmed; too few requests tell of {stages}."
 
 
 def test_why_there_are_no_requests_is_said(fill: Fill) -> None:
     """A slip in the name, flagged ones alone, fewer than are needed: each asks for another step."""
     store = fill(count=7)
-    assert "7 requests with the proxy reference" in walk(store).conclusion
+    assert "7 requests without gold evidence" in walk(store).conclusion
     assert "an earlier --since" in walk(store).conclusion
     fill(count=20, flagged=1.0, segments=("vip",), start=START + 1)
     assert "there are flagged ones" in walk(store, "vip").conclusion
     slip = triage_segment(store, "assistent", None, WINDOW, now=END).conclusion
-    assert slip.endswith("of service 'assistent' is stored in the time looked at; the store has 'assistant'")
+    assert slip.endswith("of service 'assistent' is stored in the time looked at; the store has 'assistant'.")
 
 
 def test_chance_is_not_taken_for_a_break(fill: Fill) -> None:
@@ -214,7 +217,7 @@ def test_chance_is_not_taken_for_a_break(fill: Fill) -> None:
     assert check.now.share > 0.05
     assert check.state == "unclear"
     assert report.stage is None
-    assert "not enough data to tell about retrieval" in report.conclusion
+    assert "not enough data to tell about retrieval: so few broken requests may be chance" in report.conclusion
 
 
 def test_worse_within_the_objective_is_told_and_no_break(fill: Fill) -> None:
@@ -250,12 +253,21 @@ def test_oracle_and_proxy_are_not_mixed(fill: Fill) -> None:
     assert report.range is not None
     assert (report.range.reference, report.stage) == ("proxy", "generation")
     assert report.conclusion.endswith(
-        "That is what the 400 requests with the proxy reference show; of the 100 requests with the oracle reference, "
-        "ranking is broken."
+        "That is what the 400 requests without gold evidence show; of the 100 requests with gold evidence, ranking is "
+        "broken."
     )
     asked = walk(store, reference="oracle")
     assert asked.stage == "ranking"
-    assert "proxy" not in asked.conclusion
+    assert "without gold" not in asked.conclusion
+
+
+def test_requests_without_any_reference_count_with_those_of_a_proxy(fill: Fill) -> None:
+    """What cannot be judged often has no proxy either: apart, neither group would show that more cannot be."""
+    fill(count=300, end=END - 60 * MINUTE)
+    fill(count=100, start=END - 60 * MINUTE)
+    store = fill(count=100, start=END - 60 * MINUTE + 7, reference="none", unjudged=UNKNOWN, segments=("silent",))
+    (rise,) = walk(store).rises
+    assert (rise.stage, rise.state) == ("retrieval", "not_known")
 
 
 def test_a_break_that_only_the_rarer_reference_shows_is_found(fill: Fill) -> None:
@@ -265,7 +277,7 @@ def test_a_break_that_only_the_rarer_reference_shows_is_found(fill: Fill) -> Non
     report = walk(store)
     assert report.range is not None
     assert (report.range.reference, report.stage) == ("proxy", "retrieval")
-    assert report.conclusion.endswith("of the 400 requests with the oracle reference, no stage is broken.")
+    assert report.conclusion.endswith("of the 400 requests with gold evidence, no stage is broken.")
     draft = postmortem(store, SERVICE, None, WINDOW, now=END)
     assert re.search(r"\| retrieval \| first failed \| 0 % of 5\d \| [6-9]\d % of [45]\d \|", draft)
 
@@ -279,9 +291,9 @@ def test_what_is_not_analyzed_is_not_called_good(fill: Fill) -> None:
     assert report.range is not None
     assert (report.range.requests, report.range.read, report.range.unanalyzed) == (800, 600, 200)
     assert report.conclusion.endswith(
-        "but 200 of 800 requests in the time looked at are not analyzed (ragtrace analyze)"
+        "but 200 of 800 requests in the time looked at are not analyzed (ragtrace analyze)."
     )
-    assert looked_at(report).endswith("800 requests, 200 of them not analyzed; 600 with the proxy reference")
+    assert looked_at(report).endswith("800 requests, 200 of them not analyzed; 600 judged without gold evidence")
 
 
 def test_shares_are_those_of_the_traffic(fill: Fill) -> None:
@@ -293,7 +305,7 @@ def test_shares_are_those_of_the_traffic(fill: Fill) -> None:
     assert told.now.share == pytest.approx(50 / 550)
     assert told.now.low < 50 / 550 < told.now.high
     assert next(value for value in told.values if value.metric == "query_coverage").now == pytest.approx(1 - 25 / 550)
-    assert "50 of 100 bad (9.1 % of the traffic)" in markdown(report)
+    assert "50 of 100 broken (9.1 % of the traffic)" in markdown(report)
     assert "kept at rates from 10 % to 100 %" in looked_at(report)
     assert "kept at rates" not in looked_at(walk(store, "busy"))
 
@@ -303,10 +315,10 @@ def test_bounds_know_of_the_weights(fill: Fill) -> None:
     store = fill(count=180, segments=("rare",))
     store_traffic(store, TenthKept(40, START + MINUTE, END, (Break("retrieval", 0.2, 0.0),), segments=("busy",)))
     now = walk(store).checks[0].now
-    assert now.bad
-    share = 10 * now.bad / 290
+    assert now.count
+    share = 10 * now.count / 290
     assert now.share == pytest.approx(share)
-    plainly = wilson(share * now.known, now.known)
+    plainly = wilson(share * now.of, now.of)
     assert now.low < plainly[0] < plainly[1] < now.high
 
 
@@ -336,7 +348,7 @@ def test_whether_one_tenant_is_hit_or_all_are(fill: Fill) -> None:
     fill(Break("retrieval", 1.0, 0.5), count=90, tenants=1)
     report = walk(fill(count=400, start=START + 1))
     assert (report.tenants and (report.tenants.broken, report.tenants.known)) == (1, 5)
-    assert "1 of 5 with requests in the break have a bad one" in markdown(report)
+    assert "1 of 5 with requests in the break have a broken one" in markdown(report)
 
 
 def test_requests_without_a_tenant_say_nothing_of_tenants(fill: Fill) -> None:
@@ -345,20 +357,198 @@ def test_requests_without_a_tenant_say_nothing_of_tenants(fill: Fill) -> None:
     assert (report.stage, report.tenants) == ("retrieval", None)
 
 
-def test_all_that_the_diagnosis_judges_by_is_read(store: Store) -> None:
-    """Evidence that is probably absent breaks retrieval in triage as in each request's own diagnosis."""
-    store_traffic(store, Absent(60, START, END))
-    assert store.find_requests(service=SERVICE, stage="retrieval", limit=1)
-    assert walk(store).stage == "retrieval"
+def test_the_states_judge_and_no_score_does(store: Store) -> None:
+    """Whatever the scores are, a stage that is sound is not broken."""
+    store_traffic(store, ByScores(200, START, END))
+    assert set(states(walk(store)).values()) == {"good"}
 
 
-def test_undefined_metrics_are_no_data(fill: Fill) -> None:
-    """Without facets retrieval cannot be told; ranking can."""
-    store = fill(Break("ranking", 0.6, 0.7, component="reranker"), undefined=("query_coverage", "joint_query_coverage"))
+def test_a_stage_that_is_not_known_is_no_data_and_the_next_is_judged(fill: Fill) -> None:
+    """Whether retrieval broke before ranking is not known, and that is said, with the reason and what would help."""
+    store = fill(Break("ranking", 0.6, 0.7, component="reranker"), unjudged=UNKNOWN)
     report = walk(store)
-    assert states(report)["retrieval"] == "no_data"
+    assert states(report)["retrieval"] == "unjudged"
     assert report.stage == "ranking"
-    assert "retrieval" in report.conclusion
+    assert report.conclusion.endswith("Whether retrieval broke before is not known.")
+    assert "judged in 0 of the 300 requests that reach it, 10 are needed; to judge more: " in report.checks[0].finding
+    assert "not known: 300 of 300 (100 %), before 100 %: no proof either way (300)" in markdown(report)
+
+
+def test_a_rise_of_suspicion_names_stage_owner_and_release_and_is_no_break(fill: Fill) -> None:
+    """From none to half: no single request proves it, many together do; what came when it began is suspected."""
+    doubt = Break("retrieval", 0.5, 0.75, component="index", state="suspected", reason="low_match")
+    report = walk(fill(doubt, noise=0.005))
+    assert (report.stage, report.owner, report.suspected_release) == (None, None, None)
+    assert states(report)["retrieval"] == "suspected"
+    (rise,) = report.rises
+    assert (rise.stage, rise.owner, rise.state) == ("retrieval", "retrieval-indexing", "suspected")
+    assert rise.suspected_release == "index=index-bad"
+    assert rise.finding.startswith("suspected: rises from 0 % to ")
+    assert rise.finding.endswith(" %: words that do not match the question")
+    assert len(rise.exemplars) == 3
+    assert "Retrieval (retrieval-indexing) is not proven to be broken, but suspected: rises" in report.conclusion
+    for page in (report.conclusion, markdown(report)):
+        assert "retrieval is broken" not in page
+        assert "BROKEN" not in page
+
+
+def test_what_is_always_suspected_is_no_finding(fill: Fill) -> None:
+    """A fifth of the requests are suspected at all times: the share is shown, and nothing is said to rise."""
+    report = walk(fill(Break("retrieval", 0.2, 0.0, state="suspected", reason="low_match")))
+    assert report.rises == ()
+    assert states(report)["retrieval"] == "good"
+    (suspected,) = (one for one in report.checks[0].unjudged if one.state == "suspected")
+    assert 0.1 < (suspected.now.share or 0.0) < 0.3
+    assert [(each.reason, each.words) for each in suspected.reasons] == [
+        ("low_match", "words that do not match the question")
+    ]
+    assert "suspected: " in markdown(report)
+
+
+def test_a_small_or_scarce_rise_is_no_finding(fill: Fill) -> None:
+    """Three points more of very many, and ten requests of which half are suspected."""
+    slight = Break("retrieval", 0.03, 0.5, state="suspected", reason="low_match")
+    assert walk(fill(slight, count=6000)).rises == ()
+    few = Break("generation", 0.5, 0.5, state="suspected", reason="unsupported", segment="few")
+    store = fill(few, count=20, segments=("few",), start=START + 1)
+    assert walk(store, "few").rises == ()
+
+
+def test_the_reason_that_grew_explains_a_rise(fill: Fill) -> None:
+    """One that was as frequent before explains nothing."""
+    usual = Break("generation", 0.3, 0.0, state="suspected", reason="unsupported")
+    new = Break("generation", 0.35, 0.6, state="suspected", reason="contradicted")
+    (rise,) = walk(fill(usual, new, count=1200)).rises
+    assert rise.reasons[0].reason == "contradicted"
+    assert rise.reasons[1].reason == "unsupported"
+
+
+def test_a_suspicion_before_a_break_is_said_beside_it(fill: Fill) -> None:
+    """Ranking is broken for certain; that retrieval is suspected more often than before stands beside it."""
+    doubt = Break("retrieval", 0.4, 0.7, state="suspected", reason="facet_not_found", component="index")
+    report = walk(fill(doubt, Break("ranking", 0.6, 0.7, component="reranker")))
+    assert report.stage == "ranking"
+    assert [rise.stage for rise in report.rises] == ["retrieval"]
+    assert "ranking is the first broken stage" in report.conclusion
+    assert "a required fact that no candidate holds" in report.conclusion
+
+
+def test_what_is_no_longer_known_is_a_finding_too(fill: Fill) -> None:
+    """Texts that are no longer recorded: since when, with what release, and whose it is."""
+    silent = Break("generation", 0.9, 0.7, state="not_known", reason="not_recorded", component="model")
+    report = walk(fill(silent))
+    (rise,) = report.rises
+    assert (rise.stage, rise.state, rise.suspected_release) == ("generation", "not_known", "model=model-bad")
+    assert rise.finding.startswith(("not known: rises from 0 % to 8", "not known: rises from 0 % to 9"))
+    assert rise.finding.endswith("texts that were not recorded")
+    assert report.stage is None
+
+
+def test_suspected_requests_tell_nothing_of_later_stages(fill: Fill) -> None:
+    """Behind a suspected retrieval a broken ranking counts for nothing: it may be the consequence."""
+
+    class Behind(Traffic):
+        def findings(self, broken: Break | None) -> tuple[StageFinding, ...]:
+            changed = {"retrieval": "suspected", "ranking": "broken"}
+            return tuple(replace(one, state=changed.get(one.stage, one.state)) for one in super().findings(broken))
+
+    store = fill(count=0)
+    store_traffic(store, Behind(200, START, END))
+    report = walk(store)
+    assert report.stage is None
+    assert report.checks[1].now.of == 0
+
+
+def test_a_service_of_which_nothing_can_be_judged_is_said_first(fill: Fill) -> None:
+    """Why, and what would help; that ranking is sound, where nothing was left out, does not hide it."""
+    unknown: Any = {**UNKNOWN, "generation": ("suspected", "unsupported")}
+    report = walk(fill(unjudged=unknown, inapplicable=("citation",)))
+    assert report.conclusion.startswith(
+        "Next to nothing can be judged: retrieval in 0 of 300 requests (mostly no proof either way); generation in 0 "
+        "of 300 requests (mostly claims without support in the prompt). What would help: "
+    )
+    for remedy in ("facets=", "ragtrace gold import", "--verifier"):
+        assert remedy in report.conclusion
+    assert {each.stage: each.judged.count for each in report.judgeable} == {
+        "retrieval": 0,
+        "ranking": 300,
+        "generation": 0,
+    }
+    assert "Next to nothing" not in walk(fill(count=400, start=START + 1)).conclusion
+
+
+def test_a_stage_that_does_not_apply_is_not_asked(fill: Fill) -> None:
+    """A service that does not cite has three stages, and all of them are fine."""
+    report = walk(fill(inapplicable=("citation",)))
+    assert states(report)["citation"] == "not_checked"
+    assert "does not apply" in report.checks[-1].finding
+    assert report.conclusion == "no stage is broken: all that apply are within their objectives."
+
+
+def test_requests_that_an_earlier_version_judged_do_not_count(fill: Fill) -> None:
+    """Half of them say nothing by these rules, whatever their verdict was; all of them say what to do."""
+    store = fill(Break("retrieval", 1.0, 0.0), count=100, outdated=True)
+    report = walk(store)
+    assert report.stage is None
+    assert report.conclusion == (
+        "nothing can be told: 100 of 100 requests are not judged by these rules (ragtrace analyze --redo judges anew)."
+    )
+    report = walk(fill(start=START + 1))
+    assert report.range is not None
+    assert (report.range.outdated, report.range.analyzed) == (100, 600)
+    assert report.conclusion.startswith("no stage is broken")
+    assert "100 of 700 requests are not judged by these rules" in report.conclusion
+
+
+def test_what_two_judges_say_is_not_mixed(fill: Fill) -> None:
+    """New rules call more broken than the old ones: that is no break that began with them, and both are told."""
+    fill(count=300, end=END - 60 * MINUTE)
+    store = fill(Break("generation", 0.04, 0.0), count=100, start=END - 60 * MINUTE, judge="j-2")
+    report = walk(store)
+    assert report.range is not None
+    assert (report.range.judge, report.stage) == ("j-1", None)
+    assert "300 requests without gold evidence by judge j-1 show" in report.conclusion
+    assert "100 requests without gold evidence by judge j-2, no stage is broken" in report.conclusion
+
+
+def test_a_break_under_either_judge_is_a_break(fill: Fill) -> None:
+    """The rarer judge alone sees it."""
+    fill(count=400)
+    store = fill(Break("ranking", 0.8, 0.5), count=100, start=START + 1, judge="j-2")
+    report = walk(store)
+    assert report.range is not None
+    assert (report.range.judge, report.stage) == ("j-2", "ranking")
+
+
+def test_kinds_of_requests_are_counted_and_are_no_break(fill: Fill) -> None:
+    """Greetings need no retrieval, and an answer that declines breaks nothing by its form."""
+    fill(count=200, unjudged={"generation": ("not_known", "refused")}, segments=("declined",))
+    fill(count=40, inapplicable=tuple(OWNERS), start=START + 1, segments=("hello",))
+    report = walk(fill(count=400, start=START + 2))
+    assert report.range is not None
+    assert (report.range.refused, report.range.no_retrieval, report.range.errors) == (200, 40, 0)
+    assert report.stage is None
+    assert "40 needed no retrieval, 200 declined" in looked_at(report)
+    assert "40 of 40 requests needed no retrieval" in walk(fill(count=0), "hello").conclusion
+
+
+def test_a_component_that_is_new_to_the_service_is_suspected(fill: Fill) -> None:
+    """It replaced nothing; it came when the break began, and the service had requests before it."""
+    versions = {"index": "i-1", "model": "m-1"}
+    report = walk(fill(Break("ranking", 0.6, 0.75, component="reranker"), versions=versions))
+    assert (report.stage, report.suspected_release) == ("ranking", "reranker=reranker-bad")
+    assert "reranker=reranker-bad came at" in report.release_note
+    assert "new to this service" in report.release_note
+    assert [each.is_new for each in report.suspects] == [True]
+
+
+def test_a_component_that_came_long_before_the_break_is_not_suspected(fill: Fill) -> None:
+    """New or not, it is matched to the break by time."""
+    versions = {"index": "i-1", "model": "m-1"}
+    store = fill(Break("ranking", 0.0, 0.3, component="reranker"), Break("ranking", 0.6, 0.8), versions=versions)
+    report = walk(store)
+    assert (report.stage, report.suspected_release) == ("ranking", None)
+    assert "no release fits" in report.release_note
 
 
 def test_requests_are_thinned_out_evenly(fill: Fill) -> None:

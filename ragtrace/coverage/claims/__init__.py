@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragtrace.coverage.claims.splitting import is_abstention, shared_citations, split_claims
+from ragtrace.coverage.claims.splitting import abstains_somewhere, is_abstention, shared_citations, split_claims
 from ragtrace.coverage.claims.weights import claim_weight
 
-__all__ = ["claim_weight", "is_abstention", "shared_citations", "split_claims"]
+__all__ = ["abstains_somewhere", "claim_weight", "is_abstention", "shared_citations", "split_claims"]

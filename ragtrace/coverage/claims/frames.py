@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from ragtrace.coverage.text import stem
 
-__all__ = ["ABSTAINS", "CHATTER", "FRAME_WORDS", "mentions_blanked"]
+__all__ = ["ADVICE", "CHATTER", "FRAME_WORDS", "abstains", "mentions_blanked"]
 
 _EVIDENCE: Final = (
     r"(?:passages?|documents?|documentation|docs|contexts?|texts?|sources?|articles?|excerpts?|snippets?|information"
@@ -32,7 +33,7 @@ _CANNOT: Final = r"(?:can\s?not|can['’]t|could\s+not|couldn['’]t)"
 _FEW: Final = r"(?:\w+\s+){0,3}?"
 _KNOWLEDGE: Final = r"(?:information|details?|data|answers?|records?|mention|knowledge)"
 
-ABSTAINS: Final = re.compile(
+_ABSTAINS: Final = re.compile(
     rf"""\b(?:i|we)\s+(?:do{_NOT}|did{_NOT})\s+(?:\w+\s+){{0,2}}?(?:know|find)\b
     | \b(?:i|we)\s+(?:do{_NOT}|did{_NOT})\s+{_FEW}(?:have|see)\s+(?:\w+\s+){{0,4}}?
         (?:{_KNOWLEDGE}\b|access\s+to\s+(?:the|that|this|your|any|information)\b)
@@ -72,6 +73,61 @@ ABSTAINS: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """A refusal, or a statement that the evidence is silent."""
+
+_GIVEN: Final = (
+    rf"(?:(?:the|these|those|any|either)\s+(?:\w+\s+){{0,3}}?{_EVIDENCE}"
+    r"|(?:the|my|these)\s+(?:provided|given|supplied|retrieved|available|search)\s+(?:\w+\s+){0,2}?\w+"
+    r"|what\s+(?:i|we)(?:\s+was|\s+were|\s+have|['’]ve)\s+(?:been\s+)?(?:given|shown|provided)"
+    r"|(?:provided|given|shown|available|supplied|accessible)\s+to\s+(?:me|us)"
+    r"|(?:i|we)\s+(?:have\s+access\s+to|can\s+(?:see|access))|in\s+front\s+of\s+me)"
+)
+_ABSENT: Final = (
+    r"(?:mention|appear|contain|include|found|find|list|describe|document|show|state|specif|cover|address|discuss|explain"
+    r"|given|present|available|clear|detail|provide|derive|say|tell|name|exist|talk|among|enough|let\s+me|allow)"
+)
+_SILENT: Final = re.compile(
+    rf"""\bi(?:\s+am|['’]m)\s+(?:missing|unable\s+to|not\s+able\s+to
+        |afraid\s+(?:there|i|the|that)\b[^.]{{0,200}}\b(?:no|not|nothing|can['’]?t))\b
+    | \bi\s+(?:was|am|were)\s+(?:unable|not\s+able)\s+to\b | \bi\s+lack\b
+    | \bi\s+(?:found|(?:can|could)\s+find|see|have|had)\s+(?:no|nothing|neither|only\s+partial)\b
+    | \bi\s+(?:do|did)(?:\s+not|n['’]t)\s+(?:\w+\s+)?(?:see|find|have)\b
+    | \bi\s+{_CANNOT}\s+(?:\w+\s+)?(?:see|judge|identify|compare|calculate|compute|work|produce|name|quote|offer|advise
+        |recommend|make|answer|find|tell|say|determine|locate|confirm|verify|give|provide|help|explain|list|describe|comment
+        |reconstruct|state|decide|rule)\b
+    | \bi['’]d\s+rather\s+not\s+say\b
+    | \b(?:no|nothing|neither|none)\b[^.;]{{0,120}}\b{_ABSENT}\w*\b[^.;]{{0,60}}\b{_GIVEN}
+    | \b(?:no|nothing|neither|none)\b[^.;]{{0,120}}\b(?:in|among|within|from)\s+{_GIVEN}
+    | (?:\bnot|n['’]t)\b[^.;]{{0,60}}\b{_ABSENT}\w*\b[^.;]{{0,40}}\b{_GIVEN}
+    | (?:\bnot|n['’]t)\s+(?:\w+\s+){{0,2}}?(?:in|among|part\s+of)\s+{_GIVEN}
+    | \b{_GIVEN}\b[^.;]{{0,40}}(?:\bnot|n['’]t|\bneither)\s+(?:\w+\s+){{0,3}}?{_ABSENT}
+    | \b{_GIVEN}\b[^.;]{{0,40}}\b(?:is|are)\s+silent\b | \b{_GIVEN}\b[^.;]{{0,30}}\b(?:lacks?|omits?|misses)\b
+    | \b{_GIVEN}\b[^.;]{{0,40}}\b(?:contain|give|has|have|hold|offer|provide|include)s?\s+(?:no|nothing|neither)\b
+    | \b(?:is|are)\s+missing\s+from\s+{_GIVEN}
+    | \bi\s+(?:searched|looked)\b[^.]{{0,200}}\b(?:but|and)\b[^.]{{0,200}}(?:\bnot|n['’]t|\bnothing)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""The same in more words, where the sentence names the speaker or the evidence that was given."""
+
+
+@lru_cache(maxsize=1024)  # an answer's sentences are asked about several times
+def abstains(sentence: str) -> bool:
+    """Whether a sentence refuses, or says that the evidence is silent."""
+    return bool(_ABSTAINS.search(sentence) or _SILENT.search(sentence))
+
+
+ADVICE: Final = re.compile(
+    r"""^\W*(?:(?:so|instead|meanwhile|if\s+in\s+doubt|when\s+in\s+doubt|for\s+(?:your\s+)?safety|in\s+an\s+emergency)\W+)?
+        (?:please\b
+        |(?:you|one)\s+(?:may|might|could|can|should)\s+(?:want|wish|like|need|try|check|ask|consult|contact|look|reach|also)\b
+        |i(?:['’]d|\s+would)?\s+(?:suggest|recommend|advise|encourage)\b
+        |it\s+(?:may|might|would)\s+(?:help|be\s+(?:best|worth|better|safest|a\s+good))\b
+        |if\s+you\b[^.]{0,200}\bi\s+(?:can|could|will|['’]ll)\b | could\s+you\b | would\s+you\b | feel\s+free\b
+        |(?:check|consult|contact|ask|try|see|refer|measuring|check\s+with)\b
+        |(?:your|the)\s+(?:\w+\s+){0,4}?(?:can|could|may|might|will|should)\s+(?:be\s+able\s+to\s+)?
+         (?:help|confirm|tell|guide|advise|answer|contain|show|know|clarify)\b)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What a refusal goes on with: where else to ask."""
 
 CHATTER: Final = re.compile(
     r"""^(?:hi|hello|hey|dear\b.*|sure|certainly|of\s+course|thanks?(?:\s+you)?|great\s+question|you['’]re\s+welcome

@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import Final
 
 from ragtrace.coverage.citations import find_citations, without_citations
-from ragtrace.coverage.claims.frames import ABSTAINS, CHATTER, FRAME_WORDS, mentions_blanked
+from ragtrace.coverage.claims.frames import ADVICE, CHATTER, FRAME_WORDS, abstains, mentions_blanked
 from ragtrace.coverage.text import Sentence, content_words, is_code, sentences
 from ragtrace.coverage.values import values
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
 
-__all__ = ["is_abstention", "shared_citations", "split_claims"]
+__all__ = ["abstains_somewhere", "is_abstention", "shared_citations", "split_claims"]
 
 _SOURCES: Final = re.compile(
     r"^[#* \t(]*(?:sources?|references?|citations?|bibliography)\b[* \t]*(?::[* \t]*(?=[\[(【\w])|:?[* \t]*$)",
@@ -79,9 +79,23 @@ def _placeless(mark: Citation) -> Citation:
 
 
 def is_abstention(answer: str) -> bool:
-    """Whether `answer` as a whole declines to answer: it abstains somewhere and states nothing else."""
+    """Whether `answer` as a whole declines to answer: it abstains somewhere and states nothing else.
+
+    Advice behind the refusal (whom to ask, where to look) states nothing.
+    """
     parts = [sentence.text for sentence in sentences(answer)]
-    return any(ABSTAINS.search(part) for part in parts) and not any(_states_something(part) for part in parts)
+    declining = [place for place, part in enumerate(parts) if abstains(part)]
+    if not declining:
+        return False
+    return not any(
+        _states_something(part) and not (place > declining[0] and ADVICE.match(part))
+        for place, part in enumerate(parts)
+    )
+
+
+def abstains_somewhere(answer: str) -> bool:
+    """Whether some sentence of `answer` says that the evidence is silent, whatever else it states."""
+    return any(abstains(sentence.text) for sentence in sentences(answer))
 
 
 def _table_heads(parts: Sequence[Sentence]) -> frozenset[int]:
@@ -100,7 +114,7 @@ def _states_something(sentence: str) -> bool:
     bare = text.rstrip("*_ ")
     if not bare or bare.endswith(("?", ":")) or text.startswith("#"):
         return False
-    if CHATTER.match(text) or ABSTAINS.search(text):
+    if CHATTER.match(text) or abstains(text):
         return False
     plain = mentions_blanked(text)
     return any(word not in FRAME_WORDS for word in content_words(plain)) or bool(values(plain))

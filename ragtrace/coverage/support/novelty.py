@@ -20,8 +20,10 @@ import math
 from calendar import month_abbr, month_name
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
+from ragtrace.coverage.figures import Figures
 from ragtrace.coverage.support.reading import STEM, Reading, Window
 from ragtrace.coverage.support.statement import Name, Statement
 from ragtrace.coverage.text import stem
@@ -57,9 +59,15 @@ class Ground:
         """Whether some part says the value, or says of a day or month which it is and elsewhere in which year."""
         if any(says(value, other) for part in self._parts for other in part.values):
             return True
+        if value.dates is None and value.kind in ("quantity", "number") and self._figures.states(value):
+            return True  # as a table states it: the scale stands in its heading
         if value.dates is None or not any(covers(other, value) for part in self._parts for other in part.values):
             return False
         return value.dates.days > _MONTH or self._has_day(value.dates)
+
+    @cached_property
+    def _figures(self) -> Figures:
+        return Figures(value for part in self._parts for value in part.values)
 
     def _has_day(self, dates: DateRange) -> bool:
         months = {stem(name[dates.first.month]) for name in (month_name, month_abbr)}

@@ -10,9 +10,11 @@ from ragtrace.dashboards.panels import (
     FEW_SAMPLES,
     commands,
     distribution,
-    good_by_segment,
-    good_now,
     means,
+    sound_by_segment,
+    sound_now,
+    stage_of,
+    states,
     undefined,
     versions_in_use,
 )
@@ -20,6 +22,9 @@ from ragtrace.dashboards.promql import share_upto
 from ragtrace.registry.instruments import CITATION_COVERAGE, CITATION_PRECISION, CITATION_RECALL, DANGLING_CITATIONS
 
 __all__ = ["CITATION"]
+
+_STAGE: Final = stage_of("citation")
+_CITES: Final = "It fills when answers cite: a service that never cited is not judged by its citations."
 
 _DANGLING: Final = Panel(
     title="Answers that cite what is not in the prompt",
@@ -39,7 +44,8 @@ CITATION: Final = Dashboard(
     title="ragtrace: citation",
     description="Are the claims cited, and do the cited chunks support them? Owner: release-guard.",
     sections=(
-        Section("Objective", (good_now(CITATION_COVERAGE), good_by_segment(CITATION_COVERAGE))),
+        Section("Objective", (sound_now(_STAGE, empty=_CITES), sound_by_segment(_STAGE, empty=_CITES))),
+        Section("How much is known", states(_STAGE, empty=_CITES)),
         Section(
             "Are the citations right?",
             (

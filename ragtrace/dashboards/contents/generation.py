@@ -11,9 +11,11 @@ from ragtrace.dashboards.panels import (
     commands,
     distribution,
     durations,
-    good_by_segment,
-    good_now,
     means,
+    sound_by_segment,
+    sound_now,
+    stage_of,
+    states,
     undefined,
     versions_in_use,
 )
@@ -21,6 +23,8 @@ from ragtrace.dashboards.promql import RANGE, mean, share_upto
 from ragtrace.registry.instruments import ANSWER_COVERAGE, CLAIM_SUPPORT, CONTRADICTION_RATE
 
 __all__ = ["GENERATION"]
+
+_STAGE: Final = stage_of("generation")
 
 _TREND: Final = Panel(
     title="Contradicted claims, and in the time before",
@@ -57,15 +61,8 @@ GENERATION: Final = Dashboard(
     title="ragtrace: generation",
     description="Does the prompt support what the answer claims? Owner: generation-governance.",
     sections=(
-        Section(
-            "Objectives",
-            (
-                good_now(ANSWER_COVERAGE),
-                good_by_segment(ANSWER_COVERAGE),
-                good_now(CONTRADICTION_RATE),
-                good_by_segment(CONTRADICTION_RATE),
-            ),
-        ),
+        Section("Objective", (sound_now(_STAGE), sound_by_segment(_STAGE))),
+        Section("How much is known", states(_STAGE)),
         Section(
             "What is not supported",
             (
@@ -76,7 +73,7 @@ GENERATION: Final = Dashboard(
             ),
         ),
         Section("What changed, and how it runs", (versions_in_use("generation"), durations("generate"))),
-        Section("How much is known", (undefined(ANSWER_COVERAGE, CONTRADICTION_RATE, width=24),)),
+        Section("Undefined scores", (undefined(ANSWER_COVERAGE, CONTRADICTION_RATE, width=24),)),
         commands(),
     ),
 )

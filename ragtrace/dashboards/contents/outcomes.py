@@ -61,15 +61,18 @@ def _by_segment(outcome: str, title: str) -> Panel:
 _BESIDE: Final = Panel(
     title="Outcomes beside the diagnosis",
     kind="timeseries",
-    description="Share of good judgements, and share of diagnosed requests in which nothing broke. Where outcomes "
-    "fall and "
-    "the diagnosis does not, something breaks that no stage measures.",
+    description="Share of good judgements, and shares of diagnosed requests in which no stage is broken, and in which "
+    "all are sound. Where outcomes fall and the diagnosis does not, something breaks that no stage measures.",
     unit="percentunit",
     targets=(
         *(Target(_good(outcome, window=WINDOW), title.lower()) for outcome, title in _WORDS.items()),
         Target(
             share(increase(DIAGNOSES, window=WINDOW, stage="none"), increase(DIAGNOSES, window=WINDOW)),
-            "requests in which nothing broke",
+            "no stage is broken",
+        ),
+        Target(
+            share(increase(DIAGNOSES, window=WINDOW, verdict="healthy"), increase(DIAGNOSES, window=WINDOW)),
+            "every stage is sound",
         ),
     ),
     width=16,

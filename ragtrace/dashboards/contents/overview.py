@@ -1,57 +1,80 @@
-"""The overview: which stage is failing, everywhere or in one segment, since which rollout."""
+"""The overview: which stage is failing, everywhere or in one segment, since which rollout, and how much is known."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.dashboards.model import Dashboard, Link, Panel, Section, Target, steps_of
+from ragtrace.dashboards.model import Dashboard, Link, Panel, Section, Target, Threshold, steps_of
 from ragtrace.dashboards.panels import (
     ANALYZE,
+    APART,
+    APPLIES,
     FEW_SAMPLES,
-    SLIS,
+    HARDLY_JUDGED,
     commands,
-    good_share,
-    named,
-    objective_of,
+    requests,
+    sound_share,
+    state_shares,
 )
-from ragtrace.dashboards.promql import RANGE, WINDOW, gained, increase, share
-from ragtrace.dashboards.variables import KNOWN_RELEASES
-from ragtrace.registry.instruments import DIAGNOSES, RELEASE_TIMESTAMP
+from ragtrace.dashboards.promql import KNOWN_RELEASES, RANGE, WINDOW, gained, increase, share
+from ragtrace.registry.instruments import (
+    DIAGNOSES,
+    PAGE_JUDGMENTS,
+    RELEASE_TIMESTAMP,
+    SLI_REQUESTS,
+    SLI_UNJUDGED_REQUESTS,
+    STAGES,
+)
 
 __all__ = ["OVERVIEW"]
 
-_WORST: Final = min((objective_of(one) for one in SLIS), key=lambda objective: objective.target)
-_COLORS: Final = steps_of(_WORST)
+_LEAST_TARGET: Final = min(stage.target for stage in STAGES)
+_COLORS: Final = steps_of(_LEAST_TARGET)
+_STAGES: Final = "~" + "|".join(stage.name for stage in STAGES)
+
+
+def _most_frequent_reason() -> str:
+    """Of stages that are hardly judged, the share of requests with the most frequent state and reason."""
+    keys = ("service", "stage", "judge")
+    every = increase(APPLIES, *keys, scope="all")
+    reasons = increase(SLI_UNJUDGED_REQUESTS, *keys, "state", "reason", scope="all")
+    judged = share(increase(SLI_REQUESTS, *keys, scope="all"), every)
+    shares = share(f"topk by ({', '.join(keys)}) (1, {reasons})", every, on=", ".join(keys))
+    return f"{shares} and on ({', '.join(keys)}) {judged} < {HARDLY_JUDGED:g}"
+
+
+_OF_PAGES: Final = ("severity", "stage")
+_EVERY_PAGE: Final = increase(PAGE_JUDGMENTS, *_OF_PAGES)
 
 _BY_STAGE: Final = Panel(
-    title="Requests that meet the objective, by stage",
+    title="Requests in which each stage is sound, of those in which it is sound or broken",
     kind="stat",
-    description="First stage first. Each counts only requests whose earlier stages were good: the first that is not "
-    "green "
-    "is where to look, and what follows it is judged without the requests that it broke.",
+    description="First stage first. Each counts only requests in which no earlier stage is broken or suspected: the "
+    "first that is not green is where to look, and what follows it is judged without the requests that it broke.",
     unit="percentunit",
     targets=tuple(
-        Target(good_share(one, window=RANGE), f"{one.stage}: {named(one).lower()} ({{{{reference}}}})") for one in SLIS
+        Target(sound_share(stage, window=RANGE), f"{stage.name} ({{{{reference}}}}, {{{{judge}}}})") for stage in STAGES
     ),
     width=16,
     height=6,
     minimum=0,
     maximum=1,
     decimals=1,
-    line=_WORST.target,
+    line=_LEAST_TARGET,
     thresholds=_COLORS,
     empty=ANALYZE,
 )
 
-_BROKE_FIRST: Final = Panel(
-    title="Requests by the stage that broke first",
+_VERDICTS: Final = Panel(
+    title="Requests by verdict",
     kind="stat",
-    description=f"{DIAGNOSES.brief} Share of all diagnosed requests; `none` are those where nothing broke.",
+    description="Share of all diagnosed requests. `healthy`: every stage is sound; `no_break_found`: none is broken, "
+    "and some are not judged; the others name the first broken stage.",
     unit="percentunit",
     targets=(
         Target(
-            f"sort_desc({share(increase(DIAGNOSES, 'stage'), increase(DIAGNOSES), on='')})",
-            "{{stage}}",
+            f"sort_desc({share(increase(DIAGNOSES, 'verdict'), increase(DIAGNOSES), on='')} > 0)",
+            "{{verdict}}",
         ),
     ),
     width=8,
@@ -63,17 +86,15 @@ _BROKE_FIRST: Final = Panel(
 )
 
 _BY_SEGMENT: Final = Panel(
-    title="Requests that meet the objective, by segment and stage",
+    title="Requests in which each stage is sound, by segment",
     kind="table",
     description="A column that is red in every row is a fault of that stage; a single red cell is one of a segment. "
-    "Only requests whose earlier stages were good; oracle and proxy references stand apart.",
+    "Of requests in which the stage is sound or broken, and no earlier one broken or suspected. Oracle and proxy "
+    "references stand apart, and so do judges.",
     unit="percentunit",
     targets=(
-        *(
-            Target(good_share(one, "service", "segment", window=RANGE), f"{one.stage}: {named(one).lower()}")
-            for one in SLIS
-        ),
-        Target(f"round({gained(DIAGNOSES, 'service', 'segment', 'reference')}) > 0", "requests", unit="short"),
+        *(Target(sound_share(stage, "service", "segment", window=RANGE), stage.name) for stage in STAGES),
+        Target(requests("service", "segment", *APART, stage=STAGES[0].name), "requests", unit="short"),
     ),
     width=24,
     height=9,
@@ -81,7 +102,7 @@ _BY_SEGMENT: Final = Panel(
     maximum=1,
     decimals=1,
     thresholds=_COLORS,
-    key=("service", "segment", "reference"),
+    key=("service", "segment", *APART),
     links=(
         Link(
             "Only this segment",
@@ -104,30 +125,107 @@ _ALERTS: Final = Panel(
             "alerts",
         ),
     ),
-    width=24,
+    width=14,
     height=7,
     key=("alertname", "service", "segment", "owner"),
     empty="No alert of ragtrace fires, or its rules are not loaded into this Prometheus.",
 )
 
+_PAGES: Final = Panel(
+    title="Were the alerts right?",
+    kind="table",
+    description=f"{PAGE_JUDGMENTS.brief} By `ragtrace triage judge`, in the whole range: choose weeks. Four of five "
+    "pages should be right.",
+    unit="percentunit",
+    targets=(
+        Target(share(increase(PAGE_JUDGMENTS, *_OF_PAGES, judgment="right"), _EVERY_PAGE), "right"),
+        *(
+            Target(
+                f"round({gained(PAGE_JUDGMENTS, *_OF_PAGES, judgment=judgment)})"
+                f" and on ({', '.join(_OF_PAGES)}) {_EVERY_PAGE} > 0",
+                legend,
+                unit="short",
+            )
+            for legend, judgment in (("wrong stage", "wrong_stage"), ("false", "false"), ("judged", "~.+"))
+        ),
+    ),
+    width=10,
+    height=7,
+    minimum=0,
+    maximum=1,
+    decimals=0,
+    thresholds=(Threshold(None, "red"), Threshold(0.6, "orange"), Threshold(0.8, "green")),
+    key=("severity", "stage"),
+    empty="It fills when on-call judges an alert: `ragtrace triage judge`.",
+)
+
+_KNOWN: Final = Panel(
+    title="How much of each stage is known",
+    kind="table",
+    description="Share of requests by the state of each stage. Sound and broken are proven; suspected points to a "
+    "break without proof; nothing tells of what is not known.",
+    unit="percentunit",
+    targets=state_shares("service", "stage", *APART),
+    width=24,
+    height=8,
+    minimum=0,
+    maximum=1,
+    decimals=0,
+    key=("service", "stage", *APART),
+    empty=ANALYZE,
+)
+
+_REASONS: Final = Panel(
+    title="Why requests are not judged",
+    kind="table",
+    description=f"{SLI_UNJUDGED_REQUESTS.brief} Most frequent first; `ragtrace doctor` says what would change it.",
+    unit="short",
+    targets=(
+        Target(
+            f"round({gained(SLI_UNJUDGED_REQUESTS, 'service', 'stage', 'state', 'reason', scope='all')}) > 0",
+            "requests",
+        ),
+    ),
+    width=12,
+    height=8,
+    key=("service", "stage", "state", "reason"),
+    largest_first=True,
+    empty="It stays empty as long as every stage of every request is sound or broken.",
+)
+
+_HARDLY_JUDGED: Final = Panel(
+    title="Stages of which next to nothing can be judged",
+    kind="table",
+    description=f"Stages that are sound or broken in less than {HARDLY_JUDGED:.0%} of a service's requests, so that "
+    "no alert can speak for them, and the most frequent reason. `ragtrace doctor` says what would change it.",
+    unit="percentunit",
+    targets=(Target(_most_frequent_reason(), "share of requests"),),
+    width=12,
+    height=8,
+    minimum=0,
+    maximum=1,
+    decimals=0,
+    key=("service", "stage", "judge", "state", "reason"),
+    empty=f"Each stage is sound or broken in {HARDLY_JUDGED:.0%} of the requests or more, or nothing was analyzed.",
+)
+
 _SINCE: Final = Panel(
-    title="Requests that meet the objective, by stage, over time",
+    title="Requests in which each stage is sound, over time",
     kind="timeseries",
-    description="Vertical lines are releases. A line that falls behind one names the suspect. Only requests whose "
-    "earlier "
-    "stages were good.",
+    description="Vertical lines are releases. A line that falls behind one names the suspect. Of requests in which the "
+    "stage is sound or broken, and no earlier one broken or suspected.",
     unit="percentunit",
     targets=tuple(
-        Target(good_share(one, window=WINDOW), f"{one.stage}: {named(one).lower()} ({{{{reference}}}})", exemplar=True)
-        for one in SLIS
+        Target(sound_share(stage, window=WINDOW), f"{stage.name} ({{{{reference}}}}, {{{{judge}}}})", exemplar=True)
+        for stage in STAGES
     ),
     width=14,
     height=10,
     minimum=0,
     maximum=1,
-    line=_WORST.target,
+    line=_LEAST_TARGET,
     least_step=FEW_SAMPLES,
-    by_stage=True,
+    named="stages",
     empty=ANALYZE,
 )
 
@@ -140,7 +238,7 @@ _RELEASES: Final = Panel(
     width=10,
     height=10,
     key=("component", "version", "service"),
-    newest_first=True,
+    largest_first=True,
     empty="It fills when records carry versions: `ragtrace.configure(versions={...})` or `ragtrace release record`.",
 )
 
@@ -152,7 +250,7 @@ _FIRST_BREAKS: Final = Panel(
     targets=(
         Target(
             share(
-                increase(DIAGNOSES, "stage", window=WINDOW, stage="~" + "|".join(one.stage or "" for one in SLIS)),
+                increase(DIAGNOSES, "stage", window=WINDOW, stage=_STAGES),
                 increase(DIAGNOSES, window=WINDOW),
                 on="",
             ),
@@ -171,18 +269,19 @@ _FIRST_BREAKS: Final = Panel(
             "&${segment:queryparam}&${stratum:queryparam}",
         ),
     ),
-    by_stage=True,
+    named="stages",
     empty=ANALYZE,
 )
 
 OVERVIEW: Final = Dashboard(
     uid="ragtrace-overview",
     title="ragtrace: overview",
-    description="Which stage is failing, everywhere or in one segment, and since which rollout.",
+    description="Which stage is failing, everywhere or in one segment, since which rollout, and how much is known.",
     sections=(
-        Section("Which stage is failing?", (_BY_STAGE, _BROKE_FIRST)),
-        Section("Everywhere, or in one segment?", (_BY_SEGMENT, _ALERTS)),
+        Section("Which stage is failing?", (_BY_STAGE, _VERDICTS)),
+        Section("Everywhere, or in one segment?", (_BY_SEGMENT, _ALERTS, _PAGES)),
         Section("Since when, and since which rollout?", (_SINCE, _RELEASES, _FIRST_BREAKS)),
+        Section("How much can be judged?", (_KNOWN, _HARDLY_JUDGED, _REASONS)),
         commands(),
     ),
 )

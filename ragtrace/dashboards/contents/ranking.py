@@ -11,10 +11,12 @@ from ragtrace.dashboards.panels import (
     commands,
     distribution,
     durations,
-    good_by_segment,
-    good_now,
     means,
     quantiles,
+    sound_by_segment,
+    sound_now,
+    stage_of,
+    states,
     undefined,
     versions_in_use,
 )
@@ -31,6 +33,8 @@ from ragtrace.registry.instruments import (
 )
 
 __all__ = ["RANKING"]
+
+_STAGE: Final = stage_of("ranking")
 
 _LOST: Final = Panel(
     title="Lost evidence, by place",
@@ -82,7 +86,8 @@ RANKING: Final = Dashboard(
     title="ragtrace: ranking and packing",
     description="Does the evidence that was found reach the prompt? Owner: ranking-context.",
     sections=(
-        Section("Objective", (good_now(EVIDENCE_RECALL), good_by_segment(EVIDENCE_RECALL))),
+        Section("Objective", (sound_now(_STAGE), sound_by_segment(_STAGE))),
+        Section("How much is known", states(_STAGE)),
         Section(
             "Where it is lost",
             (
@@ -102,7 +107,7 @@ RANKING: Final = Dashboard(
             ),
         ),
         Section("What changed, and how it runs", (versions_in_use("ranking"), durations("rerank", "pack"))),
-        Section("How much is known", (undefined(EVIDENCE_RECALL, RANK_SHIFT, EVIDENCE_TOKEN_SHARE, width=24),)),
+        Section("Undefined scores", (undefined(EVIDENCE_RECALL, RANK_SHIFT, EVIDENCE_TOKEN_SHARE, width=24),)),
         commands(),
     ),
 )

@@ -11,9 +11,11 @@ from ragtrace.dashboards.panels import (
     commands,
     distribution,
     durations,
-    good_by_segment,
-    good_now,
     means,
+    sound_by_segment,
+    sound_now,
+    stage_of,
+    states,
     undefined,
     versions_in_use,
 )
@@ -28,6 +30,8 @@ from ragtrace.registry.instruments import (
 )
 
 __all__ = ["RETRIEVAL"]
+
+_STAGE: Final = stage_of("retrieval")
 
 _DEPTH: Final = Panel(
     title="Recall by candidate depth",
@@ -68,7 +72,8 @@ RETRIEVAL: Final = Dashboard(
     title="ragtrace: retrieval",
     description="Do the candidates hold what the question requires? Owner: retrieval-indexing.",
     sections=(
-        Section("Objective", (good_now(QUERY_COVERAGE), good_by_segment(QUERY_COVERAGE))),
+        Section("Objective", (sound_now(_STAGE), sound_by_segment(_STAGE))),
+        Section("How much is known", states(_STAGE)),
         Section(
             "What is missing",
             (

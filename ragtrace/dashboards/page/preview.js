@@ -57,11 +57,15 @@
     return decimals === null || decimals === undefined ? short(value) : value.toFixed(decimals);
   }
   const tone = (thresholds, value) => (value === null ? null : thresholds.filter((each) => each.value === null || value >= each.value).map((each) => each.color).pop()) ?? null;
-  /* The color of a series: that of its stage, else one of its own. */
+  /* The color of a series: that of its stage or state, else one of its own. Of several reasons of a state each is paler. */
   const VIVID = { orange: "vivid-orange", green: "vivid-green" };
+  const SHADES = [100, 70, 50, 35, 25];
   function paintOf(panel, each) {
-    const stage = panel.by_stage ? data.stage_colors.find(([beginning]) => each.name.startsWith(beginning)) : null;
-    return stage ? color(VIVID[stage[1]] ?? stage[1]) : hue(each.index);
+    const known = panel.named ? Object.entries(data.colors[panel.named]).find(([beginning]) => each.name.startsWith(beginning)) : null;
+    if (!known) return hue(each.index);
+    const paint = color(VIVID[known[1]] ?? known[1]);
+    const before = panel.named === "states" ? panel.series.slice(0, each.index).filter((other) => other.name.startsWith(known[0])).length : 0;
+    return before ? `color-mix(in srgb, ${paint} ${SHADES[Math.min(before, SHADES.length - 1)]}%, ${color("card")})` : paint;
   }
   const MARKS = { green: "✓ ", orange: "! ", red: "✕ " };
 
@@ -169,7 +173,7 @@
     const series = drawn.map((each) => ({
       stroke: () => paintOf(panel, each), width: stacked ? 1 : 2, points: { show: panel.times.length < 3, size: 6, fill: () => paintOf(panel, each) },
       ...(stacked ? { fill: () => paintOf(panel, each) } : {}),
-      ...(panel.by_stage && each.name.includes("proxy") ? { dash: [6, 4] } : {}),
+      ...(panel.named === "stages" && each.name.includes("proxy") ? { dash: [6, 4] } : {}),
     }));
     const options = {
       ...base(panel), series: [{}, ...series], scales: { x: { range: [data.start, data.end] }, y: { range } },
@@ -297,7 +301,7 @@
   }
 
   const list = make("ul", { className: "findings" });
-  for (const { text, good } of data.findings) list.append(make("li", { className: good === null ? "" : good ? "green" : "red" }, (good === null ? "" : good ? "✓ " : "✕ ") + text));
+  for (const { text, good } of data.findings) list.append(make("li", { className: good === null ? "" : good ? "green" : "red" }, good === null ? "" : good ? "✓ " : "✕ ", ...prose(text)));
   document.body.append(make("header", {}, make("h1", {}, "ragtrace"), make("p", { className: "faint" }, data.about), list));
   document.body.append(make("nav", { "aria-label": "dashboards" }, make("div", {}, ...data.dashboards.map((each) => make("a", { href: `#${each.uid}` }, each.title)))));
   const main = make("main");

@@ -31,15 +31,16 @@ _MINUS: Final = "−"
 
 def metric_name(metric: str) -> str:
     """A metric as a sentence calls it."""
-    if metric.startswith("broken_"):
-        return f"the share of requests broken first in {metric.removeprefix('broken_')}"
     known = METRICS.get(metric)
-    return known.title if known is not None else metric.replace("_", " ")
+    if known is None:
+        return metric.replace("_", " ")
+    return known.title if known.state is None else f"the share of requests with {known.title}"
 
 
 def short_name(metric: str) -> str:
     """A metric in a table of its stage."""
-    return "first broken here" if metric.startswith("broken_") else metric.replace("_", " ")
+    known = METRICS.get(metric)
+    return (metric if known is None or known.state is None else known.state).replace("_", " ")
 
 
 def label(text: str) -> str:

@@ -10,16 +10,14 @@ from ragtrace.export.document import asset, standalone
 from ragtrace.export.markup import Html, join, tag
 from ragtrace.gate.model import Break, Cell, GateReport
 from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.advice import next_steps
-from ragtrace.gate.reports.layout import STATES, Section, State, floor_of, place, sections, state, worst
+from ragtrace.gate.reports.layout import RESULTS, Result, Section, floor_of, place, result, sections, worst
 from ragtrace.gate.reports.plots import scale
-from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, remarks
-from ragtrace.gate.reports.verdict import headline
+from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
 from ragtrace.triage.wording import plain, show_command
 
 __all__ = ["html"]
 
-_SIGNS: Final[dict[State, str]] = {"failed": "✕", "warned": "!", "inconclusive": "?", "no_data": "–", "passed": "✓"}
+_SIGNS: Final[dict[Result, str]] = {"failed": "✕", "warned": "!", "inconclusive": "?", "no_data": "–", "passed": "✓"}
 _PLOTS: Final = (
     "In the plots below, a dot is the change from baseline to candidate, its bar the {} interval; the dashed line is "
     "the margin, and what lies in the shaded part is worse than it."
@@ -79,7 +77,7 @@ def _matrix(found: Sequence[Section], report: GateReport) -> Html:
         )
         for section in found
     ]
-    legend = ", ".join(f"{sign} {STATES[name]}" for name, sign in _SIGNS.items())
+    legend = ", ".join(f"{sign} {RESULTS[name]}" for name, sign in _SIGNS.items())
     more = f" {len(names) - len(shown)} more segments are listed below." if len(names) > len(shown) else ""
     table = tag("table", tag("caption", "Stages by segment"), tag("thead", head), tag("tbody", *rows), class_="matrix")
     return tag(
@@ -96,20 +94,20 @@ def _segments(report: GateReport) -> list[str]:
     for cell in report.cells:
         if cell.segment is not None:
             cells.setdefault(cell.segment, []).append(cell)
-    order = list(STATES)
+    order = list(RESULTS)
     return sorted(cells, key=lambda name: (order.index(worst(cells[name])), name))
 
 
-def _within(section: Section, segment: str) -> State | None:
+def _within(section: Section, segment: str) -> Result | None:
     cells = [cell for cell in section.cells if cell.segment == segment]
     return worst(cells) if cells else None
 
 
-def _sign(found: State | None) -> Html:
+def _sign(found: Result | None) -> Html:
     if found is None:
         return tag("td")
     mark = tag("span", _SIGNS[found], aria_hidden="true")
-    return tag("td", mark, tag("span", STATES[found], class_="spoken"), class_=found)
+    return tag("td", mark, tag("span", RESULTS[found], class_="spoken"), class_=found)
 
 
 def _anchor(section: Section) -> str:
@@ -120,7 +118,7 @@ def _stage(section: Section, report: GateReport) -> Html:
     metrics = dict.fromkeys(cell.metric for cell in section.cells)
     own = [found for found in section.breaks if found.follows is None]
     follows = f", follows from {section.follows}" if section.follows is not None else ""
-    word = tag("span", STATES[section.state] + follows, class_=f"state {section.state}")
+    word = tag("span", RESULTS[section.result] + follows, class_=f"state {section.result}")
     return tag(
         "section",
         tag("h2", section.name, " ", word),
@@ -178,7 +176,7 @@ def _metric(cells: Sequence[Cell], report: GateReport) -> Html:
         "summary",
         tag("b", name),
         " ",
-        tag("span", STATES[found], class_=f"state {found}"),
+        tag("span", RESULTS[found], class_=f"state {found}"),
         tag("span", f"{cells[0].direction} is better{unit}", class_="faint"),
     )
     return tag("details", summary, tag("div", table, class_="scroll"), open=found not in ("passed", "no_data"))
@@ -200,7 +198,7 @@ def _row(cell: Cell, plot: Html, report: GateReport) -> Iterator[Html]:
     yield tag("td", plot, class_="plot")
     for title, value in (*values, ("n", figures.count(cell))):
         yield tag("td", value, class_="num", data_name=title)
-    yield tag("td", STATES[state(cell)], class_=f"word {state(cell)}", title=plain(cell.reason))
+    yield tag("td", RESULTS[result(cell)], class_=f"word {result(cell)}", title=plain(cell.reason))
 
 
 def _computed(report: GateReport) -> Html:

@@ -11,8 +11,7 @@ from xml.etree import ElementTree as XML
 from ragtrace.gate.model import Cell, GateReport
 from ragtrace.gate.reports import figures
 from ragtrace.gate.reports.layout import is_missing, sections, stays_open
-from ragtrace.gate.reports.sentences import cell_sentence
-from ragtrace.gate.reports.verdict import headline
+from ragtrace.gate.reports.sentences import cell_sentence, headline
 from ragtrace.triage.wording import plain
 
 __all__ = ["junit"]

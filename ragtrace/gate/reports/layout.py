@@ -7,37 +7,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.gate.judging import FEWEST
+from ragtrace.gate.judgment import FEWEST
+from ragtrace.gate.metrics import is_hint
 from ragtrace.gate.model import Break, Cell, GateReport, Policy
 from ragtrace.gate.reports.figures import harm, label
 from ragtrace.registry.instruments import STAGES
 
 __all__ = [
-    "STATES",
+    "RESULTS",
+    "Result",
     "Section",
-    "State",
     "floor_of",
     "harm_in_margins",
     "hidden",
     "is_missing",
     "minimum",
     "place",
+    "result",
     "sections",
-    "state",
     "stays_open",
     "worst",
 ]
 
-State: TypeAlias = Literal["failed", "warned", "inconclusive", "no_data", "passed"]
+Result: TypeAlias = Literal["failed", "warned", "inconclusive", "no_data", "passed"]
 
-STATES: Final[dict[State, str]] = {
+RESULTS: Final[dict[Result, str]] = {
     "failed": "FAILED",
     "warned": "warning",
     "inconclusive": "inconclusive",
     "no_data": "too few",
     "passed": "passed",
 }
-_SEVERITY: Final = {name: place for place, name in enumerate(STATES)}
+_SEVERITY: Final = {name: place for place, name in enumerate(RESULTS)}
 _ORDER: Final = {stage.name: place for place, stage in enumerate(STAGES)}
 _OWNERS: Final = {stage.name: stage.owner for stage in STAGES}
 _FAILED: Final = 16
@@ -54,12 +55,12 @@ class Section:
     breaks: tuple[Break, ...]
 
     @property
-    def state(self) -> State:
+    def result(self) -> Result:
         """The worst of its cells."""
         return worst(self.cells)
 
     @property
-    def of_all(self) -> State:
+    def of_all(self) -> Result:
         """What became of it over all requests."""
         return worst([cell for cell in self.cells if cell.segment is None])
 
@@ -69,33 +70,35 @@ class Section:
         stages = {found.follows for found in self.breaks}
         return next(iter(stages)) if len(stages) == 1 else None
 
-    def segments(self) -> dict[State, list[str]]:
-        """The segments by the worst that became of one, gravest state first; the worst segments first."""
+    def segments(self) -> dict[Result, list[str]]:
+        """The segments by the worst that became of one, gravest first; the worst segments first."""
         cells: dict[str, list[Cell]] = {}
         for cell in self.cells:
             if cell.segment is not None:
                 cells.setdefault(cell.segment, []).append(cell)
-        states = {name: worst(own) for name, own in cells.items()}
-        return {each: found for each in STATES if (found := [name for name in states if states[name] == each])}
+        results = {name: worst(own) for name, own in cells.items()}
+        return {each: found for each in RESULTS if (found := [name for name in results if results[name] == each])}
 
     def listed(self, *, every: bool = False) -> tuple[Cell, ...]:
-        """The cells worth a line: those of all requests, failed and warned ones, and open ones that look worse."""
+        """The cells worth a line: those of all requests, failed and warned ones, and open ones that look worse; of what
+        only points to a break, those that warn."""
         if every:
             return self.cells
-        overall = [cell for cell in self.cells if cell.segment is None]
-        parts = [cell for cell in self.cells if cell.segment is not None]
-        failed = [cell for cell in parts if state(cell) == "failed"]
-        rest = [cell for cell in parts if state(cell) in ("warned", "inconclusive") and harm(cell) > 0]
+        shown = [cell for cell in self.cells if result(cell) == "warned" or not is_hint(cell.metric)]
+        overall = [cell for cell in shown if cell.segment is None]
+        parts = [cell for cell in shown if cell.segment is not None]
+        failed = [cell for cell in parts if result(cell) == "failed"]
+        rest = [cell for cell in parts if result(cell) in ("warned", "inconclusive") and harm(cell) > 0]
         return (*overall, *failed[:_FAILED], *rest[: max(0, _OPEN - len(failed))])
 
 
 def hidden(found: Sequence[Section]) -> str:
     """The cells that are not listed, counted."""
-    counts: Counter[State] = Counter()
+    counts: Counter[Result] = Counter()
     for section in found:
         shown = section.listed()
-        counts += Counter(map(state, section.cells)) - Counter(map(state, shown))
-    return ", ".join(f"{counts[name]} {word}" for name, word in STATES.items() if counts[name])
+        counts += Counter(map(result, section.cells)) - Counter(map(result, shown))
+    return ", ".join(f"{counts[name]} {word}" for name, word in RESULTS.items() if counts[name])
 
 
 def sections(report: GateReport) -> tuple[Section, ...]:
@@ -110,10 +113,10 @@ def sections(report: GateReport) -> tuple[Section, ...]:
         )
         for stage in names
     ]
-    return tuple(sorted(found, key=lambda each: (each.state != "failed", _ORDER.get(each.name, len(_ORDER)))))
+    return tuple(sorted(found, key=lambda each: (each.result != "failed", _ORDER.get(each.name, len(_ORDER)))))
 
 
-def state(cell: Cell) -> State:
+def result(cell: Cell) -> Result:
     """What became of a cell."""
     if cell.outcome == "fail":
         return "failed" if cell.action == "block" else "warned"
@@ -122,10 +125,12 @@ def state(cell: Cell) -> State:
     return "inconclusive" if cell.outcome == "inconclusive" else "passed"
 
 
-def worst(cells: Sequence[Cell]) -> State:
-    """The gravest state; too little data counts where it was required, or where there is nothing else."""
-    telling = [cell for cell in cells if cell.required or state(cell) != "no_data"] or cells
-    return min((state(cell) for cell in telling), key=lambda name: _SEVERITY[name], default="passed")
+def worst(cells: Sequence[Cell]) -> Result:
+    """The gravest result; too little data counts where it was required, or where there is nothing else; so does what
+    only points to a break, unless it warns."""
+    firm = [cell for cell in cells if result(cell) == "warned" or not is_hint(cell.metric)] or cells
+    telling = [cell for cell in firm if cell.required or result(cell) != "no_data"] or firm
+    return min((result(cell) for cell in telling), key=lambda name: _SEVERITY[name], default="passed")
 
 
 def stays_open(cell: Cell, policy: Policy) -> bool:
@@ -166,4 +171,4 @@ def place(cell: Cell) -> str:
 
 def _rank(cell: Cell) -> tuple[bool, int, float]:
     is_part = cell.segment is not None
-    return is_part, _SEVERITY[state(cell)], -harm_in_margins(cell) if is_part else 0.0
+    return is_part, _SEVERITY[result(cell)], -harm_in_margins(cell) if is_part else 0.0

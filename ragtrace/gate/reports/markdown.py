@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 from ragtrace.gate.model import Break, Cell, GateReport
 from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.advice import next_steps
-from ragtrace.gate.reports.layout import STATES, Section, floor_of, hidden, place, sections, state
-from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, remarks
-from ragtrace.gate.reports.verdict import headline
-from ragtrace.triage.markdown import code, escaped, table
+from ragtrace.gate.reports.layout import RESULTS, Section, floor_of, hidden, place, result, sections
+from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
+from ragtrace.triage.rendering import code, escaped, table
 from ragtrace.triage.wording import plain, show_command
 
 __all__ = ["markdown"]
@@ -52,10 +50,10 @@ def _stage(section: Section) -> tuple[str, str, str]:
     parts = []
     for name, names in section.segments().items():
         listed = ", ".join(figures.label(each) for each in names[:_NAMED]) + (" ..." if len(names) > _NAMED else "")
-        parts.append(f"{len(names)} {STATES[name]}" + (f": {listed}" if name != "passed" else ""))
+        parts.append(f"{len(names)} {RESULTS[name]}" + (f": {listed}" if name != "passed" else ""))
     if section.follows is not None:
         parts.append(f"follows from {section.follows}")
-    return section.name, STATES[section.of_all], "; ".join(parts)
+    return section.name, RESULTS[section.of_all], "; ".join(parts)
 
 
 def _break(found: Break) -> Iterator[str]:
@@ -85,7 +83,7 @@ def _metrics(found: tuple[Section, ...], report: GateReport) -> Iterator[str]:
 
 
 def _row(cell: Cell, report: GateReport) -> Iterator[str]:
-    yield STATES[state(cell)]
+    yield RESULTS[result(cell)]
     yield place(cell)
     yield figures.short_name(cell.metric)
     yield figures.level(cell, cell.baseline)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ragtrace.export.charts import ticks
 from ragtrace.export.markup import Html, tag
 from ragtrace.gate.model import Cell
-from ragtrace.gate.reports.layout import state
+from ragtrace.gate.reports.layout import result
 
 __all__ = ["Scale", "scale"]
 
@@ -39,7 +39,7 @@ class Scale:
             *(self._upright(end, "range", 7, 17) for end in (cell.low, cell.high)),
             tag("circle", cx=f"{self._at(cell.difference)}%", cy=12, r=4.5, class_="mean"),
         ]
-        return tag("svg", *parts, class_=f"interval {state(cell)}", height=24, aria_hidden="true")
+        return tag("svg", *parts, class_=f"interval {result(cell)}", height=24, aria_hidden="true")
 
     def axis(self) -> Html:
         """Round values to read the intervals by."""

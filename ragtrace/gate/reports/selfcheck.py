@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled, plain_table
-from ragtrace.gate.reports.figures import short_name
+from ragtrace.gate.metrics import METRICS
 from ragtrace.triage.wording import percent, plain
 
 if TYPE_CHECKING:
     from ragtrace.gate.selfcheck import SelfCheck
 
 __all__ = ["render"]
-
-_POINTS: Final = "broken_"
 
 
 def render(found: SelfCheck) -> RenderableType:
@@ -45,12 +43,9 @@ def render(found: SelfCheck) -> RenderableType:
             word = Text(
                 "enough" if enough else f"below {percent(found.wanted_power)}", style="" if enough else "yellow"
             )
-            table.add_row(_name(metric), percent(power), word)
+            name = METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
+            table.add_row(name, percent(power), word)
         parts += [Text(), table]
     if found.warnings:
         parts += [Text(), Text("Mind", style="bold"), *(Text(f"- {plain(warning)}") for warning in found.warnings)]
     return Group(*parts)
-
-
-def _name(metric: str) -> str:
-    return f"first broken in {metric.removeprefix(_POINTS)}" if metric.startswith(_POINTS) else short_name(metric)

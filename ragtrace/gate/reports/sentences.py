@@ -1,35 +1,273 @@
-"""What a report says in words: of its cells, of its breaks, of the comparison itself."""
+"""What a report says in words: the verdict, what to do next, its cells and breaks, the comparison itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import Final
 
 from ragtrace.gate.breaks import version_changes
-from ragtrace.gate.model import Break, Cell, GateReport, SideSummary
+from ragtrace.gate.metrics import is_hint, is_state
+from ragtrace.gate.model import Break, Cell, GateReport, SideSummary, StageShares, VersionChange
 from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import floor_of, place
+from ragtrace.gate.reports.layout import floor_of, harm_in_margins, is_missing, minimum, place, stays_open
 from ragtrace.triage.wording import clock, percent, plain, written
 
 __all__ = [
-    "asked",
     "cause",
     "cell_sentence",
-    "changed",
     "confidence",
     "consequences",
-    "enumerated",
     "facts",
     "flips",
+    "headline",
+    "next_steps",
     "remarks",
 ]
 
 _NAMED: Final = 3
+_HELP: Final = {  # what lets more requests be judged
+    "retrieval": "give questions their evidence (a gold set) or facets",
+    "ranking": "give questions their evidence (a gold set) or facets",
+    "generation": "analyze with a model that verifies claims (--verifier)",
+}
 
 
-def enumerated(names: Sequence[str]) -> str:
-    """The first few of them."""
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+def headline(report: GateReport) -> str:
+    """The verdict in one sentence."""
+    if report.decision == "block":
+        return f"Blocked: {_blocked(report)}."
+    if report.decision == "undecided":
+        return f"Undecided: {_undecided(report)}."
+    return f"Passed: {_passed(report)}."
+
+
+def _blocked(report: GateReport) -> str:
+    failed = [cell for cell in report.cells if cell.blocks and cell.stage == report.first_broken]
+    failed = failed or [cell for cell in report.cells if cell.blocks]
+    if not failed:
+        return _missing(report) or "the policy was not met"
+    stage = failed[0].stage
+    of_all = [cell for cell in failed if cell.segment is None]
+    lead = max(of_all or failed, key=_telling)
+    parts = [cell_sentence(lead, report)]
+    if stage is not None:
+        worse = "got worse" if lead.family != "floors" else "is not good enough"
+        parts = [f"{stage} {worse} {_where(lead, failed)}: {parts[0]}"]
+    elif lead.segment is not None:
+        parts = [f"{parts[0]} {_where(lead, failed)}"]
+    found = next((each for each in report.breaks if each.stage == stage and each.segment == lead.segment), None)
+    if found is not None:
+        parts += [_suspected(found, report), f"owner {found.owner}"]
+    return "; ".join(parts)
+
+
+def _telling(cell: Cell) -> tuple[bool, bool, float]:
+    """The share of requests that a stage broke is its indicator; what only points to a break says least."""
+    hint = is_hint(cell.metric)
+    return is_state(cell.metric) and not hint, not hint, harm_in_margins(cell)
+
+
+def _where(lead: Cell, failed: Sequence[Cell]) -> str:
+    """`in segment claims-de and 2 more`, or over all requests and where it is worst."""
+    others = sorted((cell for cell in failed if cell.segment is not None), key=harm_in_margins, reverse=True)
+    segments = list(dict.fromkeys(place(cell) for cell in others))
+    if lead.segment is None:
+        return "over all requests" + (f", most in segment {segments[0]}" if segments else "")
+    more = len(segments) - 1
+    return f"in segment {place(lead)}" + (f" and in {more} more" if more else "")
+
+
+def _suspected(found: Break, report: GateReport) -> str:
+    if found.suspects:
+        return "changed since the baseline: " + ", ".join(figures.change(each) for each in found.suspects[:_NAMED])
+    if version_changes(report.baseline, report.candidate):
+        return "no recorded version of this stage's components changed"
+    return "no recorded version changed"
+
+
+def _missing(report: GateReport) -> str:
+    missing = [cell for cell in report.cells if is_missing(cell)]
+    if not missing:
+        return ""
+    names = list(dict.fromkeys(place(cell) for cell in missing))
+    fewest = min(missing, key=lambda cell: min(cell.n))
+    what, least = figures.metric_name(fewest.metric), minimum(fewest, report)
+    told = f"{min(fewest.n):,} of at least {least:,} {_asked(report)} tell of {what}"
+    if min(fewest.n) >= least:
+        told = f"the {min(fewest.n):,} {_asked(report)} that tell of {what} are of too few sessions or documents"
+    required = f"the policy requires segment{'' if len(names) == 1 else 's'} {_enumerated(names)}"
+    return f"{required}, and there is too little data: {told}"
+
+
+def _undecided(report: GateReport) -> str:
+    open_ = [cell for cell in report.cells if stays_open(cell, report.policy)]
+    unclear = [cell for cell in open_ if cell.outcome == "inconclusive"]
+    if not open_:
+        return _missing(report) or "nothing could be judged"
+    if not unclear:
+        names = list(dict.fromkeys(figures.metric_name(cell.metric) for cell in open_))
+        fewest = min(open_, key=lambda cell: min(cell.n))
+        if min(fewest.n) >= minimum(fewest, report):
+            return f"the {_asked(report)} that tell of {_enumerated(names)} are of too few sessions or documents"
+        return f"too few {_asked(report)} tell of {_enumerated(names)}: {min(fewest.n):,}"
+    lead = max(unclear, key=lambda cell: (cell.segment is None, cell.unjudged or 0.0, cell.needed or 0))
+    where = "" if lead.segment is None else f" in segment {place(lead)}"
+    more = len(unclear) - 1
+    others = "; 1 more verdict is open" if more == 1 else f"; {more} more verdicts are open"
+    told = "and what is not judged may be broken" if lead.unjudged is not None else "which may be harm or chance"
+    rest = "" if lead.unjudged is not None else f"; {_more(lead, report)}"
+    return f"{cell_sentence(lead, report)}{where}, {told}{rest}{others if more else ''}"
+
+
+def _passed(report: GateReport) -> str:
+    worse = [cell for cell in report.cells if cell.outcome == "fail"]
+    overall = [cell for cell in report.cells if cell.segment is None]
+    unproven = [cell for cell in overall if cell.outcome not in ("pass", "fail") and not is_hint(cell.metric)]
+    open_ = [figures.metric_name(cell.metric) for cell in unproven]
+    if worse:
+        lead = max(worse, key=lambda cell: (cell.segment is None, _telling(cell)))
+        where = "" if lead.segment is None else f" in segment {place(lead)}"
+        return f"nothing that blocks got worse, but {cell_sentence(lead, report)}{where}"
+    if open_:
+        return f"nothing got worse for certain; not proven over all requests: {_enumerated(open_)}"
+    return f"no metric got worse by more than its margin{_segments_proven(report)}"
+
+
+def _segments_proven(report: GateReport) -> str:
+    cells = [cell for cell in report.cells if not is_hint(cell.metric)]
+    every = {cell.segment for cell in cells if cell.segment is not None}
+    sure = len(every - {cell.segment for cell in cells if cell.outcome != "pass"})
+    if not every:
+        return ""
+    if not sure:
+        return f", over all requests; of the {len(every)} segments none has data enough to prove it"
+    rest = (
+        f"each of {sure} segments"
+        if sure == len(every)
+        else f"{sure} of {len(every)} segments; the others are not proven"
+    )
+    return f", over all requests and in {rest}"
+
+
+def _more(cell: Cell, report: GateReport) -> str:
+    if cell.margin == 0 and cell.family != "floors":
+        return "its margin is a share of the baseline's mean, which is 0: give one without a percent sign"
+    if cell.needed is None:
+        return f"more than {min(cell.n):,} {_asked(report)} are needed"
+    return f"about {cell.needed:,} {_asked(report)} would tell, there are {min(cell.n):,}"
+
+
+def next_steps(report: GateReport) -> tuple[str, ...]:
+    """What to do now, one sentence each."""
+    return tuple(dict.fromkeys(_steps(report)))
+
+
+def _steps(report: GateReport) -> Iterator[str]:
+    if report.decision == "block":
+        yield from _mend(report)
+    missing = [cell for cell in report.cells if is_missing(cell)]
+    for cell in missing[:_NAMED]:
+        least, name = minimum(cell, report), figures.metric_name(cell.metric)
+        if min(cell.n) >= least:
+            yield f"Ask questions of more sessions or documents in segment {place(cell)}."
+        elif min(cell.n):
+            yield f"Ask at least {least:,} questions of segment {place(cell)}; {min(cell.n):,} could be judged."
+        else:
+            yield f"See why no request of segment {place(cell)} tells of {name}, or take the metric out of the policy."
+    open_ = [
+        cell for cell in report.cells if (cell.outcome, cell.segment, cell.action) == ("inconclusive", None, "block")
+    ]
+    if report.decision != "block":
+        yield from _enlarge(open_, report)
+        few = [cell for cell in report.cells if cell.segment is None and cell.outcome == "not_enough_data"]
+        yield from _ask_more([cell for cell in few if stays_open(cell, report.policy)], report)
+    if report.decision == "pass":
+        open_parts = [cell for cell in report.cells if cell.segment and not is_hint(cell.metric)]
+        unsure = dict.fromkeys(
+            place(cell) for cell in open_parts if cell.outcome in ("inconclusive", "not_enough_data")
+        )
+        if unsure:
+            names = ", ".join(list(unsure)[:_NAMED]) + (" ..." if len(unsure) > _NAMED else "")
+            yield f"The candidate may go out. Ask more questions of {names} to judge them as well."
+        else:
+            yield "The candidate may go out."
+
+
+def _mend(report: GateReport) -> Iterator[str]:
+    found = next((each for each in report.breaks if each.stage == report.first_broken), None)
+    if found is None:
+        if any(cell.blocks for cell in report.cells):
+            yield "Mend what failed, or widen its margin in the policy where the loss is worth it."
+        return
+    if found.requests:
+        yield f"{found.owner}: look at what became worse, request {plain(found.requests[0][1])} first."
+    if found.suspects:
+        back = " or ".join(_back(each) for each in found.suspects[:_NAMED])
+        yield f"Put {back}, or mend what changed; then run the gate again."
+    else:
+        yield "Look for a change without a version: data, configuration, a provider; then run the gate again."
+    if any(each.stage != found.stage and each.follows is None for each in report.breaks):
+        yield f"Mend {found.stage} first: what comes after it may be its consequence."
+
+
+def _back(suspect: VersionChange) -> str:
+    to = f" to {figures.label(suspect.baseline)}" if suspect.baseline is not None else ""
+    return f"{figures.label(suspect.component)} back{to}"
+
+
+def _ask_more(few: Sequence[Cell], report: GateReport) -> Iterator[str]:
+    compared = report.pairs if report.pairs is not None else min(report.baseline.requests, report.candidate.requests)
+    unjudged = [cell for cell in few if is_state(cell.metric) and compared >= minimum(cell, report)]
+    for cell in unjudged:
+        yield (
+            f"Of {compared:,} {_asked(report)} only {min(cell.n):,} tell whether {cell.stage} is sound or broken: "
+            f"{_HELP.get(cell.stage or '', 'see why the others do not')}."
+        )
+    short = [cell for cell in few if 0 < min(cell.n) < minimum(cell, report) and cell not in unjudged]
+    if short:
+        least = max(minimum(cell, report) for cell in short)
+        fewest = min(min(cell.n) for cell in short)
+        yield f"Ask at least {least:,} {_asked(report)}; {fewest:,} could be judged."
+
+
+def _enough(open_: Sequence[Cell]) -> int | None:
+    """With how many requests all intervals would lie within their margins, if those to come are like those that are
+    here; None where a loss shows already. An interval shrinks with the root of their number, and with the number itself
+    where no request differs, so that the interval has one end at 0."""
+    sizes = [_settled(cell) for cell in open_]
+    known = [size for size in sizes if size is not None]
+    return 10 * ceil(max(known) / 10) if known and len(known) == len(sizes) else None
+
+
+def _settled(cell: Cell) -> float | None:
+    low, high, loss = cell.low, cell.high, figures.harm(cell)
+    if cell.difference is None or low is None or high is None or loss > 0 or not cell.margin > 0:
+        return None
+    end = -low if cell.direction == "higher" else high
+    power = 1 if 0.0 in (low, high) else 2
+    return min(cell.n) * max(1.0, (end - loss) / (cell.margin - loss)) ** power
+
+
+def _enlarge(open_: Sequence[Cell], report: GateReport) -> Iterator[str]:
+    for cell in open_:
+        if cell.unjudged is not None:
+            yield (
+                f"See why {cell.stage} is suspected or not known in more of the candidate's requests; to tell more of "
+                f"them, {_HELP.get(cell.stage or '', 'give them what the analysis lacks')}."
+            )
+    open_ = [cell for cell in open_ if cell.unjudged is None]
+    known = [cell for cell in open_ if cell.needed is not None]
+    if known:
+        lead = max(known, key=lambda cell: cell.needed or 0)
+        yield f"Ask about {lead.needed:,} {_asked(report)} ({min(lead.n):,} now), then run the gate again."
+        enough = _enough(open_)
+        if enough is not None and enough < (lead.needed or 0):
+            yield f"If all goes on as here, without a loss, about {enough:,} {_asked(report)} are enough to pass."
+    coarse = [cell for cell in open_ if cell.detectable is not None and cell.detectable > cell.margin]
+    for cell in coarse[:_NAMED]:
+        size = figures.amount(cell, cell.detectable or 0.0)
+        yield f"Or accept a margin of {size} for {figures.metric_name(cell.metric)}: smaller losses cannot be seen now."
 
 
 def cell_sentence(cell: Cell, report: GateReport) -> str:
@@ -48,6 +286,9 @@ def cell_sentence(cell: Cell, report: GateReport) -> str:
         return f"{name} is {figures.level(cell, cell.candidate)}{sure}, {side} {figures.level(cell, floor)}"
     if cell.difference is None:
         return f"{name} is not defined often enough to be compared"
+    if cell.unjudged is not None:
+        fell = figures.amount(cell, cell.unjudged)
+        return f"the share of requests in which {cell.stage} is sound or broken fell by {fell}"
     if cell.difference == 0:
         text = f"{name} is the same"
     else:
@@ -64,18 +305,20 @@ def confidence(report: GateReport) -> str:
     return percent(1 - 2 * report.alpha)
 
 
-def asked(report: GateReport) -> str:
+def _asked(report: GateReport) -> str:
     """What is counted: questions that both sides answered, or requests of each side."""
     return "questions" if report.paired else "requests of each side"
 
 
 def flips(found: Break) -> str:
-    """How many requests broke here that did not before, or the shares of both sides."""
+    """How many requests are broken here that were sound, and how many are not judged any more; or the sides' shares."""
     if found.flipped is not None:
         back = f"; {found.recovered:,} the other way round" if found.recovered else ""
-        return f"{found.flipped:,} questions broke here first that had been good{back}"
+        lost = (("now suspected", found.now_suspected), ("now not known", found.now_not_known))
+        rest = "".join(f"; {count:,} {word}" for word, count in lost if count)
+        return f"{found.flipped:,} questions were sound here and are broken{back}{rest}"
     before, after = (percent(share) for share in found.broken)
-    return f"{after} of the requests broke here first, before {before}"
+    return f"{after} of the judged requests are broken here, before {before}"
 
 
 def cause(found: Break) -> str:
@@ -90,12 +333,12 @@ def consequences(breaks: Sequence[Break]) -> Iterator[str]:
         names = ["all requests" if each.segment is None else figures.label(each.segment) for each in found]
         metrics = dict.fromkeys(figures.metric_name(metric) for each in found for metric in each.metrics)
         yield (
-            f"{stage} follows from {earlier} in {enumerated(names)}: {enumerated(list(metrics))} got worse, "
-            "and hardly any request broke there first"
+            f"{stage} follows from {earlier} in {_enumerated(names)}: {_enumerated(list(metrics))} got worse, "
+            "and where the stages before it are right, it is as sound as before"
         )
 
 
-def changed(report: GateReport) -> str:
+def _changed(report: GateReport) -> str:
     """What is known to differ between the sides."""
     changes = version_changes(report.baseline, report.candidate)
     return ", ".join(figures.change(each) for each in changes) or "no recorded version"
@@ -105,8 +348,11 @@ def facts(report: GateReport) -> Iterator[tuple[str, str]]:
     """What was compared, and how."""
     yield "baseline", _side(report.baseline)
     yield "candidate", _side(report.candidate)
-    yield "changed", changed(report)
+    yield "changed", _changed(report)
     yield "compared", _compared(report)
+    judged = _judged(report.stages)
+    if judged:
+        yield "judged", judged
     yield "false alarms", f"at most {percent(report.alpha)} of the candidates that are no worse are blocked"
 
 
@@ -115,6 +361,17 @@ def _side(side: SideSummary) -> str:
     if side.since is not None and side.until is not None:
         text += f", {clock(written(side.since))} to {clock(written(side.until))}"
     return text
+
+
+def _judged(stages: Sequence[StageShares]) -> str:
+    """`retrieval 100 %, generation 71 % (before 93 %)`: in what share of requests a stage is sound or broken."""
+    return ", ".join(f"{each.stage} {_judged_share(each)}" for each in stages)
+
+
+def _judged_share(found: StageShares) -> str:
+    shares = [None if one is None else one + (two or 0.0) for one, two in zip(found.sound, found.broken, strict=True)]
+    before, after = ("-" if share is None else percent(share) for share in shares)
+    return after if before == after else f"{after} (before {before})"
 
 
 def _compared(report: GateReport) -> str:
@@ -135,3 +392,8 @@ def remarks(report: GateReport) -> tuple[str, ...]:
         [f"{len(told) - _NAMED} more cells are worse for certain, within their margins"] if len(told) > _NAMED else []
     )
     return (*(plain(warning) for warning in report.warnings), *told[:_NAMED], *more)
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    """The first few of them."""
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

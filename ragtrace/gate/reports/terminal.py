@@ -14,10 +14,8 @@ from rich.text import Text
 from ragtrace.export.evidence_path import labeled, plain_table
 from ragtrace.gate.model import Break, Cell, GateReport
 from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.advice import next_steps
-from ragtrace.gate.reports.layout import STATES, Section, floor_of, hidden, place, sections, state
-from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, remarks
-from ragtrace.gate.reports.verdict import headline
+from ragtrace.gate.reports.layout import RESULTS, Section, floor_of, hidden, place, result, sections
+from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
 from ragtrace.triage.wording import plain, show_command
 
 __all__ = ["render"]
@@ -63,11 +61,11 @@ def _stages(found: Sequence[Section]) -> Table:
     for section in found:
         segments = Text()
         for name, names in section.segments().items():
-            segments.append("; " if segments else "").append(f"{len(names)} {STATES[name]}", style=_STYLES[name])
+            segments.append("; " if segments else "").append(f"{len(names)} {RESULTS[name]}", style=_STYLES[name])
             if name != "passed":
                 more = " ..." if len(names) > _NAMED else ""
                 segments.append(": " + ", ".join(figures.label(each) for each in names[:_NAMED]) + more)
-        of_all = Text(STATES[section.of_all], style=_STYLES[section.of_all])
+        of_all = Text(RESULTS[section.of_all], style=_STYLES[section.of_all])
         if section.follows is not None:
             segments.append(f"; follows from {section.follows}", style="dim")
         table.add_row(Text(section.name, style="bold"), of_all, segments or Text("-"))
@@ -135,8 +133,8 @@ class _Cells:
         yield table
 
     def _row(self, cell: Cell, *, wide: bool) -> Iterator[Text]:
-        name = state(cell)
-        yield Text(f"{'  ' if wide else ''}{STATES[name]}", style=_STYLES[name])
+        name = result(cell)
+        yield Text(f"{'  ' if wide else ''}{RESULTS[name]}", style=_STYLES[name])
         yield Text(place(cell), style="dim" if cell.segment is None else "")
         yield Text(figures.short_name(cell.metric))
         if wide:

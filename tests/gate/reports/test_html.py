@@ -58,7 +58,7 @@ def test_all_of_it() -> None:
     """Verdict, what to do, the matrix, each stage, the signature, the method."""
     page = _page()
     for piece in (
-        "generation got worse in segment claims-de: answer coverage fell by 12 points",
+        "generation got worse in segment claims-de: the share of requests with broken generation rose by 60 points",
         "What to do next",
         "Stages and segments",
         "Grounding failure in claims-de",
@@ -97,7 +97,7 @@ def test_a_segment_of_another_script_leaves_the_numbers_where_they_are() -> None
     """A name that runs from right to left stands by itself, so that the count behind it does not move before it."""
     shown = render(report("block", grid(failed("broken_generation", reported.SEGMENTS[0], 0.4))), "html")
     titles = re.findall(r"<summary[^>]*>(.*?)</summary>", shown, re.DOTALL)
-    (signature,) = [title for title in titles if "broke here first" in title]
+    (signature,) = [title for title in titles if "were sound here" in title]
     parts = re.findall(r"<(b|span)([^>]*)>", signature)
     assert len(parts) == 2
     assert all('dir="auto"' in attributes for _, attributes in parts)

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from ragtrace.gate import compare
-from ragtrace.gate.model import GateReport, Policy
+from ragtrace.gate.breaks import stage_shares
+from ragtrace.gate.model import Comparison, GateReport, Policy
 from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.advice import next_steps
-from ragtrace.gate.reports.sentences import cell_sentence, facts, remarks
-from ragtrace.gate.reports.verdict import headline
+from ragtrace.gate.reports.sentences import cell_sentence, facts, flips, headline, next_steps, remarks
 from tests.gate import reported
 from tests.gate.populations import RULES as EVERY_RULE
 from tests.gate.populations import population
@@ -23,8 +22,8 @@ from tests.gate.reported import RULES, cell, comparison, empty, failed, grid, re
 def test_blocked_in_a_segment() -> None:
     """Stage, segment, size, interval, margin, what changed, whose it is."""
     assert headline(reported.blocked()) == (
-        "Blocked: generation got worse in segment claims-de: answer coverage fell by 12 points "
-        "(90 % interval 8 to 16), margin 2; changed since the baseline: model gpt-x → gpt-y; "
+        "Blocked: generation got worse in segment claims-de: the share of requests with broken generation rose by "
+        "60 points (90 % interval 56 to 64), margin 2; changed since the baseline: model gpt-x → gpt-y; "
         "owner generation-governance."
     )
 
@@ -93,8 +92,8 @@ def test_undecided_says_how_many_would_tell() -> None:
     """The n that is there, the n that is needed, the margin that could be judged."""
     found = reported.undecided()
     assert headline(found) == (
-        "Undecided: answer coverage fell by 1.1 points (90 % interval −1.2 to 3.4), margin 2, which proves "
-        "neither harm nor its absence; about 1,900 questions would tell, there are 200."
+        "Undecided: answer coverage fell by 1.1 points (90 % interval −1.2 to 3.4), margin 2, which may be harm "
+        "or chance; about 1,900 questions would tell, there are 200."
     )
     assert next_steps(found) == (
         "Ask about 1,900 questions (200 now), then run the gate again.",
@@ -168,6 +167,76 @@ def test_passed_unproven_by_policy() -> None:
     """Where the policy lets an inconclusive metric pass, the sentence does not say that it is good."""
     found = report("pass", grid(unclear("answer_coverage", action="warn")))
     assert headline(found) == ("Passed: nothing got worse for certain; not proven over all requests: answer coverage.")
+
+
+def test_the_indicator_of_a_stage_leads() -> None:
+    """What a stage broke says more than a score, however much the score fell; the score follows in the table."""
+    found = report("block", grid(failed("answer_coverage", None, 0.5), failed("broken_generation", None, 0.03)))
+    assert "over all requests: the share of requests with broken generation rose by 3 points" in headline(found)
+
+
+def test_what_only_points_to_a_break_leaves_nothing_unproven() -> None:
+    """Open, it is neither a segment that is not proven nor a question to ask; risen, it is told and does not block."""
+    open_hints = [unclear("suspected_generation", name, action="warn") for name in (None, "limits")]
+    found = report("pass", grid(*open_hints))
+    assert headline(found).endswith("over all requests and in each of 5 segments.")
+    assert next_steps(found) == ("The candidate may go out.",)
+    risen = report("pass", grid(failed("suspected_generation", action="warn"), failed("latency", None, 0.3)))
+    assert headline(risen).startswith("Passed: nothing that blocks got worse, but latency rose by 0.3 s")
+    alone = report("pass", grid(failed("suspected_generation", action="warn")))
+    assert "but the share of requests with suspected generation rose by 12 points" in headline(alone)
+    assert alone.breaks == ()
+
+
+def test_the_share_that_could_be_judged_is_told() -> None:
+    """Of each stage, and what it was before where that differs."""
+    assert dict(facts(report("pass", grid())))["judged"] == (
+        "retrieval 100 %, ranking 100 %, generation 100 %, citation 100 %"
+    )
+    states = {"retrieval": ["sound"] * 4, "ranking": ["sound", "broken", "suspected", "not_known"]}
+    before = population({"x": [1.0] * 4}, states=states | {"generation": ["", "", "", ""], "citation": ["sound"] * 4})
+    after = population({"x": [1.0] * 4}, states=states | {"ranking": ["sound"] * 3 + ["suspected"]})
+    shares = stage_shares(Comparison(before, after, None))
+    assert dict(facts(report("pass", grid(), stages=shares)))["judged"] == (
+        "retrieval 100 %, ranking 75 % (before 50 %), generation 100 % (before -), citation 100 %"
+    )
+    assert "judged" not in dict(facts(report("pass", grid(), stages=())))
+
+
+def test_pairs_that_are_not_judged_any_more_are_named() -> None:
+    """Beside what flipped."""
+    [found] = report("block", grid(failed("answer_coverage", "claims-de"))).breaks
+    found = msgspec.structs.replace(found, recovered=2, now_suspected=3, now_not_known=1_000)
+    assert flips(found) == (
+        "26 questions were sound here and are broken; 2 the other way round; 3 now suspected; 1,000 now not known"
+    )
+
+
+def test_a_stage_that_is_judged_less_is_no_question_of_number() -> None:
+    """More questions would hide as much: the report says what cannot be told, and what would tell it."""
+    hidden = unclear("broken_generation", difference=0.0, unjudged=0.4, needed=None)
+    found = report("undecided", grid(hidden))
+    assert headline(found) == (
+        "Undecided: the share of requests in which generation is sound or broken fell by 40 points, and what is not "
+        "judged may be broken."
+    )
+    assert next_steps(found) == (
+        "See why generation is suspected or not known in more of the candidate's requests; to tell more of them, "
+        "analyze with a model that verifies claims (--verifier).",
+    )
+    both = report("undecided", grid(hidden, unclear()))
+    assert headline(both).endswith("and what is not judged may be broken; 1 more verdict is open.")
+
+
+def test_a_stage_that_cannot_be_judged_says_what_helps() -> None:
+    """There are questions enough: more of them would be judged as little."""
+    found = report("undecided", [empty("broken_generation", None)])
+    assert next_steps(found) == (
+        "Of 200 questions only 12 tell whether generation is sound or broken: analyze with a model that verifies "
+        "claims (--verifier).",
+    )
+    few = report("undecided", [empty("broken_generation", None)], pairs=20)
+    assert next_steps(few) == ("Ask at least 30 questions; 12 could be judged.",)
 
 
 def test_worse_within_the_margin_is_told() -> None:

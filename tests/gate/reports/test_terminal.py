@@ -67,6 +67,17 @@ def test_what_is_there_to_read_is_short() -> None:
     assert sum("limits" in line for line in _lines(found, every=True)) == len(reported.RULES)
 
 
+def test_what_only_points_to_a_break_takes_a_line_where_it_warns() -> None:
+    """Otherwise it is among those that are counted, and no stage is inconclusive for it."""
+    assert not any("suspected" in line for line in _lines(report("pass", grid())))
+    opened = _lines(report("pass", grid(unclear("suspected_generation", action="warn"))))
+    assert any(line.startswith("generation") and "passed" in line for line in opened)
+    assert not any("suspected" in line for line in opened)
+    warned = _lines(report("pass", grid(failed("suspected_generation", action="warn"))))
+    assert any(line.split()[:4] == ["warning", "all", "requests", "suspected"] for line in warned)
+    assert any(line.startswith("generation") and "warning" in line for line in warned)
+
+
 def test_many_open_segments_are_counted() -> None:
     """Two hundred inconclusive cells are no two hundred lines; all failed ones up to a dozen are."""
     cells = [cell(), *(unclear("answer_coverage", f"s{place:03}") for place in range(200))]
@@ -82,7 +93,7 @@ def test_the_signature_and_the_way_on() -> None:
     text = "\n".join(_lines(reported.blocked()))
     for piece in (
         "grounding failure in claims-de",
-        "26 questions broke here first that had been good",
+        "26 questions were sound here and are broken",
         "unsupported claims 26",
         "model gpt-x → gpt-y",
         "ragtrace show candidate-5",
@@ -154,7 +165,7 @@ def test_a_self_check() -> None:
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("3.1 % of 1,000 random splits of the baseline were blocked; at most 5 % is promised")
     first = next(place for place, line in enumerate(lines) if line.startswith("metric"))
-    assert lines[first + 1].split() == ["first", "broken", "in", "ranking", "40", "%", "below", "80", "%"]
+    assert lines[first + 1].split() == ["broken", "ranking", "40", "%", "below", "80", "%"]
     assert lines[first + 2].split() == ["answer", "coverage", "93", "%", "enough"]
 
 
@@ -171,5 +182,7 @@ def test_unpaired_sides_tell_shares() -> None:
     """Nothing flipped where nobody was asked twice, and there is no partner to look at."""
     found = report("block", [failed("answer_coverage", "claims-de")], comparison=reported.comparison(paired=False))
     lines = _lines(found)
-    assert any(line.split() == "share 65 % of the requests broke here first, before 0 %".split() for line in lines)
+    assert any(
+        line.split() == "share 65 % of the judged requests are broken here, before 0 %".split() for line in lines
+    )
     assert not any(line.strip().startswith(("flipped", "before")) for line in lines)

@@ -33,7 +33,8 @@ def test_a_failed_retriever() -> None:
 
     assert (run.error, run.incomplete) == (ErrorInfo(type="Error", message="connection refused"), False)
     diagnosis = analyze_record(record).diagnosis
-    assert (diagnosis.verdict, diagnosis.stage) == ("undetermined", None)
+    assert (diagnosis.verdict, diagnosis.stage) == ("no_break_found", None)
+    assert diagnosis.state("retrieval") == "not_known"
 
 
 @pytest.mark.parametrize("level", ["DEBUG", "DEFAULT", "WARNING"])

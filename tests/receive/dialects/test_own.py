@@ -25,7 +25,7 @@ CHUNKS = [
 ]
 
 
-def run(tmp_path: Path, *, content: bool, cites: bool = True) -> tuple[RequestRecord, RequestRecord]:
+def run(tmp_path: Path, *, content: bool, cites: bool | None = None) -> tuple[RequestRecord, RequestRecord]:
     """One request, as ragtrace's own channel stored it and as its spans tell it."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
@@ -73,12 +73,12 @@ def run(tmp_path: Path, *, content: bool, cites: bool = True) -> tuple[RequestRe
     return kept, told
 
 
-@pytest.mark.parametrize("content", [False, True])
-def test_spans_tell_the_record(tmp_path: Path, content: bool) -> None:
+@pytest.mark.parametrize(("content", "cites"), [(False, False), (True, True), (True, None)])
+def test_spans_tell_the_record(tmp_path: Path, content: bool, cites: bool | None) -> None:
     """Everything but texts is the same on both ways."""
-    kept, told = run(tmp_path, content=content, cites=content)
+    kept, told = run(tmp_path, content=content, cites=cites)
 
-    assert kept.cites is content
+    assert kept.cites is cites
     same = ("request_id", "service", "segment", "session_id", "versions", "cites", "head_sampled", "head_probability")
     for field in same:
         assert getattr(told, field) == getattr(kept, field), field

@@ -1,0 +1,273 @@
+"""The signs of one request: what its question, chunks and answer show of each stage, in figures.
+
+The rules of `ragtrace.analyze.stages` read nothing else of the texts. A sign that cannot be computed is None, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace import coverage
+from ragtrace.coverage.figures import Figures
+from ragtrace.coverage.relevance import Background, Rarity, question_match, spoken_of
+from ragtrace.coverage.support import Evidence, Statement
+from ragtrace.coverage.support.novelty import Ground
+from ragtrace.coverage.support.reading import Reading, Window
+from ragtrace.coverage.text import content_words, speaks_english
+from ragtrace.coverage.values import Value
+from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
+
+__all__ = ["Signs", "signs_of"]
+
+
+MOST: Final = 20  # figures and dates of one claim that are looked up
+FEWEST: Final = 4  # pairs of words of a claim, from which it can be a copy of what the prompt says
+_DATA: Final = ("{", "[{", "```json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """Shares in [0, 1]; a sign that cannot be computed is None. Those of the question are means over its parts.
+
+    - asked: content words of the question. pool_match, packed_match, left_match: of its words, what the best candidate,
+      the best chunk of the prompt and the best candidate outside of it (`left_chunk`, of `left_count`) hold in one
+      place. missing: what no candidate holds at all. top: the share of the service's requests whose best candidate
+      scored worse than this one's.
+    - pool_facets, packed_facets, left_facets: the same for the facets that one chunk meets together.
+    - declined: the answer abstains, wholly; hedged: it says somewhere that the evidence is silent; readable: it is
+      prose in English, as are the chunks of the prompt.
+    - supported: the weight of its claims that the prompt supports over that of all; weakest: the least support of a
+      claim; answered: of the question's words, what a supported claim holds together with the chunk that supports it;
+      on_topic: what any claim holds.
+    - outside: the share of the claims' words beyond the question that stand in no chunk of the prompt; foreign: the
+      largest such share of one claim; absent: how many such words there are.
+    - odd_figures, odd_dates, odd_names: claims with a figure that is neither stated nor computed, with a date or a name
+      that the prompt does not state, over all claims; odd: how many of these there are.
+    - contradicted: the largest contradiction of a claim; altered: of a claim that the prompt contradicts, the share of
+      its pairs of words that one place of the contradicting chunk has: near 1, it is a copy with something changed.
+    - cited: of the claims that the prompt supports (`citable`), the share that carry a citation; miscited: of the cited
+      claims, that of those whose chunks do not support them while another one does.
+    """
+
+    left_chunk: str | None = None
+    left_count: int = 0
+    asked: int = 0
+    pool_match: float | None = None
+    packed_match: float | None = None
+    left_match: float | None = None
+    missing: float | None = None
+    top: float | None = None
+    pool_facets: float | None = None
+    packed_facets: float | None = None
+    left_facets: float | None = None
+    declined: bool = False
+    hedged: bool = False
+    readable: bool = True
+    claims: int = 0
+    supported: float | None = None
+    weakest: float | None = None
+    answered: float | None = None
+    on_topic: float | None = None
+    outside: float | None = None
+    foreign: float | None = None
+    odd_figures: float | None = None
+    odd_dates: float | None = None
+    odd_names: float | None = None
+    absent: int | None = None
+    odd: int | None = None
+    contradicted: float | None = None
+    altered: float | None = None
+    citable: int = 0
+    cited: float | None = None
+    miscited: float | None = None
+
+
+def signs_of(
+    record: RequestRecord,
+    facets: Sequence[Facet],
+    matrix: NDArray[np.float64],
+    judged: coverage.JudgedAnswer | None,
+    background: Background | None = None,
+    top_scores: Sequence[float] = (),
+) -> Signs:
+    """The signs of a record. matrix: `facet_matrix` of the facets and the record's candidates; judged: the claims of
+    its answer, None where they cannot be judged; background, top_scores: what the service usually returns."""
+    candidates = record.candidates
+    chunks = record.packing.chunks if record.packing else ()
+    pool = [Evidence.read(item.chunk_id, item.text or "") for item in candidates]
+    packed = [Evidence.read(chunk.chunk_id, chunk.text or "") for chunk in chunks]
+    rarity = Rarity(pool or packed, background)
+    answer = (record.generation.answer if record.generation else None) or ""
+    claims = [claim for claim in judged.claims if claim.factual] if judged else []
+    best = coverage.top_score(candidates)
+    return Signs(
+        **_question_signs(record, candidates, chunks, pool, packed, rarity),
+        **_facet_signs(candidates, chunks, facets, matrix),
+        top=None if best is None else coverage.place_among(best, top_scores),
+        declined=coverage.is_abstention(answer),
+        hedged=coverage.abstains_somewhere(answer),
+        readable=_is_prose(answer) and not any(_is_foreign(chunk.text or "") for chunk in chunks),
+        claims=len(claims),
+        **(_citation_signs(judged) if judged and claims else {}),
+        **(_answer_signs(record.query.original, claims, packed, rarity) if claims else {}),
+    )
+
+
+def _is_prose(text: str) -> bool:
+    """Whether a text is English prose, not data and not another language."""
+    return not text.lstrip().startswith(_DATA) and coverage.is_english(text) and speaks_english(text)
+
+
+def _is_foreign(text: str) -> bool:
+    return not coverage.is_english(text) or (not text.isascii() and not speaks_english(text))
+
+
+def _question_signs(
+    record: RequestRecord,
+    candidates: Sequence[Candidate],
+    chunks: Sequence[PackedChunk],
+    pool: Sequence[Evidence],
+    packed: Sequence[Evidence],
+    rarity: Rarity,
+) -> dict[str, Any]:
+    query = record.query.original
+    asked = content_words(query)
+    if not asked:
+        return {}
+    held = {chunk.chunk_id for chunk in chunks if not chunk.truncated}
+    of_pool = question_match(query, pool, rarity)
+    left = [place for place, item in enumerate(candidates) if item.chunk_id not in held]
+    return {
+        "left_chunk": candidates[max(left, key=lambda at: of_pool[:, at].mean())].chunk_id if left else None,
+        "left_count": len(left),
+        "asked": len(set(asked)),
+        "pool_match": _best(of_pool) if any(item.text for item in candidates) else None,
+        "packed_match": _best(question_match(query, packed, rarity)) if any(c.text for c in chunks) else None,
+        "missing": 1 - rarity.share(asked, frozenset().union(*(each.words | each.heading for each in pool)))
+        if any(item.text for item in candidates)
+        else None,
+        "left_match": _best(of_pool[:, left]) if any(candidates[at].text for at in left) else None,
+    }
+
+
+def _best(match: NDArray[np.float64]) -> float:
+    """Of each part of the question the best chunk; of these the mean."""
+    return float(match.max(axis=1, initial=0.0).mean()) if match.size else 0.0
+
+
+def _facet_signs(
+    candidates: Sequence[Candidate],
+    chunks: Sequence[PackedChunk],
+    facets: Sequence[Facet],
+    matrix: NDArray[np.float64],
+) -> dict[str, Any]:
+    if not facets or not candidates:
+        return {}
+    weights = np.array([facet.weight for facet in facets])
+    joint = weights @ np.nan_to_num(matrix, nan=0.0) / weights.sum()
+    held = {chunk.chunk_id for chunk in chunks if not chunk.truncated}
+    inside = np.array([item.chunk_id in held for item in candidates], dtype=bool)
+    return {
+        "pool_facets": float(joint.max()),
+        "packed_facets": float(joint[inside].max(initial=0.0)),
+        "left_facets": float(joint[~inside].max(initial=0.0)) if (~inside).any() else None,
+    }
+
+
+def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence], rarity: Rarity) -> dict[str, Any]:
+    asked = frozenset(content_words(query))
+    by_id = {chunk.chunk_id: chunk for chunk in packed}
+    ground = Ground([chunk.reading for chunk in packed], Reading(query)) if packed else None
+    weight = sum(claim.weight for claim in claims)
+    answered, on_topic, altered = [0.0], [0.0], [0.0]
+    foreign, outside, beyond, count = [0.0], 0, 0, 0
+    odd = {"odd_figures": 0, "odd_dates": 0, "odd_names": 0}
+    figures = Figures(value for chunk in packed for value in chunk.reading.values)
+    statements = [Statement.read(claim) for claim in claims]
+    named = [*Reading(query).values, *(value for each in statements for value in each.values)]
+    for claim, statement in zip(claims, statements, strict=True):
+        words = frozenset(content_words(claim.text))
+        on_topic.append(rarity.share(asked, words & asked))
+        chunk = by_id.get(claim.best_chunk or "")
+        if chunk is not None and (claim.support or 0.0) >= coverage.SUPPORTED:
+            told = words & asked
+            rest = asked - told
+            held = rarity.share(asked, told)
+            answered.append(held + (1 - held) * spoken_of(rest, chunk, rarity) if rest else held)
+        if chunk is not None and (claim.contradiction or 0.0) >= coverage.SUPPORTED:
+            altered.append(max(_copied(statement, window) for window in chunk.windows))
+        new = [word for word in words if word not in asked]
+        absent = [word for word in new if ground is None or not _stands(word, ground)]
+        beyond += len(new)
+        outside += len(absent)
+        if len(new) >= 4:
+            foreign.append(len(absent) / len(new))
+        if ground is not None:
+            for what, number in _odd(statement, claim.text, ground, figures, named).items():
+                odd[what] += number > 0
+                count += number
+    return {
+        "supported": sum(claim.weight for claim in claims if (claim.support or 0.0) >= coverage.SUPPORTED) / weight,
+        "weakest": min(claim.support or 0.0 for claim in claims),
+        "answered": max(answered),
+        "on_topic": max(on_topic),
+        "outside": outside / beyond if beyond else None,
+        "foreign": max(foreign),
+        **{what: number / len(claims) for what, number in odd.items()},
+        "absent": outside,
+        "odd": count,
+        "altered": max(altered),
+        "contradicted": max(claim.contradiction or 0.0 for claim in claims),
+    }
+
+
+def _citation_signs(judged: coverage.JudgedAnswer) -> dict[str, Any]:
+    factual = [both for both in zip(judged.claims, judged.supports, strict=True) if both[0].factual]
+    cited = [(names, support) for claim, support in factual if (names := _cited_chunks(claim))]
+    supported = [claim for claim, _ in factual if (claim.support or 0.0) >= coverage.SUPPORTED]
+    missed = sum(_is_miscited(names, support) for names, support in cited)
+    return {
+        "citable": len(supported),
+        "cited": sum(bool(_cited_chunks(claim)) for claim in supported) / len(supported) if supported else None,
+        "miscited": missed / len(cited) if cited else None,
+    }
+
+
+def _cited_chunks(claim: Claim) -> set[str]:
+    return {mark.chunk_id for mark in claim.citations if mark.chunk_id}
+
+
+def _is_miscited(named: Set[str], support: Mapping[str, float]) -> bool:
+    """Whether the chunks that a claim cites do not support it, while another one does."""
+    own = max((support.get(chunk_id, 0.0) for chunk_id in named), default=0.0)
+    return own < coverage.SUPPORTED <= max(support.values(), default=0.0)
+
+
+def _odd(statement: Statement, text: str, ground: Ground, figures: Figures, named: Sequence[Value]) -> dict[str, int]:
+    """How many figures, dates and names of unknown origin a claim has."""
+    exact = [value for value in statement.values if value.raw[:1].isdigit() or value.dates or value.unit]
+    unheld = [value for value in exact[:MOST] if not ground.holds(value)]
+    return {
+        "odd_figures": sum(not one.dates and figures.origin(one, text, named) == "unknown" for one in unheld),
+        "odd_dates": sum(value.dates is not None for value in unheld),
+        "odd_names": sum(not ground.names(name) for name in statement.names),
+    }
+
+
+def _copied(statement: Statement, window: Window) -> float:
+    """The share of a claim's neighboring words, its values apart, that are neighbors in a window; 0 for a short one."""
+    words = [term for term, place in zip(statement.terms, statement.places, strict=True) if place < 0]
+    pairs = [" ".join(two) for two in pairwise(words)]
+    if len(pairs) < FEWEST:
+        return 0.0
+    return sum(pair in window.pairs for pair in pairs) / len(pairs)
+
+
+def _stands(word: str, ground: Ground) -> bool:
+    return word in ground.vocabulary or (len(word) >= 4 and word[:4] in ground.stems)

@@ -1,0 +1,300 @@
+"""The state of each stage of a request: sound, broken, suspected or not known, and why.
+
+Sound needs evidence as broken does; what single requests cannot prove is suspected or not known. With gold evidence
+retrieval and ranking are known. Without it retrieval is broken only by proof (a constraint that the rewrite dropped and
+nothing meets), since words and scores can only cast doubt; the answer may acquit retrieval and ranking, where a
+supported claim that answers the question rests on a chunk of the prompt, and never convicts them. Nothing is lost in
+ranking where nothing was left out. Generation is judged where words can follow it: English prose.
+Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §4; the states are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ragtrace.analyze.doubts import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, RETRIEVAL_UNSCORED, Doubt
+from ragtrace.analyze.signs import Signs
+from ragtrace.coverage import SUPPORTED
+from ragtrace.types import Claim, FacetMatch, LostChunk, Reference, Stage, StageFinding, StageState
+
+__all__ = ["REASONS", "Case", "judge_stages"]
+
+REASONS: Final = (
+    "facet_not_found",  # no candidate meets a facet that is certain: a gap of the corpus, or of recall
+    "low_match",  # no chunk speaks of the question as evidence would, or one outside of the prompt does so better
+    "unsupported",  # claims that the words of the prompt do not support
+    "contradicted",  # claims that the prompt seems to contradict
+    "refused",  # the answer declines, and nothing tells whether rightly
+    "not_recorded",  # the stage, or the texts that it is judged by, were not recorded
+    "language",  # words cannot follow it: data, or another language than English
+    "undecided",  # words tell neither
+)
+"""Why a stage is suspected or not known: the values of the label `reason`."""
+
+CERTAIN: Final = ("version",)  # kinds that are read with precision; a time may be the asker's own ("two weeks ago")
+FACET_MET: Final = 0.5  # match from which a facet is met
+MATCHED: Final = 0.8  # share of the question's words in one chunk that meets all facets, which then matches it
+COPIED: Final = 0.75  # share of a claim's pairs of words in one place of the prompt, from which it is a copy of it
+CITED: Final = 0.9  # share of the claims with a citation, from which on they are cited
+FEW_CITED: Final = 0.5  # share below which citations are missing
+MISCITED: Final = 0.5  # share of cited claims whose chunks do not support them, from which citations are wrong
+CLAIMS: Final = 2  # supported claims of an answer, from which the lack of any citation is no matter of style
+LEAD: Final = 0.1  # share of the question's words, or of its facets, that a chunk must have more to have the better
+SPEAKS: Final = 0.4  # share of the question's words in a chunk outside of the prompt, from which its lead proves a loss
+WORDS: Final = 3  # content words of a question, from which shares of them tell that much
+
+
+_UNCITED: Final = (
+    "the answer cites nothing at all, and the answers of this service cite; "
+    "if they are no longer meant to, set cites=False"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What the stages of one request are judged by.
+
+    retrieved, packed, answered: whether these stages were recorded; is_empty: whether no candidate was found; left_out:
+    whether a candidate is not whole in the prompt; cites: whether citations are judged; unjudged: why the claims cannot
+    be, if so (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks that are not whole in the
+    prompt; facets: how the candidates meet each; claims: of the answer.
+    """
+
+    signs: Signs
+    retrieved: bool
+    is_empty: bool = False
+    packed: bool
+    answered: bool
+    left_out: bool
+    cites: bool
+    unjudged: str | None
+    reference: Reference
+    lost: Sequence[LostChunk] = ()
+    facets: Sequence[FacetMatch] = ()
+    claims: Sequence[Claim] = ()
+
+
+def judge_stages(case: Case) -> tuple[StageFinding, ...]:
+    """The finding of each stage that applies, in the order of the path."""
+    retrieval, ranking = _retrieval(case), _ranking(case)
+    found = (retrieval, ranking, _generation(case, is_evident=_is_evident(case, retrieval, ranking)))
+    return (*found, _citation(case)) if case.cites else found
+
+
+def _finding(stage: Stage, state: StageState, reason: str | None = None, *evidence: str) -> StageFinding:
+    return StageFinding(stage=stage, state=state, reason=reason, evidence=evidence)
+
+
+def _retrieval(case: Case) -> StageFinding:
+    signs = case.signs
+    if not case.retrieved:
+        return _finding("retrieval", "not_known", "not_recorded")
+    if case.reference == "oracle":
+        absent = [
+            f"evidence {loss.chunk_id} is not among the candidates" for loss in case.lost if loss.where == "retrieval"
+        ]
+        dropped = [f"the rewritten query dropped {_named(match)}" for match in case.facets if match.in_rewrite is False]
+        return _finding("retrieval", "broken", None, *absent, *dropped) if absent else _finding("retrieval", "sound")
+    unmet = [match for match in case.facets if _is_certain(match) and match.match < FACET_MET and match.reason is None]
+    if gone := [match for match in unmet if match.in_rewrite is False]:
+        lines = [
+            f"the rewritten query dropped {_named(each)}, and no candidate meets it{_instead(each)}" for each in gone
+        ]
+        return _finding("retrieval", "broken", None, *lines)
+    if case.is_empty:
+        return _finding("retrieval", "suspected", "low_match", "the retriever returned nothing")
+    if signs.pool_match is None:
+        return _finding("retrieval", "not_known", "not_recorded" if not _has_texts(case) else "undecided")
+    if unmet:
+        lines = [f"no candidate meets {_named(match)}{_instead(match)}" for match in unmet]
+        return _finding("retrieval", "suspected", "facet_not_found", *lines)
+    if _is_matched(signs) or _is_below(ACQUITTAL, signs):
+        return _finding("retrieval", "sound")
+    if _is_suspected(_question_doubt(signs), signs):
+        return _finding(
+            "retrieval", "suspected", "refused" if signs.declined else "low_match", *_retrieval_lines(signs)
+        )
+    return _finding("retrieval", "not_known", "refused" if signs.declined else "undecided")
+
+
+def _ranking(case: Case) -> StageFinding:
+    signs = case.signs
+    if not case.packed:
+        return _finding("ranking", "not_known", "not_recorded")
+    if case.reference == "oracle":
+        lost = [_loss_line(loss) for loss in case.lost if loss.where != "retrieval"]
+        return _finding("ranking", "broken", None, *lost) if lost else _finding("ranking", "sound")
+    if not case.left_out or (_is_matched(signs) and not _leads(signs)):
+        return _finding("ranking", "sound")
+    if signs.left_match is None or signs.packed_match is None:
+        return _finding("ranking", "not_known", "undecided" if _has_texts(case) else "not_recorded")
+    score = RANKING.of(signs)
+    lines = _ranking_lines(case)
+    is_clear = signs.left_match >= SPEAKS and signs.asked >= WORDS
+    if RANKING.broken is not None and score >= RANKING.broken and is_clear:
+        return _finding("ranking", "broken", None, *lines)
+    if RANKING.suspected is not None and score >= RANKING.suspected and _leads(signs):
+        return _finding("ranking", "suspected", "low_match", *lines)
+    if _is_below(RANKING, signs):
+        return _finding("ranking", "sound")
+    return _finding("ranking", "not_known", "refused" if signs.declined else "undecided")
+
+
+def _is_evident(case: Case, retrieval: StageFinding, ranking: StageFinding) -> bool:
+    """Whether the evidence is in the prompt, as far as question and chunks tell: a break of generation needs that."""
+    if case.reference == "oracle":
+        return retrieval.state == ranking.state == "sound"
+    if retrieval.state in ("broken", "suspected") or ranking.state in ("broken", "suspected"):
+        return False
+    return _is_matched(case.signs) or _is_below(_question_doubt(case.signs), case.signs)
+
+
+def _question_doubt(signs: Signs) -> Doubt:
+    """The score of retrieval by question and candidates alone."""
+    return RETRIEVAL if signs.top is not None else RETRIEVAL_UNSCORED
+
+
+def _generation(case: Case, *, is_evident: bool) -> StageFinding:
+    signs = case.signs
+    if not case.answered or not case.packed:
+        return _finding("generation", "not_known", "not_recorded")
+    if signs.declined:
+        if case.reference == "oracle" and not case.lost:
+            return _finding("generation", "broken", None, "the answer declines, and the evidence is in the prompt")
+        state: StageState = "suspected" if case.reference != "oracle" and _is_matched(signs) else "not_known"
+        return _finding("generation", state, "refused")
+    if case.unjudged in ("language", "no_evidence_text") or not signs.readable:
+        return _finding(
+            "generation", "not_known", "not_recorded" if case.unjudged == "no_evidence_text" else "language"
+        )
+    if signs.supported is None:
+        return _finding("generation", "not_known", "undecided")
+    score, lines = GENERATION.of(signs), _claim_lines(case.claims)
+    is_invented = GENERATION.broken is not None and score >= GENERATION.broken and not signs.hedged
+    if is_evident and (is_invented or _is_altered(case)):
+        return _finding("generation", "broken", None, *lines)
+    if GENERATION.suspected is not None and score >= GENERATION.suspected:
+        return _finding("generation", "suspected", "contradicted" if signs.contradicted else "unsupported", *lines)
+    if _is_below(GENERATION, signs) and signs.supported >= SUPPORTED:
+        return _finding("generation", "sound")
+    return _finding("generation", "not_known", "undecided", *lines)
+
+
+def _is_altered(case: Case) -> bool:
+    """Whether a claim copies what the prompt says with something changed.
+
+    With gold evidence in the prompt, an answer in the prompt's own words that is contradicted, or has a value of
+    unknown origin, is taken for such; without it, only a claim that is a copy word by word.
+    """
+    signs = case.signs
+    if case.reference == "oracle" and not signs.absent and ((signs.contradicted or 0.0) >= SUPPORTED or signs.odd):
+        return True
+    return (signs.altered or 0.0) >= COPIED
+
+
+def _citation(case: Case) -> StageFinding:
+    signs = case.signs
+    if signs.cited is None:
+        return _finding("citation", "not_known", "refused" if signs.declined else "undecided")
+    if not signs.readable:
+        return _finding("citation", "not_known", "language")
+    uncited = [claim for claim in case.claims if claim.factual and not any(mark.chunk_id for mark in claim.citations)]
+    lines = [f"{_uncited(claim)}: “{claim.text}”" for claim in uncited]
+    if signs.cited == 0 and signs.citable >= CLAIMS and not any(claim.citations for claim in case.claims):
+        return _finding("citation", "broken", None, *lines, _UNCITED)
+    if signs.cited < FEW_CITED or (signs.miscited or 0.0) >= MISCITED:
+        return _finding("citation", "suspected", "unsupported" if signs.cited >= FEW_CITED else "undecided", *lines)
+    if signs.cited >= CITED and not signs.miscited:
+        return _finding("citation", "sound")
+    return _finding("citation", "not_known", "undecided", *lines)
+
+
+def _is_matched(signs: Signs) -> bool:
+    """Whether a chunk of the prompt meets all facets, of which there are some, and speaks of the question."""
+    has_facets = signs.packed_facets is not None and signs.packed_facets >= 1.0
+    return has_facets and signs.packed_match is not None and signs.packed_match >= MATCHED
+
+
+def _leads(signs: Signs) -> bool:
+    """Whether some chunk outside of the prompt speaks better of the question, or meets more facets, than any in it."""
+    by_facets = (signs.left_facets or 0.0) - (1.0 if signs.packed_facets is None else signs.packed_facets)
+    return (signs.left_match or 0.0) - (signs.packed_match or 0.0) >= LEAD or by_facets >= LEAD
+
+
+def _is_below(doubt: Doubt, signs: Signs) -> bool:
+    return doubt.sound is not None and doubt.of(signs) < doubt.sound
+
+
+def _is_suspected(doubt: Doubt, signs: Signs) -> bool:
+    return doubt.suspected is not None and doubt.of(signs) >= doubt.suspected
+
+
+def _has_texts(case: Case) -> bool:
+    return case.unjudged != "no_evidence_text"
+
+
+def _is_certain(match: FacetMatch) -> bool:
+    """Whether a facet is what the question requires: given by the host, or of a kind that is read with precision."""
+    return match.facet.source != "query" or match.facet.kind in CERTAIN
+
+
+def _named(match: FacetMatch) -> str:
+    return f"the {match.facet.kind} “{match.facet.value}”"
+
+
+def _instead(match: FacetMatch) -> str:
+    """What is stated in the facet's place, where it is contradicted and not merely missing."""
+    return f" ({match.contradicted_by} states {match.given})" if match.contradicted_by else ""
+
+
+def _retrieval_lines(signs: Signs) -> list[str]:
+    lines = [
+        f"no candidate speaks of the question: the best has {signs.pool_match or 0.0:.0%} of its words in one place"
+    ]
+    if signs.top is not None:
+        lines.append(f"{signs.top:.0%} of the service's requests have a best candidate with a lower score")
+    return lines
+
+
+def _ranking_lines(case: Case) -> list[str]:
+    signs = case.signs
+    lines = [
+        f"{signs.left_chunk or 'a candidate'}, which is not whole in the prompt, holds "
+        f"{signs.left_match or 0.0:.0%} of the question's words in one place; the best chunk of the prompt "
+        f"{signs.packed_match or 0.0:.0%}"
+    ]
+    return [*lines, *(_loss_line(loss) for loss in case.lost if loss.where != "retrieval")]
+
+
+def _loss_line(loss: LostChunk) -> str:
+    known = "; ".join(filter(None, (_ranks(loss), loss.reason)))
+    return f"evidence {loss.chunk_id} was lost in {loss.where} ({known})"
+
+
+def _ranks(loss: LostChunk) -> str:
+    """The ranks that are known; without one after it, the loss's reason says whether there was a reranker."""
+    if loss.rank_before is None:
+        return ""
+    after = f", {loss.rank_after} after" if loss.rank_after else ""
+    return f"rank {loss.rank_before} before rerank{after}" if after else f"rank {loss.rank_before}"
+
+
+def _claim_lines(claims: Sequence[Claim]) -> list[str]:
+    factual = [claim for claim in claims if claim.factual]
+    against = [claim for claim in factual if (claim.contradiction or 0) >= SUPPORTED]
+    lines = [f"contradicts {claim.best_chunk}: “{claim.text}” ({claim.reason})" for claim in against]
+    for claim in factual:
+        if claim not in against and (claim.support or 0) < SUPPORTED:
+            where = (
+                f", but by {claim.unselected_chunk}, which it does not hold in full" if claim.unselected_chunk else ""
+            )
+            why = f" ({claim.reason})" if claim.reason else ""
+            lines.append(f"not supported by the prompt{where}: “{claim.text}”{why}")
+    return lines
+
+
+def _uncited(claim: Claim) -> str:
+    dangling = dict.fromkeys(mark.marker for mark in claim.citations)
+    return f"{', '.join(dangling)} names no chunk of the prompt" if dangling else "no citation"

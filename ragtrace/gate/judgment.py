@@ -1,0 +1,364 @@
+"""Judges every metric over all requests and in every segment, and decides; docs/gate-statistics.md says how and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ragtrace.gate.metrics import METRICS
+from ragtrace.gate.model import Action, Cell, Comparison, Decision, Family, Outcome, Policy, Rule
+from ragtrace.gate.statistics.estimates import Estimate, estimate
+from ragtrace.gate.statistics.floors import Floor, against_floor
+from ragtrace.gate.statistics.multiplicity import holm, shares
+from ragtrace.gate.statistics.power import detectable, needed
+from ragtrace.gate.statistics.rows import Rows, rows_of
+from ragtrace.gate.statistics.samples import Floats, Sample, side_of
+from ragtrace.registry.instruments import STAGES
+from ragtrace.types import Stage
+from ragtrace.wilson import ONE_SIDED_95
+
+__all__ = ["FEWEST", "decide", "first_broken", "judge"]
+
+FEWEST: Final = 10
+"""Requests, or clusters where requests share one, below which there is no verdict, whatever a rule's minimum is."""
+
+_OPEN: Final = ("inconclusive", "not_enough_data")
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    """A cell in the making: one rule over all requests, in a segment, or against its floor."""
+
+    rule: Rule
+    rows: Rows
+    family: Family
+    n: tuple[int, int]
+    units: int  # what is independent of each other: clusters with a value, of the smaller side
+    found: Estimate | Floor | None = None
+    adjusted: float | None = None
+    level: float = 1.0  # what the smallest p-value of its family is held against
+
+    @property
+    def action(self) -> Action:
+        return self.rule.segment_action if self.family == "segments" else self.rule.action
+
+    @property
+    def enough(self) -> bool:
+        return min(self.n) >= self.rule.minimum and self.units >= FEWEST
+
+    @property
+    def cohort(self) -> tuple[Family, Action]:
+        """Those that are judged together: what only warns takes no part in what blocks."""
+        return self.family, self.action
+
+
+def judge(comparison: Comparison, policy: Policy) -> tuple[Cell, ...]:
+    """Every rule of the policy over all requests, in each segment, and against its floor, in this order.
+
+    The probability that a candidate which is as good as the baseline gets a cell that blocks is at most `policy.alpha`.
+    The same requests in another order give the same cells.
+    Raises: MissingExtraError without SciPy.
+    """
+    questions = list(_questions(rows_of(comparison), policy))
+    open_ones = [question for question in questions if question.enough]
+    _set_levels(open_ones, policy)
+    by_rows: dict[int, list[_Question]] = defaultdict(list)
+    for question in open_ones:
+        by_rows[id(question.rows)].append(question)
+    for asked in by_rows.values():
+        _answer(asked, policy)
+    _adjust(open_ones, policy)
+    return tuple(_cell(question, policy) for question in questions)
+
+
+def decide(cells: Sequence[Cell], policy: Policy) -> Decision:
+    """Block for a cell that fails and blocks; for a required segment without enough data by `on_missing`; else stay
+    undecided where the policy says so, and wherever nothing had data enough to be judged; else pass."""
+    if any(cell.blocks for cell in cells):
+        return "block"
+    blocking = [cell for cell in cells if cell.action == "block"]
+    missing = [cell for cell in blocking if cell.required and cell.outcome == "not_enough_data"]
+    if missing and policy.on_missing == "block":
+        return "block"
+    overall = [cell for cell in blocking if cell.family != "segments"]
+    segments = [cell for cell in blocking if cell.family == "segments"]
+    if policy.on_inconclusive == "block" and any(cell.outcome in _OPEN for cell in overall):
+        return "undecided"
+    if policy.on_inconclusive_segment == "block" and any(cell.outcome == "inconclusive" for cell in segments):
+        return "undecided"
+    return "pass" if any(cell.outcome != "not_enough_data" for cell in cells) else "undecided"
+
+
+def first_broken(cells: Sequence[Cell]) -> Stage | None:
+    """The earliest stage with a cell that blocks."""
+    blocked = {cell.stage for cell in cells if cell.blocks}
+    return next((stage.name for stage in STAGES if stage.name in blocked), None)
+
+
+def _questions(rows: Rows, policy: Policy) -> Iterator[_Question]:
+    for rule in policy.rules:
+        yield _Question(rule, rows, "overall", *_counts(rows.columns(rule), rows))
+    for name in rows.segments(policy.required_segments):
+        segment = rows.within(name)
+        for rule in policy.rules:
+            yield _Question(rule, segment, "segments", *_counts(segment.columns(rule), segment))
+    for rule in policy.rules:
+        if rule.floor is not None:
+            own, alone = rows.candidate.column(rule.metric), Rows(None, rows.candidate, rows.candidate, paired=True)
+            yield _Question(rule, rows, "floors", *_counts((own, own), alone))
+
+
+def _counts(columns: tuple[Floats, Floats], rows: Rows) -> tuple[tuple[int, int], int]:
+    defined = [~np.isnan(column) for column in columns]
+    units = [half.units(rows) for half, rows in zip((rows.baseline, rows.candidate), defined, strict=True)]
+    return (int(defined[0].sum()), int(defined[1].sum())), min(units)
+
+
+def _set_levels(questions: Sequence[_Question], policy: Policy) -> None:
+    for members, share in _cohorts(questions):
+        for question in members:
+            question.level = policy.alpha * share / len(members)
+
+
+def _cohorts(questions: Sequence[_Question]) -> Iterator[tuple[list[_Question], float]]:
+    """What is adjusted together, with its share of alpha."""
+    members: dict[tuple[Family, Action], list[_Question]] = defaultdict(list)
+    for question in questions:
+        members[question.cohort].append(question)
+    actions: tuple[Action, ...] = ("block", "warn")
+    parts = {action: shares(family for family, does in members if does == action) for action in actions}
+    for (family, action), asked in members.items():
+        yield asked, parts[action][family]
+
+
+def _answer(questions: Sequence[_Question], policy: Policy) -> None:
+    compared = [question for question in questions if question.family != "floors"]
+    if compared:
+        strictest = min(question.level for question in compared)
+        rules = [question.rule for question in compared]
+        for question, found in zip(compared, estimate(compared[0].rows, rules, policy, strictest), strict=True):
+            question.found = found
+    for question in questions:
+        if question.family == "floors":
+            question.found = against_floor(question.rows, question.rule, policy)
+
+
+def _adjust(questions: Sequence[_Question], policy: Policy) -> None:
+    for members, share in _cohorts(questions):
+        p_values = [question.found.p_harm if question.found else 1.0 for question in members]
+        for question, adjusted in zip(members, holm(p_values), strict=True):
+            question.adjusted = min(1.0, adjusted / share)
+
+
+def _cell(question: _Question, policy: Policy) -> Cell:
+    rule, segment, found = question.rule, question.rows.segment, question.found
+    required = segment is not None and segment in policy.required_segments
+    if found is None:
+        return Cell(
+            metric=rule.metric,
+            stage=rule.stage,
+            segment=segment,
+            family=question.family,
+            kind=rule.kind,
+            direction=rule.direction,
+            outcome="not_enough_data",
+            action=question.action,
+            reason=_lacking(question),
+            n=question.n,
+            margin=0.0 if question.family == "floors" or rule.relative else rule.margin_of(segment),
+            required=required,
+        )
+    if isinstance(found, Floor):
+        return _floor_cell(question, found, policy)
+    return _compared_cell(question, found, policy, required=required)
+
+
+def _lacking(question: _Question) -> str:
+    minimum = max(FEWEST, question.rule.minimum)
+    if min(question.n) < minimum:
+        return _too_few(question.n, minimum, paired=question.rows.paired and question.family != "floors")
+    return _too_alike(question.units, FEWEST)
+
+
+def _compared_cell(question: _Question, found: Estimate, policy: Policy, *, required: bool) -> Cell:
+    rule, adjusted = question.rule, question.adjusted if question.adjusted is not None else 1.0
+    harmed, kept = adjusted <= policy.alpha, found.p_inferior <= policy.alpha or _is_nothing(rule, found)
+    unjudged = _unjudged(question) if kept and not harmed else None
+    kept = kept and unjudged is None
+    outcome: Outcome = "fail" if harmed and (rule.guardrail or not kept) else "pass" if kept else "inconclusive"
+    wanted = needed(found.spread, found.margin, question.level, policy.power)
+    wanted = None if wanted is None or unjudged is not None else max(wanted, rule.minimum)
+    turned = (found.low, found.high) if rule.direction == "higher" else (-found.high, -found.low)
+    return Cell(
+        metric=rule.metric,
+        stage=rule.stage,
+        segment=question.rows.segment,
+        family=question.family,
+        kind=rule.kind,
+        direction=rule.direction,
+        outcome=outcome,
+        action=question.action,
+        reason=_unjudged_reason(unjudged, found.margin)
+        if unjudged is not None
+        else _compared_reason(found, outcome, adjusted, wanted, question.n, policy, rule, paired=question.rows.paired),
+        n=question.n,
+        baseline=found.baseline,
+        candidate=found.candidate,
+        difference=found.candidate - found.baseline,
+        low=turned[0],
+        high=turned[1],
+        margin=found.margin,
+        p_harm=found.p_harm,
+        p_adjusted=adjusted,
+        p_inferior=found.p_inferior,
+        detectable=detectable(found.spread, found.size, question.level, policy.power),
+        needed=wanted,
+        method=found.method,
+        required=required,
+        unjudged=unjudged,
+    )
+
+
+def _unjudged(question: _Question) -> float | None:
+    """By how much the share of requests fell in which a stage is sound or broken, where that is certain and more than
+    the margin: as many more may be broken unseen. None for any other metric.
+
+    The difference of shares against its cluster-robust standard error, one-sided at 5 %.
+    """
+    if question.rule.metric not in METRICS or METRICS[question.rule.metric].state != "broken":
+        return None
+    rows = question.rows
+    halves = (rows.baseline, rows.candidate)
+    before, after = ((~np.isnan(half.column(question.rule.metric))).astype(np.float64) for half in halves)
+    if rows.paired:
+        change = Sample((side_of([after - before], rows.baseline.weights, rows.baseline.clusters),), (1,)).student
+    else:
+        sides = (
+            side_of([known], half.weights, half.clusters)
+            for known, half in zip((after, before), halves[::-1], strict=True)
+        )
+        change = Sample(tuple(sides), (1, -1)).student
+    lost, error = -float(change.values[0]), float(change.errors[0])
+    is_certain = lost > ONE_SIDED_95 * error
+    return lost if is_certain and lost > question.rule.margin_of(rows.segment) else None
+
+
+def _is_nothing(rule: Rule, found: Estimate) -> bool:
+    """Whether both sides have only zeros of a quantity: a share of nothing is no margin that could be shown."""
+    return rule.kind == "quantity" and found.baseline == found.candidate == found.margin == 0.0
+
+
+def _floor_cell(question: _Question, found: Floor, policy: Policy) -> Cell:
+    rule, adjusted = question.rule, question.adjusted if question.adjusted is not None else 1.0
+    outcome: Outcome = "fail" if adjusted <= policy.alpha else "pass" if found.reached else "inconclusive"
+    return Cell(
+        metric=rule.metric,
+        stage=rule.stage,
+        segment=None,
+        family="floors",
+        kind=rule.kind,
+        direction=rule.direction,
+        outcome=outcome,
+        action=question.action,
+        reason=_floor_reason(found, outcome, rule),
+        n=question.n,
+        candidate=found.mean,
+        low=found.low,
+        high=found.high,
+        margin=0.0,
+        p_harm=found.p_harm,
+        p_adjusted=adjusted,
+        method=found.method,
+    )
+
+
+def _too_few(n: tuple[int, int], minimum: int, *, paired: bool) -> str:
+    """How many requests have a value, and how many a verdict takes."""
+    if paired:
+        return f"{_count(n[0], 'pair')} with a value on both sides; a verdict takes {minimum}."
+    return f"{n[0]} and {n[1]} requests with a value; a verdict takes {minimum} on each side."
+
+
+def _too_alike(units: int, fewest: int) -> str:
+    """How many sessions or documents the requests are of."""
+    return f"The requests are of only {_count(units, 'session')} or documents; a verdict takes {fewest}."
+
+
+def _unjudged_reason(lost: float, margin: float) -> str:
+    """Why a stage that looks no worse does not pass."""
+    return (
+        f"No worse where both can be told; but the share of requests in which the stage is sound or broken fell by "
+        f"{_figure(lost)}, more than the margin of {_figure(margin)}, and the others may be broken."
+    )
+
+
+def _compared_reason(
+    found: Estimate,
+    outcome: Outcome,
+    adjusted: float,
+    wanted: int | None,
+    n: tuple[int, int],
+    policy: Policy,
+    rule: Rule,
+    *,
+    paired: bool,
+) -> str:
+    """The interval against the margin, and what it would take to know more."""
+    margin, span = _figure(found.margin), _span(found.low, found.high)
+    if outcome == "fail":
+        told = f"{_change(found.difference)} ({span}); chance is ruled out (adjusted p {_p(adjusted)})."
+        within = found.p_inferior <= policy.alpha
+        return f"{told} {'Within the margin of' if within else 'The margin is'} {margin}" + (
+            ", but this metric is a guardrail: it must not get worse at all." if within else "."
+        )
+    if outcome == "pass":
+        told = f"{span.capitalize()}, within the margin of {margin}."
+        return f"{told} It is worse for certain, by less than the margin." if adjusted <= policy.alpha else told
+    told = f"{span.capitalize()}: neither within the margin of {margin} for certain, nor certainly worse."
+    if rule.kind == "quantity" and found.low == found.high:
+        return told
+    if wanted is None:
+        return f"{told} There is less than the margin to lose."
+    have = n[0] if paired else min(n)
+    kind = "pair" if paired else "request"
+    each = "" if paired else " on each side"
+    more = f"A loss of the margin takes {_count(wanted, kind)}{each} to be found; here are {have}."
+    return f"{told} {more}" if wanted > have else told
+
+
+def _floor_reason(found: Floor, outcome: Outcome, rule: Rule) -> str:
+    """The candidate's mean against its floor, which is a ceiling where lower is better."""
+    name = "floor" if rule.direction == "higher" else "ceiling"
+    told = f"Mean {_figure(found.mean)} ({_figure(found.low)} to {_figure(found.high)}), {name} {_figure(found.floor)}"
+    if outcome == "pass":
+        return f"{told}: kept."
+    wrong = "below" if rule.direction == "higher" else "above"
+    return f"{told}: {wrong} it" + (" for certain." if outcome == "fail" else ", which may be chance.")
+
+
+def _span(low: float, high: float) -> str:
+    if low >= 0:
+        return f"{_figure(low)} to {_figure(high)} better"
+    if high <= 0:
+        return f"{_figure(-high)} to {_figure(-low)} worse"
+    return f"between {_figure(-low)} worse and {_figure(high)} better"
+
+
+def _change(difference: float) -> str:
+    return f"Worse by {_figure(-difference)}" if difference < 0 else f"Better by {_figure(difference)}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3g}" if abs(value) >= 1e-9 else "0"
+
+
+def _p(value: float) -> str:
+    return f"{value:.2g}" if value >= 0.0001 else "< 0.0001"
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count:,} {word}" + ("" if count == 1 else "s")

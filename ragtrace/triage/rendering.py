@@ -1,0 +1,443 @@
+"""A triage report for a terminal of 80 columns or more, and as Markdown for a ticket, a chat or a wiki."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ragtrace.export.evidence_path import labeled, plain_table
+from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.registry.wording import STATES as STAGE_STATES
+from ragtrace.triage.report import (
+    AlertFacts,
+    Check,
+    ExemplarRequest,
+    Onset,
+    PageAnswers,
+    ReasonCount,
+    Report,
+    Rise,
+    SegmentLine,
+    Tally,
+    Tenants,
+    Unjudged,
+    Value,
+)
+from ragtrace.triage.wording import by_gold, clock, counted, percent, plain, shortened, show_command
+
+__all__ = [
+    "STATES",
+    "affected",
+    "began",
+    "code",
+    "escaped",
+    "looked_at",
+    "markdown",
+    "named",
+    "pages_text",
+    "render",
+    "segments_summary",
+    "table",
+    "unjudged_text",
+]
+
+STATES: Final = {
+    "broken": "BROKEN",
+    "suspected": "suspected",
+    "sound": "sound",
+    "not_known": "not known",
+    "worse": "worse than before",
+    "unclear": "not enough data",
+    "good": "ok",
+    "unjudged": "hardly judged",
+    "no_data": "no data",
+    "not_checked": "not checked",
+    "recovered": "recovered",
+    "better": "better, not proven",
+    "not_recovered": "not recovered",
+}
+_JUDGMENTS: Final = {"right": "right", "wrong_stage": "wrong stage", "false": "false"}
+_EVEN: Final = 1.1  # times the smallest rate: what is kept alike
+_STYLES: Final = {"broken": "bold red", "not_recovered": "bold red", "good": "green", "sound": "green",
+                  "recovered": "green", "not_checked": "dim"}  # fmt: skip
+
+
+def render(report: Report, *, store: str | None = None) -> RenderableType:
+    """The report: what is to be done first, then what was checked. store: named in the commands, where it is given."""
+    parts: list[RenderableType] = [_conclusion(report), Text(), labeled(*_facts(report, store))]
+    for rise in report.rises:
+        parts += [Text(), *_rise(rise, store)]
+    for number, check in enumerate(report.checks, 1):
+        parts += [Text(), *_check(number, check, of_request=report.request is not None)]
+    if report.recovery:
+        found = report.recovery
+        parts += [Text(), _headed("recovery", found.state), _indented(Text(found.finding))]
+    if report.segments:
+        parts += [Text(), Text(segments_summary(report), style="bold"), _indented(_segments(report.segments))]
+    if report.exemplars:
+        parts += [Text(), Text("Requests to look at", style="bold"), _indented(_exemplars(report.exemplars, store))]
+    return Group(*parts)
+
+
+def _conclusion(report: Report) -> Text:
+    style = "bold red" if report.stage else "bold"
+    return Text(report.conclusion, style=style)
+
+
+def _facts(report: Report, store: str | None) -> Iterator[tuple[str, RenderableType]]:
+    if report.alert:
+        alert = report.alert
+        yield "alert", Text(f"{alert.name or 'without a name'}, {alert.status} since {clock(alert.starts_at)}")
+        if alert.agrees is not None:
+            yield "", Text(named(report))
+    if report.request:
+        yield "request", Text(f"{report.request.request_id}  {clock(report.request.at)}", style="bold")
+        yield "asked", Text(shortened(report.request.asked))
+        for proof in report.request.evidence:
+            yield "because", Text(shortened(proof))
+    if report.owner:
+        yield "owner", Text(report.owner, style="bold")
+    if report.suspected_release:
+        yield "suspect", Text(report.suspected_release, style="bold yellow")
+    if report.release_note:
+        yield "release" if not report.suspected_release else "", Text(report.release_note)
+    if report.gate_note:
+        yield "gate", Text(report.gate_note)
+    if report.onset:
+        yield "began", Text(began(report.onset))
+    if report.tenants:
+        yield "tenants", Text(affected(report.tenants))
+    if report.range:
+        yield "looked at", Text(looked_at(report), style="dim")
+    if report.pages:
+        yield "pages", Text(pages_text(report.pages), style="dim")
+    if report.alert and report.alert.judge:
+        yield "right?", Text(_answer(report.alert, store))
+
+
+def _answer(alert: AlertFacts, store: str | None) -> str:
+    """What was said of the alert, and the command that says it."""
+    said = f"judged {_JUDGMENTS.get(alert.judgment, alert.judgment)}; to change that: " if alert.judgment else ""
+    where = f" --store {quote(store)}" if store else ""
+    return f"{said}{alert.judge}{where}\n(wrong-stage or false in place of right)"
+
+
+def pages_text(pages: PageAnswers) -> str:
+    """How often on-call found pages right."""
+    judged = pages.right + pages.wrong_stage + pages.false
+    share = f"{pages.right:,} of {judged:,} judged pages were right ({percent(pages.precision)})"
+    return f"{share}; {pages.wrong_stage:,} named the wrong stage, {pages.false:,} were false"
+
+
+def looked_at(report: Report) -> str:
+    """The time, the requests and the reference on which all of it rests."""
+    found = report.range
+    if found is None:
+        return ""
+    drawn = found.read + found.unanalyzed
+    read = f"{found.requests:,} requests" if drawn == found.requests else (
+        f"{drawn:,} of {found.requests:,} requests, evenly in time"
+    )  # fmt: skip
+    if found.unanalyzed and found.read:
+        read += f", {found.unanalyzed:,} of them not analyzed"
+    if found.outdated:
+        read += f", {found.outdated:,} judged by an earlier version only"
+    judged = f"{found.analyzed:,} judged {by_gold(found.reference == 'oracle')}" if found.analyzed else "none judged"
+    kinds = (
+        (found.no_retrieval, "needed no retrieval"),
+        (found.refused, "declined"),
+        (found.errors, "ended in an error"),
+    )
+    judged += "".join(f", {count:,} {kind}" for count, kind in kinds if count)
+    if found.most_sampled > _EVEN * found.least_sampled:
+        judged += (
+            f"; kept at rates from {percent(found.least_sampled)} to {percent(found.most_sampled)}, "
+            "so shares and means are weighted to be those of the traffic"
+        )
+    times = f"{clock(found.since)} to {clock(found.until)}, compared with before, from {clock(found.before_since)}"
+    return f"{times}; {read}; {judged}"
+
+
+def named(report: Report) -> str:
+    """What the evidence says of the stage that the alert names."""
+    stage = report.alert.labels.get("stage", "") if report.alert else ""
+    if report.stage is None:
+        return f"it names {stage}: the evidence suspects it, too"
+    if report.alert and report.alert.agrees:
+        return f"it names {stage}: so does the evidence"
+    state = next((check.state for check in report.checks if check.stage == stage), None)
+    if state == "recovered":
+        return f"it names {stage}, which has recovered; {report.stage} is broken now"
+    if state == "not_checked":
+        return f"it names {stage}, but {report.stage} is broken before it"
+    return f"it names {stage}: the evidence names {report.stage}"
+
+
+def affected(tenants: Tenants) -> str:
+    """Whether one customer is hit or all are."""
+    return f"{tenants.broken:,} of {tenants.known:,} with requests in the break have a broken one"
+
+
+def began(onset: Onset, what: str = "broken") -> str:
+    """When it began, and the shares on both sides."""
+    when = clock(onset.latest)
+    if onset.earliest[:19] != onset.latest[:19]:
+        when = f"between {clock(onset.earliest)} and {when}"
+    return f"{when}: since then {counted(onset.since, what)}, before {counted(onset.before, what)}"
+
+
+def _headed(name: str, state: str) -> Text:
+    return Text(f"{name}  ", style="bold").append(STATES[state], style=_STYLES.get(state, "yellow"))
+
+
+def _indented(part: RenderableType) -> Padding:
+    return Padding(part, (0, 0, 0, 2))
+
+
+def _rise(rise: Rise, store: str | None) -> Iterator[RenderableType]:
+    """What is suspected or not known more often than before: whose it is, since when, and what came then."""
+    yield Text(f"{rise.stage} ", style="bold").append(rise.finding, style="yellow")
+    lines: list[tuple[str, RenderableType]] = [("owner", Text(rise.owner, style="bold"))]
+    if rise.suspected_release:
+        lines.append(("suspect", Text(rise.suspected_release, style="bold yellow")))
+    lines.append(("" if rise.suspected_release else "release", Text(rise.release_note)))
+    if rise.onset:
+        lines.append(("began", Text(began(rise.onset, STAGE_STATES[rise.state]))))
+    if len(rise.reasons) > 1:
+        lines.append(("reasons", Text(_reasons(rise.reasons))))
+    yield _indented(labeled(*lines))
+    if rise.exemplars:
+        yield _indented(_exemplars(rise.exemplars, store))
+
+
+def _reasons(reasons: Sequence[ReasonCount]) -> str:
+    return "; ".join(f"{each.words} ({each.count:,})" for each in reasons)
+
+
+def unjudged_text(unjudged: Unjudged) -> str:
+    """`suspected: 12 of 160 (7.5 %), before 6 %: words that do not match the question (9)`."""
+    now = f"{unjudged.now.count:,} of {unjudged.now.of:,} ({percent(unjudged.now.share)})"
+    before = f", {'up from' if unjudged.has_risen else 'before'} {percent(unjudged.before.share)}"
+    why = f": {_reasons(unjudged.reasons)}" if unjudged.reasons else ""
+    return f"{STAGE_STATES[unjudged.state]}: {now}{before if unjudged.before.of else ''}{why}"
+
+
+def _check(number: int, check: Check, *, of_request: bool) -> Iterator[RenderableType]:
+    if check.state == "not_checked":
+        yield Text(f"{number} {check.stage}  {check.finding}", style="dim")
+        return
+    yield _headed(f"{number} {check.stage}", check.state)
+    yield _indented(Text(check.title, style="dim"))
+    yield _indented(Text(check.finding))
+    for unjudged in check.unjudged:
+        yield _indented(Text(unjudged_text(unjudged)))
+    if of_request and check.now.of:
+        around = f"its segment around it: {counted(check.now)}, before {counted(check.before)}"
+        yield _indented(Text(f"{around}; the objective allows {percent(check.budget)}"))
+    if check.state not in ("no_data", "unjudged") or of_request:
+        yield _indented(_values(check.values, of_request=of_request))
+
+
+def _values(values: Sequence[Value], *, of_request: bool) -> Table:
+    heads = (
+        ("metric", "objective", "request", "segment before")
+        if of_request
+        else ("mean of", "objective", "now", "before")
+    )
+    table = plain_table(*heads)
+    for value in values:
+        objective = INSTRUMENTS[value.metric].objective
+        missed = of_request and objective and value.now is not None and not objective.met(value.now)
+        now = Text(_mean(value.now), style="bold red" if missed else "")
+        table.add_row(value.name, value.objective or "none", now, _before(value))
+    return table
+
+
+def _before(value: Value) -> str:
+    return _mean(value.before) if value.before_count else "-"
+
+
+def _mean(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.2f}"
+
+
+def segments_summary(report: Report) -> str:
+    """Whether the stage is broken everywhere or in some segments only."""
+    known = [each for each in report.segments if each.state not in ("no_data", "unclear")]
+    broken = [each.segment for each in known if each.state == "broken"]
+    recovered, better = (sum(each.state == state for each in known) for state in ("recovered", "better"))
+    unknown = len(report.segments) - len(known)
+    parts = []
+    if broken and len(broken) == len(known) > 1 and not report.more_segments:
+        parts.append("broken in every segment that tells")
+    elif broken:
+        parts.append(f"broken in {len(broken)} of {len(report.segments) + report.more_segments} segments")
+    if recovered:
+        parts.append(f"recovered in {recovered}")
+    if better:
+        parts.append(f"better in {better}, which is not proven")
+    if unknown:
+        parts.append(f"not enough data in {unknown}")
+    return f"Segments at {report.stage}: {', '.join(parts) or 'none is broken'}"
+
+
+def _segments(lines: Sequence[SegmentLine]) -> Table:
+    table = plain_table("segment", "state", "broken now", "before")
+    for line in lines:
+        state = STATES[line.state] + (f" {clock(line.recovered_since)}" if line.recovered_since else "")
+        state_text = Text(state, style=_STYLES.get(line.state, "yellow"))
+        table.add_row(Text(plain(line.segment)), state_text, _share(line.now), _share(line.before))
+    return table
+
+
+def _share(found: Tally) -> str:
+    return f"{found.count}/{found.of} {percent(found.share)}" if found.of else "-"
+
+
+def _exemplars(exemplars: Sequence[ExemplarRequest], store: str | None) -> Group:
+    return Group(*(line for each in exemplars for line in _exemplar(each, store)))
+
+
+def _exemplar(each: ExemplarRequest, store: str | None) -> tuple[Text, Text]:
+    return Text(show_command(each.request_id, store)), Text(f"  {_about(each)}", style="dim")
+
+
+def _about(each: ExemplarRequest) -> str:
+    release = f", {each.suspected_release}" if each.suspected_release else ""
+    return plain(f"{clock(each.at)}, {each.segment}, {each.cause}{release}")
+
+
+# Markdown
+
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|!~]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
+
+
+def markdown(report: Report) -> str:
+    """The whole report. Texts of the host are escaped: a label cannot become a link, an image or HTML."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def escaped(text: str) -> str:
+    """A text that shows as it is."""
+    return _SPECIAL.sub(r"\\\1", plain(text))
+
+
+def code(text: str) -> str:
+    """A text as code, whatever back-quotes it holds."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{plain(text)}{space}{fence}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table whose cells are escaped."""
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(escaped(cell) for cell in row) + " |"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"# Triage: {escaped(_subject(report))}"
+    yield ""
+    yield f"**{escaped(report.conclusion)}**"
+    yield ""
+    yield from _markdown_facts(report)
+    if report.alert and report.alert.judge:
+        yield from ("", f"Was this alert right? {code(report.alert.judge)} (or `wrong-stage`, or `false`)")
+    for rise in report.rises:
+        yield from ("", f"## {escaped(f'{rise.stage} {rise.finding}')}", "")
+        yield from _markdown_rise(rise)
+    if report.checks:
+        yield from ("", "## What was checked")
+    for number, check in enumerate(report.checks, 1):
+        yield ""
+        yield from _markdown_check(number, check, of_request=report.request is not None)
+    if report.recovery:
+        yield from ("", "## Recovery", "", escaped(report.recovery.finding))
+    if report.segments:
+        yield from ("", f"## {escaped(segments_summary(report))}", "")
+        yield from table(
+            ("segment", "state", "now", "before"),
+            ((each.segment, STATES[each.state], counted(each.now), counted(each.before)) for each in report.segments),
+        )
+    if report.exemplars:
+        yield from ("", "## Requests to look at", "")
+        yield from (_markdown_exemplar(each) for each in report.exemplars)
+
+
+def _markdown_exemplar(each: ExemplarRequest) -> str:
+    return f"- {code(each.command)} – {escaped(_about(each))}"
+
+
+def _markdown_rise(rise: Rise) -> Iterator[str]:
+    yield f"- owner: **{escaped(rise.owner)}**; no single request proves a break"
+    if rise.suspected_release:
+        yield f"- suspected release: **{escaped(rise.suspected_release)}**"
+    yield f"- {escaped(rise.release_note)}"
+    if rise.onset:
+        yield f"- began: {escaped(began(rise.onset, STAGE_STATES[rise.state]))}"
+    yield f"- reasons: {escaped(_reasons(rise.reasons))}"
+    yield from (_markdown_exemplar(each) for each in rise.exemplars)
+
+
+def _subject(report: Report) -> str:
+    if report.request:
+        return f"request {report.request.request_id}"
+    if report.alert and not report.range:  # it is not about requests
+        where = report.service or "ragtrace itself"
+    else:
+        where = f"{report.service}, {report.segment or 'all segments'}"
+    return f"{report.alert.name} ({where})" if report.alert else where
+
+
+def _markdown_facts(report: Report) -> Iterator[str]:
+    if report.alert:
+        alert = report.alert
+        yield f"- alert: {escaped(f'{alert.name}, {alert.status} since {clock(alert.starts_at)}')}"
+        if alert.agrees is not None:
+            yield f"- {escaped(named(report))}"
+        if alert.judgment:
+            yield f"- judged: {_JUDGMENTS.get(alert.judgment, alert.judgment)}"
+    if report.request:
+        yield f"- asked: {escaped(shortened(report.request.asked))}"
+        yield from (f"- because: {escaped(shortened(proof))}" for proof in report.request.evidence)
+    if report.owner:
+        yield f"- owner: **{escaped(report.owner)}**"
+    if report.suspected_release:
+        yield f"- suspected release: **{escaped(report.suspected_release)}**"
+    if report.release_note:
+        yield f"- {escaped(report.release_note)}"
+    if report.gate_note:
+        yield f"- {escaped(report.gate_note)}"
+    if report.onset:
+        yield f"- began: {escaped(began(report.onset))}"
+    if report.tenants:
+        yield f"- tenants: {affected(report.tenants)}"
+    if report.range:
+        yield f"- looked at: {escaped(looked_at(report))}"
+    if report.pages:
+        yield f"- pages: {escaped(pages_text(report.pages))}"
+    yield f"- made at {clock(report.made_at)}"
+
+
+def _markdown_check(number: int, check: Check, *, of_request: bool) -> Iterator[str]:
+    yield f"### {number}. {check.stage}: {STATES[check.state]}"
+    yield ""
+    yield escaped(f"{check.title} {check.finding}" if check.state != "not_checked" else check.finding)
+    for unjudged in check.unjudged:
+        yield from ("", escaped(unjudged_text(unjudged)))
+    if check.values and (check.state not in ("no_data", "unjudged") or of_request):
+        yield ""
+        yield from table(
+            ("metric", "objective", "request" if of_request else "now", "before"),
+            ((value.name, value.objective or "none", _mean(value.now), _before(value)) for value in check.values),
+        )

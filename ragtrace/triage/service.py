@@ -1,0 +1,368 @@
+"""The service behind `ragtrace triage serve`: Alertmanager's webhook, a folder of alerts, the thread that answers them.
+
+An alert is on disk before Alertmanager is told 200, and stays a file until its report is one: no restart loses or
+repeats it. What a store or a URL does not take now is tried again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from socketserver import ThreadingMixIn
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+import msgspec
+
+from ragtrace.errors import ConfigurationError, RagtraceError
+from ragtrace.store import Store
+from ragtrace.triage.alerts import Alert, read_payload, triage_alert
+from ragtrace.triage.rendering import markdown
+from ragtrace.triage.report import Report
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+__all__ = ["Answerer", "Forward", "Jobs", "Receiver"]
+
+_LOG: Final = logging.getLogger(__name__)
+_LARGEST: Final = 1_048_576  # bytes of one payload
+_AT_ONCE: Final = 16  # connections
+_BODY_SECONDS: Final = 20.0
+_FIRST_WAIT: Final = 1.0
+_LONGEST_WAIT: Final = 60.0
+_TIMEOUT: Final = 10.0
+_WAITING: Final = "waiting"
+_FAILED: Final = "failed"
+
+
+class Receiver:
+    """A running webhook at `/alerts`. Close it, or use it as a context manager. `port` is the port that it listens on,
+    also where 0 was asked for.
+
+    An alert is on disk before its sender is told 200. Resolved alerts are taken and need no answer. A payload that is
+    none gets 400 with the reason, a long one 413, one that cannot be kept now 503.
+
+    Raises: ConfigurationError when the address cannot be listened on or `out` cannot be written.
+    """
+
+    def __init__(
+        self,
+        store_url: str,
+        out: Path,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        forward: str | None = None,
+        lookback: int | None = None,
+    ) -> None:
+        sending = Forward(forward) if forward else None
+        self._jobs = Jobs(out)
+        self._answerer = Answerer(store_url, self._jobs, sending, lookback)
+        self._keeping = threading.Lock()
+        try:
+            self._server = _Server(host, port)
+        except (OSError, OverflowError) as error:
+            self._jobs.close()
+            raise ConfigurationError(
+                f"cannot listen on {host}, port {port}: {error}; give another --host or --port"
+            ) from error
+        self.port = int(self._server.server_port)
+        self._server.set_app(self._answer)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="ragtrace-receiver", daemon=True)
+        self._thread.start()
+        self._answerer.start()
+
+    def close(self) -> None:
+        """Take no more, and end behind the alert at hand; what waits is answered after the next start."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+        self._answerer.close()
+        self._jobs.close()
+
+    def __enter__(self) -> Receiver:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        status, text = self._handled(environ)
+        body = f"{text}\n".encode()
+        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
+        start_response(status, headers)
+        return [body]
+
+    def _handled(self, environ: WSGIEnvironment) -> tuple[str, str]:
+        path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
+        if path == "/healthz":
+            return "200 OK", "ok"
+        if path != "/alerts":
+            return "404 Not Found", "alerts go to /alerts"
+        if method != "POST":
+            return "405 Method Not Allowed", "alerts are posted"
+        return self._taken(environ)
+
+    def _taken(self, environ: WSGIEnvironment) -> tuple[str, str]:
+        length = environ.get("CONTENT_LENGTH") or ""
+        if not (length.isascii() and length.isdigit()):
+            return "411 Length Required", "the payload's Content-Length is missing"
+        if len(length) > 9 or int(length) > _LARGEST:
+            return "413 Content Too Large", f"a payload may have {_LARGEST} bytes"
+        body = _read(environ["wsgi.input"], int(length))
+        if len(body) < int(length):
+            return "408 Request Timeout", f"only {len(body)} of {length} bytes of the payload came"
+        try:
+            payload = read_payload(body)
+        except ConfigurationError as error:
+            return "400 Bad Request", str(error)
+        try:
+            with self._keeping:
+                new = sum(self._jobs.add(alert) for alert in payload.alerts if alert.status != "resolved")
+        except OSError as error:
+            _LOG.error("an alert cannot be kept: %s", error)
+            return "503 Service Unavailable", f"the alert cannot be kept now: {error.strerror}; send it again"
+        self._answerer.wake()
+        return "200 OK", f"{new} new of {len(payload.alerts)} alerts"
+
+
+def _read(stream: Any, length: int) -> bytes:
+    """What of the body comes in time."""
+    parts, left, until = [], length, time.monotonic() + _BODY_SECONDS
+    with contextlib.suppress(OSError):  # a connection that ended or says nothing
+        while left and time.monotonic() < until:
+            part = stream.read1(left)
+            if not part:
+                break
+            parts.append(part)
+            left -= len(part)
+    return b"".join(parts)
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """One thread per connection, a few at once: others wait in the socket's queue."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int) -> None:
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Wait for a place first; where none becomes free, the sender may come again."""
+        if not self._places.acquire(timeout=_BODY_SECONDS):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._places.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Give the place back at the end."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away, or said nothing, is no error of ours."""
+        _LOG.debug("a connection from %s ended early", client_address, exc_info=True)
+
+
+class _Handler(WSGIRequestHandler):
+    """Gives up on a client that says nothing, and logs at debug level."""
+
+    timeout = 10
+
+    def log_message(self, format: str, *args: object) -> None:
+        """To our log."""
+        _LOG.debug(format, *args)
+
+
+class Forward:
+    """Posts reports to a URL as `{"key", "markdown", "report"}`; the key is also in the header `Idempotency-Key`, since
+    a report is posted again where no answer came.
+
+    Raises: ConfigurationError for another URL than http:// or https://.
+    """
+
+    def __init__(self, url: str) -> None:
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            raise ConfigurationError.of("--forward", url, "a URL that begins with http:// or https://")
+        self._url = url
+
+    def __call__(self, key: str, report: Report) -> None:
+        """Post one report. Raises: OSError when it was not taken."""
+        body = msgspec.json.encode({"key": key, "markdown": markdown(report), "report": report})
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        request = urllib.request.Request(self._url, data=body, headers=headers, method="POST")
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
+            response.read(1)
+
+
+class Answerer:
+    """A thread that answers what waits in a folder. An alert whose answer is a matter of time (the store cannot be
+    reached, the URL does not take it) is tried again, later each time; one that fails otherwise is put aside."""
+
+    def __init__(
+        self, store_url: str, jobs: Jobs, forward: Callable[[str, Report], None] | None, lookback: int | None
+    ) -> None:
+        self._store_url = store_url
+        self._jobs = jobs
+        self._forward = forward
+        self._lookback = lookback
+        self._wake = threading.Event()
+        self._ending = False
+        self._thread = threading.Thread(target=self._run, name="ragtrace-triage", daemon=True)
+
+    def start(self) -> None:
+        """Begin, with what an earlier process left."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something new."""
+        self._wake.set()
+
+    def close(self) -> None:
+        """End behind the alert at hand."""
+        self._ending = True
+        self._wake.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        wait = _FIRST_WAIT
+        while not self._ending:
+            self._wake.clear()
+            try:
+                left = self._answer_all()
+            except Exception:
+                _LOG.exception("the alerts that wait cannot be read")
+                left = True
+            if self._ending:
+                return
+            wait = min(_LONGEST_WAIT, 2 * wait) if left else _FIRST_WAIT
+            self._wake.wait(wait if left else None)
+
+    def _answer_all(self) -> bool:
+        """Answer what waits; whether something must be tried again."""
+        left = False
+        for key, alert in self._jobs.waiting():
+            if self._ending:
+                return True
+            try:
+                self._answer(key, alert)
+            except (RagtraceError, OSError) as error:
+                _LOG.warning("the alert %s is not answered yet: %s", key, error)
+                left = True
+            except Exception as error:
+                _LOG.exception("the alert %s cannot be answered", key)
+                self._jobs.fail(key, f"{type(error).__name__}: {error}")
+        return left
+
+    def _answer(self, key: str, alert: Alert) -> None:
+        with Store.open(self._store_url) as store:
+            report = triage_alert(store, alert, lookback=self._lookback)
+        self._jobs.write(key, report)
+        if self._forward:
+            self._forward(key, report)
+        self._jobs.done(key)
+
+
+class Jobs:
+    """`waiting/KEY.json` holds an alert that was accepted, `KEY.json` and `KEY.md` its report; KEY names the alert and
+    the time at which it began to fire. One process owns a folder.
+
+    Raises: ConfigurationError when the folder cannot be made or written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            (folder / _WAITING).mkdir(parents=True, exist_ok=True)
+            self._lock = (folder / ".lock").open("w")
+        except OSError as error:
+            raise ConfigurationError(f"cannot write to {folder}: {error.strerror}; give another --out") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            raise ConfigurationError(
+                f"{folder} is used by another receiver; end that, or give another --out"
+            ) from error
+
+    def close(self) -> None:
+        """Leave the folder to another process."""
+        self._lock.close()
+
+    def add(self, alert: Alert) -> bool:
+        """Keep an alert on disk; False where it waits already or was answered. Raises: OSError."""
+        key = alert.key
+        if self.is_answered(key) or (self.folder / _WAITING / f"{key}.json").exists():
+            return False
+        _write(self.folder / _WAITING, f"{key}.json", msgspec.json.encode(alert))
+        return True
+
+    def is_answered(self, key: str) -> bool:
+        """Whether an alert has its report, or could not be given one."""
+        return (self.folder / f"{key}.json").exists() or (self.folder / _FAILED / f"{key}.json").exists()
+
+    def waiting(self) -> Iterator[tuple[str, Alert]]:
+        """The alerts that wait, the first accepted first. A file that is none goes to the failed ones."""
+        files = [file for file in (self.folder / _WAITING).iterdir() if file.suffix == ".json"]
+        for file in sorted(files, key=lambda each: (each.stat().st_mtime_ns, each.name)):
+            try:
+                alert = msgspec.json.decode(file.read_bytes(), type=Alert)
+            except msgspec.DecodeError as error:
+                self.fail(file.stem, str(error))
+                continue
+            yield file.stem, alert
+
+    def write(self, key: str, report: Report) -> None:
+        """Write an alert's report, the Markdown first: where the JSON stands, both do."""
+        _write(self.folder, f"{key}.md", markdown(report).encode())
+        _write(self.folder, f"{key}.json", msgspec.json.format(msgspec.json.encode(report), indent=2))
+
+    def done(self, key: str) -> None:
+        """The alert is answered."""
+        (self.folder / _WAITING / f"{key}.json").unlink(missing_ok=True)
+
+    def fail(self, key: str, reason: str) -> None:
+        """Put an alert that cannot be answered aside, with the reason beside it."""
+        aside = self.folder / _FAILED
+        aside.mkdir(exist_ok=True)
+        _write(aside, f"{key}.txt", f"{reason}\n".encode())
+        os.replace(self.folder / _WAITING / f"{key}.json", aside / f"{key}.json")
+
+
+def _write(folder: Path, name: str, body: bytes) -> None:
+    """Write a file whole or not at all, and let it survive a crash of the machine."""
+    draft = folder / f".{name}.{os.getpid()}"
+    with draft.open("wb") as opened:
+        opened.write(body)
+        opened.flush()
+        os.fsync(opened.fileno())
+    os.replace(draft, folder / name)
+    with contextlib.suppress(OSError):  # not every file system lets a folder be synced
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,222 @@
+"""The state of each stage: what proves a break, what acquits, what is only suspected, and what nobody knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ragtrace.analyze.doubts import GENERATION, RANKING, RETRIEVAL, Doubt
+from ragtrace.analyze.signs import Signs
+from ragtrace.analyze.stages import REASONS, Case, judge_stages
+from ragtrace.types import Citation, Claim, Facet, FacetMatch, LostChunk, StageFinding
+
+SOUND = Signs(
+    asked=6,
+    left_count=3,
+    pool_match=0.9,
+    packed_match=0.9,
+    left_match=0.2,
+    left_chunk="c9",
+    missing=0.05,
+    top=0.7,
+    pool_facets=1.0,
+    packed_facets=1.0,
+    left_facets=0.0,
+    claims=2,
+    supported=1.0,
+    weakest=0.9,
+    answered=0.9,
+    on_topic=0.5,
+    outside=0.1,
+    foreign=0.1,
+    odd_figures=0.0,
+    odd_dates=0.0,
+    odd_names=0.0,
+    absent=1,
+    odd=0,
+    contradicted=0.0,
+    altered=0.0,
+    citable=2,
+    cited=1.0,
+    miscited=0.0,
+)
+INVENTED = {
+    "supported": 0.0,
+    "citable": 0,
+    "cited": None,
+    "weakest": 0.0,
+    "answered": 0.0,
+    "outside": 0.95,
+    "foreign": 1.0,
+    "odd_figures": 1.0,
+    "odd_names": 1.0,
+    "odd": 5,
+    "absent": 25,
+    "on_topic": 0.1,
+}
+WORDLESS = {"pool_match": 0.0, "packed_match": 0.0, "missing": 0.95, "top": 0.01, "pool_facets": None,
+            "packed_facets": None, "left_facets": None}  # fmt: skip
+
+
+def judged(signs: dict[str, Any] | None = None, **given: Any) -> dict[str, StageFinding]:
+    """The findings by stage of a sound case with some signs or facts changed."""
+    values = {name: getattr(SOUND, name) for name in Signs.__slots__} | (signs or {})
+    facts: dict[str, Any] = {"retrieved": True, "packed": True, "answered": True, "left_out": True, "cites": True,
+                             "unjudged": None, "reference": "proxy"}  # fmt: skip
+    return {found.stage: found for found in judge_stages(Case(signs=Signs(**values), **(facts | given)))}
+
+
+def states(found: dict[str, StageFinding]) -> tuple[str, ...]:
+    """The states in the order of the path."""
+    return tuple(each.state for each in found.values())
+
+
+def test_whole_evidence_and_a_supported_answer_are_sound() -> None:
+    """At every stage that applies; citation does not where a service does not cite."""
+    assert states(judged()) == ("sound",) * 4
+    assert list(judged(cites=False)) == ["retrieval", "ranking", "generation"]
+
+
+def test_a_made_up_answer_beside_perfect_evidence_breaks_generation_alone() -> None:
+    """The answer's words never count against retrieval or ranking while a chunk of the prompt matches the question."""
+    found = judged(INVENTED)
+    assert (found["retrieval"].state, found["ranking"].state) == ("sound", "sound")
+    assert found["generation"].state == "broken"
+
+
+def test_words_that_match_nothing_are_suspicion_and_never_a_break() -> None:
+    """Without gold only proof breaks retrieval."""
+    found = judged(WORDLESS | {"declined": True, "supported": None, "answered": None, "claims": 0})["retrieval"]
+    assert (found.state, found.reason) == ("suspected", "refused")
+    made_up = judged(WORDLESS | INVENTED)["retrieval"]
+    assert (made_up.state, made_up.reason) == ("suspected", "low_match")
+
+
+def test_a_certain_constraint_that_the_rewrite_dropped_and_nothing_meets_is_a_break() -> None:
+    """One that the rewrite kept is a gap of the corpus, or of recall: suspected."""
+    facet = Facet(kind="version", value="3.1", source="query")
+    dropped = judged(facets=[FacetMatch(facet=facet, match=0.0, in_rewrite=False)])["retrieval"]
+    assert dropped.state == "broken"
+    assert "the rewritten query dropped" in dropped.evidence[0]
+    kept = judged(facets=[FacetMatch(facet=facet, match=0.0, in_rewrite=True)])["retrieval"]
+    assert (kept.state, kept.reason) == ("suspected", "facet_not_found")
+
+
+@pytest.mark.parametrize(("kind", "value"), [("entity", "Acme"), ("time", "two weeks ago")])
+def test_a_name_or_time_of_the_question_that_is_nowhere_proves_nothing(kind: str, value: str) -> None:
+    """It may be written otherwise, or be the asker's own case; one that the host gave is certain."""
+    facet = Facet(kind=kind, value=value, source="query")  # type: ignore[arg-type]
+    read = FacetMatch(facet=facet, match=0.0, in_rewrite=False)
+    given = FacetMatch(facet=Facet(kind="entity", value="Acme", source="host"), match=0.0, in_rewrite=False)
+    assert judged(facets=[read])["retrieval"].state == "sound"
+    assert judged(facets=[given])["retrieval"].state == "broken"
+
+
+def test_what_could_not_be_computed_is_not_known_and_not_absent() -> None:
+    """No texts, no retriever, no packer: each stage says why."""
+    bare = {
+        name: None
+        for name in Signs.__slots__
+        if name not in ("declined", "hedged", "readable", "claims", "citable", "asked", "left_count")
+    }
+    found = judged(bare | {"claims": 0}, unjudged="no_evidence_text")
+    assert all(each.state == "not_known" for each in found.values())
+    assert {found[stage].reason for stage in ("retrieval", "ranking", "generation")} == {"not_recorded"}
+    found = judged(retrieved=False, packed=False)
+    assert {found[stage].reason for stage in ("retrieval", "ranking", "generation")} == {"not_recorded"}
+
+
+def test_nothing_is_lost_in_ranking_where_nothing_was_left_out() -> None:
+    """Whatever the chunks say: the candidates are the prompt."""
+    assert judged(WORDLESS | INVENTED, left_out=False)["ranking"].state == "sound"
+
+
+def test_a_chunk_outside_of_the_prompt_that_speaks_much_better_breaks_ranking() -> None:
+    """Its lead decides; the line names the chunk."""
+    signs = {"packed_match": 0.1, "left_match": 1.0, "packed_facets": 0.0, "left_facets": 1.0, "declined": True,
+             "supported": None, "answered": None, "claims": 0}  # fmt: skip
+    found = judged(signs)["ranking"]
+    assert found.state == "broken"
+    assert "c9" in found.evidence[0]
+
+
+def test_an_answer_that_words_cannot_follow_is_not_known() -> None:
+    """Data and other languages are neither supported nor made up."""
+    for facts in ({"signs": INVENTED | {"readable": False}}, {"signs": INVENTED, "unjudged": "language"}):
+        found = judged(**facts)["generation"]
+        assert (found.state, found.reason) == ("not_known", "language")
+
+
+def test_a_refusal_is_suspected_only_beside_a_chunk_that_matches_the_question() -> None:
+    """Without the evidence in the prompt it is right."""
+    declined = {"declined": True, "supported": None, "answered": None, "claims": 0, "cited": None}
+    assert judged(declined)["generation"].state == "suspected"
+    assert judged(declined | WORDLESS)["generation"].state == "not_known"
+
+
+def test_gold_evidence_decides_retrieval_and_ranking() -> None:
+    """Lost in retrieval it is retrieval's, lost later it is ranking's, whatever the words say."""
+    absent = judged(reference="oracle", lost=[LostChunk(chunk_id="g", where="retrieval")])
+    assert states(absent)[:2] == ("broken", "sound")
+    sunk = judged(reference="oracle", lost=[LostChunk(chunk_id="g", where="packing", reason="budget")])
+    assert states(sunk)[:2] == ("sound", "broken")
+    assert "budget" in sunk["ranking"].evidence[0]
+    assert states(judged(WORDLESS, reference="oracle"))[:2] == ("sound", "sound")
+
+
+def test_a_made_up_answer_breaks_generation_only_where_the_evidence_is_in_the_prompt() -> None:
+    """As far as question and chunks tell; and an answer that says that the evidence is silent is no invention."""
+    assert judged(INVENTED)["generation"].state == "broken"
+    assert judged(INVENTED | WORDLESS)["generation"].state == "suspected"
+    assert judged(INVENTED | {"hedged": True})["generation"].state == "suspected"
+
+
+def test_a_refusal_beside_gold_evidence_breaks_generation() -> None:
+    """The evidence is in the prompt, and the answer says that it is not."""
+    declined = {"declined": True, "supported": None, "answered": None, "claims": 0}
+    assert judged(declined, reference="oracle")["generation"].state == "broken"
+    lost = [LostChunk(chunk_id="g", where="packing")]
+    assert judged(declined, reference="oracle", lost=lost)["generation"].state == "not_known"
+
+
+def test_a_collapse_of_citations_breaks_the_citation_stage() -> None:
+    """No citation at all in an answer of two claims; a single claim without one is a matter of style."""
+    claims = [Claim(start=0, end=1, text="One."), Claim(start=2, end=3, text="Two.")]
+    found = judged({"cited": 0.0, "miscited": None}, claims=claims)["citation"]
+    assert found.state == "broken"
+    assert any("no citation: “One.”" in line for line in found.evidence)
+    assert judged({"cited": 0.0, "miscited": None, "citable": 1}, claims=claims[:1])["citation"].state == "suspected"
+
+
+def test_a_dangling_citation_is_said_to_dangle() -> None:
+    """It names no chunk of the prompt."""
+    claim = Claim(start=0, end=1, text="One.", citations=(Citation(marker="[9]"),))
+    found = judged({"cited": 0.0, "miscited": None}, claims=[claim])["citation"]
+    assert found.state == "suspected"
+    assert "[9] names no chunk of the prompt: “One.”" in found.evidence
+
+
+def test_unsupported_claims_are_quoted_with_what_holds_them_elsewhere() -> None:
+    """With the reason that words give."""
+    claim = Claim(start=0, end=4, text="It is 7.", support=0.1, unselected_chunk="c4", reason="7 stands nowhere")
+    lines = judged(INVENTED, claims=[claim])["generation"].evidence
+    assert lines == (
+        "not supported by the prompt, but by c4, which it does not hold in full: “It is 7.” (7 stands nowhere)",
+    )
+
+
+def test_every_reason_is_one_of_eight() -> None:
+    """Reasons are a label of metrics, so there are few."""
+    assert len(REASONS) == len(set(REASONS)) == 8
+    cases = [judged(), judged(INVENTED), judged(WORDLESS | INVENTED), judged(packed=False), judged({"cited": None})]
+    reasons = {each.reason for found in cases for each in found.values()}
+    assert reasons - {None} <= set(REASONS)
+
+
+@pytest.mark.parametrize("doubt", [RETRIEVAL, RANKING, GENERATION])
+def test_the_lines_of_a_doubt_stand_in_order(doubt: Doubt) -> None:
+    """Sound below suspected, suspected below broken; a score is a probability."""
+    lines = [line for line in (doubt.sound, doubt.suspected, doubt.broken) if line is not None]
+    assert lines == sorted(lines)
+    assert 0 < doubt.of(SOUND) < 1

@@ -1,0 +1,43 @@
+"""The words for verdicts, states and reasons."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from ragtrace.analyze import stages
+from ragtrace.registry.instruments import STAGES
+from ragtrace.registry.wording import REASONS, STATES, VERDICTS, reason_words
+from ragtrace.types import StageState
+
+
+def test_every_reason_and_every_state_has_its_words() -> None:
+    """No more and no fewer than the rules give."""
+    assert set(REASONS) == set(stages.REASONS)
+    assert set(STATES) == set(get_args(StageState))
+
+
+def test_every_verdict_has_its_words() -> None:
+    """The failures of all stages, and what is said where nothing broke."""
+    failures = {stage.failure for stage in STAGES}
+    assert set(VERDICTS) == failures | {"healthy", "no_break_found", "no_retrieval_needed", "error"}
+    assert "undetermined" not in VERDICTS
+
+
+def test_reasons_are_nouns_that_fit_behind_a_colon() -> None:
+    """They begin in lower case, end without a mark, and are short enough for a line."""
+    for words in (*REASONS.values(), reason_words("low_match", "ranking")):
+        assert words[0].islower()
+        assert words[-1].isalpha()
+        assert len(words) <= 50
+
+
+def test_a_reason_may_mean_something_else_at_another_stage() -> None:
+    """What is a poor match at retrieval is a better match left out at ranking."""
+    assert reason_words("low_match", "retrieval") == "words that do not match the question"
+    assert reason_words("low_match", "ranking") == "a better match outside of the prompt"
+
+
+def test_a_reason_of_a_later_version_is_spelled_out() -> None:
+    """And one that is missing is no reason."""
+    assert reason_words("too_new", "ranking") == "too new"
+    assert reason_words(None) == "no proof either way"
