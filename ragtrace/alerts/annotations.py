@@ -56,11 +56,10 @@ def of_burn(made: Policy, indicator: Indicator, severity: str, burn_rates: Itera
         f"At least {{{{ $value | humanizePercentage }}}} of the requests that are judged break at {stage.name}, "
         f"at most {budget} may.",
         *(_ratios(window, own) for window in {rate.short.name: rate.short for rate in burn_rates}.values()),
-        *_behind(made, indicator),
     ]
     return {
         "summary": f"{stage.name}: requests break here in {_label('segment')} of {_label('service')}",
-        "description": "\n".join(said),
+        "description": "\n".join(said) + "".join(_behind(made, indicator)),
         **_of_stage(made, stage, severity),
     }
 
@@ -81,18 +80,18 @@ def _by_judge(window: Duration, ratio: str, number: str, own: str, before: str |
 
 
 def _behind(made: Policy, indicator: Indicator) -> Iterator[str]:
-    """Of each earlier stage: in how many requests it is not known, and whether it is suspected more than usual."""
+    """A line for each earlier stage that is often not known, and for each that is suspected more than usual."""
     window = made.settings.growth.suspected.windows[0].window
     for earlier in indicator.upstream:
         stage = f"stage={quoted(earlier)}"
         yield _with(
             _query(f"max({share('not_known', window)}{{}}) > {_SAID:g}", stage, **_OWN),
-            f"{indicator.name} broke; whether {earlier} broke before is not known in {_SHARE} of the requests of the "
+            f"\n{indicator.name} broke; whether {earlier} broke before is not known in {_SHARE} of the requests of the "
             f"last {window.name}.",
         )
         yield _with(
             _query(f"{risen('suspected')}{{}}", stage, **_OWN),
-            f"{earlier} is suspected more often than usual, in {_SHARE} of the requests: look there, too.",
+            f"\n{earlier} is suspected more often than usual, in {_SHARE} of the requests: look there, too.",
         )
 
 

@@ -100,8 +100,8 @@ def test_a_healthy_week_gives_at_most_one_ticket_for_suspicion(made: Made, rate:
 
 @pytest.mark.parametrize("rate", [1.0, 20.0])
 def test_a_healthy_week_gives_no_page_and_at_most_one_ticket_for_its_budget(made: Made, rate: float) -> None:
-    """With 2.5 % of the judged requests bad, half of the budget, from the first request on: twenty weeks of five segments
-    of four stages."""
+    """With half of the budget bad, 2.5 % of the judged requests, from the first request on: twenty weeks of five
+    segments of four stages."""
     weeks, policy = 20, made()
     traffic = drawn(weeks * SEGMENTS * STAGES, WEEK, rate / SEGMENTS, 0.025, seed=int(rate))
     assert not firing(burning(policy, traffic, "page"), minutes(policy.settings.hold.page["retrieval"])).any()

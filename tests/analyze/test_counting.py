@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pytest
 
@@ -80,7 +81,8 @@ def test_a_sound_stage_is_good_in_every_scope() -> None:
 @pytest.mark.parametrize("state", ["broken", "suspected:low_match"])
 def test_a_stage_that_is_not_sound_keeps_those_behind_it_out_of_the_conditional_scope(place: int, state: str) -> None:
     """They tell nothing of their own any more; itself it counts in both."""
-    found = states_of(judged(**{STAGES[place]: state}))
+    states: dict[str, Any] = {STAGES[place]: state}
+    found = states_of(judged(**states))
     conditional = {
         stage for stage in STAGES if any(f"stage={stage}," in each for each in found if "conditional" in each)
     }
@@ -118,7 +120,8 @@ def test_what_is_not_judged_is_neither_good_nor_bad() -> None:
 def test_a_stage_that_does_not_apply_is_counted_nowhere() -> None:
     """Citation, in a service that does not cite; all of them, where nothing had to be retrieved."""
     assert not any("stage=citation" in series for series in judged(citation=None))
-    assert states_of(judged(**dict.fromkeys(STAGES, None))) == {}
+    nothing: dict[str, Any] = dict.fromkeys(STAGES)
+    assert states_of(judged(**nothing)) == {}
 
 
 def test_a_healthy_request_is_counted_by_what_judged_it() -> None:

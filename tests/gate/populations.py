@@ -65,7 +65,7 @@ def population(
 
 
 def _codes(states: Sequence[str]) -> NDArray[np.int8]:
-    return np.array([STATES.index(state) if state else NOWHERE for state in states], dtype=np.int8)  # type: ignore[arg-type]
+    return np.array([STATES.index(state) if state else NOWHERE for state in states], dtype=np.int8)
 
 
 def pair(baseline: Population, candidate: Population) -> Comparison:

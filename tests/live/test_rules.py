@@ -331,7 +331,7 @@ def test_a_ticket_for_suspicion_says_what_is_usual_and_why(tmp_path: Path) -> No
     """By window, reference and judge."""
     told = rounded(firing(tmp_path, "RagtraceRankingSuspectedTicket", growing("shop", "legal"), "29h50m", "10m"))
     assert "60% of the requests look as if ranking broke; none proves it." in told
-    assert f"Last 6h: 60% of 3600, usually 0% by proxy, judge {JUDGE};" in told
+    assert f"Last 1h: 60% of 600, usually 10% by proxy, judge {JUDGE};" in told
     assert "Most frequent reason: low_match." in told
 
 
@@ -421,8 +421,8 @@ def test_the_recorded_bound_is_wilsons(tmp_path: Path, bad: int, total: int) -> 
 def test_the_recorded_significance_is_the_one_that_is_simulated(
     tmp_path: Path, before: tuple[int, int], now: tuple[int, int]
 ) -> None:
-    """Suspected and all requests of the baseline and of the last hour: z of the arcsine transformation, and what is usual.
-    tests/alerts/test_suspicion.py counts false tickets by the same formula."""
+    """From suspected and all requests of the baseline and of the last hour; tests/alerts/test_suspicion.py counts false
+    tickets by the same formula."""
     labels = {"service": "s", "segment": "x", "stage": "ranking", "reference": "proxy", "judge": JUDGE}
     counted = {**labels, "scope": "conditional", "stratum": "random"}
     (x0, n0), (x1, n1) = before, now

@@ -70,7 +70,11 @@ def test_a_request_comes_with_the_states_of_its_stages(
     )
     diagnosis = Diagnosis(verdict="recall_failure", stage="retrieval", stages=findings, judge="j1")
     claims, model = (Claim(start=0, end=1, text="A"),), VerifiedBy(name="nli", weights="0")
-    given = ({"claims": claims, "verified_by": model}, {"claims": claims}, {"verified_by": model})
+    given: tuple[dict[str, Any], ...] = (
+        {"claims": claims, "verified_by": model},
+        {"claims": claims},
+        {"verified_by": model},
+    )
     finished = [
         Finished(job, replace(make_finished(job).analysis, diagnosis=diagnosis, **fields))
         for job, fields in zip(store.claim("w"), given, strict=True)

@@ -13,6 +13,7 @@ from ragtrace.gate.breaks import stage_shares
 from ragtrace.gate.model import Comparison, GateReport, Policy
 from ragtrace.gate.reports import figures
 from ragtrace.gate.reports.sentences import cell_sentence, facts, flips, headline, next_steps, remarks
+from ragtrace.types import Stage
 from tests.gate import reported
 from tests.gate.populations import RULES as EVERY_RULE
 from tests.gate.populations import population
@@ -193,7 +194,10 @@ def test_the_share_that_could_be_judged_is_told() -> None:
     assert dict(facts(report("pass", grid())))["judged"] == (
         "retrieval 100 %, ranking 100 %, generation 100 %, citation 100 %"
     )
-    states = {"retrieval": ["sound"] * 4, "ranking": ["sound", "broken", "suspected", "not_known"]}
+    states: dict[Stage, list[str]] = {
+        "retrieval": ["sound"] * 4,
+        "ranking": ["sound", "broken", "suspected", "not_known"],
+    }
     before = population({"x": [1.0] * 4}, states=states | {"generation": ["", "", "", ""], "citation": ["sound"] * 4})
     after = population({"x": [1.0] * 4}, states=states | {"ranking": ["sound"] * 3 + ["suspected"]})
     shares = stage_shares(Comparison(before, after, None))
