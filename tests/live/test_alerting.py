@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import re
 import shlex
 import subprocess
@@ -106,7 +105,8 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
 
 def _replay(replay: Replay, prometheus: Prometheus, notifications: list[Notification]) -> None:
     """The three phases."""
-    known = "count(ragtrace:sli_requests:increase30m{metric='qc'} >= 20) == 28"  # 4 services of 5 segments, 4 of 2
+    segments = 4 * 5 + 4 * 2  # of four services five each, of four two
+    known = f"count(ragtrace:sli_requests:increase30m{{stage='retrieval'}} >= 20) == {segments}"
     assert replay.go_on(lambda: bool(prometheus.query(known)), DEADLINE_SECONDS), "too few requests were counted"
     assert notifications == []
     replay.break_()
@@ -239,7 +239,7 @@ def test_pages_name_what_is_broken(outcome: Outcome, service: str) -> None:
 
 @pytest.mark.parametrize("service", FAULTS)
 def test_page_says_where_to_go_on(outcome: Outcome, service: str) -> None:
-    """The suspected release is one that the fault rolled out; the triage command carries the alert; no text failed."""
+    """The suspected release is one that the fault rolled out; the commands name the alert; no text failed."""
     before, after = (next(iter(each.values()))[0].record.versions for each in outcome.services[service])
     rolled_out = {f"{component}={version}" for component, version in after.items() if before[component] != version}
     for alert in outcome.pages(service)[0].body["alerts"]:
@@ -247,8 +247,9 @@ def test_page_says_where_to_go_on(outcome: Outcome, service: str) -> None:
         assert said["release"].split(" at ")[0] in rolled_out
         assert "%" in said["description"]
         assert "error expanding" not in str(said).lower()
-        payload = json.loads(shlex.split(said["triage"])[2])
-        assert payload["alerts"][0]["labels"].items() <= alert["labels"].items()
+        named = alert["labels"]
+        assert shlex.split(said["triage"])[1:4] == ["triage", "segment", f"--service={named['service']}"]
+        assert {f"--segment={named['segment']}", f"--stage={named['stage']}"} <= {*shlex.split(said["answer"])}
 
 
 def test_two_faults_page_two_owners(outcome: Outcome) -> None:

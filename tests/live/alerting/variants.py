@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ragtrace.analyze import analyze_record
+from ragtrace.analyze import ServiceView, analyze_record
 from ragtrace.demo.corpus import load_questions
 from ragtrace.demo.runner import SERVICE
 from ragtrace.types import GenerateRun, RequestRecord, StageRun, replace
@@ -17,6 +17,7 @@ TWO, FLAGGED, UNCITED, UNRELEASED = "two faults", "flagged", "uncited", "uncited
 LOST, SUNK = "change", "exception"  # segments
 UNCITED_MODEL = "extractive-1.3"
 
+_CITING = ServiceView(cites=True)
 _MARK = re.compile(r" \[\d+\](?=\.)")
 
 
@@ -48,7 +49,7 @@ def _alternating(sampled: list[Recorded], bad: list[Recorded]) -> Iterator[Recor
 def _uncited(recorded: Recorded) -> Recorded:
     """The request with an answer that cites nothing, and its analysis."""
     record = replace(recorded.record, stages=tuple(map(_without_marks, recorded.record.stages)))
-    return Recorded(record, analyze_record(record, _GOLDS[record.query.original]))
+    return Recorded(record, analyze_record(record, _GOLDS[record.query.original], service=_CITING))
 
 
 def _without_marks(run: StageRun) -> StageRun:
