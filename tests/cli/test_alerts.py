@@ -10,7 +10,7 @@ from tests.cli.conftest import Cli
 
 def test_render_writes_every_file(cli: Cli, tmp_path: Path) -> None:
     """Into the folder that is named, with one's own settings, and says so."""
-    (tmp_path / "own.yaml").write_text("targets: {qc: 0.96}\n")
+    (tmp_path / "own.yaml").write_text("targets: {retrieval: 0.96}\n")
     done = cli("alerts", "render", "--config", "own.yaml", "--out", "made", "--time-scale", "60")
     assert (done.returncode, done.stderr) == (0, "")
     assert sorted(path.name for path in (tmp_path / "made").iterdir()) == sorted(FILES)
@@ -22,11 +22,11 @@ def test_render_writes_every_file(cli: Cli, tmp_path: Path) -> None:
 
 def test_settings_that_cannot_be_used_are_one_line(cli: Cli, tmp_path: Path) -> None:
     """With the value and the remedy, and exit code 2."""
-    (tmp_path / "own.yaml").write_text("targets: {qc: 0.8}\n")
+    (tmp_path / "own.yaml").write_text("targets: {retrieval: 0.8}\n")
     done = cli("alerts", "check", "--config", "own.yaml")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "factor 9 at a target of qc of 0.8 needs a bad ratio of 180%" in done.stderr
+    assert "factor 9 at a target of retrieval of 0.8 needs a bad ratio of 180%" in done.stderr
 
 
 def test_check_says_who_looked(cli: Cli) -> None:
