@@ -13,7 +13,16 @@ import sqlalchemy as sa
 from ragtrace.explanations import Explanation, GeneratorAttribution
 from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Store
 from ragtrace.store.tables import metadata
-from ragtrace.types import Analysis, Facet, Gold, RequestRecord, Score, SourceReport
+from ragtrace.types import (
+    Analysis,
+    Facet,
+    Gold,
+    RequestRecord,
+    Score,
+    SourceReport,
+    StageFinding,
+    replace,
+)
 
 MakeRecord = Callable[..., RequestRecord]
 MakeFinished = Callable[..., Finished]
@@ -126,6 +135,28 @@ def test_what_the_views_say(filled: Store) -> None:
     (source,) = _rows(filled, "SELECT * FROM v_source")
     assert (source["reported_seconds"], source["documents"], source["delay_seconds"]) == (2.0, 5, 2.5)
     assert len(_rows(filled, "SELECT * FROM v_source_report")) == 2
+
+
+def test_the_states_of_the_stages(store: Store, make_record: MakeRecord, make_finished: MakeFinished) -> None:
+    """By stage with why, and what judged; null where a stage does not apply. Samples for triage say the same."""
+    store.write([make_record()])
+    (job,) = store.claim("w")
+    done = make_finished(job)
+    stages = (
+        StageFinding(stage="retrieval", state="suspected", reason="low_match"),
+        StageFinding(stage="ranking", state="sound"),
+        StageFinding(stage="generation", state="broken"),
+    )
+    found = replace(done.analysis, diagnosis=replace(done.analysis.diagnosis, stages=stages, judge="a1b2"))
+    store.finish([Finished(job, found)])
+    for view in ("v_request", "v_diagnosis"):
+        (row,) = _rows(store, f"SELECT * FROM {view}")
+        assert [row[f"{each.stage}_state"] for each in stages] == ["suspected", "sound", "broken"]
+        assert [row[f"{each.stage}_reason"] for each in stages] == ["low_match", None, None]
+        assert (row["citation_state"], row["citation_reason"], row["judge"]) == (None, None, "a1b2")
+    (sampled,) = store.scored(["r1"], ())
+    assert sampled.states == {each.stage: each.state for each in stages}
+    assert (sampled.reasons, sampled.judge) == ({"retrieval": "low_match"}, "a1b2")
 
 
 def test_shares_are_those_of_the_newest_explanation(filled: Store) -> None:
