@@ -180,8 +180,8 @@ def _unjudged(made: Policy) -> Rule:
         expr=either(rare(limits.window), rare(Duration(4 * limits.window.milliseconds, limits.window.scale))),
         hold=made.settings.hold.ticket,
         summary="platform: requests of {{ $labels.service }} cannot be judged",
-        description=f"{' or '.join(limits.stages).capitalize()} is sound or broken in at most "
-        "{{ $value | humanizePercentage }} of the requests; in the others nothing is known. Breaks there alert nobody."
+        description=f"{' and '.join(limits.stages).capitalize()} can be judged in at most "
+        "{{ $value | humanizePercentage }} of the requests. Breaks there alert nobody."
         f'{{{{ with {reason} }}}}{{{{ with . | first | label "reason" }}}} Most frequent reason: {{{{ . }}}}. '
         f"{help_}{{{{ end }}}}{{{{ end }}}}{{{{ end }}}}",
         labels=("service",),

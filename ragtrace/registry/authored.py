@@ -262,7 +262,7 @@ def _check_values(where: str, metric: _Metric, attributes: dict[str, tuple[str, 
         f"computed_by {metric.computed_by!r} must be ragtrace.module:function",
     )
     named = metric.runbook is None or _PAGE.fullmatch(metric.runbook)
-    _require(named, where, f"runbook {metric.runbook!r} must be the name of a page, as in query-coverage")
+    _require(named, where, f"runbook {metric.runbook!r} must be the name of a page, as in rank-shift")
 
 
 def _check_stage(where: str, metric: _Metric, stages: tuple[StageInfo, ...]) -> None:

@@ -26,7 +26,7 @@ from ragtrace.store import Store
 from ragtrace.types import Stage
 from tests.live.alerting.replaying import HEALTHY, Course, Recording, Replay, broken_share, by_scenario
 from tests.live.alerting.servers import Alertmanager, Notification, Webhook, stop
-from tests.live.alerting.variants import FLAGGED, LOST, SUNK, TWO, UNCITED, UNRELEASED, variants
+from tests.live.alerting.variants import FLAGGED, LOST, SUNK, TWO, UNCITED, UNJUDGED, UNRELEASED, variants
 from tests.live.prometheus import Prometheus, await_, program
 
 
@@ -114,6 +114,7 @@ def _replay(replay: Replay, prometheus: Prometheus, notifications: list[Notifica
     replay.go_on(lambda: False, 10 * MINUTE)  # longer than what waits longest before it pages
     replay.mend()
     assert replay.go_on(_told(notifications, "resolved"), DEADLINE_SECONDS), "not every page was resolved"
+    replay.go_on(lambda: any(each.group[0] == UNJUDGED for each in notifications), DEADLINE_SECONDS)
     replay.go_on(lambda: False, 2 * MINUTE)
 
 
@@ -196,8 +197,18 @@ def test_healthy_service_bothers_nobody(outcome: Outcome) -> None:
 
 
 def test_nothing_is_wrong_with_ragtrace_itself(outcome: Outcome) -> None:
-    """`platform` hears nothing, and nobody hears of what has no service."""
-    assert [each for each in outcome.notifications if each.owner == "platform" or not each.group[0]] == []
+    """`platform` hears nothing but of the service that cannot be judged, and nobody hears of what has no service."""
+    told = [each for each in outcome.notifications if each.owner == "platform" or not each.group[0]]
+    assert [each for each in told if each.group[0] != UNJUDGED] == []
+
+
+def test_a_service_that_cannot_be_judged_is_one_ticket(outcome: Outcome) -> None:
+    """To `platform`, with the reason and what would help, and nothing else about it to anybody."""
+    told = [each for each in outcome.notifications if each.group[0] == UNJUDGED]
+    assert {(each.owner, each.severity) for each in told} == {("platform", "ticket")}
+    (alert,) = {one["fingerprint"]: one for each in told for one in each.body["alerts"]}.values()
+    assert alert["labels"]["alertname"] == "RagtraceUnjudged"
+    assert "Most frequent reason: language. Let a model of that language judge" in alert["annotations"]["description"]
 
 
 @pytest.mark.parametrize("service", FAULTS)

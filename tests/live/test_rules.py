@@ -346,7 +346,7 @@ def test_a_service_that_cannot_be_judged_is_told_why(tmp_path: Path) -> None:
         for stage, reason, values in (("retrieval", "undecided", "0+1x90"), ("generation", "language", "0+2x90"))
     }
     told = firing(tmp_path, "RagtraceUnjudged", series, "85m")
-    assert "Retrieval or generation is sound or broken in at most 0% of the requests" in told
+    assert "Retrieval and generation can be judged in at most 0% of the requests." in told
     assert "Most frequent reason: language. Let a model of that language judge the claims" in told
 
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from ragtrace.analyze import ServiceView, analyze_record
 from ragtrace.demo.corpus import load_questions
 from ragtrace.demo.runner import SERVICE
-from ragtrace.types import GenerateRun, RequestRecord, StageRun, replace
+from ragtrace.types import GenerateRun, RequestRecord, StageFinding, StageRun, replace
 from tests.live.alerting.replaying import HEALTHY, Course, Recorded, Recording
 
-__all__ = ["FLAGGED", "LOST", "SUNK", "TWO", "UNCITED", "UNCITED_MODEL", "UNRELEASED", "variants"]
+__all__ = ["FLAGGED", "LOST", "SUNK", "TWO", "UNCITED", "UNCITED_MODEL", "UNJUDGED", "UNRELEASED", "variants"]
 
 TWO, FLAGGED, UNCITED, UNRELEASED = "two faults", "flagged", "uncited", "uncited, unreleased"
+UNJUDGED = "unjudged"
 LOST, SUNK = "change", "exception"  # segments
 UNCITED_MODEL = "extractive-1.3"
 
@@ -23,7 +24,7 @@ _MARK = re.compile(r" \[\d+\](?=\.)")
 
 def variants(recordings: dict[str, Recording]) -> dict[str, Course]:
     """Two faults in two segments; bad requests that are only there for their flag; answers without citations, with
-    and without the release of a model."""
+    and without the release of a model; requests of which nothing is known but that all candidates are in the prompt."""
     healthy = {segment: recordings[HEALTHY][segment] for segment in (LOST, SUNK)}
     uncited = {segment: [_uncited(each) for each in requests] for segment, requests in healthy.items()}
     released = {segment: [_released(each) for each in requests] for segment, requests in uncited.items()}
@@ -31,7 +32,9 @@ def variants(recordings: dict[str, Recording]) -> dict[str, Course]:
     flagged = {
         segment: list(_alternating(healthy[segment], recordings["grounding"][segment])) for segment in (LOST, SUNK)
     }
+    unknown = {segment: [_unjudged(each) for each in requests] for segment, requests in healthy.items()}
     return {
+        UNJUDGED: Course(unknown, unknown),
         TWO: Course(healthy, two),
         FLAGGED: Course(healthy, flagged),
         UNCITED: Course(healthy, released),
@@ -50,6 +53,19 @@ def _uncited(recorded: Recorded) -> Recorded:
     """The request with an answer that cites nothing, and its analysis."""
     record = replace(recorded.record, stages=tuple(map(_without_marks, recorded.record.stages)))
     return Recorded(record, analyze_record(record, _GOLDS[record.query.original], service=_CITING))
+
+
+def _unjudged(recorded: Recorded) -> Recorded:
+    """The request in another language: neither retrieval nor the answer is judged."""
+    diagnosis = recorded.analysis.diagnosis
+    stages = tuple(
+        StageFinding(stage=finding.stage, state="sound")
+        if finding.stage == "ranking"
+        else StageFinding(stage=finding.stage, state="not_known", reason="language")
+        for finding in diagnosis.stages
+    )
+    verdict = replace(diagnosis, verdict="no_break_found", stages=stages)
+    return recorded._replace(analysis=replace(recorded.analysis, diagnosis=verdict))
 
 
 def _without_marks(run: StageRun) -> StageRun:
