@@ -78,8 +78,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """`/seen`, and llama.cpp's `/props`."""
         if self.path == "/seen":
-            self._send(200, self.seen)
-            self.seen.clear()
+            seen = self.seen[:]
+            del self.seen[: len(seen)]  # before the reply: whoever asked may send its next request right behind it
+            self._send(200, seen)
         elif self.path == "/llamacpp/props":
             self._send(200, {"default_generation_settings": {}, "build_info": "b7000-test"})
         else:
