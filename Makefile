@@ -9,6 +9,8 @@ PIP_EXTRA_INDEX ?=
 # Arguments of `ragtrace demo` and of pytest.
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
+# Processes of `make test`; what is marked `alone`, and what the capture matrix is made of, runs behind them in one.
+TEST_JOBS ?= 2
 # How long `make chaos` goes on; a failure names the RAGTRACE_CHAOS_SEED that repeats it.
 CHAOS_SECONDS ?= 300
 # How long `make soak` goes on; a failure names the RAGTRACE_SOAK_SEED that repeats it.
@@ -17,6 +19,8 @@ SOAK_SECONDS ?= 600
 FUZZ_SECONDS ?= 300
 
 BIN := $(VENV)/bin
+# The status of pytest where no test was selected.
+NO_TESTS := 5
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addprefix --extra-index-url ,$(PIP_EXTRA_INDEX))
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
@@ -28,7 +32,9 @@ demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnos
 
 test: $(VENV)/.test ## set up what is missing, real servers included where allowed, and run the tests
 	@.ci/debian-packages
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses=$(TEST_JOBS) --dist=loadfile --no-loadscope-reorder \
+		-m "not alone and not captures" $(PYTEST_ARGS) || test $$? -eq $(NO_TESTS)
+	$(BIN)/python -m pytest -m "alone or captures" $(PYTEST_ARGS) || test $$? -eq $(NO_TESTS)
 
 chaos: $(VENV)/.test ## kill, fork, flood and break host processes for CHAOS_SECONDS
 	RAGTRACE_CHAOS_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/chaos -s $(PYTEST_ARGS)
@@ -89,7 +95,7 @@ clean: ## remove the virtual environment, caches and build output (databases sta
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
-	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) TORCH=$(TORCH) PIP_EXTRA_INDEX=$(PIP_EXTRA_INDEX) DEMO_ARGS= PYTEST_ARGS= CHAOS_SECONDS=$(CHAOS_SECONDS)"
+	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) TORCH=$(TORCH) PIP_EXTRA_INDEX=$(PIP_EXTRA_INDEX) DEMO_ARGS= PYTEST_ARGS= TEST_JOBS=$(TEST_JOBS) CHAOS_SECONDS=$(CHAOS_SECONDS)"
 
 $(BIN)/python:
 	.ci/venv "$(PYTHON)" "$(VENV)"

@@ -26,6 +26,7 @@ def all_cells() -> set[Cell]:
     }
 
 
+@pytest.mark.alone
 def test_the_page_is_what_passed(capture_plugin: CapturePlugin) -> None:
     """It differs when a test that it rests on fails or is gone, when one is new, and when it was edited."""
     reason = capture_plugin.incomplete()

@@ -34,7 +34,7 @@ SEED = int(os.environ.get("RAGTRACE_CHAOS_SEED", "0")) or random.SystemRandom().
 STAGES = {"plain": 4, "flagged": 4, "raises": 1, "streams": 4, "batch": 6, "gathered": 5, "cancelled": 5}
 DEADLINE = 90  # seconds, for what would otherwise hang
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")]
 
 
 @dataclass

@@ -47,6 +47,8 @@ IN_TWO = {LOST: FAULTS["recall"], SUNK: FAULTS["selection"]}  # by segment
 PAGED = {(service, fault.stage) for service, fault in FAULTS.items()} | {(TWO, one.stage) for one in IN_TWO.values()}
 EVERYBODY = (*(fault.owner for fault in FAULTS.values()), "platform")
 
+pytestmark = pytest.mark.alone
+
 # 5 minutes become 12 seconds, in which five scrapes fall; an exporter has until the next one to answer.
 TIME_SCALE = 25
 SCRAPE = "2400ms"

@@ -141,6 +141,7 @@ class Soak:
         return [f"{number:032x}" for number in sorted(self.acknowledged)]
 
 
+@pytest.mark.alone
 def test_soak(postgres_server: PostgresServer, tmp_path: Path) -> None:
     """Nothing acknowledged is lost or doubled, whatever dies."""
     draw = random.Random(SEED)
