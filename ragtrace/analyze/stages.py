@@ -17,7 +17,7 @@ from typing import Final
 from ragtrace.analyze.doubts import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, RETRIEVAL_UNSCORED, Doubt
 from ragtrace.analyze.signs import Signs
 from ragtrace.coverage import SUPPORTED
-from ragtrace.types import Claim, FacetMatch, LostChunk, Reference, Stage, StageFinding, StageState
+from ragtrace.types import Claim, FacetMatch, LostChunk, Reference, Stage, StageFinding, StageState, replace
 
 __all__ = ["REASONS", "Case", "judge_stages"]
 
@@ -41,6 +41,7 @@ CITED: Final = 0.9  # share of the claims with a citation, from which on they ar
 FEW_CITED: Final = 0.5  # share below which citations are missing
 MISCITED: Final = 0.5  # share of cited claims whose chunks do not support them, from which citations are wrong
 CLAIMS: Final = 2  # supported claims of an answer, from which the lack of any citation is no matter of style
+DOUBTED: Final = 0.5  # score of retrieval by question and candidates, from which it is in doubt
 LEAD: Final = 0.1  # share of the question's words, or of its facets, that a chunk must have more to have the better
 SPEAKS: Final = 0.4  # share of the question's words in a chunk outside of the prompt, from which its lead proves a loss
 WORDS: Final = 3  # content words of a question, from which shares of them tell that much
@@ -56,13 +57,15 @@ _UNCITED: Final = (
 class Case:
     """What the stages of one request are judged by.
 
-    retrieved, packed, answered: whether these stages were recorded; is_empty: whether no candidate was found; left_out:
-    whether a candidate is not whole in the prompt; cites: whether citations are judged; unjudged: why the claims cannot
-    be, if so (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks that are not whole in the
-    prompt; facets: how the candidates meet each; claims: of the answer.
+    before_answer: the signs as they are whatever the answer says, with the facets that count then; retrieved, packed,
+    answered: whether these stages were recorded; is_empty: whether no candidate was found; left_out: whether a
+    candidate is not whole in the prompt; cites: whether citations are judged; unjudged: why the claims cannot be, if so
+    (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks that are not whole in the prompt;
+    facets: how the candidates meet each; claims: of the answer.
     """
 
     signs: Signs
+    before_answer: Signs
     retrieved: bool
     is_empty: bool = False
     packed: bool
@@ -80,7 +83,38 @@ def judge_stages(case: Case) -> tuple[StageFinding, ...]:
     """The finding of each stage that applies, in the order of the path."""
     retrieval, ranking = _retrieval(case), _ranking(case)
     found = (retrieval, ranking, _generation(case, is_evident=_is_evident(case, retrieval, ranking)))
-    return (*found, _citation(case)) if case.cites else found
+    return tuple(_with_doubt(each, case) for each in ((*found, _citation(case)) if case.cites else found))
+
+
+def _with_doubt(found: StageFinding, case: Case) -> StageFinding:
+    """The finding, and whether the stage is in doubt by what no later stage can change.
+
+    Faults of generation leave these shares of retrieval and ranking as they are, so that a rise in many requests tells
+    where it began. The states do not: an answer may acquit, and one that declines may cast suspicion.
+    """
+    if found.state == "broken":
+        doubted = True
+    elif found.stage == "retrieval":
+        doubted = case.reference != "oracle" and _is_retrieval_doubted(case, found)
+    elif found.stage == "ranking":
+        doubted = case.reference != "oracle" and _is_ranking_doubted(case)
+    else:
+        doubted = found.state == "suspected" or found.reason == "refused"
+    return replace(found, doubted=doubted)
+
+
+def _is_retrieval_doubted(case: Case, found: StageFinding) -> bool:
+    if found.reason == "facet_not_found" or (case.retrieved and case.is_empty):
+        return True
+    signs = case.before_answer
+    return signs.pool_match is not None and _question_doubt(signs).of(signs) >= DOUBTED
+
+
+def _is_ranking_doubted(case: Case) -> bool:
+    signs = case.before_answer
+    if not (case.packed and case.left_out) or signs.left_match is None or signs.packed_match is None:
+        return False
+    return RANKING.suspected is not None and RANKING.of(signs) >= RANKING.suspected
 
 
 def _finding(stage: Stage, state: StageState, reason: str | None = None, *evidence: str) -> StageFinding:
@@ -173,9 +207,10 @@ def _generation(case: Case, *, is_evident: bool) -> StageFinding:
         return _finding("generation", "not_known", "undecided")
     score, lines = GENERATION.of(signs), _claim_lines(case.claims)
     is_invented = GENERATION.broken is not None and score >= GENERATION.broken and not signs.hedged
-    if is_evident and (is_invented or _is_altered(case)):
+    is_altered = _is_altered(case)
+    if is_evident and (is_invented or (is_altered and case.reference == "oracle")):
         return _finding("generation", "broken", None, *lines)
-    if GENERATION.suspected is not None and score >= GENERATION.suspected:
+    if is_altered or (GENERATION.suspected is not None and score >= GENERATION.suspected):
         return _finding("generation", "suspected", "contradicted" if signs.contradicted else "unsupported", *lines)
     if _is_below(GENERATION, signs) and signs.supported >= SUPPORTED:
         return _finding("generation", "sound")
@@ -186,7 +221,8 @@ def _is_altered(case: Case) -> bool:
     """Whether a claim copies what the prompt says with something changed.
 
     With gold evidence in the prompt, an answer in the prompt's own words that is contradicted, or has a value of
-    unknown origin, is taken for such; without it, only a claim that is a copy word by word.
+    unknown origin, is taken for such, and proves a break. Without it, a claim that is a copy word by word: it may be a
+    copy of another line or condition, and was right in one of five, so that it is a suspicion.
     """
     signs = case.signs
     if case.reference == "oracle" and not signs.absent and ((signs.contradicted or 0.0) >= SUPPORTED or signs.odd):
@@ -202,7 +238,8 @@ def _citation(case: Case) -> StageFinding:
         return _finding("citation", "not_known", "language")
     uncited = [claim for claim in case.claims if claim.factual and not any(mark.chunk_id for mark in claim.citations)]
     lines = [f"{_uncited(claim)}: “{claim.text}”" for claim in uncited]
-    if signs.cited == 0 and signs.citable >= CLAIMS and not any(claim.citations for claim in case.claims):
+    is_bare = signs.cited == 0 and signs.citable >= CLAIMS and not any(claim.citations for claim in case.claims)
+    if is_bare and not signs.hedged:  # who says what is not in the documents has nothing to cite for it
         return _finding("citation", "broken", None, *lines, _UNCITED)
     if signs.cited < FEW_CITED or (signs.miscited or 0.0) >= MISCITED:
         return _finding("citation", "suspected", "unsupported" if signs.cited >= FEW_CITED else "undecided", *lines)

@@ -10,6 +10,7 @@ from ragtrace.coverage.answering import answering_sentences
 from ragtrace.coverage.claims import is_abstention
 from ragtrace.coverage.rounds import rounds_of, united
 from ragtrace.coverage.support import Evidence
+from ragtrace.coverage.support.reading import Reading
 from ragtrace.coverage.text import words
 from ragtrace.types import Candidate, Claim, LostChunk, PackedChunk, Packing, RankMove, RequestRecord
 
@@ -111,25 +112,29 @@ def stand_ins(
     one of them out loses nothing.
     """
     texts = {candidate.chunk_id: candidate.text for candidate in candidates if candidate.text}
-    whole = {chunk.chunk_id: chunk.text for chunk in packed if chunk.text and not chunk.truncated}
+    whole = {
+        chunk.chunk_id: Evidence.read("", chunk.text).reading for chunk in packed if chunk.text and not chunk.truncated
+    }
     found: dict[str, str] = {}
     for chunk_id in dict.fromkeys(reference):
         text = texts.get(chunk_id)
         if text is None or chunk_id in whole:
             continue
-        other = next((name for name, given in whole.items() if is_same_text(text, given)), None)
+        reading = Evidence.read("", text).reading
+        other = next((name for name, given in whole.items() if _is_same(reading, given)), None)
         if other is not None:
             found[chunk_id] = other
     return found
 
 
-def is_same_text(one: str, other: str) -> bool:
+def _is_same(one: Reading, other: Reading) -> bool:
     """Whether two chunks say the same: all but a few of their words, and all of their figures."""
-    first, second = Evidence.read("", one).reading, Evidence.read("", other).reading
-    mine, others = first.vocabulary, second.vocabulary
+    mine, others = one.vocabulary, other.vocabulary
+    if min(len(mine), len(others)) < SAME * max(len(mine), len(others)):  # cheap, and most are told apart by it
+        return False
     if len(mine & others) < SAME * len(mine | others):
         return False
-    return {value.raw for value in first.values} == {value.raw for value in second.values}
+    return {value.raw for value in one.values} == {value.raw for value in other.values}
 
 
 def lost_evidence(

@@ -10,6 +10,7 @@ import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from ragtrace.coverage.support import Evidence
 from ragtrace.coverage.text import content_words
 
 __all__ = ["Background", "Rarity", "question_match", "spoken_of"]
+
+PART: Final = 3  # content words of a part of a question, from which it is looked for by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +71,27 @@ class Rarity:
         """The weight of the words that are `among` others over that of all, in [0, 1]; 0 without words."""
         weights = {word: self.weight(word) for word in words}
         total = math.fsum(weights.values())
-        return math.fsum(weights[word] for word in sorted(weights.keys() & among)) / total if total else 0.0
+        return math.fsum(weights[word] for word in weights.keys() & among) / total if total else 0.0
+
+    def best_share(self, words: Set[str], held: Iterable[Set[str]]) -> float:
+        """The largest `share` of some words among any of the sets that hold parts of them."""
+        weights = {word: self.weight(word) for word in words}
+        total = math.fsum(weights.values())
+        parts = {words & each for each in held}
+        return max((math.fsum(weights[word] for word in part) for part in parts), default=0.0) / total if total else 0.0
 
 
 def question_match(query: str, pool: Sequence[Evidence], rarity: Rarity) -> NDArray[np.float64]:
     """The share of the words of each part of a question that each chunk holds in one window and its heading.
 
+    A part of fewer words than `PART` tells nothing by itself ("and can I extend it?"): the question is then one part,
+    with what is stated beside it.
+
     Returns: shape (n_parts, n_chunks), in [0, 1]; a part without content words gives a row of zeros.
     """
     parts = [frozenset(content_words(part)) for part in sub_questions(query)]
+    if min(map(len, parts)) < PART:
+        parts = [frozenset(content_words(query))]
     return np.array([[spoken_of(part, chunk, rarity) for chunk in pool] for part in parts]).reshape(
         len(parts), len(pool)
     )
@@ -88,5 +103,5 @@ def spoken_of(words: Set[str], chunk: Evidence, rarity: Rarity) -> float:
         return 0.0
     named = words & chunk.heading
     if not (words & chunk.words) - named:  # no window adds anything
-        return rarity.share(words, named)
-    return max(rarity.share(words, named | (words & window.words)) for window in chunk.windows)
+        return rarity.share(words, named) if named else 0.0
+    return rarity.best_share(words, (named | (words & window.words) for window in chunk.windows))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragtrace.analyze.doubts import GENERATION, RANKING, RETRIEVAL, Doubt
 from ragtrace.analyze.signs import Signs
@@ -64,7 +66,9 @@ def judged(signs: dict[str, Any] | None = None, **given: Any) -> dict[str, Stage
     values = {name: getattr(SOUND, name) for name in Signs.__slots__} | (signs or {})
     facts: dict[str, Any] = {"retrieved": True, "packed": True, "answered": True, "left_out": True, "cites": True,
                              "unjudged": None, "reference": "proxy"}  # fmt: skip
-    return {found.stage: found for found in judge_stages(Case(signs=Signs(**values), **(facts | given)))}
+    read = Signs(**values)
+    case = Case(signs=read, before_answer=read.before_answer(), **(facts | given))
+    return {found.stage: found for found in judge_stages(case)}
 
 
 def states(found: dict[str, StageFinding]) -> tuple[str, ...]:
@@ -189,6 +193,21 @@ def test_a_collapse_of_citations_breaks_the_citation_stage() -> None:
     assert judged({"cited": 0.0, "miscited": None, "citable": 1}, claims=claims[:1])["citation"].state == "suspected"
 
 
+def test_an_answer_that_says_what_is_not_there_need_not_cite() -> None:
+    """It has nothing to cite for that, even where it does not decline as a whole."""
+    bare = {"cited": 0.0, "citable": 2}
+    assert judged(bare)["citation"].state == "broken"
+    assert judged(bare | {"hedged": True})["citation"].state == "suspected"
+
+
+def test_a_changed_copy_is_a_break_only_with_gold_evidence() -> None:
+    """Without it, it may be a copy of another line of the prompt."""
+    copied = {"altered": 0.9, "contradicted": 0.9}
+    assert judged(copied)["generation"].state == "suspected"
+    assert judged(copied)["generation"].reason == "contradicted"
+    assert judged(copied, reference="oracle")["generation"].state == "broken"
+
+
 def test_a_dangling_citation_is_said_to_dangle() -> None:
     """It names no chunk of the prompt."""
     claim = Claim(start=0, end=1, text="One.", citations=(Citation(marker="[9]"),))
@@ -204,6 +223,116 @@ def test_unsupported_claims_are_quoted_with_what_holds_them_elsewhere() -> None:
     assert lines == (
         "not supported by the prompt, but by c4, which it does not hold in full: “It is 7.” (7 stands nowhere)",
     )
+
+
+REFUSAL: dict[str, Any] = {
+    "declined": True,
+    "supported": None,
+    "answered": None,
+    "claims": 0,
+    "citable": 0,
+    "cited": None,
+}
+ANSWERS: tuple[dict[str, Any], ...] = ({}, INVENTED, REFUSAL, REFUSAL | {"hedged": True}, INVENTED | {"hedged": True})
+FACET = Facet(kind="version", value="3.1", source="query")
+
+
+def in_doubt(signs: dict[str, Any] | None = None, **given: Any) -> list[str]:
+    """The stages that are in doubt."""
+    return [stage for stage, found in judged(signs, **given).items() if found.doubted]
+
+
+@given(
+    shares=st.fixed_dictionaries(
+        dict.fromkeys(("pool_match", "packed_match", "left_match", "missing", "pool_facets", "packed_facets",
+                       "left_facets", "top"), st.none() | st.floats(0, 1))
+    ),
+    left_count=st.integers(0, 20),
+    asked=st.integers(0, 9),
+    facts=st.fixed_dictionaries({"is_empty": st.booleans(), "retrieved": st.booleans(), "packed": st.booleans(),
+                                 "left_out": st.booleans(), "reference": st.sampled_from(("proxy", "none", "oracle"))}),
+    facet=st.none() | st.builds(FacetMatch, facet=st.just(FACET), match=st.floats(0, 1), in_rewrite=st.booleans()),
+)  # fmt: skip
+def test_doubt_of_retrieval_and_ranking_does_not_depend_on_the_answer(
+    shares: dict[str, Any], left_count: int, asked: int, facts: dict[str, Any], facet: FacetMatch | None
+) -> None:
+    """Whatever question and chunks are: supported, made up or declined, it is the same."""
+    signs = shares | {"left_count": left_count, "asked": asked}
+    facets = [facet] if facet else []
+    doubts = {tuple(in_doubt(signs | answer, facets=facets, cites=False, **facts)) for answer in ANSWERS}
+    assert len({tuple(stage for stage in found if stage != "generation") for found in doubts}) == 1
+
+
+def test_a_sound_request_is_in_no_doubt() -> None:
+    """At no stage; nor is one of which nothing was recorded."""
+    assert in_doubt() == []
+    assert in_doubt(retrieved=False, packed=False, answered=False, cites=False) == []
+
+
+@pytest.mark.parametrize(
+    ("signs", "facts"),
+    [
+        ({}, {"facets": [FacetMatch(facet=FACET, match=0.0, in_rewrite=False)]}),
+        ({}, {"facets": [FacetMatch(facet=FACET, match=0.0, in_rewrite=True)]}),
+        ({"pool_match": None}, {"is_empty": True}),
+        (WORDLESS, {}),
+    ],
+    ids=["broken", "unmet facet", "no candidates", "far off"],
+)
+def test_what_puts_retrieval_in_doubt(signs: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Proof, a certain facet that no candidate meets, no candidate, and candidates that match nothing of the question;
+    the answer neither acquits nor accuses."""
+    for answer in ANSWERS:
+        assert "retrieval" in in_doubt(signs | answer, **facts)
+    assert "retrieval" not in in_doubt(REFUSAL)
+
+
+def test_retrieval_is_in_doubt_though_an_answer_acquits_it() -> None:
+    """The state is that of the request; the doubt is there to be counted."""
+    close = {
+        "pool_match": 0.3,
+        "packed_match": 0.3,
+        "missing": 0.5,
+        "top": 0.2,
+        "pool_facets": 0.5,
+        "packed_facets": 0.5,
+    }
+    found = judged(close | {"answered": 1.0})["retrieval"]
+    assert (found.state, found.doubted) == ("sound", True)
+
+
+def test_a_better_chunk_outside_of_the_prompt_puts_ranking_in_doubt() -> None:
+    """Unless nothing was left out."""
+    lead = {"packed_match": 0.1, "left_match": 1.0, "packed_facets": 0.0, "left_facets": 1.0}
+    for answer in ANSWERS:
+        assert "ranking" in in_doubt(lead | answer)
+        assert "ranking" not in in_doubt(lead | answer, left_out=False)
+
+
+@pytest.mark.parametrize(
+    ("signs", "state"),
+    [(INVENTED, "broken"), (INVENTED | {"hedged": True}, "suspected"), (REFUSAL | WORDLESS, "not_known")],
+    ids=["broken", "suspected", "refused"],
+)
+def test_what_puts_generation_in_doubt(signs: dict[str, Any], state: str) -> None:
+    """An answer that is made up, or looks so, or declines: rightly or not."""
+    found = judged(signs)["generation"]
+    assert (found.state, found.doubted) == (state, True)
+
+
+def test_what_nobody_can_judge_is_no_doubt_of_generation() -> None:
+    """Another language, and an answer that was not recorded."""
+    assert "generation" not in in_doubt(INVENTED, unjudged="language")
+    assert "generation" not in in_doubt(INVENTED, answered=False)
+
+
+def test_gold_evidence_leaves_no_doubt_but_proof() -> None:
+    """Words say nothing beside it."""
+    assert in_doubt(WORDLESS, reference="oracle") == []
+    absent = [LostChunk(chunk_id="g", where="retrieval")]
+    sunk = [LostChunk(chunk_id="g", where="packing", reason="budget")]
+    assert in_doubt(WORDLESS, reference="oracle", lost=absent) == ["retrieval"]
+    assert in_doubt(WORDLESS, reference="oracle", lost=sunk) == ["ranking"]
 
 
 def test_every_reason_is_one_of_eight() -> None:

@@ -138,10 +138,10 @@ def _of_value(claimed: Placed, place: int, given: Placed) -> Said:
         where = given.value_spots[at]
         if spot is None or where is None:
             continue
-        if says(value, stated) and (other := _swapped(claimed, place, given, at)):
-            said = said.joined(Said(0.0, 1.0, f"{value.raw}, the evidence says {other.raw}"))
-        elif says(value, stated):
-            said = said.joined(Said(company(spot, where)))
+        if says(value, stated):
+            other = _swapped(claimed, place, given, at)
+            against = Said(0.0, 1.0, f"{value.raw}, the evidence says {other.raw}") if other else None
+            said = said.joined(against or Said(company(spot, where)))
         elif _in_its_place(claimed, place, stated, given.counts[at]):
             said = said.joined(Said(0.0, company(spot, where), f"{value.raw}, the evidence says {stated.raw}"))
     return said
