@@ -146,10 +146,16 @@ class Traffic:
             dragged = _DRAGGED.get(broken.stage, ()) if broken.state == "broken" else ()
             states |= dict.fromkeys((broken.stage, *dragged), (broken.state, broken.reason))
         return tuple(
-            StageFinding(stage=stage, state=state, reason=reason)
+            StageFinding(stage=stage, state=state, reason=reason, doubted=_is_doubted(stage, state, reason))
             for stage, (state, reason) in states.items()
             if stage not in self.inapplicable
         )
+
+
+def _is_doubted(stage: Stage, state: StageState, reason: str | None) -> bool:
+    if reason == "refused":  # which says nothing of the stages before
+        return stage == "generation"
+    return state in ("broken", "suspected")
 
 
 def store_traffic(store: Store, traffic: Traffic) -> None:

@@ -25,7 +25,7 @@ from bench.datasets import DATA
 from bench.verdicts import debian, published
 from bench.verdicts.fitting import Row, fit_all, printed
 from bench.verdicts.handwritten import DOMAINS, DomainError, read_domains
-from bench.verdicts.measurement import Plan, Result, injectors, measured
+from bench.verdicts.measurement import Plan, Result, injectors, measured, read_result
 from bench.verdicts.model import Domain
 from bench.verdicts.report import report, show_errors
 
@@ -33,6 +33,10 @@ from bench.verdicts.report import report, show_errors
 def main() -> None:
     """Print the figures of the domains that are there."""
     options = _options()
+    if options.read is not None:
+        with options.read.open(encoding="utf-8") as lines:
+            _show([read_result(line) for line in lines], options)
+        return
     try:
         domains = list(_domains(options))
     except DomainError as error:
@@ -51,15 +55,20 @@ def main() -> None:
         results.append(result)
         if options.json:
             print(json.dumps(asdict(result), ensure_ascii=False), flush=True)
+    if not options.json:
+        names = ", ".join(injector.name for injector in injectors(plan.injectors))
+        print(f"seed {plan.seed}, {'with' if plan.gold else 'without'} gold, injectors: {names}")
+        _show(results, options)
+    print(f"{len(results)} requests in {time.perf_counter() - started:.0f} s", file=sys.stderr)
+
+
+def _show(results: list[Result], options: Any) -> None:
     if options.fit:
         rows = [_row(result) for result in results if result.kind != "chit_chat"]
         print(printed(fit_all(rows), rows))
-    elif not options.json:
-        names = ", ".join(injector.name for injector in injectors(plan.injectors))
-        print(f"seed {plan.seed}, {'with' if plan.gold else 'without'} gold, injectors: {names}")
+    else:
         report(results, detail=options.detail)
         show_errors(results, options.examples)
-    print(f"{len(results)} requests in {time.perf_counter() - started:.0f} s", file=sys.stderr)
 
 
 def _domains(options: Any) -> Iterator[Domain]:
@@ -74,7 +83,7 @@ def _domains(options: Any) -> Iterator[Domain]:
 
 def _found(options: Any) -> Iterable[Domain]:
     names = () if "handwritten" in (options.domains or ["handwritten"]) else options.domains
-    yield from read_domains(options.handwritten, names=names, sealed=options.sealed)
+    yield from read_domains(options.handwritten, names=names, held_out=options.held_out)
     wanted = [name for name in debian.CORPORA if not options.domains or {name, "debian"} & set(options.domains)]
     for name in wanted:
         try:
@@ -115,10 +124,11 @@ def _options() -> Any:
     parser.add_argument("--detail", action="store_true", help="show each fault of each domain")
     parser.add_argument("--examples", type=int, default=0, help="errors of each sort to show")
     parser.add_argument("--json", action="store_true", help="print one object for each request instead")
+    parser.add_argument("--read", type=Path, metavar="FILE", help="report on what --json printed, and measure nothing")
     parser.add_argument("--list", action="store_true", help="show the domains that are there, and stop")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets (RAGTRACE_BENCH_DATA)")
     parser.add_argument("--handwritten", type=Path, default=DOMAINS, help="folder of the domains written by hand")
-    parser.add_argument("--sealed", action="store_true", help="the domains of its folder `sealed` as well")
+    parser.add_argument("--held-out", action="store_true", help="the domains of its folder `held_out` as well")
     parser.add_argument("--install", action="store_true", help="install the documentation that is missing with apt")
     return parser.parse_args()
 

@@ -30,21 +30,21 @@ class DomainError(ValueError):
     """A file that is no domain: says which file, which question or passage, and what is wrong with it."""
 
 
-def read_domains(folder: Path = DOMAINS, *, names: Collection[str] = (), sealed: bool = False) -> list[Domain]:
-    """The domains of a folder; with `sealed` those of its folder `sealed` as well.
+def read_domains(folder: Path = DOMAINS, *, names: Collection[str] = (), held_out: bool = False) -> list[Domain]:
+    """The domains of a folder; with `held_out` those of its folder `held_out` as well.
 
     names: only the files that are called so; none: all of them. Raises: DomainError.
     """
-    folders = (folder, folder / "sealed") if sealed else (folder,)
+    folders = (folder, folder / "held_out") if held_out else (folder,)
     files = [file for each in folders for file in sorted(each.glob("*.yaml")) if not names or file.stem in names]
-    domains = [read_domain(file, sealed=file.parent != folder) for file in files]
+    domains = [read_domain(file, held_out=file.parent != folder) for file in files]
     names = [domain.name for domain in domains]
     if twice := _twice(names):
         raise DomainError(f"{folder}: two files are called domain {twice!r}; give each its own name")
     return domains
 
 
-def read_domain(file: Path, *, sealed: bool = False) -> Domain:
+def read_domain(file: Path, *, held_out: bool = False) -> Domain:
     """One file's domain. Raises: DomainError."""
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -53,7 +53,7 @@ def read_domain(file: Path, *, sealed: bool = False) -> Domain:
     lists = [content.get(part) for part in ("passages", "questions")] if isinstance(content, dict) else []
     if not lists or "domain" not in content or not all(isinstance(each, list) and each for each in lists):
         raise DomainError(f"{file}: a domain has `domain`, a list of `passages` and a list of `questions`")
-    return _Reader(file).domain(content, sealed)
+    return _Reader(file).domain(content, held_out)
 
 
 class _Reader:
@@ -63,7 +63,7 @@ class _Reader:
         self._file = file
         self._passages: dict[str, Passage] = {}
 
-    def domain(self, content: Mapping[str, Any], sealed: bool) -> Domain:
+    def domain(self, content: Mapping[str, Any], held_out: bool) -> Domain:
         for entry in content["passages"]:
             passage = self._passage(entry)
             if passage.id in self._passages:
@@ -72,7 +72,7 @@ class _Reader:
         questions = tuple(self._question(entry) for entry in content["questions"])
         if twice := _twice(question.id for question in questions):
             raise self._error(f"question {twice}", "this id is given twice")
-        return Domain(str(content["domain"]), self._passages, questions, "handwritten", sealed)
+        return Domain(str(content["domain"]), self._passages, questions, "handwritten", held_out)
 
     def _passage(self, entry: Any) -> Passage:
         name = f"passage {self._id(entry, 'passage')}"

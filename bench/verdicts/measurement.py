@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,7 +21,18 @@ from ragtrace.analyze.doubts import features_of, usable
 from ragtrace.coverage import USUAL, Background, top_score
 from ragtrace.types import Analysis, Gold
 
-__all__ = ["NATURAL", "SOUND", "STAGES", "Finding", "Plan", "Result", "injectors", "measured", "read_analysis"]
+__all__ = [
+    "NATURAL",
+    "SOUND",
+    "STAGES",
+    "Finding",
+    "Plan",
+    "Result",
+    "injectors",
+    "measured",
+    "read_analysis",
+    "read_result",
+]
 
 STAGES: Final[tuple[Stage, ...]] = ("retrieval", "ranking", "generation", "citation")
 SOUND: Final = "sound"
@@ -37,6 +49,7 @@ class Finding:
 
     state: State
     reason: str | None = None
+    doubted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,16 @@ class Plan:
     gold: bool = False
 
 
+def read_result(line: str) -> Result:
+    """A result as `dataclasses.asdict` and JSON wrote it."""
+    row = json.loads(line)
+    row["findings"] = {stage: Finding(**found) for stage, found in row["findings"].items()}
+    for name in ("evidence", "candidates", "packed", "usable"):
+        row[name] = tuple(row[name])
+    row["needed"] = tuple(map(tuple, row["needed"]))
+    return Result(**row)
+
+
 def injectors(names: Collection[str] = ()) -> tuple[Injector, ...]:
     """Those of these names, or all that are there, in a fixed order."""
     found: list[Injector] = [AlterationsInjector()]
@@ -114,7 +137,7 @@ def read_analysis(analysis: Analysis, *, cites: bool) -> dict[Stage, Finding]:
     """The state of each stage; of an analysis that has no states only the broken one is known, or all are sound."""
     diagnosis: Any = analysis.diagnosis
     if stages := getattr(diagnosis, "stages", ()):
-        return {each.stage: Finding(each.state, each.reason) for each in stages}
+        return {each.stage: Finding(each.state, each.reason, each.doubted) for each in stages}
     other: State = "sound" if diagnosis.verdict == "healthy" else "not_known"
     return {
         stage: Finding("broken", diagnosis.cause) if stage == diagnosis.stage else Finding(other)

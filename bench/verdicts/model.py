@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 __all__ = [
+    "GHOST",
     "Domain",
     "Facet",
     "Fault",
@@ -27,6 +28,8 @@ __all__ = [
 ]
 
 Stage: TypeAlias = Literal["retrieval", "ranking", "generation", "citation"]
+
+GHOST: Final = "ghost-"  # begins the id of a mark whose chunk is in no prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class Domain:
     passages: Mapping[str, Passage]
     questions: tuple[Question, ...]
     origin: Literal["handwritten", "debian", "published"]
-    sealed: bool = False
+    held_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,8 +140,8 @@ class Index:
     def search(self, query: str, depth: int, *, lexical: float = 0.0, without: Collection[str] = ()) -> tuple[Hit, ...]:
         """The best `depth` passages, best first, but for those that the index is to be `without`."""
         scores = self._vectors @ self._vector(query)
-        if lexical:
-            scores = (1 - lexical) * scores + lexical * _scaled(self._words.get_scores(_terms(query)))
+        if lexical and (terms := _terms(query)):
+            scores = (1 - lexical) * scores + lexical * _scaled(self._words.get_scores(terms))
         order = np.argsort(-scores, kind="stable")
         hits = (Hit(self._ids[row], round(float(scores[row]), 4)) for row in order)
         kept = (hit for hit in hits if hit.id not in without)

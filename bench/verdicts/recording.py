@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from bench.verdicts.model import Domain, Hit, Path
+from bench.verdicts.model import GHOST, Domain, Hit, Path
 from bench.verdicts.pipeline import MARK
 from ragtrace.prompts import escaped, placeholder
 from ragtrace.record.coercion import Known, placed, take_packing
@@ -77,11 +77,12 @@ def record_of(path: Path, domain: Domain) -> RequestRecord:
 
 def answer_text(path: Path, domain: Domain) -> str:
     """The answer with `[n]` for the marks of a service that cites, where the passage is the n-th of the prompt, and
-    without marks otherwise."""
+    without marks otherwise. A mark of what is in no prompt (`GHOST`) has a number behind those of the prompt."""
     numbers = {each.id: number for number, each in enumerate(path.packed, 1)}
+    numbers |= {f"{GHOST}{number}": len(path.packed) + number for number in range(1, 10)}
 
     def written(mark: re.Match[str]) -> str:
-        if mark[1] not in domain.passages:
+        if mark[1] not in domain.passages and not mark[1].startswith(GHOST):
             return mark[0]
         space = "" if mark[0].startswith("{") else " "
         return f"{space}[{numbers[mark[1]]}]" if path.setup.cites and mark[1] in numbers else ""

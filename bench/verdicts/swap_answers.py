@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from bench.verdicts.model import Domain, Packed, Path, Question
+from bench.verdicts.model import GHOST, Domain, Packed, Path, Question
 from bench.verdicts.swap_facts import exaggerated, exchanged_facts, replaced
 from bench.verdicts.swap_texts import (
     STOP_WORDS,
@@ -318,7 +318,7 @@ def ghost_marks(path: Path, domain: Domain, rng: random.Random) -> str | None:
     if not marks:
         return None
     chosen = marks if rng.random() < 0.5 else rng.sample(marks, rng.randint(1, len(marks)))
-    ghosts = {mark: f"ghost-{number}" for number, mark in enumerate(chosen, start=1)}
+    ghosts = {mark: f"{GHOST}{number}" for number, mark in enumerate(chosen, start=1)}
     return remarked(path.answer, domain, lambda mark: ghosts.get(mark, mark))
 
 
