@@ -481,12 +481,15 @@ class StageFinding(_Struct, frozen=True, kw_only=True):
 
     `sound` and `broken` are proven; `suspected` points to a break without proof; `not_known` is neither. `reason` says
     why a stage is suspected or not known, in one of the words of `ragtrace.analyze.stages.REASONS`; None else.
+    `doubted`: whether the stage looks broken by what no later stage can change: retrieval and ranking by the question
+    and the chunks, whatever the answer says of them; it proves nothing of one request, and tells much of many.
     `evidence`: what the state rests on, a line each.
     """
 
     stage: Stage
     state: StageState
     reason: str | None = None
+    doubted: bool = False
     evidence: tuple[str, ...] = ()
 
 

@@ -25,7 +25,7 @@ depends_on = None
 _STAGES = ("retrieval", "ranking", "generation", "citation")
 _STAGE_OF = {"qc": "retrieval", "eo": "ranking", "ac": "generation", "cc": "citation"}
 _JUDGE = "before-8"
-_COLUMNS = ("judge", *(f"{stage}_{what}" for stage in _STAGES for what in ("state", "reason")))
+_COLUMNS = ("judge", *(f"{stage}_{what}" for stage in _STAGES for what in ("state", "reason")), "doubted")
 
 
 def upgrade() -> None:

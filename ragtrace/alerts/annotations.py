@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ragtrace.alerts.policy import PLATFORM, Indicator, Policy
-from ragtrace.alerts.recording import BUDGET, bad_ratio, quoted, requests, risen, share, states, usual
+from ragtrace.alerts.recording import BUDGET, bad_ratio, doubted, not_known, quoted, requests, risen, states, usual
 from ragtrace.alerts.settings import BurnRate, Duration
 from ragtrace.registry import Instrument, StageInfo
 
@@ -80,33 +80,33 @@ def _by_judge(window: Duration, ratio: str, number: str, own: str, before: str |
 
 
 def _behind(made: Policy, indicator: Indicator) -> Iterator[str]:
-    """A line for each earlier stage that is often not known, and for each that is suspected more than usual."""
+    """A line for each earlier stage that is often not known, and for each where doubt began to rise."""
     window = made.settings.growth.suspected.windows[0].window
     for earlier in indicator.upstream:
         stage = f"stage={quoted(earlier)}"
         yield _with(
-            _query(f"max({share('not_known', window)}{{}}) > {_SAID:g}", stage, **_OWN),
+            _query(f"max({not_known(window)}{{}}) > {_SAID:g}", stage, **_OWN),
             f"\n{indicator.name} broke; whether {earlier} broke before is not known in {_SHARE} of the requests of the "
             f"last {window.name}.",
         )
         yield _with(
-            _query(f"{risen('suspected')}{{}}", stage, **_OWN),
-            f"\n{earlier} is suspected more often than usual, in {_SHARE} of the requests: look there, too.",
+            _query(f"{risen()}{{}}", stage, **_OWN),
+            f"\n{earlier} is in doubt more often than usual, in {_SHARE} of the requests: look there, too.",
         )
 
 
-def of_suspicion(made: Policy, indicator: Indicator, sign: str, summary: str, opening: str) -> dict[str, str]:
-    """The annotations of a ticket for a share that has risen.
-
-    sign: what has risen; opening: the first sentence of the description.
-    """
-    own = f"stage={quoted(indicator.name)}"
+def of_suspicion(made: Policy, indicator: Indicator) -> dict[str, str]:
+    """The annotations of a ticket for a rise of doubt."""
+    name, own = indicator.name, f"stage={quoted(indicator.name)}"
     windows = [one.window for one in made.settings.growth.suspected.windows]
-    said = [opening, *(_by_judge(over, share(sign, over), states(over), own, usual(sign, over)) for over in windows)]
-    if sign == "suspected":
-        said.append(_reason(made, windows[len(windows) // 2], own))
+    said = [
+        f"{{{{ $value | humanizePercentage }}}} of the requests look as if {name} broke; none proves it.",
+        *(_by_judge(over, doubted(over), states(over), own, usual(over)) for over in windows),
+        _reason(made, windows[len(windows) // 2], own),
+    ]
     return {
-        "summary": f"{indicator.name}: {summary} in {_label('segment')} of {_label('service')}",
+        "summary": f"{name}: more requests than usual look as if they break here in {_label('segment')} of "
+        f"{_label('service')}",
         "description": "\n".join(said),
         **_of_stage(made, indicator.stage, "ticket"),
     }
@@ -114,7 +114,7 @@ def of_suspicion(made: Policy, indicator: Indicator, sign: str, summary: str, op
 
 def _reason(made: Policy, window: Duration, own: str) -> str:
     series = f"{made.series('sli_unjudged_requests')}{{}}"
-    static = f'{own},state="suspected",scope="conditional",stratum="random"'
+    static = f'{own},scope="all",stratum="random"'
     most = _query(f"topk(1, sum by (reason) (increase({series}[{window}])))", static, **_OWN)
     return _with(most, 'Most frequent reason: {{ . | first | label "reason" }}.')
 

@@ -1,7 +1,8 @@
 """The recording rules, and the PromQL that rules share.
 
 Recorded for every window: how many requests were judged, how many of them bad, how sure that is, and what burns its
-budget; and for the windows of suspicion how many requests are suspected, how many usually are, and what has risen.
+budget; and for the windows of suspicion in how many requests each stage is in doubt, in how many it usually is, what
+has risen, and at which stage.
 Series keep `reference` and `judge`: neither two references nor two judges ever stand in one ratio. What burns or has
 risen has neither label, so that a change of judge neither resolves nor doubles an alert.
 """
@@ -9,7 +10,7 @@ risen has neither label, so that a change of judge neither resolves nor doubles 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from ragtrace.alerts.policy import Policy
@@ -18,21 +19,21 @@ from ragtrace.alerts.settings import BurnRate, Comparison, Duration, Override, S
 __all__ = [
     "BUDGET",
     "PAGE_BURNING",
-    "SIGNS",
     "TICKET_BURNING",
     "Group",
     "Pattern",
     "Rule",
     "bad_ratio",
     "burning",
+    "doubted",
     "either",
     "increase",
+    "not_known",
     "quoted",
     "recording_groups",
     "requests",
     "risen",
     "selector",
-    "share",
     "silences",
     "states",
     "usual",
@@ -47,18 +48,13 @@ BUDGET: Final = "ragtrace:sli:budget"
 PAGE_BURNING: Final = "ragtrace:sli_burning:page"
 TICKET_BURNING: Final = "ragtrace:sli_burning:ticket"
 
-# What points to a break without proving it: a suspicion, and an answer that declines, whether rightly or not.
-SIGNS: Final[Mapping[str, Mapping[str, str]]] = {
-    "suspected": {"state": "suspected"},
-    "refused": {"state": "not_known", "reason": "refused"},
-}
-_SHARES: Final = {**SIGNS, "not_known": {"state": "not_known"}}
-
 _BY_STAGE: Final = "service, segment, stage"
 _BY_JUDGE: Final = "service, segment, stage, reference, judge"
+_BY_RULE: Final = "service, segment, reference, judge"
 
 # What alerts judge: requests with no earlier stage broken or suspected, drawn at random.
 _JUDGED: Final = {"scope": "conditional", "stratum": "random"}
+_RANDOM: Final = {"stratum": "random"}
 _SLOW_FROM_MILLISECONDS: Final = Duration.parse("1d").milliseconds
 
 
@@ -113,31 +109,48 @@ def burning(burn_rate: BurnRate) -> str:
 
 
 def states(window: Duration) -> str:
-    """The recorded number of requests in which a stage has any state."""
+    """The recorded number of requests to which a stage applies."""
     return f"ragtrace:sli_states:increase{window.name}"
 
 
-def share(what: str, window: Duration) -> str:
-    """The recorded share of them that is `suspected`, `refused` or `not_known`."""
-    return f"ragtrace:sli_{what}:ratio_rate{window.name}"
+def not_known(window: Duration) -> str:
+    """The recorded share of them in which nothing is known of it."""
+    return f"ragtrace:sli_not_known:ratio_rate{window.name}"
 
 
-def usual(sign: str, window: Duration) -> str:
+def doubted(window: Duration) -> str:
+    """The recorded share of them in which it is in doubt."""
+    return f"ragtrace:sli_doubted:ratio_rate{window.name}"
+
+
+def usual(window: Duration) -> str:
     """The recorded share of the baseline before a window."""
-    return f"ragtrace:sli_{sign}:usual{window.name}"
+    return f"ragtrace:sli_doubted:usual{window.name}"
 
 
-def risen(sign: str, window: Duration | None = None) -> str:
-    """The recorded share of a sign that has risen over a window, by default over any."""
-    return f"ragtrace:sli_{sign}:risen{'' if window is None else window.name}"
+def risen(window: Duration | None = None) -> str:
+    """The recorded share that has risen over a window, by default over any, at the stage where the rise began."""
+    return f"ragtrace:sli_doubted:risen{'' if window is None else window.name}"
 
 
-def _count(sign: str, window: Duration) -> str:
-    return f"ragtrace:sli_{sign}:increase{window.name}"
+def _count(window: Duration) -> str:
+    return f"ragtrace:sli_doubted:increase{window.name}"
 
 
-def _score(sign: str, window: Duration) -> str:
-    return f"ragtrace:sli_{sign}:z{window.name}"
+def _score(window: Duration) -> str:
+    return f"ragtrace:sli_doubted:z{window.name}"
+
+
+def _rise(window: Duration) -> str:
+    return f"ragtrace:sli_doubted:rise{window.name}"
+
+
+def _error(window: Duration) -> str:
+    return f"ragtrace:sli_doubted:error{window.name}"
+
+
+def _clear(window: Duration) -> str:
+    return f"ragtrace:sli_doubted:clear_rise{window.name}"
 
 
 def windows(made: Policy) -> tuple[Duration, ...]:
@@ -269,63 +282,89 @@ def _burns(burn_rate: BurnRate) -> str:
 
 
 def _suspicion_rules(made: Policy) -> Iterator[Rule]:
-    """What points to a break, over each window and the baseline before it, by judge; and what has risen."""
+    """In how many requests a stage is in doubt, over each window and before it, by judge; what has risen, and where."""
     suspicion = made.settings.growth.suspected
     for comparison in suspicion.windows:
         window = comparison.window
         counted, unjudged = (
-            f"increase({selector(made.series(id_), _JUDGED)}[{window}])"
+            f"increase({selector(made.series(id_), _RANDOM, scope='all')}[{window}])"
             for id_ in ("sli_requests", "sli_unjudged_requests")
         )
         yield {"record": states(window), "expr": f"sum by ({_BY_JUDGE}) ({counted} or {unjudged})"}
-        for what, labels in _SHARES.items():
-            count = increase(made.series("sli_unjudged_requests"), window, by=_BY_JUDGE, labels={**_JUDGED, **labels})
-            yield {"record": _count(what, window), "expr": f"{count}\nor 0 * {states(window)}"}
-            ratio = f"{_count(what, window)} / ({states(window)} > 0)"
-            yield {"record": share(what, window), "expr": f"clamp_max({ratio}, 1)"}
-        for sign in SIGNS:
-            yield _usual(sign, comparison, suspicion)
-            yield _significance(sign, comparison, suspicion)
-            yield _risen(sign, comparison, suspicion)
-    for sign in SIGNS:
-        yield {"record": risen(sign), "expr": either(*(risen(sign, one.window) for one in suspicion.windows))}
+        count = increase(made.series("sli_doubted_requests"), window, by=_BY_JUDGE, labels=_RANDOM)
+        yield {"record": _count(window), "expr": f"{count}\nor 0 * {states(window)}"}
+        yield {"record": doubted(window), "expr": _ratio(_count(window), window)}
+        unknown = _RANDOM | {"scope": "all", "state": "not_known"}
+        number = increase(made.series("sli_unjudged_requests"), window, by=_BY_JUDGE, labels=unknown)
+        yield {"record": not_known(window), "expr": _ratio(number, window)}
+        yield from _comparing(comparison, suspicion)
+        yield from _locating(made, window)
+    yield {"record": risen(), "expr": either(*(risen(one.window) for one in suspicion.windows))}
+
+
+def _ratio(count: str, window: Duration) -> str:
+    return f"clamp_max({count} / ({states(window)} > 0), 1)"
+
+
+def _comparing(comparison: Comparison, suspicion: Suspicion) -> Iterator[Rule]:
+    """The share against that of the baseline: what is usual, by how much it rose, how sure that is, what rose clearly.
+
+    Nothing is usual yet where the baseline holds too few requests of this judge. The distance in standard errors is
+    that after the arcsine transformation of both shares: it keeps its level where shares are small and requests few;
+    the plain difference does not. Source: J. Cohen, Statistical power analysis for the behavioral sciences, 1988,
+    chapter 6.
+    """
+    window = comparison.window
+    now, before, total = doubted(window), usual(window), _baseline(states(window), comparison)
+    enough = f"{suspicion.minimum:g}"
+    yield {
+        "record": before,
+        "expr": f"clamp_max({_baseline(_count(window), comparison)} / ({total} >= {enough}), 1)",
+    }
+    sizes = f"1 / ({states(window)} >= {enough}) + 1 / {total}"
+    yield {
+        "record": _score(window),
+        "expr": f"2 * (asin(sqrt({now})) - asin(sqrt({before})))\n/ sqrt({sizes})",
+    }
+    yield {"record": _rise(window), "expr": f"({now} and {_score(window)}) - {before}"}
+    pooled = f"({_count(window)} + {_baseline(_count(window), comparison)} + 0.5) / ({states(window)} + {total} + 1)"
+    yield {"record": _error(window), "expr": f"sqrt(\n  {pooled}\n  * (1 - {pooled})\n  * ({sizes})\n)"}
+    yield {
+        "record": _clear(window),
+        "expr": f"{_rise(window)} >= {comparison.rise:g}\nand {_score(window)} > {suspicion.z:g}",
+    }
+
+
+def _locating(made: Policy, window: Duration) -> Iterator[Rule]:
+    """A clear rise is put down to the first stage that rose with it: a break of one stage makes later ones doubtful,
+    and leaves earlier ones as they are. Where it is not sure enough which stage that is, nothing has risen yet.
+    """
+    stages = [indicator.name for indicator in made.indicators]
+    for place, stage in enumerate(stages):
+        began = [_began(made, window, stages[:place], stage, later) for later in stages[place:]]
+        share = selector(doubted(window), stage=stage)
+        expr = f"max by (service, segment) (\n{share}\nand on ({_BY_RULE}) (\n{either(*began)}\n)\n)"
+        yield {"record": risen(window), "expr": expr, "labels": {"stage": stage}}
+
+
+def _began(made: Policy, window: Duration, earlier: Sequence[str], stage: str, later: str) -> str:
+    """The clear rise of `later`, where it began at `stage`."""
+    suspicion = made.settings.growth.suspected
+    clear = selector(_clear(window), stage=later)
+
+    def bound(of: str, sign: str) -> str:
+        rise, error = (selector(name(window), stage=of) for name in (_rise, _error))
+        limit = f"on ({_BY_RULE}) {suspicion.part:g} * {clear}"
+        return f"({rise} {sign} on ({_BY_RULE}) {suspicion.sure:g} * {error}) > {limit}"
+
+    lines = [clear]
+    if stage != later:
+        lines.append(f"and on ({_BY_RULE}) ({bound(stage, '-')})")
+    lines += [f"unless on ({_BY_RULE}) ({bound(one, '+')})" for one in earlier]
+    return "\n".join(lines)
 
 
 def _baseline(name: str, comparison: Comparison) -> str:
     """The sum of a recorded number over the baseline, in whole windows that lie before the present one."""
     window = comparison.window
     return f"sum_over_time({name}[{comparison.baseline}:{window}] offset {window})"
-
-
-def _usual(sign: str, comparison: Comparison, suspicion: Suspicion) -> Rule:
-    """Nothing is usual yet where the baseline holds too few requests of this judge."""
-    count, total = (_baseline(name(comparison.window), comparison) for name in (lambda w: _count(sign, w), states))
-    return {
-        "record": usual(sign, comparison.window),
-        "expr": f"clamp_max({count} / ({total} >= {suspicion.minimum:g}), 1)",
-    }
-
-
-def _significance(sign: str, comparison: Comparison, suspicion: Suspicion) -> Rule:
-    """How many standard errors the share lies above the usual one, after the arcsine transformation of both.
-
-    It keeps its level where shares are small and requests few; the plain difference does not.
-    Source: J. Cohen, Statistical power analysis for the behavioral sciences, 1988, chapter 6.
-    """
-    window = comparison.window
-    now, before = (f"asin(sqrt({name}))" for name in (share(sign, window), usual(sign, window)))
-    error = f"sqrt(1 / ({states(window)} >= {suspicion.minimum:g}) + 1 / {_baseline(states(window), comparison)})"
-    return {"record": _score(sign, window), "expr": f"2 * ({now} - {before})\n/ {error}"}
-
-
-def _risen(sign: str, comparison: Comparison, suspicion: Suspicion) -> Rule:
-    window = comparison.window
-    now = share(sign, window)
-    lines = [
-        f"max by ({_BY_STAGE}) (",
-        f"  {now}",
-        f"  and ({_score(sign, window)} > {suspicion.z:g})",
-        f"  and ({now} - {usual(sign, window)} >= {comparison.rise:g})",
-        ")",
-    ]
-    return {"record": risen(sign, window), "expr": "\n".join(lines)}

@@ -103,6 +103,11 @@ class _Rates(NamedTuple):
     suspected: float
     not_known: float
 
+    @property
+    def doubted(self) -> float:
+        """Those in which it is broken or suspected."""
+        return self.judged - self.good + self.suspected
+
 
 def judged(
     made: Policy,
@@ -118,8 +123,8 @@ def judged(
 ) -> Iterator[Series]:
     """The counters of every stage in both scopes.
 
-    reasons: by stage, why it is not known. never_good: stages whose good counter does not exist. interval: minutes
-    between samples.
+    reasons: by stage, why it is not known; what declines is in doubt. never_good: stages whose good counter does not
+    exist. interval: minutes between samples.
     """
     for indicator in made.indicators:
         name = indicator.name
@@ -145,8 +150,12 @@ def judged(
                 state: selector(made.series("sli_unjudged_requests"), labels, scope=scope, **more)
                 for state, more in unjudged.items()
             }
+            if scope == "all":
+                series["doubted"] = selector(made.series("sli_doubted_requests"), labels)
             for counter, written in series.items():
                 by_phase = [getattr(rate, counter) for rate in rates]
+                if counter == "doubted" and reasons.get(name) == "refused":
+                    by_phase = [known + rate.not_known for known, rate in zip(by_phase, rates, strict=True)]
                 is_absent = name in never_good if counter == "good" else counter != "judged" and not any(by_phase)
                 if not is_absent:
                     samples = [phase.minutes // interval for phase in phases]

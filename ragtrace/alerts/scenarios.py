@@ -25,7 +25,6 @@ from ragtrace.alerts.replay import (
     minutes,
     requests,
 )
-from ragtrace.alerts.stages import REFUSING
 from ragtrace.wilson import wilson
 
 __all__ = ["FIRST", "indicator_scenarios", "low_traffic_scenarios", "rarely_asked", "silent", "suspicion_scenarios"]
@@ -35,6 +34,7 @@ SECOND: Final = "second"
 
 _DAY: Final = 24 * 60
 _OTHER_JUDGE: Final = "5eed0002"
+_DECLINES: Final = {"generation": "refused"}  # why nothing is known of a stage in the scenarios of suspicion
 _HOUR: Final = 60
 
 
@@ -307,7 +307,11 @@ def suspicion_scenarios(made: Policy) -> Iterator[Scenario]:
     yield _suspected("more requests are suspected", plan, [retrieval], _alert(retrieval, "SuspectedTicket"))
     both = [retrieval, ranking, generation]
     yield _suspected("several stages are suspected more", plan, both, _alert(retrieval, "SuspectedTicket"))
-    yield _suspected("more answers decline", plan, [], _alert(generation, "RefusedTicket"), declines=True)
+    yield _suspected("a later stage is suspected more", plan, [generation], _alert(generation, "SuspectedTicket"))
+    yield _suspected("more answers decline", plan, [], _alert(generation, "SuspectedTicket"), declines=True)
+    yield _suspected_with_an_earlier_stage(plan, retrieval, generation)
+    yield _suspected_and_unsure_where(plan, retrieval, generation, 0.9)
+    yield _suspected_and_unsure_where(plan, retrieval, generation, 1.1)
     yield _suspected(
         "more answers decline where retrieval is suspected",
         plan,
@@ -336,7 +340,7 @@ def _over_hours(
 ) -> Scenario:
     """One segment over hours; without checks nothing fires. Answers of which nothing is known decline."""
     series = (
-        *judged(plan.made, phases, FIRST, reasons={REFUSING: "refused"}, interval=STEP),
+        *judged(plan.made, phases, FIRST, reasons=_DECLINES, interval=STEP),
         *requests(plan.made, phases, FIRST, interval=STEP),
         *more,
     )
@@ -349,13 +353,36 @@ def _suspected(
     """The share rises, and its ticket comes once, for one owner."""
     before, after, share = _rise(plan)
     risen = plan.usual | {stage.name: share for stage in stages}
+    declining = dict.fromkeys(_DECLINES, share / 2) if declines else {}
     phases = [
         plan.phase(before)._replace(suspected=plan.usual),
-        plan.phase(after)._replace(suspected=risen, not_known={REFUSING: share / 2} if declines else {}),
+        plan.phase(after)._replace(suspected=risen, not_known=declining),
     ]
     healthy = plan.phase(before + after)._replace(suspected=plan.usual)
     checks = [Check(before), Check(before + after, (expected,)), Check(before + after, (expected,), ever=True)]
     return _over_hours(name, plan, phases, checks, judged(plan.made, [healthy], SECOND, interval=STEP))
+
+
+def _suspected_with_an_earlier_stage(plan: Plan, upstream: Indicator, downstream: Indicator) -> Scenario:
+    """A later stage rises clearly, an earlier one by too little to be clear, and by enough to be the cause."""
+    before, after, _ = _rise(plan)
+    rise = plan.shortest.rise
+    more = {upstream.name: plan.usual[upstream.name] + 0.9 * rise, downstream.name: min(0.9, 3 * rise)}
+    usual = plan.phase(before)._replace(suspected=plan.usual, traffic=400.0)
+    phases = [usual, usual._replace(minutes=after, suspected=plan.usual | more)]
+    check = Check(before + after, (_alert(upstream, "SuspectedTicket"),), ever=True)
+    return _over_hours("a later stage rises with an earlier one", plan, phases, [check])
+
+
+def _suspected_and_unsure_where(plan: Plan, upstream: Indicator, downstream: Indicator, times: float) -> Scenario:
+    """Nobody is told while it is not sure whose it is. times: how the earlier stage's rise compares with the least that
+    makes it the cause."""
+    before, after, share = _rise(plan)
+    part = times * plan.made.settings.growth.suspected.part * (share - plan.usual[downstream.name])
+    more = {upstream.name: plan.usual[upstream.name] + part, downstream.name: share}
+    usual = plan.phase(before)._replace(suspected=plan.usual)
+    phases = [usual, usual._replace(minutes=after, suspected=plan.usual | more)]
+    return _over_hours(f"a rise that began at {upstream.name} or not: {times:g} of the least", plan, phases)
 
 
 def _suspected_beside_page(plan: Plan, upstream: Indicator, downstream: Indicator) -> Scenario:

@@ -168,10 +168,13 @@ class Comparison(_Part, frozen=True):
 
 
 class Suspicion(_Part, frozen=True):
-    """When a share has risen: z standard errors and `rise`, with `minimum` requests in both windows."""
+    """When a share has risen: z standard errors and `rise`, with `minimum` requests in both windows; and where the rise
+    began: at the first stage that rose by more than `part` of it, which must be `sure` standard errors from that."""
 
     z: float
     minimum: float
+    part: float
+    sure: float
     windows: tuple[Comparison, ...]
 
 
@@ -425,6 +428,8 @@ def _bounds(settings: Settings) -> Iterator[_Bound]:
     growth = settings.growth
     yield _Bound("growth.suspected.z", growth.suspected.z, 0.0, 10.0, "a number from 0 to 10, such as 4")
     yield _at_least_1("growth.suspected.minimum", growth.suspected.minimum)
+    yield _share("growth.suspected.part", growth.suspected.part)
+    yield _Bound("growth.suspected.sure", growth.suspected.sure, 0.0, 10.0, "a number from 0 to 10, such as 1.75")
     for comparison in growth.suspected.windows:
         yield _share("growth.suspected.windows.rise", comparison.rise)
     for name, one in (("rank_shift", growth.rank_shift), ("candidate_age", growth.candidate_age)):

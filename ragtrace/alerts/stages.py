@@ -26,9 +26,7 @@ from ragtrace.alerts.recording import (
 )
 from ragtrace.alerts.settings import BurnRate, Drift, Duration, Growth
 
-__all__ = ["REFUSING", "drift_alerts", "indicator_alerts", "suspicion_alerts"]
-
-REFUSING: Final = "generation"  # the stage whose owner hears of answers that decline
+__all__ = ["drift_alerts", "indicator_alerts", "suspicion_alerts"]
 
 _BY_SOURCE: Final = "service, source"
 
@@ -103,51 +101,31 @@ def _released(made: Policy, indicator: Indicator) -> str:
 
 
 def suspicion_alerts(made: Policy) -> Iterator[Rule]:
-    """The ticket of each stage for suspicions, and that of generation for answers that decline.
+    """The ticket of each stage for a rise of doubt that began there.
 
-    A stage keeps still while it burns or an earlier one does, and while an earlier one is suspected more than usual.
+    A stage keeps still while it burns or an earlier one does, and while a rise that began at an earlier one lasts.
     """
     for indicator in made.indicators:
-        if indicator.name == REFUSING:
-            yield _suspicion(
-                made,
-                indicator,
-                "refused",
-                "Refused",
-                "more answers decline than usual",
-                "{{ $value | humanizePercentage }} of the answers decline, and nothing tells whether rightly.",
-            )
-        yield _suspicion(
-            made,
-            indicator,
-            "suspected",
-            "Suspected",
-            "more requests than usual are suspected to break here",
-            f"{{{{ $value | humanizePercentage }}}} of the requests look as if {indicator.name} broke; none proves it.",
-        )
-
-
-def _suspicion(made: Policy, indicator: Indicator, sign: str, name: str, summary: str, opening: str) -> Rule:
-    comparisons = made.settings.growth.suspected.windows
-    earlier = (*indicator.upstream, *((indicator.name,) if sign != "suspected" else ()))
-    parts = []
-    for comparison in comparisons:
-        window = comparison.window
-        lines = [selector(risen(sign, window), stage=indicator.name)]
-        burned = (*indicator.upstream, indicator.name)
-        silencing = [_burned(series, burned, window) for series in (PAGE_BURNING, TICKET_BURNING)]
-        if earlier:
-            silencing.append(_burned(risen("suspected"), earlier, window))
-        lines += [f"unless on (service, segment) {one}" for one in silencing]
-        lines += silences(made, partial(selector, states(window)))
-        parts.append("(" + "\n".join(lines) + ")")
-    return {
-        "alert": f"Ragtrace{indicator.name.title()}{name}Ticket",
-        "expr": either(*parts),
-        "for": str(made.settings.hold.ticket),
-        "labels": _labels(made, indicator.name, "ticket"),
-        "annotations": of_suspicion(made, indicator, sign, summary, opening),
-    }
+        parts = []
+        for comparison in made.settings.growth.suspected.windows:
+            window = comparison.window
+            burned = (*indicator.upstream, indicator.name)
+            lines = [selector(risen(window), stage=indicator.name)]
+            lines += [
+                f"unless on (service, segment) {_burned(series, burned, window)}"
+                for series in (PAGE_BURNING, TICKET_BURNING)
+            ]
+            if indicator.upstream:
+                lines.append(f"unless on (service, segment) {_burned(risen(), indicator.upstream, window)}")
+            lines += silences(made, partial(selector, states(window)))
+            parts.append("(" + "\n".join(lines) + ")")
+        yield {
+            "alert": f"Ragtrace{indicator.name.title()}SuspectedTicket",
+            "expr": either(*parts),
+            "for": str(made.settings.hold.ticket),
+            "labels": _labels(made, indicator.name, "ticket"),
+            "annotations": of_suspicion(made, indicator),
+        }
 
 
 def drift_alerts(made: Policy) -> Iterator[Rule]:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from ragtrace import coverage
 from ragtrace.analyze.diagnosis import Release, diagnose
-from ragtrace.analyze.signs import signs_of
+from ragtrace.analyze.signs import signs_of, with_facets
 from ragtrace.analyze.stages import Case, judge_stages
 from ragtrace.types import (
     Analysis,
@@ -115,10 +116,12 @@ def examine(
     retrieved = record.is_retrieved
     evidence = _evidence_scores(record, reference, wanted, lost, retrieved, same)
     known = {score.metric: score.value for score in evidence}
-    presence = _presence_score(record, reference, facets, known["evidence_recall"], claims)
+    answer = record.generation.answer if record.generation and known["evidence_recall"] == 1.0 else None
+    presence = _presence_score(record, reference, facets, claims, answer)
     is_known = reference == "oracle" and known["candidate_recall"] == 1.0
     evident = [(is_known or reference == "proxy") and item.chunk_id in wanted for item in candidates]
-    rows = _trusted(facets, candidates, matrix, evident, is_known=is_known, presence=presence.value)
+    trusted = partial(_trusted, facets, candidates, matrix, evident, is_known=is_known)
+    rows = trusted(presence=presence.value)
     kept, table = [facets[row] for row in rows], matrix[rows]
     unmet = "no_candidate_text" if kept else "doubtful_facets" if facets else "no_facets"
     facets_reason = unmet if retrieved else "not_recorded"
@@ -146,8 +149,13 @@ def examine(
         computed_at=computed_at,
     )
     signs = signs_of(record, kept, table, judged, service.background, service.top_scores)
+    before = signs.before_answer()
+    if answer:  # it may have told which facets count
+        rows = trusted(presence=_presence_score(record, reference, facets).value)
+        before = with_facets(before, record, [facets[row] for row in rows], matrix[rows])
     case = Case(
         signs=signs,
+        before_answer=before,
         retrieved=retrieved,
         is_empty=retrieved and not candidates,
         packed=record.packing is not None,
@@ -167,8 +175,8 @@ def _is_left_out(record: RequestRecord, candidates: Sequence[Candidate]) -> bool
     """Whether a candidate does not stand whole in the prompt, nor another one that says the same."""
     chunks = record.packing.chunks if record.packing else ()
     whole = {chunk.chunk_id for chunk in chunks if not chunk.truncated}
-    left = [candidate.chunk_id for candidate in candidates if candidate.chunk_id not in whole]
-    return bool(left) and len(coverage.stand_ins(left, candidates, chunks)) < len(left)
+    left = (candidate for candidate in candidates if candidate.chunk_id not in whole)
+    return any(not coverage.stand_ins([one.chunk_id], [one], chunks) for one in left)
 
 
 def _is_cited(record: RequestRecord, claims: Sequence[Claim], service: ServiceView) -> bool:
@@ -241,20 +249,22 @@ def _presence_score(
     record: RequestRecord,
     reference: Reference,
     facets: Sequence[Facet],
-    recall: float | None,
-    claims: Sequence[Claim],
+    claims: Sequence[Claim] = (),
+    answer: str | None = None,
 ) -> Score:
-    """Estimated only where nothing better is known: no oracle evidence, and no facets but those that were read."""
+    """Estimated only where nothing better is known: no oracle evidence, and no facets but those that were read.
+
+    answer: with its claims; None where it was not given the best candidates, and tells nothing of them.
+    """
     if not record.is_retrieved:
         return _score("evidence_presence", None, "not_recorded")
     if reference == "oracle" or any(facet.source != "query" for facet in facets):
         return _score("evidence_presence", None, "oracle" if reference == "oracle" else "facets_given")
     candidates = record.candidates
-    answer = record.generation.answer if record.generation and recall == 1.0 else None
     presence = coverage.evidence_presence(
         record.query.original,
         candidates,
-        claims=claims if answer else (),  # an answer that was not given the best candidates tells nothing of them
+        claims=claims if answer else (),
         declined=coverage.is_abstention(answer or ""),
     )
     if presence is not None:

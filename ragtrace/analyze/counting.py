@@ -111,6 +111,8 @@ def _states(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
     findings = analysis.diagnosis.stages
     in_scope = stages_in_scope({found.stage: found.state for found in findings})
     for found in findings:
+        if found.doubted:
+            yield labels.count(instruments.SLI_DOUBTED_REQUESTS, stage=found.stage)
         for scope in ("all", "conditional") if found.stage in in_scope else ("all",):
             given: dict[str, Any] = {"stage": found.stage, "scope": scope}
             if found.state in ("sound", "broken"):  # the exemplar of an indicator is a broken request

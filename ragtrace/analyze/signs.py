@@ -6,7 +6,7 @@ The rules of `ragtrace.analyze.stages` read nothing else of the texts. A sign th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from ragtrace.coverage.text import content_words, speaks_english
 from ragtrace.coverage.values import Value
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
-__all__ = ["Signs", "signs_of"]
+__all__ = ["Signs", "signs_of", "with_facets"]
 
 
 MOST: Final = 20  # figures and dates of one claim that are looked up
@@ -87,6 +87,10 @@ class Signs:
     cited: float | None = None
     miscited: float | None = None
 
+    def before_answer(self) -> Signs:
+        """The signs that do not depend on what the answer says."""
+        return replace(self, declined=False, hedged=False, supported=None, answered=None)
+
 
 def signs_of(
     record: RequestRecord,
@@ -117,6 +121,13 @@ def signs_of(
         **(_citation_signs(judged) if judged and claims else {}),
         **(_answer_signs(record.query.original, claims, packed, rarity) if claims else {}),
     )
+
+
+def with_facets(signs: Signs, record: RequestRecord, facets: Sequence[Facet], matrix: NDArray[np.float64]) -> Signs:
+    """The signs of a record as they are by other facets. matrix: as in `signs_of`."""
+    chunks = record.packing.chunks if record.packing else ()
+    found: dict[str, Any] = dict.fromkeys(("pool_facets", "packed_facets", "left_facets"))
+    return replace(signs, **found | _facet_signs(record.candidates, chunks, facets, matrix))
 
 
 def _is_prose(text: str) -> bool:

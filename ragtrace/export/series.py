@@ -22,6 +22,7 @@ from ragtrace.registry.instruments import (
     LATE_EVALUATIONS,
     OUTCOMES,
     PAGE_JUDGMENTS,
+    SLI_DOUBTED_REQUESTS,
     SLI_GOOD_REQUESTS,
     SLI_REQUESTS,
     SLI_UNJUDGED_REQUESTS,
@@ -157,9 +158,9 @@ def _newer(known: Exemplar | None, found: Exemplar) -> Exemplar:
 def zeros(folding: Folding) -> dict[Key, Point]:
     """The counters that stand at 0 before they count: one that first appears at 1 has no increase in PromQL.
 
-    Sound and judged requests, for every known segment, stage, scope, stratum and reference, with the judges of the
-    service, or with today's rules where none has judged yet. Requests that were not judged, for every known segment and
-    judge, with the states and reasons that the service has shown in any. Each result of what people judged.
+    Sound, judged and doubted requests, for every known segment, stage, scope, stratum and reference, with the judges of
+    the service, or with today's rules where none has judged yet. Requests that were not judged, for every known segment
+    and judge, with the states and reasons that the service has shown in any. Each result of what people judged.
     """
     counted: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     for key in folding.series:
@@ -177,6 +178,7 @@ def zeros(folding: Folding) -> dict[Key, Point]:
         }
     keys = {Key(one.id, "", labels) for one in (SLI_REQUESTS, SLI_GOOD_REQUESTS) for labels in pairs}
     keys |= {Key(SLI_UNJUDGED_REQUESTS.id, "", labels) for labels in unjudged}
+    keys |= {Key(SLI_DOUBTED_REQUESTS.id, "", (*labels[:3], *labels[4:])) for labels in pairs}  # without the scope
     keys |= {Key(LATE_EVALUATIONS.id, "", segment) for segment in folding.segments}
     for one, label in ((OUTCOMES, "result"), (PAGE_JUDGMENTS, "judgment")):
         judged = {labels[:-1] for labels in counted[one.id]}

@@ -60,6 +60,7 @@ __all__ = [
     "RECEIVER_WAITING",
     "RELEASE_TIMESTAMP",
     "REQUESTS",
+    "SLI_DOUBTED_REQUESTS",
     "SLI_GOOD_REQUESTS",
     "SLI_REQUESTS",
     "SLI_UNJUDGED_REQUESTS",
@@ -699,6 +700,18 @@ SLI_UNJUDGED_REQUESTS: Final = Instrument(
     runbook="unjudged",
 )
 
+SLI_DOUBTED_REQUESTS: Final = Instrument(
+    id="sli_doubted_requests",
+    name="ragtrace_sli_doubted_requests_total",
+    kind="counter",
+    unit="{request}",
+    brief="Requests in which a stage looks broken by what no later stage can change, whatever its state.",
+    owner="platform",
+    attributes=("service", "segment", "stage", "stratum", "reference", "judge"),
+    source="ragtrace's own; the growth of its share tells where many requests began to break",
+    runbook="unjudged",
+)
+
 DIAGNOSES: Final = Instrument(
     id="diagnoses",
     name="ragtrace_diagnoses_total",
@@ -1001,6 +1014,7 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "sli_requests": SLI_REQUESTS,
     "sli_good_requests": SLI_GOOD_REQUESTS,
     "sli_unjudged_requests": SLI_UNJUDGED_REQUESTS,
+    "sli_doubted_requests": SLI_DOUBTED_REQUESTS,
     "diagnoses": DIAGNOSES,
     "undefined": UNDEFINED,
     "lost_evidence": LOST_EVIDENCE,

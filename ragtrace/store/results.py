@@ -170,14 +170,15 @@ def _write_diagnoses(connection: sa.Connection, analyses: Sequence[Analysis], st
 
 
 def _states(found: Diagnosis) -> dict[str, str | None]:
-    """The columns of the stages' states; null where a stage does not apply."""
+    """The columns of the stages' states, null where a stage does not apply, and the names of those in doubt."""
     by_stage = {finding.stage: finding for finding in found.stages}
     columns: dict[str, str | None] = {}
     for stage in STAGE_NAMES:
         finding = by_stage.get(stage)
         columns[f"{stage}_state"] = finding.state if finding else None
         columns[f"{stage}_reason"] = finding.reason if finding else None
-    return columns
+    doubted = ",".join(finding.stage for finding in found.stages if finding.doubted)
+    return columns | {"doubted": doubted if found.stages else None}
 
 
 def _write_shares(connection: sa.Connection, analyses: Sequence[Analysis]) -> None:

@@ -249,8 +249,8 @@ class RequestRow:
 @dataclass(frozen=True, slots=True)
 class Sampled:
     """One request's newest coverage analysis in few columns: where it broke, the states of the stages that apply (none
-    where a version before 8 judged, or nothing is retrieved), why a stage is suspected or not known, the scores that
-    were asked for, and what judged (`Diagnosis.judge`)."""
+    where a version before 8 judged, or nothing is retrieved), why a stage is suspected or not known, which are in doubt
+    (`StageFinding.doubted`), the scores that were asked for, and what judged (`Diagnosis.judge`)."""
 
     request_id: str
     segment: str
@@ -266,6 +266,7 @@ class Sampled:
     reasons: dict[Stage, str]
     scores: dict[str, float | None]
     judge: str | None = None
+    doubted: frozenset[Stage] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,10 @@ _COLUMNS: Final = (
     diagnosis.c.suspected_rollout,
     diagnosis.c.judge,
 )
-_STATES: Final = tuple(diagnosis.c[f"{stage}_{what}"] for stage in STAGE_NAMES for what in ("state", "reason"))
+_STATES: Final = (
+    *(diagnosis.c[f"{stage}_{what}"] for stage in STAGE_NAMES for what in ("state", "reason")),
+    diagnosis.c.doubted,
+)
 _ANALYZED: Final = request.join(
     diagnosis, sa.and_(diagnosis.c.request_id == request.c.request_id, diagnosis.c.kind == COVERAGE)
 )
@@ -118,5 +121,6 @@ def _sampled(row: sa.Row[Any], metrics: Sequence[str]) -> Sampled:
         **{column.name: values[column.name] for column in _COLUMNS},
         states={stage: state for stage in STAGE_NAMES if (state := values[f"{stage}_state"]) is not None},
         reasons={stage: reason for stage in STAGE_NAMES if (reason := values[f"{stage}_reason"]) is not None},
+        doubted=frozenset(stage for stage in STAGE_NAMES if stage in (values["doubted"] or "").split(",")),
         scores={metric: values[metric] for metric in metrics},
     )

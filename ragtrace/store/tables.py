@@ -160,6 +160,7 @@ diagnosis: Final = sa.Table(
     sa.Column("suspected_rollout", sa.Text),
     sa.Column("judge", sa.Text),
     *(sa.Column(f"{stage}_{what}", sa.Text) for stage in STAGE_NAMES for what in ("state", "reason")),
+    sa.Column("doubted", sa.Text),
     sa.Index(None, "kind", "stage", "started_at"),
     sa.Index(None, "kind", "started_at"),
 )

@@ -113,11 +113,12 @@ def triage_alert(store: Store, alert: Alert, *, lookback: int | None = None, now
 
 
 def _agrees(named: str | None, report: Report) -> bool | None:
-    """Whether the evidence breaks, or where nothing is broken suspects, the stage that an alert names."""
+    """Whether the stage that an alert names is the one that broke, or where none did, the one at which doubt began to
+    rise."""
     if named and report.stage:
         return named == report.stage
-    suspected = {rise.stage for rise in report.rises if rise.state == "suspected"}
-    return True if named in suspected else None
+    rise = next((each for each in report.rises if each.stage == named and each.state == "doubted"), None)
+    return None if rise is None else rise.follows is None
 
 
 def _beside(store: Store, alert: Alert, at: int) -> Report | None:

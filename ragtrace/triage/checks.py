@@ -1,7 +1,8 @@
-"""The check of one stage: whether it is broken, suspected or sound in a window, and in which segments.
+"""The check of one stage: whether it is broken, in doubt or sound in a window, and in which segments.
 
 A stage is judged over the requests in which no earlier one is broken or suspected. Broken is counted among the requests
-that are judged sound or broken; what is suspected or not known stands beside it, and is compared with what it was.
+that are judged sound or broken; what is not known stands beside it, and so does what is in doubt, among all requests.
+Both are compared with what they were.
 """
 
 from __future__ import annotations
@@ -9,16 +10,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
+from ragtrace.alerts.settings import Suspicion, read_settings
 from ragtrace.analyze.judgeability import remedy
-from ragtrace.registry.wording import STATES
-from ragtrace.triage.evidence import ENOUGH, ORDER, OWNERS, Evidence, Judged, budget, reasons_of, tally, weighed
+from ragtrace.triage.evidence import (
+    ENOUGH,
+    ORDER,
+    OWNERS,
+    Counted,
+    Evidence,
+    Judged,
+    budget,
+    reasons_of,
+    tally,
+    weighed,
+)
 from ragtrace.triage.report import (
     Check,
     CheckState,
     Onset,
-    ReasonCount,
     Recovery,
     SegmentLine,
     SegmentState,
@@ -26,17 +38,19 @@ from ragtrace.triage.report import (
     Unjudged,
     UnjudgedState,
 )
-from ragtrace.triage.statistics import Episode, find_episode, has_risen, share_of
-from ragtrace.triage.wording import clock, counted, percent, plain, written
-from ragtrace.types import Stage, StageState
+from ragtrace.triage.statistics import Episode, find_episode, growth, has_risen, share_of
+from ragtrace.triage.wording import UNJUDGED, clock, counted, percent, plain, written
+from ragtrace.types import Stage, replace
 
 __all__ = [
     "TITLES",
+    "Doubt",
     "Stretch",
     "baseline",
     "broken_by_themselves",
     "by_segment",
     "check",
+    "doubts",
     "not_checked",
     "recovery",
     "rise_text",
@@ -58,9 +72,9 @@ _NAMED: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """When a stage was in one state more often than around that time: its requests before, during and after."""
+    """When something was so more often than around that time: the requests before, during and after."""
 
-    state: StageState
+    what: Counted
     before: tuple[Judged, ...]
     during: tuple[Judged, ...]
     after: tuple[Judged, ...]
@@ -73,28 +87,25 @@ class Stretch:
         return Onset(
             earliest=written(self.earliest),
             latest=written(self.latest),
-            since=_share(self.during, stage, self.state),
-            before=_share(self.before, stage, self.state),
+            since=_share(self.during, stage, self.what),
+            before=_share(self.before, stage, self.what),
         )
 
 
-def stretch(evidence: Evidence, stage: Stage, state: StageState = "broken") -> Stretch | None:
-    """The stretch that reaches into the window; None where the share did not change, or changed back before.
-
-    state: broken, of the requests that are judged; suspected or not known, of all that reach the stage.
-    """
-    requests = evidence.at(stage) if state == "broken" else evidence.in_scope(stage)
+def stretch(evidence: Evidence, stage: Stage, what: Counted = "broken") -> Stretch | None:
+    """The stretch that reaches into the window; None where the share did not change, or changed back before."""
+    requests = evidence.among(stage, what)
     episode = find_episode(
-        [request.states[stage] == state for request in requests], [request.weight for request in requests]
+        [request.shows(stage, what) for request in requests], [request.weight for request in requests]
     )
     if episode is None or requests[episode.end - 1].row.started_at < evidence.window.since:
         return None
-    return _stretch(requests, episode, evidence.window.before, state)
+    return _stretch(requests, episode, evidence.window.before, what)
 
 
-def _stretch(requests: Sequence[Judged], episode: Episode, beginning: int, state: StageState) -> Stretch:
+def _stretch(requests: Sequence[Judged], episode: Episode, beginning: int, what: Counted) -> Stretch:
     return Stretch(
-        state=state,
+        what=what,
         before=tuple(requests[: episode.start]),
         during=tuple(requests[episode.start : episode.end]),
         after=tuple(requests[episode.end :]),
@@ -104,8 +115,8 @@ def _stretch(requests: Sequence[Judged], episode: Episode, beginning: int, state
     )
 
 
-def _share(requests: Sequence[Judged], stage: Stage, state: StageState) -> Tally:
-    return share_of(weighed(requests, lambda request: request.states[stage] == state))
+def _share(requests: Sequence[Judged], stage: Stage, what: Counted) -> Tally:
+    return share_of(weighed(requests, lambda request: request.shows(stage, what)))
 
 
 def baseline(evidence: Evidence, stage: Stage, risen: Stretch | None) -> Sequence[Judged]:
@@ -114,12 +125,23 @@ def baseline(evidence: Evidence, stage: Stage, risen: Stretch | None) -> Sequenc
     return risen.before if risen and risen.before else evidence.before(stage)
 
 
-def check(evidence: Evidence, stage: Stage) -> Check:
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """In how many requests a stage is in doubt. risen: the stretch in which they are more: its own, or where its rise
+    is too small to be clear by itself, that of the later stage that follows from it."""
+
+    unjudged: Unjudged
+    risen: Stretch | None
+
+
+def check(evidence: Evidence, stage: Stage, doubt: Unjudged) -> Check:
     """Judge one stage in the window.
 
     Broken: the lower bound of the broken share is above the budget, in the window or in the stretch of it in which the
     share rose; or the share is above the budget and clearly above what it was before. Recovered: broken, until the
-    share fell again for certain. Suspected: none of these, and suspected in clearly more requests than before.
+    share fell again for certain. Doubted: none of these, and in doubt in more requests than before.
+
+    doubt: the stage's own of `doubts`.
     """
     allowed, risen = budget(stage), stretch(evidence, stage)
     earlier = baseline(evidence, stage, risen)
@@ -129,13 +151,15 @@ def check(evidence: Evidence, stage: Stage) -> Check:
     over = recovery(risen, stage) if state == "broken" else None
     if over and over.state == "recovered":
         state = "recovered"
-    unjudged = (_unjudged(evidence, stage, "suspected"), _unjudged(evidence, stage, "not_known"))
+    unknown = _sides(evidence, stage, "not_known", stretch(evidence, stage, "not_known"))
+    unjudged = (doubt, _unjudged(*unknown, stage, "not_known"))
     finding = over.finding if over and state == "recovered" else _finding(state, now, before, allowed, risen, during)
-    reaching = len(evidence.since(evidence.in_scope(stage)))
-    if state == "no_data" and reaching >= ENOUGH:
-        state, finding = "unjudged", _hardly(now, reaching, unjudged, stage)
-    if unjudged[0].has_risen and state not in ("broken", "recovered"):
-        state, finding = "suspected", f"no break is proven, but more is suspected than before; {finding}"
+    reaching = evidence.since(evidence.in_scope(stage))
+    if state == "no_data" and len(reaching) >= ENOUGH:
+        state, finding = "unjudged", _hardly(now, reaching, stage)
+    if doubt.has_risen and state not in ("broken", "recovered"):
+        why = f", which follows from {doubt.follows}" if doubt.follows else ""
+        state, finding = "doubted", f"no break is proven, but more is in doubt than before{why}; {finding}"
     return Check(
         stage=stage,
         title=TITLES[stage],
@@ -150,48 +174,94 @@ def check(evidence: Evidence, stage: Stage) -> Check:
     )
 
 
-def _unjudged(evidence: Evidence, stage: Stage, state: UnjudgedState) -> Unjudged:
-    """The share of the suspected or of the not known, since it rose where that is seen, and before."""
-    requests, risen = evidence.in_scope(stage), stretch(evidence, stage, state)
-    now, before = evidence.since(requests), evidence.until(requests)
+def doubts(evidence: Evidence) -> dict[Stage, Doubt]:
+    """In how many requests each stage is in doubt, and where a rise of that began.
+
+    A break of one stage makes later ones doubtful, and leaves earlier ones as they are. So a clear rise follows from
+    the first stage that rose by more than a part of it, as it does for the alerts (`growth.suspected`).
+    """
+    found: dict[Stage, Doubt] = {}
+    for place, stage in enumerate(ORDER):
+        risen = stretch(evidence, stage, "doubted")
+        now, before = _sides(evidence, stage, "doubted", risen)
+        own = _unjudged(now, before, stage, "doubted")
+        if own.has_risen:
+            began, unsure = _began(now, before, ORDER[:place], stage)
+            own = replace(own, follows=began, unsure=unsure)
+            if began and not found[began].unjudged.has_risen:
+                cause = replace(_unjudged(now, before, began, "doubted"), has_risen=True, unsure=unsure)
+                found[began] = Doubt(cause, risen)
+        found[stage] = Doubt(own, risen)
+    return found
+
+
+def _began(
+    now: Sequence[Judged], before: Sequence[Judged], earlier: Sequence[Stage], stage: Stage
+) -> tuple[Stage | None, tuple[Stage, ...]]:
+    """The first earlier stage that surely rose with the stage, if any; and those before it that may have."""
+    settings = _suspicion()
+    limit = settings.part * _growth(now, before, stage)[0]
+    unsure: list[Stage] = []
+    for one in earlier:
+        grown, error = _growth(now, before, one)
+        if grown - settings.sure * error > limit:
+            return one, tuple(unsure)
+        if grown + settings.sure * error > limit:
+            unsure.append(one)
+    return None, tuple(unsure)
+
+
+def _growth(now: Sequence[Judged], before: Sequence[Judged], stage: Stage) -> tuple[float, float]:
+    """How much more often than before a stage is in doubt, and the standard error of that."""
+    return growth(*(weighed(requests, lambda each: each.shows(stage, "doubted")) for requests in (now, before)))
+
+
+@cache
+def _suspicion() -> Suspicion:
+    return read_settings().growth.suspected
+
+
+def _sides(
+    evidence: Evidence, stage: Stage, what: UnjudgedState, risen: Stretch | None
+) -> tuple[Sequence[Judged], Sequence[Judged]]:
+    """The requests since a share rose where that is seen, else those of the window; and those before."""
+    requests = evidence.among(stage, what)
     if risen and risen.before and len(risen.after) < ENOUGH:  # it goes on, as far as anybody knows
-        now, before = [*risen.during, *risen.after], list(risen.before)
+        return (*risen.during, *risen.after), risen.before
+    return evidence.since(requests), evidence.until(requests)
 
-    def is_so(request: Judged) -> bool:
-        return request.states[stage] == state
 
-    now_weighed, before_weighed = weighed(now, is_so), weighed(before, is_so)
+def _unjudged(now: Sequence[Judged], before: Sequence[Judged], stage: Stage, what: UnjudgedState) -> Unjudged:
+    """The share of the doubted or of the not known, now and before; the reasons that grew most first, since a usual one
+    explains no rise."""
+    now_weighed, before_weighed = (weighed(each, lambda one: one.shows(stage, what)) for each in (now, before))
+    now_reasons, usual = (
+        Counter(one.reason(stage, what) for one in each if one.shows(stage, what)) for each in (now, before)
+    )
+    scale = len(now) / len(before) if before else 0.0
+    reasons = reasons_of(now_reasons.elements(), stage)
     return Unjudged(
-        state=state,
+        state=what,
         now=share_of(now_weighed),
         before=share_of(before_weighed),
         has_risen=has_risen(now_weighed, before_weighed),
-        reasons=_risen_reasons(now, before, stage, state),
+        reasons=tuple(sorted(reasons, key=lambda each: usual[each.reason] * scale - each.count)),
     )
 
 
-def _risen_reasons(
-    now: Sequence[Judged], before: Sequence[Judged], stage: Stage, state: UnjudgedState
-) -> tuple[ReasonCount, ...]:
-    """The most frequent reasons, those first that grew most: a usual one explains no rise."""
-    usual = Counter(each.row.reasons.get(stage) or "undecided" for each in before if each.states[stage] == state)
-    found = reasons_of((each.row for each in now), stage, state)
-    scale = len(now) / len(before) if before else 0.0
-    return tuple(sorted(found, key=lambda each: usual[each.reason] * scale - each.count))
-
-
 def rise_text(unjudged: Unjudged) -> str:
-    """`suspected: rises from 6 % to 21 %: words that do not match the question`."""
+    """`in doubt: rises from 6 % to 21 %: words that do not match the question`."""
     why = f": {unjudged.reasons[0].words}" if unjudged.reasons else ""
     change = f"rises from {percent(unjudged.before.share)} to {percent(unjudged.now.share)}"
-    return f"{STATES[unjudged.state]}: {change}{why}"
+    return f"{UNJUDGED[unjudged.state]}: {change}{why}"
 
 
-def _hardly(now: Tally, reaching: int, unjudged: Sequence[Unjudged], stage: Stage) -> str:
+def _hardly(now: Tally, reaching: Sequence[Judged], stage: Stage) -> str:
     """In how few of the requests that reach it a stage is judged, and what would help."""
-    told = f"judged in {now.of:,} of the {reaching:,} requests that reach it, {ENOUGH} are needed"
-    most = max(unjudged, key=lambda each: each.now.count)
-    helpful = remedy(stage, most.reasons[0].reason) if most.reasons else None
+    told = f"judged in {now.of:,} of the {len(reaching):,} requests that reach it, {ENOUGH} are needed"
+    others = (one.row.reasons.get(stage) or "undecided" for one in reaching if not one.is_judged(stage))
+    most = reasons_of(others, stage)
+    helpful = remedy(stage, most[0].reason) if most else None
     return f"{told}; to judge more: {helpful}" if helpful else told
 
 
@@ -306,5 +376,5 @@ def _first_broken(evidence: Evidence, stages: Sequence[Stage]) -> Stage | None:
     for stage in stages:
         now = evidence.now(stage)
         if len(now) >= ENOUGH and tally(now, stage, _SURE).low > budget(stage):
-            return stage if check(evidence, stage).state == "broken" else None
+            return stage if check(evidence, stage, doubts(evidence)[stage].unjudged).state == "broken" else None
     return None

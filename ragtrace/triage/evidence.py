@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from ragtrace.analyze.diagnosis import stages_in_scope
 from ragtrace.analyze.judgeability import remedy
@@ -28,6 +28,7 @@ __all__ = [
     "ORDER",
     "OWNERS",
     "SHOWN",
+    "Counted",
     "Evidence",
     "Judged",
     "Sample",
@@ -59,6 +60,9 @@ OWNERS: Final = {stage.name: stage.owner for stage in STAGES}
 COMPONENTS: Final = {stage.name: stage.components for stage in STAGES}
 ENOUGH: Final = 10  # requests below which nothing is said
 LIMIT: Final = 2_000  # requests that are read of a service or segment: shares are exact to 2 % then
+
+Counted: TypeAlias = Literal["broken"] | UnjudgedState
+"""What is counted of a stage."""
 
 _BUDGETS: Final = {stage.name: round(1.0 - stage.target, 6) for stage in STAGES}
 _TELLING: Final[tuple[Stage, ...]] = ("retrieval", "generation")  # ranking is sound by itself where nothing is left out
@@ -103,6 +107,22 @@ class Judged:
     def is_broken(self, stage: Stage) -> bool:
         """Whether the stage is broken."""
         return self.states.get(stage) == "broken"
+
+    def shows(self, stage: Stage, what: Counted) -> bool:
+        """Whether the stage is broken or not known; or in doubt, whatever the earlier ones are."""
+        return stage in self.row.doubted if what == "doubted" else self.states.get(stage) == what
+
+    def reason(self, stage: Stage, what: UnjudgedState) -> str | None:
+        """Why it shows that; None where it is in doubt because it is broken.
+
+        The state of retrieval and ranking may have another reason, or none, since the answer counts there, too.
+        """
+        found = self.row.reasons.get(stage)
+        if what == "doubted" and self.row.states.get(stage) == "broken":
+            return None
+        if what == "doubted" and stage in ("retrieval", "ranking") and found != "facet_not_found":
+            return "low_match"
+        return found or "undecided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +195,13 @@ class Evidence:
     def at(self, stage: Stage) -> list[Judged]:
         """Those of them in which the stage is judged."""
         return [request for request in self.requests if request.is_judged(stage)]
+
+    def among(self, stage: Stage, what: Counted) -> list[Judged]:
+        """The requests among which that is counted: broken among the judged, not known among those in scope, in doubt
+        among all to which the stage applies."""
+        if what == "doubted":
+            return [request for request in self.requests if stage in request.row.states]
+        return self.at(stage) if what == "broken" else self.in_scope(stage)
 
     def now(self, stage: Stage) -> list[Judged]:
         """Those of the judged ones in the window."""
@@ -255,17 +282,17 @@ def tally(requests: Iterable[Judged], stage: Stage, z: float = ONE_SIDED_95) -> 
     return share_of(weighed(requests, lambda request: request.is_broken(stage)), z)
 
 
-def reasons_of(rows: Iterable[Sampled], stage: Stage, *states: StageState) -> tuple[ReasonCount, ...]:
-    """The most frequent reasons for which a stage is in one of these states."""
-    found = Counter(row.reasons.get(stage) or "undecided" for row in rows if row.states.get(stage) in states)
+def reasons_of(reasons: Iterable[str | None], stage: Stage) -> tuple[ReasonCount, ...]:
+    """The most frequent ones of the reasons of a stage's requests, with their words."""
     return tuple(
         ReasonCount(reason=reason, words=reason_words(reason, stage), count=count)
-        for reason, count in found.most_common(_REASONS)
+        for reason, count in Counter(filter(None, reasons)).most_common(_REASONS)
     )
 
 
 def _judgeable(stage: Stage, rows: Sequence[Sampled], *, is_verified: bool) -> Judgeable:
-    reasons = reasons_of(rows, stage, "suspected", "not_known")
+    unjudged = (row for row in rows if row.states[stage] in ("suspected", "not_known"))
+    reasons = reasons_of((row.reasons.get(stage) or "undecided" for row in unjudged), stage)
     remedies = (remedy(stage, each.reason, is_verified=is_verified) for each in reasons)
     helpful = dict.fromkeys(one for one in remedies if one is not None)
     judged = share_of([(row.states[stage] in ("sound", "broken"), _weight(row)) for row in rows])
@@ -352,13 +379,13 @@ def exemplar_requests(
 
 
 def exemplars_of(
-    requests: Iterable[Judged], stage: Stage, state: UnjudgedState, reasons: Sequence[ReasonCount]
+    requests: Sequence[Judged], stage: Stage, what: UnjudgedState, reasons: Sequence[ReasonCount]
 ) -> tuple[ExemplarRequest, ...]:
-    """Three of the newest requests in which a stage is suspected or not known for the most frequent reason."""
+    """Three of the newest of the requests in which a stage is in doubt or not known, of the most frequent reason."""
     most = reasons[0].reason if reasons else None
-    rows = [request.row for request in requests if request.states.get(stage) == state]
-    rows = [row for row in rows if (row.reasons.get(stage) or "undecided") == most]
-    return tuple(_exemplar(row, reason_words(most, stage)) for row in rows[: -_EXEMPLARS - 1 : -1])
+    rows = [request.row for request in requests if request.reason(stage, what) == most]
+    cause = reason_words(most, stage) if most else "broken"
+    return tuple(_exemplar(row, cause) for row in rows[: -_EXEMPLARS - 1 : -1])
 
 
 def _shortfall(row: Sampled, stage: Stage) -> float:

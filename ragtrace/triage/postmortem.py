@@ -16,6 +16,7 @@ from ragtrace.triage.evidence import (
     ORDER,
     OWNERS,
     SHOWN,
+    Counted,
     Evidence,
     Judged,
     Sample,
@@ -31,11 +32,12 @@ from ragtrace.triage.report import Report
 from ragtrace.triage.statistics import share_of
 from ragtrace.triage.walk import triage_segment
 from ragtrace.triage.wording import clock, counted, percent, span, written
-from ragtrace.types import Stage, StageState
+from ragtrace.types import Stage
 
 __all__ = ["BLANK", "postmortem"]
 
 _SEGMENT_STATES: Final = {"no_data": "no data", "better": "broke; better, not proven"}
+_CHAIN: Final[tuple[Counted, ...]] = ("broken", "doubted")
 BLANK: Final = "**[fill in: {}]**"
 
 TASKS: Final[dict[Stage, tuple[str, ...]]] = {
@@ -158,9 +160,9 @@ class _Draft:
         rows = []
         for stage in ORDER:
             mark = "first failed" if stage == self._stage else "after it" if self._is_after(stage) else "before it"
-            shares = (_share(group, stage, state) for state in ("broken", "suspected") for group in (before, during))
+            shares = (_share(group, stage, what) for what in _CHAIN for group in (before, during))
             rows.append((stage, mark, *shares))
-        yield from table(("stage", "", "broken before", "during the break", "suspected before", "during"), rows)
+        yield from table(("stage", "", "broken before", "during the break", "in doubt before", "during"), rows)
         causes = Counter(each.row.cause for each in during if each.is_broken(self._stage))
         yield ""
         told = ", ".join(f"{(cause or 'unknown').replace('_', ' ')} ({count})" for cause, count in causes.most_common())
@@ -278,13 +280,15 @@ def _how(release: Release) -> str:
     return "" if release.recorded_at is not None else " (first request that carried it)"
 
 
-def _share(requests: Sequence[Judged], stage: Stage, state: StageState) -> str:
-    """The share of all requests in which a stage is in a state, whatever broke before it: broken ones among those that
-    are judged, suspected ones among all to which the stage applies."""
-    states = [(each.row.states[stage], each.weight) for each in requests if stage in each.row.states]
-    if state == "broken":
-        states = [(one, weight) for one, weight in states if one in ("sound", "broken")]
-    found = share_of([(one == state, weight) for one, weight in states])
+def _share(requests: Sequence[Judged], stage: Stage, what: Counted) -> str:
+    """The share of all requests in which a stage is broken or in doubt, whatever broke before it: broken ones among
+    those that are judged, doubted ones among all to which the stage applies."""
+    rows = [(each.row, each.weight) for each in requests if stage in each.row.states]
+    if what == "doubted":
+        found = share_of([(stage in row.doubted, weight) for row, weight in rows])
+    else:
+        judged = [(row, weight) for row, weight in rows if row.states[stage] in ("sound", "broken")]
+        found = share_of([(row.states[stage] == what, weight) for row, weight in judged])
     return f"{percent(found.share)} of {found.of}" if found.of else "none is judged"
 
 

@@ -14,7 +14,6 @@ from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled, plain_table
 from ragtrace.registry.instruments import INSTRUMENTS
-from ragtrace.registry.wording import STATES as STAGE_STATES
 from ragtrace.triage.report import (
     AlertFacts,
     Check,
@@ -30,7 +29,7 @@ from ragtrace.triage.report import (
     Unjudged,
     Value,
 )
-from ragtrace.triage.wording import by_gold, clock, counted, percent, plain, shortened, show_command
+from ragtrace.triage.wording import UNJUDGED, by_gold, clock, counted, joined, percent, plain, shortened, show_command
 
 __all__ = [
     "STATES",
@@ -51,6 +50,7 @@ __all__ = [
 STATES: Final = {
     "broken": "BROKEN",
     "suspected": "suspected",
+    "doubted": "in doubt",
     "sound": "sound",
     "not_known": "not known",
     "worse": "worse than before",
@@ -169,7 +169,9 @@ def named(report: Report) -> str:
     """What the evidence says of the stage that the alert names."""
     stage = report.alert.labels.get("stage", "") if report.alert else ""
     if report.stage is None:
-        return f"it names {stage}: the evidence suspects it, too"
+        earlier = next((rise.follows for rise in report.rises if rise.stage == stage and rise.follows), None)
+        where = f", and that it began at {earlier}" if earlier else ", too"
+        return f"it names {stage}: the evidence shows that more is in doubt there{where}"
     if report.alert and report.alert.agrees:
         return f"it names {stage}: so does the evidence"
     state = next((check.state for check in report.checks if check.stage == stage), None)
@@ -202,14 +204,16 @@ def _indented(part: RenderableType) -> Padding:
 
 
 def _rise(rise: Rise, store: str | None) -> Iterator[RenderableType]:
-    """What is suspected or not known more often than before: whose it is, since when, and what came then."""
+    """What is in doubt or not known more often than before: whose it is, since when, and what came then."""
     yield Text(f"{rise.stage} ", style="bold").append(rise.finding, style="yellow")
     lines: list[tuple[str, RenderableType]] = [("owner", Text(rise.owner, style="bold"))]
     if rise.suspected_release:
         lines.append(("suspect", Text(rise.suspected_release, style="bold yellow")))
     lines.append(("" if rise.suspected_release else "release", Text(rise.release_note)))
     if rise.onset:
-        lines.append(("began", Text(began(rise.onset, STAGE_STATES[rise.state]))))
+        lines.append(("began", Text(began(rise.onset, UNJUDGED[rise.state]))))
+    if rise.unsure:
+        lines.append(("not sure", Text(f"whether it began at {joined(rise.unsure)}")))
     if len(rise.reasons) > 1:
         lines.append(("reasons", Text(_reasons(rise.reasons))))
     yield _indented(labeled(*lines))
@@ -222,11 +226,11 @@ def _reasons(reasons: Sequence[ReasonCount]) -> str:
 
 
 def unjudged_text(unjudged: Unjudged) -> str:
-    """`suspected: 12 of 160 (7.5 %), before 6 %: words that do not match the question (9)`."""
+    """`in doubt: 12 of 160 (7.5 %), before 6 %: words that do not match the question (9)`."""
     now = f"{unjudged.now.count:,} of {unjudged.now.of:,} ({percent(unjudged.now.share)})"
     before = f", {'up from' if unjudged.has_risen else 'before'} {percent(unjudged.before.share)}"
     why = f": {_reasons(unjudged.reasons)}" if unjudged.reasons else ""
-    return f"{STAGE_STATES[unjudged.state]}: {now}{before if unjudged.before.of else ''}{why}"
+    return f"{UNJUDGED[unjudged.state]}: {now}{before if unjudged.before.of else ''}{why}"
 
 
 def _check(number: int, check: Check, *, of_request: bool) -> Iterator[RenderableType]:
@@ -384,8 +388,11 @@ def _markdown_rise(rise: Rise) -> Iterator[str]:
         yield f"- suspected release: **{escaped(rise.suspected_release)}**"
     yield f"- {escaped(rise.release_note)}"
     if rise.onset:
-        yield f"- began: {escaped(began(rise.onset, STAGE_STATES[rise.state]))}"
-    yield f"- reasons: {escaped(_reasons(rise.reasons))}"
+        yield f"- began: {escaped(began(rise.onset, UNJUDGED[rise.state]))}"
+    if rise.unsure:
+        yield f"- whether it began at {joined(rise.unsure)} is not sure"
+    if rise.reasons:
+        yield f"- reasons: {escaped(_reasons(rise.reasons))}"
     yield from (_markdown_exemplar(each) for each in rise.exemplars)
 
 

@@ -44,16 +44,17 @@ CheckState: TypeAlias = Literal[
     "recovered",
     "worse",
     "unclear",
-    "suspected",
+    "doubted",
     "good",
     "unjudged",
     "no_data",
     "not_checked",
     "sound",
+    "suspected",
     "not_known",
 ]
 SegmentState: TypeAlias = Literal["broken", "better", "recovered", "unclear", "good", "no_data"]
-UnjudgedState: TypeAlias = Literal["suspected", "not_known"]
+UnjudgedState: TypeAlias = Literal["doubted", "not_known"]
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +85,7 @@ class Value(_Part, frozen=True, kw_only=True):
 
 
 class ReasonCount(_Part, frozen=True, kw_only=True):
-    """In how many requests a stage is suspected or not known for one reason, and what that is in words."""
+    """In how many requests a stage is in doubt or not known for one reason, and what that is in words."""
 
     reason: str
     words: str
@@ -92,15 +93,21 @@ class ReasonCount(_Part, frozen=True, kw_only=True):
 
 
 class Unjudged(_Part, frozen=True, kw_only=True):
-    """In how many of the requests that reach a stage unbroken it is suspected, or not known, and why.
+    """In how many requests a stage is doubted or not known, and why.
 
-    has_risen: clearly above what it was before. reasons: the most frequent first.
+    doubted: of all requests to which the stage applies, those in which it looks broken by what no later stage can
+    change, broken ones as well; not known: of those in which no earlier stage is broken or suspected. has_risen:
+    clearly above what it was before, or by enough for the rise of a later stage to follow from it. follows: the earlier
+    stage at which the rise began. unsure: stages before that, of which it is not sure whether it began there. reasons:
+    the most frequent first.
     """
 
     state: UnjudgedState
     now: Tally
     before: Tally
     has_risen: bool
+    follows: Stage | None = None
+    unsure: tuple[Stage, ...] = ()
     reasons: tuple[ReasonCount, ...] = ()
 
 
@@ -108,12 +115,12 @@ class Check(_Part, frozen=True, kw_only=True):
     """One stage, judged over the requests in which no earlier stage is broken or suspected.
 
     state: broken (confirmed), recovered (it was broken, and is good again for certain), worse (clearly worse than
-    before, but within the objective), unclear (over the budget, but by too few requests to tell), suspected (not
-    broken for certain, and suspected in clearly more requests than before), good, unjudged (ten requests or more reach
-    it, and fewer are sound or broken), no_data (fewer reach it), not_checked (an earlier stage is broken, or it does
-    not apply); of a single request its own state: sound, broken, suspected, not_known. budget: the share that may be
-    broken. now: the broken ones among those judged sound or broken in the window. before: the same before the break
-    where its beginning is seen, else before the window.
+    before, but within the objective), unclear (over the budget, but by too few requests to tell), doubted (not broken
+    for certain, and in doubt in more requests than before), good, unjudged (ten requests or more reach it, and fewer
+    are sound or broken), no_data (fewer reach it), not_checked (an earlier stage is broken, or it does not apply); of a
+    single request its own state: sound, broken, suspected, not_known. budget: the share that may be broken. now: the
+    broken ones among those judged sound or broken in the window. before: the same before the break where its beginning
+    is seen, else before the window.
     """
 
     stage: Stage
@@ -196,7 +203,7 @@ class Suspect(_Part, frozen=True, kw_only=True):
 
 
 class ExemplarRequest(_Part, frozen=True, kw_only=True):
-    """A request that is worth a look. cause: of its break, or why its stage is suspected or not known."""
+    """A request that is worth a look. cause: of its break, or why its stage is in doubt or not known."""
 
     request_id: str
     segment: str
@@ -207,8 +214,9 @@ class ExemplarRequest(_Part, frozen=True, kw_only=True):
 
 
 class Rise(_Part, frozen=True, kw_only=True):
-    """A stage that is suspected, or not known, in clearly more requests than before. It is not called broken: no single
-    request proves a break. suspected_release: what came when it began."""
+    """A stage that is in doubt, or not known, in more requests than before. It is not called broken: no single request
+    proves a break. follows, unsure: as in `Unjudged`. suspected_release: what came when it began; null for a rise that
+    follows from another."""
 
     stage: Stage
     owner: str
@@ -216,6 +224,8 @@ class Rise(_Part, frozen=True, kw_only=True):
     finding: str
     now: Tally
     before: Tally
+    follows: Stage | None = None
+    unsure: tuple[Stage, ...] = ()
     reasons: tuple[ReasonCount, ...] = ()
     onset: Onset | None = None
     suspected_release: str | None = None
@@ -286,7 +296,8 @@ class PageAnswers(_Part, frozen=True, kw_only=True):
 
 
 class AlertFacts(_Part, frozen=True, kw_only=True):
-    """The alert that was answered. agrees: whether the stage that it names is the one found; null where none was.
+    """The alert that was answered. agrees: whether the stage that it names is the one found to be broken, or where none
+    is, the one at which a rise of doubt began; null where that stage does not rise.
     judgment: what on-call said of it; judge: the command that says whether it was right (or `wrong-stage`, or `false`
     in place of `right`), empty for an alert without a stage."""
 
@@ -302,7 +313,7 @@ class AlertFacts(_Part, frozen=True, kw_only=True):
 
 class Report(_Part, frozen=True, kw_only=True):
     """A whole triage. conclusion: a few sentences that stand by themselves. stage, owner, suspected_release: of the
-    first broken stage; null where no break is confirmed. rises: stages that are suspected or not known more often than
+    first broken stage; null where no break is confirmed. rises: stages that are in doubt or not known more often than
     before, which proves no break. judgeable: how much can be judged at all. gate_note: what the release gate had said
     of the suspected release. pages: null where on-call has judged none of the service's."""
 

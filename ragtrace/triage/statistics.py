@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from ragtrace.triage.report import Tally
 from ragtrace.wilson import ONE_SIDED_95, effective_size, wilson
 
-__all__ = ["Episode", "Weighed", "find_episode", "has_risen", "share_of"]
+__all__ = ["Episode", "Weighed", "find_episode", "growth", "has_risen", "share_of"]
 
 Weighed: TypeAlias = Sequence[tuple[bool, float]]
 """Of each request whether it counts, and its weight: the inverse of the probability with which it was kept."""
@@ -51,12 +51,18 @@ def has_risen(now: Weighed, before: Weighed) -> bool:
     least twenty requests on both sides, or with what tells as much as twenty that were drawn evenly."""
     if not now or not before:
         return False
-    (share, size), (earlier, earlier_size) = _share_and_size(now), _share_and_size(before)
-    if min(size, earlier_size) < _ENOUGH:
+    if min(_share_and_size(each)[1] for each in (now, before)) < _ENOUGH:
         return False
+    grown, error = growth(now, before)
+    return grown >= max(_GROWTH, _CLEARLY * error)
+
+
+def growth(now: Weighed, before: Weighed) -> tuple[float, float]:
+    """By how much a share is above what it was, and the standard error of that if nothing changed; both sides hold
+    requests."""
+    (share, size), (earlier, earlier_size) = _share_and_size(now), _share_and_size(before)
     pooled = (share * size + earlier * earlier_size) / (size + earlier_size)
-    error = sqrt(pooled * (1 - pooled) * (1 / size + 1 / earlier_size))
-    return share - earlier >= max(_GROWTH, _CLEARLY * error)
+    return share - earlier, sqrt(pooled * (1 - pooled) * (1 / size + 1 / earlier_size))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The walk over a service, a segment or one request: stage by stage to the first confirmed break, which it explains.
 
-What is suspected ends no walk: it is said beside, with its stage, owner and release.
+What is in doubt ends no walk: it is said beside, with its stage, owner and release.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from ragtrace.registry.wording import STATES, reason_words
 from ragtrace.store import Release, Store
 from ragtrace.triage.checks import (
     TITLES,
+    Doubt,
     Stretch,
     baseline,
     broken_by_themselves,
     by_segment,
     check,
+    doubts,
     not_checked,
     recovery,
     rise_text,
@@ -70,6 +72,7 @@ class _Walk(NamedTuple):
     """The walk over the requests of one judge, with gold evidence or without. broken: the stage that is explained."""
 
     evidence: Evidence
+    doubts: dict[Stage, Doubt]
     checks: tuple[Check, ...]
     broken: Stage | None
 
@@ -91,7 +94,7 @@ def triage_segment(
     requests are read at most, None for all of them.
     """
     sample = draw(store, service, segment, window, limit)
-    walks = [_Walk(evidence, *_walk(evidence)) for evidence in sample.by_judge(reference)]
+    walks = [_walk(evidence) for evidence in sample.by_judge(reference)]
     chosen = max(walks, key=_weight)  # of equals, the first
     others = [walk for walk in walks if walk is not chosen and len(walk.evidence.requests) >= ENOUGH]
     judgeable = sample.judgeable(store)
@@ -140,13 +143,14 @@ def page_answers(store: Store, service: str | None = None) -> PageAnswers | None
 
 
 def _weight(walk: _Walk) -> int:
-    """A break goes before a recovery, that before a suspicion, and that before none."""
+    """A break goes before a recovery, that before a rise of doubt, and that before none."""
     states = {check.state for check in walk.checks}
-    return next((3 - place for place, state in enumerate(("broken", "recovered", "suspected")) if state in states), 0)
+    return next((3 - place for place, state in enumerate(("broken", "recovered", "doubted")) if state in states), 0)
 
 
-def _walk(evidence: Evidence) -> tuple[tuple[Check, ...], Stage | None]:
+def _walk(evidence: Evidence) -> _Walk:
     checks: list[Check] = []
+    found = doubts(evidence)
     broken: Stage | None = None  # what has recovered does not end the walk: something behind it may be broken now
     for stage in ORDER:
         if broken is not None:
@@ -154,27 +158,41 @@ def _walk(evidence: Evidence) -> tuple[tuple[Check, ...], Stage | None]:
         elif evidence.requests and not any(stage in request.row.states for request in evidence.requests):
             checks.append(not_checked(stage, None))
         else:
-            checks.append(check(evidence, stage))
+            checks.append(check(evidence, stage, found[stage].unjudged))
             if checks[-1].state == "broken":
                 broken = stage
     recovered = (one.stage for one in checks if one.state == "recovered")
-    return tuple(checks), broken or next(recovered, None)
+    return _Walk(evidence, found, tuple(checks), broken or next(recovered, None))
 
 
 def _rises(store: Store, walk: _Walk) -> Iterator[Rise]:
-    """The stages that are suspected or not known in clearly more requests than before."""
+    """The stages that are in doubt or not known in more requests than before.
+
+    That a broken stage is in doubt goes without saying; that less is known because answers decline is the doubt of
+    generation.
+    """
     for one in walk.checks:
         for unjudged in one.unjudged:
-            if unjudged.has_risen:
-                yield _rise(store, walk.evidence, one.stage, unjudged)
+            is_told = (
+                one.state in ("broken", "recovered")
+                if unjudged.state == "doubted"
+                else bool(unjudged.reasons) and unjudged.reasons[0].reason == "refused"
+            )
+            if unjudged.has_risen and not is_told:
+                yield _rise(store, walk, one.stage, unjudged)
 
 
-def _rise(store: Store, evidence: Evidence, stage: Stage, unjudged: Unjudged) -> Rise:
-    risen = stretch(evidence, stage, unjudged.state)
-    requests = risen.during if risen else evidence.since(evidence.in_scope(stage))
-    affected = [request for request in requests if request.states[stage] == unjudged.state]
-    found = suspects(stage, risen, affected, store.releases(evidence.sample.service), evidence.window)
-    release, note = suspected(stage, risen, found)
+def _rise(store: Store, walk: _Walk, stage: Stage, unjudged: Unjudged) -> Rise:
+    evidence = walk.evidence
+    is_doubt = unjudged.state == "doubted"
+    risen = walk.doubts[stage].risen if is_doubt else stretch(evidence, stage, unjudged.state)
+    requests = risen.during if risen else evidence.since(evidence.among(stage, unjudged.state))
+    affected = [request for request in requests if request.shows(stage, unjudged.state)]
+    if unjudged.follows:
+        release, note = None, f"it follows from {unjudged.follows}: look there"
+    else:
+        found = suspects(stage, risen, affected, store.releases(evidence.sample.service), evidence.window)
+        release, note = suspected(stage, risen, found)
     return Rise(
         stage=stage,
         owner=OWNERS[stage],
@@ -182,6 +200,8 @@ def _rise(store: Store, evidence: Evidence, stage: Stage, unjudged: Unjudged) ->
         finding=rise_text(unjudged),
         now=unjudged.now,
         before=unjudged.before,
+        follows=unjudged.follows,
+        unsure=unjudged.unsure,
         reasons=unjudged.reasons,
         onset=risen.onset(stage) if risen else None,
         suspected_release=release,
@@ -191,9 +211,13 @@ def _rise(store: Store, evidence: Evidence, stage: Stage, unjudged: Unjudged) ->
 
 
 def _rise_sentence(rise: Rise) -> str:
+    if rise.follows:
+        change = f"from {percent(rise.before.share)} to {percent(rise.now.share)}"
+        return f"that {rise.stage} is in doubt more often, too ({change}), follows from {rise.follows}"
     since = f", since {clock(rise.onset.latest)}" if rise.onset else ""
     cause = f"; suspect {rise.suspected_release}" if rise.suspected_release else ""
-    return f"{rise.stage} ({rise.owner}) is not proven to be broken, but {rise.finding}{since}{cause}"
+    unsure = f"; whether it began at {joined(rise.unsure)} is not sure" if rise.unsure else ""
+    return f"{rise.stage} ({rise.owner}) is not proven to be broken, but {rise.finding}{since}{cause}{unsure}"
 
 
 def _alone(walk: _Walk) -> str:
@@ -223,8 +247,8 @@ def _verdict(walk: _Walk) -> str:
     states = {check.stage: check.state for check in walk.checks}
     if walk.broken:
         return f"{walk.broken} {'is broken' if states[walk.broken] == 'broken' else 'has recovered'}"
-    if "suspected" in states.values():
-        return f"{joined([stage for stage, state in states.items() if state == 'suspected'])} is suspected"
+    if "doubted" in states.values():
+        return f"{joined([stage for stage, state in states.items() if state == 'doubted'])} is in doubt more often"
     return (
         "no break is confirmed" if {"unclear", "unjudged", "no_data"} & set(states.values()) else "no stage is broken"
     )
@@ -334,7 +358,7 @@ def _found(checks: Sequence[Check]) -> str:
     few = [stage for stage, state in states.items() if state == "no_data"]
     worse = [stage for stage, state in states.items() if state == "worse"]
     told = []
-    if unclear or unjudged or few or "suspected" in states.values():
+    if unclear or unjudged or few or "doubted" in states.values():
         told.append("no break is confirmed")
         if unclear:
             told.append(f"not enough data to tell about {joined(unclear)}: so few broken requests may be chance")

@@ -8,9 +8,10 @@ from shlex import quote
 from typing import Final
 
 from ragtrace.controls import UNSAFE, harmless
-from ragtrace.triage.report import Tally
+from ragtrace.triage.report import Tally, UnjudgedState
 
 __all__ = [
+    "UNJUDGED",
     "by_gold",
     "clock",
     "counted",
@@ -23,6 +24,9 @@ __all__ = [
     "span",
     "written",
 ]
+
+UNJUDGED: Final[dict[UnjudgedState, str]] = {"doubted": "in doubt", "not_known": "not known"}
+"""The words for what no single request proves."""
 
 _LONGEST: Final = 400  # characters; the whole stands in `ragtrace show`
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))

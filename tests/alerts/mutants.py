@@ -37,12 +37,13 @@ def _with(pattern: str, new: str) -> Callable[[str], str]:
 
 _QUIET: Final = r"unless on \(service, segment\) "
 _RELEASED: Final = r"and on \(service\) \(max by \(service\) \(ragtrace_release_timestamp"
+_BY_RULE: Final = r"on \(service, segment, reference, judge\)"
 
 
 def _nothing_usual(text: str) -> str:
     """Every share counts as a rise from nothing."""
-    text = re.sub(r"asin\(sqrt\(ragtrace:sli_suspected:usual\w+\)\)", "0", text)
-    return re.sub(r" - ragtrace:sli_suspected:usual\w+", "", text)
+    text = re.sub(r"asin\(sqrt\(ragtrace:sli_doubted:usual\w+\)\)", "0", text)
+    return re.sub(r" - ragtrace:sli_doubted:usual\w+", "", text)
 
 
 MUTANTS: Final = (
@@ -145,13 +146,13 @@ MUTANTS: Final = (
     Mutant(
         "a rise that may be chance",
         "recording.yml",
-        _without(r"\n +and \(ragtrace:sli_suspected:z.*\)"),
+        _without(r"\n +and ragtrace:sli_doubted:z\w+ > 4"),
         "few requests, suspected by chance",
     ),
     Mutant(
         "a rise of next to nothing",
         "recording.yml",
-        _without(r"\n +and \(ragtrace:sli_suspected:ratio_rate\w+ - .*\)"),
+        _with(r"(ragtrace:sli_doubted:rise\w+) >= 0\.\d+", r"\1"),
         "a small rise in many requests",
     ),
     Mutant(
@@ -167,22 +168,46 @@ MUTANTS: Final = (
         "suspicion before anything is usual",
     ),
     Mutant(
-        "suspicion beside an earlier suspicion",
-        "alerts.yml",
-        _without(rf"\n +{_QUIET}max_over_time\(ragtrace:sli_suspected:risen.*?\[\w+\]\)"),
-        "several stages are suspected more",
-    ),
-    Mutant(
-        "suspicion beside an earlier page",
-        "alerts.yml",
-        _without(rf"\n +{_QUIET}max_over_time\(ragtrace:sli_burning:\w+\{{stage=~.*?\[\w+\]\)"),
-        "suspicion beside an earlier stage's page",
-    ),
-    Mutant(
-        "refusals are not told apart",
+        "a rise began at every stage that rose",
         "recording.yml",
-        _with('reason="refused"', 'reason="undecided"'),
-        "more answers decline",
+        _without(rf"\n +unless {_BY_RULE} \(\(ragtrace:sli_doubted:rise.*"),
+        "a rise that began at retrieval or not: 0.9 of the least",
+    ),
+    Mutant(
+        "only a clear rise began anywhere",
+        "recording.yml",
+        _without(rf"\n +or\n +ragtrace:sli_doubted:clear_rise.*\n +and {_BY_RULE} \(\(ragtrace:sli_doubted:rise.*"),
+        "a later stage rises with an earlier one",
+    ),
+    Mutant(
+        "a rise began at any earlier stage",
+        "recording.yml",
+        _without(rf"\n +and {_BY_RULE} \(\(ragtrace:sli_doubted:rise.*"),
+        "a later stage is suspected more",
+    ),
+    Mutant(
+        "a rise began where anything rose at all",
+        "recording.yml",
+        _with(rf"(\) > {_BY_RULE}) 0\.2 \*", r"\1 0 *"),
+        "a later stage is suspected more",
+    ),
+    Mutant(
+        "a rise began where it is not sure that it did",
+        "recording.yml",
+        _without(rf" - {_BY_RULE} 1\.75 \* ragtrace:sli_doubted:error\w+\{{.*?\}}"),
+        "a rise that began at retrieval or not: 1.1 of the least",
+    ),
+    Mutant(
+        "a rise began later where it is not sure that it did",
+        "recording.yml",
+        _without(rf" \+ {_BY_RULE} 1\.75 \* ragtrace:sli_doubted:error\w+\{{.*?\}}"),
+        "a rise that began at retrieval or not: 0.9 of the least",
+    ),
+    Mutant(
+        "suspicion beside a page",
+        "alerts.yml",
+        _with(r"(ragtrace:sli_doubted:risen\w+\{.*\})(?:\n +unless .*?\[\w+\]\))+", r"\1"),
+        "suspicion beside an earlier stage's page",
     ),
     Mutant(
         "requests are gone while nothing is scraped",

@@ -70,3 +70,23 @@ def test_what_is_not_judged_is_counted_apart(made: Made) -> None:
     assert ends.of("retrieval", "conditional", "unjudged", state="suspected") == 4
     assert ends.of("retrieval", "conditional", "unjudged", state="not_known") == 4
     assert ends.of("ranking", "conditional", "requests") == 8
+
+
+def in_doubt(made: Made, phase: Phase, stage: str, **reasons: str) -> float:
+    """In how many requests of a phase a stage is in doubt."""
+    series = judged(made(), [phase], "first", reasons=reasons)
+    ends = {one["series"]: expanded(one["values"])[-1] for one in series}
+    (value,) = (
+        value
+        for written, value in ends.items()
+        if written.startswith("ragtrace_sli_doubted_requests_total{") and f'stage="{stage}"' in written
+    )
+    return value
+
+
+def test_what_is_broken_or_suspected_is_in_doubt(made: Made) -> None:
+    """Of all requests, whatever an earlier stage is; and where the answer declines, generation."""
+    phase = Phase(1, {"retrieval": 0.25}, 16.0, suspected={"retrieval": 0.25}, not_known={"generation": 0.5})
+    assert in_doubt(made, phase, "retrieval") == 8
+    assert in_doubt(made, phase, "generation") == 4
+    assert in_doubt(made, phase, "generation", generation="refused") == 12

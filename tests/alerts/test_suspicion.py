@@ -1,92 +1,55 @@
 """How often a healthy service gets a ticket for suspicion, or a page, and how soon a rise is noticed: simulated weeks.
 
-The formulas stand here in arrays; that Prometheus computes the same is tested in tests/live/test_rules.py.
+The formulas stand in arrays in bench/alerting.py; that Prometheus computes the same is tested in
+tests/live/test_rules.py.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from bench.alerting import EVERY, WEEK, Counts, Flags, Traffic, burning, clear_rises, firing, raised
 from ragtrace.alerts.policy import Policy
 from ragtrace.alerts.replay import minutes
 from tests.alerts.conftest import Made
 
-Counts: TypeAlias = NDArray[np.float64]
-
-WEEK = 7 * 24 * 60
 SEGMENTS = 5
 STAGES = 4
-EVERY = 2  # minutes between two looks, as the slow interval has it
 
 
-class Traffic(NamedTuple):
+class Drawn(NamedTuple):
     """Requests and those of them that are counted, cumulated by minute: (series, minutes + 1)."""
 
     total: Counts
     part: Counts
 
 
-def drawn(series: int, length: int, rate: float, share: float | Counts, seed: int) -> Traffic:
+def drawn(series: int, length: int, rate: float, share: float | Counts, seed: int) -> Drawn:
     """Requests at a mean rate each minute, of which a share, by minute or always the same, is counted."""
     generator = np.random.default_rng(seed)
     total = generator.poisson(rate, (series, length))
     part = generator.binomial(total, share)
     before = np.zeros((series, 1))
-    return Traffic(*(np.concatenate([before, np.cumsum(one, axis=1)], axis=1) for one in (total, part)))
+    return Drawn(*(np.concatenate([before, np.cumsum(one, axis=1)], axis=1) for one in (total, part)))
 
 
-def risen(made: Policy, traffic: Traffic) -> NDArray[np.bool_]:
-    """Whether the recorded share has risen over any window, by series and look."""
-    suspicion = made.settings.growth.suspected
-    at = np.arange(EVERY, traffic.total.shape[1], EVERY)
-    any_risen = np.zeros((traffic.total.shape[0], len(at)), dtype=bool)
-    for comparison in suspicion.windows:
-        window, baseline = minutes(comparison.window), minutes(comparison.baseline)
-        now = [counts[:, at] - counts[:, np.maximum(at - window, 0)] for counts in traffic]
-        end = np.maximum((at - window) // window * window, 0)
-        past = [counts[:, end] - counts[:, np.maximum(end - baseline, 0)] for counts in traffic]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share, usual = now[1] / now[0], past[1] / past[0]
-            error = np.sqrt(1 / now[0] + 1 / past[0])
-            z = 2 * (np.arcsin(np.sqrt(share)) - np.arcsin(np.sqrt(usual))) / error
-            enough = (now[0] >= suspicion.minimum) & (past[0] >= suspicion.minimum)
-            any_risen |= enough & (z > suspicion.z) & (share - usual >= comparison.rise)
-    return any_risen
+def risen(made: Policy, traffic: Drawn) -> Flags:
+    """Whether the share has clearly risen over any window, by series and look."""
+    return np.asarray(np.logical_or.reduce([one.clear for one in clear_rises(made, *traffic)]))
 
 
-def firing(condition: NDArray[np.bool_], hold: int) -> NDArray[np.bool_]:
-    """Whether an alert fires whose condition must hold for so many minutes."""
-    looks = hold // EVERY + 1
-    held = np.cumsum(np.pad(condition, ((0, 0), (looks, 0))), axis=1)
-    return held[:, looks:] - held[:, :-looks] == looks
-
-
-def tickets(made: Policy, traffic: Traffic) -> int:
+def tickets(made: Policy, traffic: Drawn) -> int:
     """How many tickets for suspicion all series get together."""
     fires = firing(risen(made, traffic), minutes(made.settings.hold.ticket))
     return int((fires[:, 1:] & ~fires[:, :-1]).sum())
 
 
-def burning(made: Policy, traffic: Traffic, severity: str) -> NDArray[np.bool_]:
+def burns(made: Policy, traffic: Drawn, severity: str) -> Flags:
     """Whether a budget of 5 % burns fast enough, by series and look."""
-    rates = made.settings.burn_rates
-    at, z = np.arange(EVERY, traffic.total.shape[1], EVERY), rates.z
-    any_burning = np.zeros((traffic.total.shape[0], len(at)), dtype=bool)
-    for pair in rates.page if severity == "page" else rates.ticket:
-        (n, bad), (short_n, short_bad) = (
-            [counts[:, at] - counts[:, np.maximum(at - minutes(window), 0)] for counts in traffic]
-            for window in (pair.long, pair.short)
-        )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            p = bad / n
-            low = (p + z * z / 2 / n - z * np.sqrt(p * (1 - p) / n + z * z / 4 / n**2)) / (1 + z * z / n)
-            burns = (low > pair.factor * 0.05) & (short_bad / short_n > pair.factor * 0.05)
-        any_burning |= burns & (short_n >= pair.minimum) & (n >= pair.least_long)
-    return any_burning
+    return np.asarray(np.logical_or.reduce(burning(made, *traffic, severity, 0.05)))
 
 
 @pytest.mark.parametrize("rate", [1.0, 20.0])
@@ -104,8 +67,8 @@ def test_a_healthy_week_gives_no_page_and_at_most_one_ticket_for_its_budget(made
     segments of four stages."""
     weeks, policy = 20, made()
     traffic = drawn(weeks * SEGMENTS * STAGES, WEEK, rate / SEGMENTS, 0.025, seed=int(rate))
-    assert not firing(burning(policy, traffic, "page"), minutes(policy.settings.hold.page["retrieval"])).any()
-    fires = firing(burning(policy, traffic, "ticket"), minutes(policy.settings.hold.ticket))
+    assert not firing(burns(policy, traffic, "page"), minutes(policy.settings.hold.page["retrieval"])).any()
+    fires = firing(burns(policy, traffic, "ticket"), minutes(policy.settings.hold.ticket))
     by_week = (fires[:, 1:] & ~fires[:, :-1]).reshape(weeks, -1).sum(axis=1)
     assert by_week.max() <= 1
     assert by_week.mean() <= 0.25
@@ -131,3 +94,37 @@ def test_a_rise_is_a_ticket_within_hours(made: Made, rate: float, rise: float, w
         minutes(policy.settings.hold.ticket),
     )
     assert fires[:, WEEK // EVERY :].any(axis=1).mean() >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("broken", "first"),
+    [
+        ({"retrieval": 0.35, "ranking": 0.1, "generation": 0.7}, "retrieval"),
+        ({"ranking": 0.6, "generation": 0.6}, "ranking"),
+        ({"generation": 0.8}, "generation"),
+        ({"citation": 0.5}, "citation"),
+    ],
+)
+def test_a_rise_of_several_stages_is_told_to_the_first(made: Made, broken: dict[str, float], first: str) -> None:
+    """Four requests a minute, of which 40 % break: each stage is then in doubt as injected faults leave it."""
+    policy, length = made(), WEEK + 24 * 60
+    stages = [indicator.name for indicator in policy.indicators]
+    usually = {"retrieval": 0.3, "ranking": 0.05, "generation": 0.1, "citation": 0.05}
+    wrong = 0
+    for seed in range(20):
+        shares = [
+            np.where(np.arange(length) < WEEK, usually[one], usually[one] + 0.4 * broken.get(one, 0.0))
+            for one in stages
+        ]
+        random = np.random.default_rng(seed)
+        total = random.poisson(4.0, length)
+        doubts = np.stack([random.binomial(total, share) for share in shares])
+        every, doubted = (
+            np.pad(np.cumsum(one, axis=-1, dtype=np.float64), [(0, 0), (1, 0)])
+            for one in (np.stack([total] * len(stages)), doubts)
+        )
+        fires = raised(policy, Traffic(every, np.zeros_like(every), every, doubted))
+        begun = {stage: np.flatnonzero(flags)[0] for (stage, _), flags in fires.items() if flags.any()}
+        assert begun, "no alert at all"
+        wrong += min(begun, key=lambda stage: begun[stage]) != first
+    assert wrong <= 1

@@ -217,6 +217,37 @@ def test_an_answer_of_its_own_words_counts_against_the_presence_of_evidence() ->
     assert unpacked[0] == unpacked[1]
 
 
+BEST = "The glass makers employed 40 apprentices."
+
+
+@pytest.mark.parametrize("gold", [None, ("c1",), ("c7",), ("elsewhere",)])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "how many apprentices did the glass makers employ",
+        "how many apprentices did the glass makers at Zenith Gold employ",
+        "I am from Spain, 30 years: how many apprentices did the glass makers employ",
+        "how much does a ticket to the opera cost in version 3.1",
+    ],
+)
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_what_the_answer_says_puts_neither_retrieval_nor_ranking_in_doubt(
+    asked: str, gold: tuple[str, ...] | None, order: tuple[int, int]
+) -> None:
+    """Not even by way of the facets: an answer that was told the evidence acquits a name that no chunk holds."""
+    texts = [(BEST, "The hall was closed for years.")[at] for at in order]
+    answers = (BEST, "Venetian merchants shipped vessels overseas.", "I don't know.", "", "Die Meister waren fort.")
+    records = [replace(pooled(answer, *texts), query=Query(original=asked)) for answer in answers]
+    known = Gold(service="s", question=asked, chunk_ids=gold) if gold else None
+    doubts = set()
+    for record in records:
+        found = {each.stage: each for each in analyze_record(record, known).diagnosis.stages}
+        doubts.add((found["retrieval"].doubted, found["ranking"].doubted))
+        if gold:
+            assert all(found[stage].doubted == (found[stage].state == "broken") for stage in ("retrieval", "ranking"))
+    assert len(doubts) == 1
+
+
 def test_the_case_of_who_asks_is_no_failure_of_retrieval() -> None:
     """A place and an amount that the evidence does not speak of; one that it contradicts still is."""
     record = pooled("They employed 40 apprentices.", "The glass makers employed 40 apprentices.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -35,10 +35,15 @@ def judged(
     return _sums(analysis_deltas(given, _analysis(given, reference, states), now=given.ended_at))
 
 
-def _analysis(record: RequestRecord, reference: Reference, states: Mapping[str, str | None]) -> Analysis:
+def _analysis(
+    record: RequestRecord, reference: Reference, states: Mapping[str, str | None], doubted: Collection[str] = ()
+) -> Analysis:
     stated = {stage: states.get(stage, "sound") for stage in STAGES}
     parts = {stage: state.partition(":") for stage, state in stated.items() if state is not None}
-    findings = [StageFinding(stage=stage, state=part[0], reason=part[2] or None) for stage, part in parts.items()]  # type: ignore[arg-type]
+    findings = [
+        StageFinding(stage=stage, state=part[0], reason=part[2] or None, doubted=stage in doubted)  # type: ignore[arg-type]
+        for stage, part in parts.items()
+    ]
     found = Diagnosis(verdict="no_break_found", stages=tuple(findings), judge="a1b2", reference=reference)
     return Analysis(request_id=record.request_id, analyzer_version="v", reference=reference, diagnosis=found)
 
@@ -115,6 +120,20 @@ def test_what_is_not_judged_is_neither_good_nor_bad() -> None:
     found = states_of(judged(ranking="suspected:low_match"))
     assert not {sli("ranking", "all"), sli("ranking", "all", good=True)} & found.keys()
     assert found[unjudged("ranking", "all", "suspected", "low_match")] == 1.0
+
+
+@pytest.mark.parametrize("state", ["sound", "broken", "suspected:low_match", "not_known:refused"])
+@pytest.mark.parametrize("earlier", ["sound", "broken"])
+def test_a_stage_in_doubt_is_counted_once(state: str, earlier: str) -> None:
+    """Whatever its state, in no scope and so beside every earlier stage; those that are in no doubt are not."""
+    record = request()
+    analysis = _analysis(record, "proxy", {"retrieval": earlier, "ranking": state}, doubted=("ranking", "generation"))
+    found = _sums(analysis_deltas(record, analysis, now=record.ended_at))
+    labels = "judge=a1b2,reference=proxy,segment=limit,service=s"
+    assert {series: value for series, value in found.items() if "doubted" in series} == {
+        f"ragtrace_sli_doubted_requests_total{{{labels},stage={stage},stratum=random}}": 1.0
+        for stage in ("ranking", "generation")
+    }
 
 
 def test_a_stage_that_does_not_apply_is_counted_nowhere() -> None:
@@ -206,7 +225,7 @@ def test_names_and_labels_are_those_of_the_registry() -> None:
     known = {instrument.name: set(instrument.attributes) for instrument in INSTRUMENTS.values()}
     record = request()
     states = {"retrieval": "suspected:low_match", "ranking": "not_known:undecided"}
-    apart = analysis_deltas(record, _analysis(record, "oracle", states), now=0)
+    apart = analysis_deltas(record, _analysis(record, "oracle", states, doubted=("retrieval",)), now=0)
     for delta in (*analysis_deltas(record, analyze_record(record, GOLD), now=0), *apart):
         name = delta.name
         for suffix in ("_bucket", "_sum", "_count"):

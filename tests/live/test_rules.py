@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from math import asin, sqrt
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -201,14 +201,16 @@ def test_errors_of_a_counter_that_begins_above_0_are_found(tmp_path: Path) -> No
 
 
 def growing(service: str, segment: str) -> dict[str, str]:
-    """Suspicion of ranking and rank shift that have grown, in one segment."""
+    """Doubt of ranking and rank shift that have grown, in one segment."""
     labels = {"service": service, "segment": segment, "stratum": "random", "reference": "proxy"}
-    judged = labels | {"scope": "conditional", "stage": "ranking", "judge": JUDGE}
+    ranking = labels | {"stage": "ranking", "judge": JUDGE}
+    judged = ranking | {"scope": "all"}
     suspected = judged | {"state": "suspected", "reason": "low_match"}
     return {
         selector("ragtrace_sli_requests_total", judged): "0+100x144 14440+40x35",
         selector("ragtrace_sli_good_requests_total", judged): "0+100x144 14440+40x35",
         selector("ragtrace_sli_unjudged_requests_total", suspected): "0x144 60+60x35",
+        selector("ragtrace_sli_doubted_requests_total", ranking): "0x144 60+60x35",
         selector("ragtrace_rank_shift_sum", labels): "0+10x144 1540+100x35",
         selector("ragtrace_rank_shift_count", labels): "0+10x180",
     }
@@ -320,11 +322,11 @@ def test_a_page_behind_a_stage_that_is_not_known_says_so(tmp_path: Path) -> None
     assert "ranking" not in told
 
 
-def test_a_page_says_where_an_earlier_stage_is_suspected_more(tmp_path: Path) -> None:
+def test_a_page_says_where_an_earlier_stage_is_in_doubt_more(tmp_path: Path) -> None:
     """It may be the cause, though the requests that page show no sign of it."""
     page = Fired(tmp_path, 0.8, 240, stage="generation", suspected={"retrieval": 0.5})
     told = rounded(page.annotation("description"))
-    assert "retrieval is suspected more often than usual, in 50% of the requests: look there, too." in told
+    assert "retrieval is in doubt more often than usual, in 50% of the requests: look there, too." in told
 
 
 def test_a_ticket_for_suspicion_says_what_is_usual_and_why(tmp_path: Path) -> None:
@@ -414,40 +416,142 @@ def test_the_recorded_bound_is_wilsons(tmp_path: Path, bad: int, total: int) -> 
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [((20, 400), (30, 100)), ((0, 60), (20, 40)), ((5, 300), (60, 60)), ((150, 300), (20, 100))],
-)
-def test_the_recorded_significance_is_the_one_that_is_simulated(
-    tmp_path: Path, before: tuple[int, int], now: tuple[int, int]
-) -> None:
-    """From suspected and all requests of the baseline and of the last hour; tests/alerts/test_suspicion.py counts false
-    tickets by the same formula."""
-    labels = {"service": "s", "segment": "x", "stage": "ranking", "reference": "proxy", "judge": JUDGE}
-    counted = {**labels, "scope": "conditional", "stratum": "random"}
-    (x0, n0), (x1, n1) = before, now
-    z = 2 * (asin(sqrt(x1 / n1)) - asin(sqrt(x0 / n0))) / sqrt(1 / n1 + 1 / n0)
-    asked = {
-        "round(ragtrace:sli_suspected:z1h * 100)": round(z * 100),
-        "round(ragtrace:sli_suspected:usual1h * 1e4)": round(x0 / n0 * 1e4),
-        "round(ragtrace:sli_suspected:ratio_rate1h * 1e4)": round(x1 / n1 * 1e4),
+class Doubts(NamedTuple):
+    """Requests in which a stage is in doubt, and all of them: in the hour before the last one, and in the last one."""
+
+    before: tuple[int, int]
+    now: tuple[int, int]
+
+    @property
+    def rise(self) -> float:
+        """By how much the share is higher."""
+        return self.now[0] / self.now[1] - self.before[0] / self.before[1]
+
+    @property
+    def z(self) -> float:
+        """How many standard errors lie between the shares, after the arcsine transformation."""
+        now, before = (asin(sqrt(part / total)) for part, total in (self.now, self.before))
+        return 2 * (now - before) / sqrt(1 / self.now[1] + 1 / self.before[1])
+
+    @property
+    def error(self) -> float:
+        """The standard error of the rise, by the share of both hours; not 0 where all or none are in doubt."""
+        p = (self.now[0] + self.before[0] + 0.5) / (self.now[1] + self.before[1] + 1)
+        return sqrt(p * (1 - p) * (1 / self.now[1] + 1 / self.before[1]))
+
+
+DOUBTED_OF = {"service": "s", "segment": "x", "reference": "proxy", "judge": JUDGE}
+
+
+def doubted(stage: str, doubts: Doubts) -> list[dict[str, str]]:
+    """The counters of a stage: each hour's requests come at its middle."""
+    labels = {**DOUBTED_OF, "stage": stage, "stratum": "random"}
+    (x0, n0), (x1, n1) = doubts
+    values = {
+        selector("ragtrace_sli_requests_total", labels, scope="all"): (n0 - x0, n1 - x1),
+        selector("ragtrace_sli_unjudged_requests_total", labels, scope="all", state="suspected", reason="low_match"): (
+            x0,
+            x1,
+        ),
+        selector("ragtrace_sli_doubted_requests_total", labels): (x0, x1),
     }
-    suspected = selector("ragtrace_sli_unjudged_requests_total", counted, state="suspected", reason="low_match")
-    judged = selector("ragtrace_sli_requests_total", counted)
+    return [{"series": name, "values": f"0x29 {then}x59 {then + more}x60"} for name, (then, more) in values.items()]
+
+
+def assert_recorded(
+    folder: Path, series: list[dict[str, str]], asked: dict[str, list[tuple[dict[str, str], int]]]
+) -> None:
+    """What each expression gives after two hours, by labels."""
+    expected = {
+        expr: [{"labels": selector("", labels), "value": value} for labels, value in samples]
+        for expr, samples in asked.items()
+    }
     test = {
         "interval": "1m",
-        "input_series": [
-            {"series": suspected, "values": f"0x29 {x0}x59 {x0 + x1}x60"},
-            {"series": judged, "values": f"0x29 {n0 - x0}x59 {n0 - x0 + n1 - x1}x60"},
-        ],
+        "input_series": series,
         "promql_expr_test": [
-            {"expr": expr, "eval_time": "2h", "exp_samples": [{"labels": selector("", labels), "value": value}]}
-            for expr, value in asked.items()
+            {"expr": expr, "eval_time": "2h", "exp_samples": samples} for expr, samples in expected.items()
         ],
     }
     files = render()
     body = yaml.safe_load(files["tests.yml"]) | {"tests": [test]}
-    write(tmp_path, files | {"tests.yml": yaml.safe_dump(body)})
-    command = ["promtool", "test", "rules", str(tmp_path / "tests.yml")]
+    write(folder, files | {"tests.yml": yaml.safe_dump(body)})
+    command = ["promtool", "test", "rules", str(folder / "tests.yml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "doubts",
+    [
+        Doubts((20, 400), (30, 100)),
+        Doubts((0, 60), (20, 40)),
+        Doubts((5, 300), (60, 60)),
+        Doubts((150, 300), (20, 100)),
+        Doubts((0, 60), (0, 50)),
+    ],
+)
+def test_the_recorded_rise_is_the_one_that_is_simulated(tmp_path: Path, doubts: Doubts) -> None:
+    """Share, usual share, distance, rise and its error; bench/alerting.py counts tickets by the same formulas."""
+    (x0, n0), (x1, n1) = doubts
+    numbers = {
+        "z1h * 100": doubts.z * 100,
+        "usual1h * 1e4": x0 / n0 * 1e4,
+        "ratio_rate1h * 1e4": x1 / n1 * 1e4,
+        "rise1h * 1e4": doubts.rise * 1e4,
+        "error1h * 1e6": doubts.error * 1e6,
+    }
+    labels = {**DOUBTED_OF, "stage": "ranking"}
+    asked = {f"round(ragtrace:sli_doubted:{name})": [(labels, round(value))] for name, value in numbers.items()}
+    assert_recorded(tmp_path, doubted("ranking", doubts), asked)
+
+
+def began(doubts: dict[str, Doubts]) -> set[str]:
+    """Where clear rises began, walking from the first stage on; nowhere while it is not sure. Stages in their order."""
+    suspicion = read_settings().growth.suspected
+    least = suspicion.windows[0].rise
+    found: set[str] = set()
+    for clear in doubts.values():
+        if clear.rise < least or clear.z <= suspicion.z:
+            continue
+        limit = suspicion.part * clear.rise
+        for stage, one in doubts.items():
+            margin = suspicion.sure * one.error
+            if one is not clear and one.rise + margin <= limit:
+                continue  # it surely did not rise by so much
+            if one is clear or one.rise - margin > limit:
+                found.add(stage)
+            break
+    return found
+
+
+@pytest.mark.parametrize(
+    ("now", "stages"),
+    [
+        ({"generation": 120}, {"generation"}),
+        ({"generation": 120, "retrieval": 70}, {"retrieval"}),
+        ({"generation": 120, "retrieval": 48}, {"retrieval"}),  # too little to be a clear rise by itself
+        ({"generation": 120, "retrieval": 42}, set()),  # more than a fifth of the later rise, and not surely
+        ({"generation": 120, "retrieval": 36}, set()),  # less, and not surely
+        ({"generation": 120, "retrieval": 22}, {"generation"}),
+        ({"generation": 120, "retrieval": 5}, {"generation"}),
+        ({"generation": 120, "ranking": 60, "retrieval": 24}, {"ranking"}),
+        ({"generation": 120, "ranking": 60, "retrieval": 60}, {"retrieval"}),
+        ({"generation": 120, "ranking": 42}, set()),
+        ({"citation": 110, "generation": 80}, {"generation"}),
+        ({"citation": 110}, {"citation"}),
+        ({"retrieval": 70}, {"retrieval"}),
+        ({"retrieval": 42, "generation": 42}, set()),  # nothing rose clearly
+    ],
+)
+def test_a_rise_is_put_down_to_the_stage_where_it_began(tmp_path: Path, now: dict[str, int], stages: set[str]) -> None:
+    """Of 200 requests, where 20 are usual. An earlier stage that rose as well is the cause; unsure, nobody is told."""
+    doubts = {
+        stage: Doubts((60, 600), (now.get(stage, 20), 200))
+        for stage in ("retrieval", "ranking", "generation", "citation")
+    }
+    assert began(doubts) == stages
+    series = [one for stage, counts in doubts.items() for one in doubted(stage, counts)]
+    samples = [({"service": "s", "segment": "x", "stage": stage}, now[stage] * 50) for stage in stages]
+    names = ("ragtrace:sli_doubted:risen1h", "ragtrace:sli_doubted:risen")
+    assert_recorded(tmp_path, series, {f"round({name} * 1e4)": samples for name in names})

@@ -282,6 +282,9 @@ def test_a_store_of_version_7_gets_states(
             assert (analysis.diagnosis.verdict, analysis.diagnosis.cause) == (verdict, cause)
             assert (rows[name].verdict, rows[name].states) == (verdict, {})
             assert (analysis.diagnosis.stages, analysis.diagnosis.judge) == ((), None)
+        assert [(row.states, row.doubted) for row in store.scored(list(VERDICTS), ())] == [({}, frozenset())] * 4
+        with store._database.read() as connection:
+            assert set(connection.scalars(sa.text("SELECT doubted FROM v_diagnosis"))) == {None}
         assert store.inspect(sample=None).problems == ()
         expected = [(after, float(value)) for value, after in enumerate(BEFORE.values(), 1) if after is not None]
         counted = [each for each in store.totals() if each.exemplar == Exemplar("t", 1.0, 2.0)]

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from ragtrace.explanations import Explanation, GeneratorAttribution
 from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Store
-from ragtrace.store.tables import metadata
+from ragtrace.store.tables import STAGE_NAMES, metadata
 from ragtrace.types import (
     Analysis,
     Facet,
@@ -138,14 +138,17 @@ def test_what_the_views_say(filled: Store) -> None:
 
 
 def test_the_states_of_the_stages(store: Store, make_record: MakeRecord, make_finished: MakeFinished) -> None:
-    """By stage with why, and what judged; null where a stage does not apply. Samples for triage say the same."""
+    """By stage with why, which are in doubt, and what judged; null where a stage does not apply.
+
+    Samples for triage say the same.
+    """
     store.write([make_record()])
     (job,) = store.claim("w")
     done = make_finished(job)
     stages = (
-        StageFinding(stage="retrieval", state="suspected", reason="low_match"),
+        StageFinding(stage="retrieval", state="suspected", reason="low_match", doubted=True),
         StageFinding(stage="ranking", state="sound"),
-        StageFinding(stage="generation", state="broken"),
+        StageFinding(stage="generation", state="broken", doubted=True),
     )
     found = replace(done.analysis, diagnosis=replace(done.analysis.diagnosis, stages=stages, judge="a1b2"))
     store.finish([Finished(job, found)])
@@ -154,9 +157,27 @@ def test_the_states_of_the_stages(store: Store, make_record: MakeRecord, make_fi
         assert [row[f"{each.stage}_state"] for each in stages] == ["suspected", "sound", "broken"]
         assert [row[f"{each.stage}_reason"] for each in stages] == ["low_match", None, None]
         assert (row["citation_state"], row["citation_reason"], row["judge"]) == (None, None, "a1b2")
+        assert row["doubted"] == "retrieval,generation"
+        assert list(row)[-1] == "doubted"  # behind what older queries know
     (sampled,) = store.scored(["r1"], ())
     assert sampled.states == {each.stage: each.state for each in stages}
     assert (sampled.reasons, sampled.judge) == ({"retrieval": "low_match"}, "a1b2")
+    assert sampled.doubted == {"retrieval", "generation"}
+
+
+@pytest.mark.parametrize(("states", "written"), [(("sound", "not_known"), ""), ((), None)])
+def test_no_stage_in_doubt_is_not_the_same_as_nothing_known(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished, states: Any, written: str | None
+) -> None:
+    """Null where a version without states judged."""
+    store.write([make_record()])
+    (job,) = store.claim("w")
+    done = make_finished(job)
+    stages = tuple(StageFinding(stage=stage, state=state) for stage, state in zip(STAGE_NAMES, states, strict=False))
+    store.finish([Finished(job, replace(done.analysis, diagnosis=replace(done.analysis.diagnosis, stages=stages)))])
+    assert [row["doubted"] for row in _rows(store, "SELECT doubted FROM v_request")] == [written]
+    (sampled,) = store.scored(["r1"], ())
+    assert sampled.doubted == frozenset()
 
 
 def test_shares_are_those_of_the_newest_explanation(filled: Store) -> None:

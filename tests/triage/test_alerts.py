@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.traffic import MINUTE, SERVICE, Break
+from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
 from ragtrace.alerts.platform import platform_alerts
 from ragtrace.alerts.policy import known_registry, policy
 from ragtrace.alerts.settings import read_settings
 from ragtrace.errors import ConfigurationError
 from ragtrace.triage import judge_alert, markdown, read_payload, triage_alert
-from ragtrace.types import SourceReport
-from tests.triage.conftest import END
+from ragtrace.types import SourceReport, StageFinding, replace
+from tests.triage.conftest import END, START
 
 if TYPE_CHECKING:
     from ragtrace.store import Judgment, Store
@@ -176,15 +176,34 @@ def test_an_alert_about_a_source_gets_its_state(fill: Fill) -> None:
         assert told in report.conclusion  # fmt: skip
 
 
-def test_a_ticket_for_suspicions_agrees_with_suspicions(fill: Fill) -> None:
-    """Nothing is proven to be broken, and the stage that the alert names is suspected more often than before."""
+def test_a_ticket_for_doubt_agrees_with_a_rise_of_doubt(fill: Fill) -> None:
+    """Nothing is proven to be broken, and the stage that the alert names is in doubt more often than before."""
     store = fill(Break("ranking", 0.5, 0.7, state="suspected", reason="low_match"))
     ranking, retrieval = read_payload(payload(alert(), alert(stage="retrieval", segment="limit"))).alerts
     report = triage_alert(store, ranking, now=END)
     assert (report.stage, report.alert and report.alert.agrees) == (None, True)
-    assert "it names ranking: the evidence suspects it, too" in markdown(report)
+    assert "it names ranking: the evidence shows that more is in doubt there, too" in markdown(report)
     other = triage_alert(store, retrieval, now=END)
     assert (other.stage, other.alert and other.alert.agrees) == (None, None)
+
+
+def test_a_ticket_for_doubt_that_began_elsewhere_is_told_where(store: Store) -> None:
+    """The alert names ranking, whose doubt follows from that of retrieval."""
+
+    class Dragging(Traffic):
+        def findings(self, broken: Break | None) -> tuple[StageFinding, ...]:
+            return tuple(replace(one, doubted=broken is not None) for one in super().findings(broken))
+
+    doubt = Break("retrieval", 0.5, 0.7, state="suspected", reason="low_match")
+    store_traffic(store, Dragging(600, START, END, (doubt,)))
+    ranking, retrieval = read_payload(payload(alert(), alert(stage="retrieval", segment="limit"))).alerts
+    report = triage_alert(store, ranking, now=END)
+    assert (report.stage, report.alert and report.alert.agrees) == (None, False)
+    told = "it names ranking: the evidence shows that more is in doubt there, and that it began at retrieval"
+    assert told in markdown(report)
+    other = triage_alert(store, retrieval, now=END)
+    assert other.alert is not None
+    assert other.alert.agrees is True
 
 
 def test_an_alert_on_a_service_that_cannot_be_judged_says_why(fill: Fill) -> None:

@@ -1,13 +1,14 @@
-"""How often a rise of suspicion is found where there is none, and where there is one."""
+"""Rises of doubt: how often one is found where there is none, and where there is one; and where it began."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Collection, Iterable, Mapping
 
 import pytest
 
 from ragtrace.store import Sampled
-from ragtrace.triage.checks import check
+from ragtrace.triage.checks import check, doubts
 from ragtrace.triage.evidence import Sample, Window
 from ragtrace.triage.statistics import has_risen
 from ragtrace.types import Stage, StageState
@@ -28,29 +29,39 @@ def state_of(draw: float, suspected: float) -> StageState:
     return "sound"
 
 
+def sample(rows: Iterable[tuple[dict[Stage, StageState], Collection[Stage]]]) -> Sample:
+    """Two days of requests: the states of each, and the stages that are in doubt."""
+    given = list(rows)
+    drawn = tuple(
+        Sampled(
+            request_id=str(number), segment="a", started_at=int(number / len(given) * 48 * HOUR), head_probability=1.0,
+            analyzer_version="8", verdict="no_break_found", reference="proxy", stage=None, cause=None,
+            suspected_rollout=None, states=states, reasons={}, scores={}, judge="j-1", doubted=frozenset(doubted),
+        )
+        for number, (states, doubted) in enumerate(given)
+    )  # fmt: skip
+    return Sample("shop", None, Window(24 * HOUR, 48 * HOUR, 0), drawn, len(drawn), len(drawn))
+
+
 def traffic(seed: int, count: int, late: float) -> Sample:
-    """Two days of requests; in the last quarter retrieval is suspected in the share `late`."""
+    """Requests whose stages are in doubt where they are broken or suspected; in the last quarter retrieval `late`."""
     chance = random.Random(seed)
-    rows = []
-    for number in range(count):
-        is_late = number / count > 0.75
-        states = {
-            stage: state_of(chance.random(), late if is_late and stage == "retrieval" else USUAL) for stage in STAGES
-        }
-        rows.append(
-            Sampled(
-                request_id=str(number), segment="a", started_at=int(number / count * 48 * HOUR), head_probability=1.0,
-                analyzer_version="8", verdict="no_break_found", reference="proxy", stage=None, cause=None,
-                suspected_rollout=None, states=states, reasons={}, scores={}, judge="j-1",
-            )
-        )  # fmt: skip
-    return Sample("shop", None, Window(24 * HOUR, 48 * HOUR, 0), tuple(rows), count, count)
+
+    def one(number: int) -> tuple[dict[Stage, StageState], Collection[Stage]]:
+        shares = dict.fromkeys(STAGES, USUAL) | ({"retrieval": late} if number / count > 0.75 else {})
+        states: dict[Stage, StageState] = {stage: state_of(chance.random(), shares[stage]) for stage in STAGES}
+        return states, [stage for stage in STAGES if states[stage] in ("broken", "suspected")]
+
+    return sample(map(one, range(count)))
 
 
 def rises(sample: Sample) -> list[Stage]:
-    """The stages that are suspected or not known more often than before."""
+    """The stages that are in doubt or not known more often than before."""
     (evidence,) = sample.by_judge()
-    return [stage for stage in STAGES for one in check(evidence, stage).unjudged if one.has_risen]
+    found = doubts(evidence)
+    return [
+        stage for stage in STAGES for one in check(evidence, stage, found[stage].unjudged).unjudged if one.has_risen
+    ]
 
 
 def test_steady_shares_do_not_rise() -> None:
@@ -82,3 +93,70 @@ def test_a_share_that_fell_or_grew_a_little_has_not_risen() -> None:
     assert not has_risen([(number % 100 < 14, 1.0) for number in range(10_000)], before)
     assert has_risen([(number % 100 < 16, 1.0) for number in range(10_000)], before)
     assert not has_risen([(number % 100 < 4, 1.0) for number in range(10_000)], before)
+
+
+def of_shares(count: int = 2_000, states: Mapping[Stage, StageState] | None = None, **late: float) -> Sample:
+    """Requests of which a tenth is in doubt at each stage, in the last quarter this share, evenly and apart."""
+
+    def one(number: int) -> tuple[dict[Stage, StageState], Collection[Stage]]:
+        shares = dict.fromkeys(STAGES, 0.1) | (late if number / count >= 0.75 else {})
+        steps = dict(zip(STAGES, (37, 61, 83), strict=True))  # each goes through all hundredths
+        doubted = [stage for stage in STAGES if number * steps[stage] % 100 < shares[stage] * 100]
+        return {stage: (states or {}).get(stage, "sound") for stage in STAGES}, doubted
+
+    return sample(map(one, range(count)))
+
+
+def located(drawn: Sample) -> dict[Stage, tuple[Stage | None, tuple[Stage, ...]]]:
+    """The stages whose doubt has risen: where that began, and where it is not sure whether it did."""
+    (evidence,) = drawn.by_judge()
+    found = {stage: doubt.unjudged for stage, doubt in doubts(evidence).items()}
+    return {stage: (one.follows, one.unsure) for stage, one in found.items() if one.has_risen}
+
+
+def test_a_rise_begins_at_the_first_stage_that_rose_with_it() -> None:
+    """A break of retrieval makes all behind it doubtful, one of generation nothing before it."""
+    follows = {"ranking": ("retrieval", ()), "generation": ("retrieval", ())}
+    assert located(of_shares(retrieval=0.3, ranking=0.4, generation=0.5)) == {"retrieval": (None, ()), **follows}
+    assert located(of_shares(ranking=0.3, generation=0.5)) == {
+        "ranking": (None, ()),
+        "generation": ("ranking", ()),
+    }
+    assert located(of_shares(generation=0.5)) == {"generation": (None, ())}
+
+
+def test_a_rise_too_small_to_be_clear_is_told_where_a_clear_one_follows_from_it() -> None:
+    """Four points are certain of so many requests, and by themselves not worth a word."""
+    assert located(of_shares(8_000, retrieval=0.14)) == {}
+    drawn = of_shares(8_000, retrieval=0.14, generation=0.17)
+    assert located(drawn) == {"retrieval": (None, ()), "generation": ("retrieval", ())}
+    (evidence,) = drawn.by_judge()
+    told = doubts(evidence)["retrieval"].unjudged
+    assert told.before.share == pytest.approx(0.1, abs=0.01)
+    assert told.now.share == pytest.approx(0.14, abs=0.01)
+
+
+def test_a_small_rise_is_not_the_cause_of_a_large_one() -> None:
+    """A fifth of it decides, surely above or surely below; between the two nobody is sure, and that is said."""
+    assert located(of_shares(4_000, retrieval=0.12, generation=0.7)) == {"generation": (None, ())}
+    assert located(of_shares(2_000, retrieval=0.14, generation=0.3)) == {"generation": (None, ("retrieval",))}
+
+
+def test_an_earlier_stage_that_is_suspected_hides_no_doubt() -> None:
+    """Doubt is counted among all requests: whatever the answer makes of an earlier stage, its share stays the same."""
+    assert list(located(of_shares(states={"retrieval": "suspected"}, ranking=0.5))) == ["ranking"]
+
+
+def test_what_answers_make_of_retrieval_is_no_rise_of_it() -> None:
+    """Answers that decline cast suspicion on retrieval; it is generation that is in doubt more often."""
+
+    def one(number: int) -> tuple[dict[Stage, StageState], Collection[Stage]]:
+        declines = number >= 750 and number % 2
+        states: dict[Stage, StageState] = {
+            "retrieval": "suspected" if declines else "sound",
+            "ranking": "sound",
+            "generation": "not_known" if declines else "sound",
+        }
+        return states, ["generation"] if declines else []
+
+    assert located(sample(map(one, range(1_000)))) == {"generation": (None, ())}

@@ -374,39 +374,39 @@ def test_a_stage_that_is_not_known_is_no_data_and_the_next_is_judged(fill: Fill)
     assert "not known: 300 of 300 (100 %), before 100 %: no proof either way (300)" in markdown(report)
 
 
-def test_a_rise_of_suspicion_names_stage_owner_and_release_and_is_no_break(fill: Fill) -> None:
+def test_a_rise_of_doubt_names_stage_owner_and_release_and_is_no_break(fill: Fill) -> None:
     """From none to half: no single request proves it, many together do; what came when it began is suspected."""
     doubt = Break("retrieval", 0.5, 0.75, component="index", state="suspected", reason="low_match")
     report = walk(fill(doubt, noise=0.005))
     assert (report.stage, report.owner, report.suspected_release) == (None, None, None)
-    assert states(report)["retrieval"] == "suspected"
+    assert states(report)["retrieval"] == "doubted"
     (rise,) = report.rises
-    assert (rise.stage, rise.owner, rise.state) == ("retrieval", "retrieval-indexing", "suspected")
+    assert (rise.stage, rise.owner, rise.state) == ("retrieval", "retrieval-indexing", "doubted")
     assert rise.suspected_release == "index=index-bad"
-    assert rise.finding.startswith("suspected: rises from 0 % to ")
+    assert rise.finding.startswith("in doubt: rises from 1.1 % to ")
     assert rise.finding.endswith(" %: words that do not match the question")
     assert len(rise.exemplars) == 3
-    assert "Retrieval (retrieval-indexing) is not proven to be broken, but suspected: rises" in report.conclusion
+    assert "Retrieval (retrieval-indexing) is not proven to be broken, but in doubt: rises" in report.conclusion
     for page in (report.conclusion, markdown(report)):
         assert "retrieval is broken" not in page
         assert "BROKEN" not in page
 
 
-def test_what_is_always_suspected_is_no_finding(fill: Fill) -> None:
-    """A fifth of the requests are suspected at all times: the share is shown, and nothing is said to rise."""
+def test_what_is_always_in_doubt_is_no_finding(fill: Fill) -> None:
+    """A fifth of the requests at all times: the share is shown, and nothing is said to rise."""
     report = walk(fill(Break("retrieval", 0.2, 0.0, state="suspected", reason="low_match")))
     assert report.rises == ()
     assert states(report)["retrieval"] == "good"
-    (suspected,) = (one for one in report.checks[0].unjudged if one.state == "suspected")
-    assert 0.1 < (suspected.now.share or 0.0) < 0.3
-    assert [(each.reason, each.words) for each in suspected.reasons] == [
+    (doubted,) = (one for one in report.checks[0].unjudged if one.state == "doubted")
+    assert 0.1 < (doubted.now.share or 0.0) < 0.3
+    assert [(each.reason, each.words) for each in doubted.reasons] == [
         ("low_match", "words that do not match the question")
     ]
-    assert "suspected: " in markdown(report)
+    assert "in doubt: " in markdown(report)
 
 
 def test_a_small_or_scarce_rise_is_no_finding(fill: Fill) -> None:
-    """Three points more of very many, and ten requests of which half are suspected."""
+    """Three points more of very many, and ten requests of which half are in doubt."""
     slight = Break("retrieval", 0.03, 0.5, state="suspected", reason="low_match")
     assert walk(fill(slight, count=6000)).rises == ()
     few = Break("generation", 0.5, 0.5, state="suspected", reason="unsupported", segment="few")
@@ -423,14 +423,90 @@ def test_the_reason_that_grew_explains_a_rise(fill: Fill) -> None:
     assert rise.reasons[1].reason == "unsupported"
 
 
-def test_a_suspicion_before_a_break_is_said_beside_it(fill: Fill) -> None:
-    """Ranking is broken for certain; that retrieval is suspected more often than before stands beside it."""
+def test_a_doubt_before_a_break_is_said_beside_it(fill: Fill) -> None:
+    """Ranking is broken for certain; that retrieval is in doubt more often than before stands beside it."""
     doubt = Break("retrieval", 0.4, 0.7, state="suspected", reason="facet_not_found", component="index")
     report = walk(fill(doubt, Break("ranking", 0.6, 0.7, component="reranker")))
     assert report.stage == "ranking"
     assert [rise.stage for rise in report.rises] == ["retrieval"]
     assert "ranking is the first broken stage" in report.conclusion
     assert "a required fact that no candidate holds" in report.conclusion
+
+
+def test_what_follows_from_an_earlier_stage_is_said_to(store: Store) -> None:
+    """Retrieval is doubtful from a release on, and all behind it with it: one owner, one release, and no rivals."""
+
+    class Dragging(Traffic):
+        def findings(self, broken: Break | None) -> tuple[StageFinding, ...]:
+            return tuple(replace(one, doubted=broken is not None) for one in super().findings(broken))
+
+    doubt = Break("retrieval", 0.5, 0.75, component="index", state="suspected", reason="low_match")
+    store_traffic(store, Dragging(600, START, END, (doubt,)))
+    report = walk(store)
+    assert {rise.stage: rise.follows for rise in report.rises} == {
+        "retrieval": None,
+        **dict.fromkeys(("ranking", "generation", "citation"), "retrieval"),
+    }
+    assert {rise.suspected_release for rise in report.rises} == {"index=index-bad", None}
+    assert set(states(report).values()) == {"doubted"}
+    assert "That generation is in doubt more often, too (from 0 % to " in report.conclusion
+    assert ", follows from retrieval." in report.conclusion
+    assert "which follows from retrieval" in report.checks[2].finding
+    assert "it follows from retrieval: look there" in markdown(report)
+
+
+def test_a_small_rise_that_a_clear_one_follows_from_has_its_beginning_and_release(store: Store) -> None:
+    """Too little of retrieval to be seen by itself, and surely a fifth of the rise of generation."""
+
+    class Dragging(Traffic):
+        def findings(self, broken: Break | None) -> tuple[StageFinding, ...]:
+            doubted = {broken.stage, "generation"} if broken else set()
+            return tuple(replace(one, doubted=one.stage in doubted) for one in super().findings(broken))
+
+    breaks = (
+        Break("retrieval", 0.02, 0.0, state="suspected", reason="low_match"),
+        Break("retrieval", 0.04, 0.75, component="index", state="suspected", reason="low_match"),
+        Break("generation", 0.04, 0.75, state="suspected", reason="unsupported"),
+    )
+    store_traffic(store, Dragging(2_400, START, END, breaks))
+    report = walk(store)
+    retrieval, generation = report.rises
+    assert (retrieval.stage, retrieval.suspected_release) == ("retrieval", "index=index-bad")
+    assert (generation.stage, generation.follows, generation.suspected_release) == ("generation", "retrieval", None)
+    assert retrieval.onset is not None
+    assert retrieval.onset.latest == (generation.onset and generation.onset.latest)
+
+
+def test_where_it_may_have_begun_is_said_not_to_be_sure(fill: Fill) -> None:
+    """Retrieval is in doubt as often as ever, and chance might hide a fifth of the rise of generation."""
+    breaks = (
+        Break("retrieval", 0.1, 0.0, state="suspected", reason="low_match"),
+        Break("generation", 0.2, 0.75, state="suspected", reason="unsupported"),
+    )
+    report = walk(fill(*breaks, count=400))
+    (rise,) = report.rises
+    assert (rise.stage, rise.follows, rise.unsure) == ("generation", None, ("retrieval",))
+    for page in (report.conclusion, markdown(report)):
+        assert "hether it began at retrieval is not sure" in page
+
+
+def test_a_broken_stage_is_not_said_to_be_in_doubt(fill: Fill) -> None:
+    """That each of its broken requests is goes without saying."""
+    report = walk(fill(Break("retrieval", 0.5, 0.75)))
+    (doubted,) = (one for one in report.checks[0].unjudged if one.state == "doubted")
+    assert (report.stage, doubted.has_risen, report.rises) == ("retrieval", True, ())
+
+
+def test_answers_that_decline_are_a_doubt_of_generation(fill: Fill) -> None:
+    """Not known, and told once; that retrieval is not known either, since they decline, is no finding of retrieval."""
+    refusing = Break("generation", 0.6, 0.7, state="not_known", reason="refused", component="model")
+    (rise,) = walk(fill(refusing)).rises
+    assert (rise.stage, rise.state, rise.suspected_release) == ("generation", "doubted", "model=model-bad")
+    assert rise.finding.endswith("an answer that declines")
+    fill(count=300, end=END - 60 * MINUTE, segments=("mute",), start=START + 1)
+    refused: Any = {"retrieval": ("not_known", "refused")}
+    store = fill(count=100, start=END - 60 * MINUTE + 1, unjudged=refused, segments=("mute",))
+    assert walk(store, "mute").rises == ()
 
 
 def test_what_is_no_longer_known_is_a_finding_too(fill: Fill) -> None:
