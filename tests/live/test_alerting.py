@@ -1,5 +1,7 @@
 """The shipped alerts against real servers: the demo's faults page their owners, once, and resolve when they are mended.
 
+So do made-up answers where four candidates are all that is known, without gold evidence, facets and citations.
+
 Only durations are scaled. Every phase goes on until what it waits for is there, up to a deadline; no verdict depends on
 how fast the machine is.
 """
@@ -26,7 +28,7 @@ from ragtrace.store import Store
 from ragtrace.types import Stage
 from tests.live.alerting.replaying import HEALTHY, Course, Recording, Replay, broken_share, by_scenario
 from tests.live.alerting.servers import Alertmanager, Notification, Webhook, stop
-from tests.live.alerting.variants import FLAGGED, LOST, SUNK, TWO, UNCITED, UNJUDGED, UNRELEASED, variants
+from tests.live.alerting.variants import FLAGGED, FOUR, LOST, SUNK, TWO, UNCITED, UNJUDGED, UNRELEASED, variants
 from tests.live.prometheus import Prometheus, await_, program
 
 
@@ -42,6 +44,7 @@ FAULTS = {
     "selection": Fault("ranking", "ranking-context"),
     "grounding": Fault("generation", "generation-governance"),
     UNCITED: Fault("citation", "release-guard"),
+    FOUR: Fault("generation", "generation-governance"),
 }
 IN_TWO = {LOST: FAULTS["recall"], SUNK: FAULTS["selection"]}  # by segment
 PAGED = {(service, fault.stage) for service, fault in FAULTS.items()} | {(TWO, one.stage) for one in IN_TWO.values()}
@@ -107,7 +110,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
 
 def _replay(replay: Replay, prometheus: Prometheus, notifications: list[Notification]) -> None:
     """The three phases."""
-    segments = 4 * 5 + 4 * 2  # of four services five each, of four two
+    segments = 4 * 5 + 5 * 2  # of four services five each, of five two
     known = f"count(ragtrace:sli_requests:increase30m{{stage='retrieval'}} >= 20) == {segments}"
     assert replay.go_on(lambda: bool(prometheus.query(known)), DEADLINE_SECONDS), "too few requests were counted"
     assert notifications == []
