@@ -10,6 +10,7 @@ from ragtrace.dashboards.promql import RANGE, WINDOW, gained, increase, mean, qu
 from ragtrace.registry import Instrument, Objective, StageInfo
 from ragtrace.registry.instruments import (
     RELEASE_TIMESTAMP,
+    SLI_DOUBTED_REQUESTS,
     SLI_GOOD_REQUESTS,
     SLI_REQUESTS,
     SLI_UNJUDGED_REQUESTS,
@@ -153,8 +154,9 @@ def sound_by_segment(stage: StageInfo, *, empty: str = ANALYZE) -> Panel:
     )
 
 
-def states(stage: StageInfo, *, empty: str = ANALYZE) -> tuple[Panel, Panel]:
-    """The states of a stage: shares by segment, and counts over time with the reasons why it is not judged."""
+def states(stage: StageInfo, *, empty: str = ANALYZE) -> tuple[Panel, Panel, Panel]:
+    """The states of a stage: shares by segment, counts over time with the reasons why it is not judged, and in which
+    share of each segment's requests it is in doubt."""
     labels = {"stage": stage.name, "scope": "all"}
     judged, sound = rate(SLI_REQUESTS, **labels), rate(SLI_GOOD_REQUESTS, **labels)
     unjudged = f"60 * {rate(SLI_UNJUDGED_REQUESTS, 'state', 'reason', **labels)} > 0"
@@ -176,8 +178,8 @@ def states(stage: StageInfo, *, empty: str = ANALYZE) -> tuple[Panel, Panel]:
         Panel(
             title=f"{stage.name.capitalize()}: requests by state, and why it is not judged",
             kind="stacked",
-            description=f"{SLI_UNJUDGED_REQUESTS.brief} A share of suspected requests that grows is a ticket; "
-            "`ragtrace doctor` says what would tell more. All judges and references together.",
+            description=f"{SLI_UNJUDGED_REQUESTS.brief} `ragtrace doctor` says what would tell more. All judges and "
+            "references together.",
             unit="cpm",
             targets=(
                 Target(f"60 * {sound}", "sound"),
@@ -188,6 +190,29 @@ def states(stage: StageInfo, *, empty: str = ANALYZE) -> tuple[Panel, Panel]:
             minimum=0,
             least_step=FEW_SAMPLES,
             named="states",
+            empty=empty,
+        ),
+        Panel(
+            title=f"{stage.name.capitalize()}: share of requests in which it is in doubt, by segment",
+            kind="timeseries",
+            description=f"{SLI_DOUBTED_REQUESTS.brief} It proves nothing of one request; a share that has clearly "
+            "risen is a ticket to the owner of the first stage that rose.",
+            unit="percentunit",
+            targets=(
+                Target(
+                    share(
+                        increase(SLI_DOUBTED_REQUESTS, "segment", *APART, window=WINDOW, stage=stage.name),
+                        increase(APPLIES, "segment", *APART, window=WINDOW, **labels),
+                    ),
+                    "{{segment}} ({{reference}}, {{judge}})",
+                    exemplar=True,
+                ),
+            ),
+            width=24,
+            minimum=0,
+            maximum=1,
+            least_step=FEW_SAMPLES,
+            links=(only_this_segment("ragtrace-overview"),),
             empty=empty,
         ),
     )

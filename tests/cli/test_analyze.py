@@ -73,7 +73,7 @@ def test_follow_ends_cleanly_on_a_signal(store_url: str, executor: str, number: 
     assert json.loads(stdout) == {"done": 2, "failed": 0, "lost": 0}
 
 
-@pytest.mark.parametrize("executor", ["thread", "processes", "ray"])
+@pytest.mark.parametrize("executor", ["thread", "processes", pytest.param("ray", marks=pytest.mark.alone)])
 def test_workers_that_cannot_start_are_one_line(cli: Cli, store_url: str, executor: str) -> None:
     """Exit code 2 and what is wrong with the model, however many fail of it."""
     if executor == "ray":

@@ -530,7 +530,7 @@ def began(doubts: dict[str, Doubts]) -> set[str]:
     [
         ({"generation": 120}, {"generation"}),
         ({"generation": 120, "retrieval": 70}, {"retrieval"}),
-        ({"generation": 120, "retrieval": 48}, {"retrieval"}),  # too little to be a clear rise by itself
+        ({"generation": 100, "retrieval": 47}, {"retrieval"}),  # too little to be a clear rise by itself
         ({"generation": 120, "retrieval": 42}, set()),  # more than a fifth of the later rise, and not surely
         ({"generation": 120, "retrieval": 36}, set()),  # less, and not surely
         ({"generation": 120, "retrieval": 22}, {"generation"}),
