@@ -108,14 +108,16 @@ def _of_four(recorded: Recorded, answer: str | None = None) -> Recorded:
         Candidate(chunk_id=chunk.chunk_id, rank=at, text=chunk.text) for at, chunk in enumerate(chunks, 1)
     )
     written = answer or _MARK.sub("", record.generation.answer or "")
-    given = {"started_at": record.started_at, "ended_at": record.ended_at}
+    began, ended = record.started_at, record.ended_at
     short = replace(
         record,
         query=Query(original=record.query.original),
         stages=(
-            RetrieveRun(name="search", query=record.query.original, candidates=candidates, **given),
-            PackRun(name="pack", packing=Packing(chunks=chunks), **given),
-            GenerateRun(name="answer", generation=Generation(answer=written), **given),
+            RetrieveRun(
+                name="search", query=record.query.original, candidates=candidates, started_at=began, ended_at=ended
+            ),
+            PackRun(name="pack", packing=Packing(chunks=chunks), started_at=began, ended_at=ended),
+            GenerateRun(name="answer", generation=Generation(answer=written), started_at=began, ended_at=ended),
         ),
     )
     return Recorded(short, analyze_record(short, service=_BACKGROUND))
