@@ -10,7 +10,6 @@ Usage: python bench/labels.py [--data FOLDER] [--examples N]
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections import Counter, defaultdict
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
-from bench.datasets import DATA
+from bench.datasets import DATA, read_rows
 from ragtrace.analyze import analyze_record
 from ragtrace.engines.training.examples import is_held_out
 from ragtrace.types import (
@@ -52,7 +51,7 @@ class Labeled(NamedTuple):
 
 def read_ragtruth(folder: Path) -> Iterator[Labeled]:
     """Answers without any marked span, with subtle ones alone, and with evident ones, of the held-out half."""
-    for row in _rows(folder / "ragtruth" / "qa.jsonl"):
+    for row in read_rows(folder / "ragtruth" / "qa.jsonl"):
         if not is_held_out(str(row["source_id"])):
             continue
         passages = re.split(r"\n*passage \d+:", row["source"]["passages"])
@@ -65,16 +64,12 @@ def read_ragtruth(folder: Path) -> Iterator[Labeled]:
 
 def read_expertqa(folder: Path) -> Iterator[Labeled]:
     """Answers that are supported wholly, partly, and in claims not at all; those without any evidence are left out."""
-    for row in _rows(folder / "expertqa" / "claims.jsonl"):
+    for row in read_rows(folder / "expertqa" / "claims.jsonl"):
         passages = dict.fromkeys(text for claim in row["claims"] for text in claim["evidence"])
         if passages:
             said = {claim["support"] for claim in row["claims"]}
             label = "complete" if said == {"Complete"} else "missing" if "Missing" in said else "partial"
             yield Labeled("expertqa", label, row["question"], tuple(passages), _MARK.sub("", row["answer"]))
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def record_of(case: Labeled) -> RequestRecord:

@@ -9,20 +9,19 @@ Usage: python bench/selection.py; RAGTRACE_BENCH_DATA names the folder of the da
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
-from bench.datasets import DATA
+from bench.datasets import DATA, read_rows
 from ragtrace.coverage import extract_facets, proxy_reference
 from ragtrace.coverage.proxy import proxy_scores
 from ragtrace.engines.training.examples import is_held_out
@@ -48,7 +47,7 @@ class Task:
 
 def read_wice(folder: Path) -> Iterator[Task]:
     """Claims that their evidence supports at least partly (ODC-BY annotations, CC BY-SA text)."""
-    for row in _rows(folder / "wice" / "entailment" / "dev.jsonl"):
+    for row in read_rows(folder / "wice" / "entailment" / "dev.jsonl"):
         wanted = tuple(frozenset(places) for places in row["supporting_sentences"] if places)
         if wanted:
             yield Task(row["meta"]["id"], row["claim"], tuple(row["evidence"]), wanted)
@@ -56,7 +55,7 @@ def read_wice(folder: Path) -> Iterator[Task]:
 
 def read_clapnq(folder: Path) -> Iterator[Task]:
     """Questions with the sentences that annotators selected (Apache-2.0)."""
-    for row in _rows(folder / "clapnq" / "clapnq_dev_answerable.jsonl"):
+    for row in read_rows(folder / "clapnq" / "clapnq_dev_answerable.jsonl"):
         given = tuple(row["passages"][0]["sentences"])
         selected = set(row["output"][0]["selected_sentences"])
         places = frozenset(place for place, text in enumerate(given) if text in selected)
@@ -190,10 +189,6 @@ def _print(title: str, values: Sequence[float]) -> None:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 if __name__ == "__main__":

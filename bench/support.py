@@ -10,7 +10,6 @@ development half, the weights that `ragtrace/coverage/support/novelty.py` holds.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -29,7 +28,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
-from bench.datasets import DATA
+from bench.datasets import DATA, read_rows
 from ragtrace.coverage import judge_claims
 from ragtrace.coverage.support import Evidence, Statement, novelty
 from ragtrace.coverage.support.reading import Reading
@@ -60,8 +59,7 @@ class Sample:
 def read_samples(path: Path) -> list[Sample]:
     """The factual claims of all answers."""
     found: list[Sample] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+    for row in read_rows(path):
         texts = [text.strip() for text in re.split(r"passage \d+:", row["source"]["passages"]) if text.strip()]
         packed = [PackedChunk(chunk_id=str(at), position=at, text=text) for at, text in enumerate(texts, start=1)]
         for number, response in enumerate(row["responses"]):
@@ -210,7 +208,7 @@ def synthetic(path: Path, number: int) -> tuple[str, list[PackedChunk], list[Can
 
 @cache
 def _passages(path: Path) -> str:
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = read_rows(path)
     return " ".join(re.sub(r"passage \d+:|\s+", " ", row["source"]["passages"]) for row in rows)
 
 

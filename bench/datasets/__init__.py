@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from bench.datasets.clapnq import read_clapnq
-from bench.datasets.model import Case, DataSet, Half, Statement, half_of
+from bench.datasets.model import Case, DataSet, Half, Statement, half_of, read_rows
 from bench.datasets.mtrag import read_mtrag
 from bench.datasets.scifact import read_scifact
 
-__all__ = ["DATA", "READERS", "Case", "DataSet", "Half", "Statement", "half_of", "read"]
+__all__ = ["DATA", "READERS", "Case", "DataSet", "Half", "Statement", "half_of", "read", "read_rows"]
 
 DATA: Final = Path(os.environ.get("RAGTRACE_BENCH_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 READERS: Final[Mapping[str, Callable[[Path], DataSet]]] = {

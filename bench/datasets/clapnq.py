@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Any
 
-from bench.datasets.model import Case, DataSet, Statement
+from bench.datasets.model import Case, DataSet, Statement, read_rows
 from ragtrace.coverage.text import sentences
 
 __all__ = ["read_clapnq"]
@@ -18,7 +16,7 @@ def read_clapnq(folder: Path) -> DataSet:
     passages: dict[str, str] = {}
     cases = []
     for name in ("answerable", "unanswerable"):
-        for row in _rows(folder / "clapnq" / f"clapnq_dev_{name}.jsonl"):
+        for row in read_rows(folder / "clapnq" / f"clapnq_dev_{name}.jsonl"):
             given, made = row["passages"][0], row["output"][0]
             chunk_id = f"nq-{row['id']}"
             text = f"{given['title']}\n{_joined(given['text'])}"
@@ -30,10 +28,6 @@ def read_clapnq(folder: Path) -> DataSet:
             if selected and answer and all(sentence in text for sentence in selected):
                 cases.append(Case(chunk_id, row["id"], row["input"], row["input"], {chunk_id: selected}, answer))
     return DataSet("clapnq", passages, cases)
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _joined(text: str) -> str:

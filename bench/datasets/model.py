@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-__all__ = ["Case", "DataSet", "Half", "Statement", "half_of"]
+__all__ = ["Case", "DataSet", "Half", "Statement", "half_of", "read_rows"]
 
 Half = Literal["development", "held-out"]
 
@@ -45,3 +47,8 @@ class DataSet:
 def half_of(source: str) -> Half:
     """Which half a question's source belongs to, by its hash."""
     return "development" if hashlib.blake2b(source.encode(), digest_size=1).digest()[0] % 2 else "held-out"
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file that has one in each line. Raises: FileNotFoundError."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench.datasets.model import Case, DataSet, Statement
+from bench.datasets.model import Case, DataSet, Statement, read_rows
 from ragtrace.coverage.text import content_words, sentences
 
 __all__ = ["read_mtrag"]
@@ -21,7 +20,7 @@ def read_mtrag(folder: Path) -> DataSet:
     """The answerable turns. Each statement of the answer rests on the passage that shares most words with it; the
     sentences that share the most are its evidence, since the data set names none."""
     path = folder / "mtrag" / "mtragun_reference.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = read_rows(path)
     passages = {
         each["document_id"]: f"{row['Collection']}\n{_plain(each['text'])}" for row in rows for each in row["contexts"]
     }

@@ -7,13 +7,12 @@ retrieval is not known.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bench.datasets import DATA, Case, read
+from bench.datasets import DATA, Case, read, read_rows
 from bench.verdicts.model import Domain, Passage, Question
 from ragtrace.coverage.text import content_words, sentences
 
@@ -52,7 +51,7 @@ def _clapnq(folder: Path, count: int) -> list[Domain]:
     questions = [_question(case, "plain") for case in data.cases]
     questions += [
         _refused(f"nq-{row['id']}", row["input"])
-        for row in _rows(folder / "clapnq" / "clapnq_dev_unanswerable.jsonl")
+        for row in read_rows(folder / "clapnq" / "clapnq_dev_unanswerable.jsonl")
         if f"nq-{row['id']}" in data.passages
     ]
     return [Domain("clapnq", passages, _drawn(questions, count), "published")]
@@ -66,7 +65,7 @@ def _scifact(folder: Path, count: int) -> list[Domain]:
 
 
 def _mtrag(folder: Path, count: int) -> list[Domain]:
-    rows = _rows(folder / "mtrag" / "mtragun_reference.jsonl")
+    rows = read_rows(folder / "mtrag" / "mtragun_reference.jsonl")
     collections = sorted({row["Collection"] for row in rows})
     texts: dict[str, dict[str, Passage]] = {name: {} for name in collections}
     for row in rows:
@@ -163,10 +162,6 @@ def _drawn(questions: Sequence[Question], count: int) -> tuple[Question, ...]:
 
 def _plain(text: str) -> str:
     return " ".join(_MARKUP.sub(lambda match: match[1] or " ", text).split())
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 PUBLISHED: Final[Mapping[str, Callable[[Path, int], list[Domain]]]] = {

@@ -53,8 +53,8 @@ _BY_JUDGE: Final = "service, segment, stage, reference, judge"
 _BY_RULE: Final = "service, segment, reference, judge"
 
 # What alerts judge: requests with no earlier stage broken or suspected, drawn at random.
-_JUDGED: Final = {"scope": "conditional", "stratum": "random"}
 _RANDOM: Final = {"stratum": "random"}
+_JUDGED: Final = {"scope": "conditional", **_RANDOM}
 _SLOW_FROM_MILLISECONDS: Final = Duration.parse("1d").milliseconds
 
 
@@ -133,24 +133,9 @@ def risen(window: Duration | None = None) -> str:
     return f"ragtrace:sli_doubted:risen{'' if window is None else window.name}"
 
 
-def _count(window: Duration) -> str:
-    return f"ragtrace:sli_doubted:increase{window.name}"
-
-
-def _score(window: Duration) -> str:
-    return f"ragtrace:sli_doubted:z{window.name}"
-
-
-def _rise(window: Duration) -> str:
-    return f"ragtrace:sli_doubted:rise{window.name}"
-
-
-def _error(window: Duration) -> str:
-    return f"ragtrace:sli_doubted:error{window.name}"
-
-
-def _clear(window: Duration) -> str:
-    return f"ragtrace:sli_doubted:clear_rise{window.name}"
+def _doubt(what: str, window: Duration) -> str:
+    """What else is recorded of the share in doubt: its count, `z`, rise, error, or a rise that is clear."""
+    return f"ragtrace:sli_doubted:{what}{window.name}"
 
 
 def windows(made: Policy) -> tuple[Duration, ...]:
@@ -292,8 +277,8 @@ def _suspicion_rules(made: Policy) -> Iterator[Rule]:
         )
         yield {"record": states(window), "expr": f"sum by ({_BY_JUDGE}) ({counted} or {unjudged})"}
         count = increase(made.series("sli_doubted_requests"), window, by=_BY_JUDGE, labels=_RANDOM)
-        yield {"record": _count(window), "expr": f"{count}\nor 0 * {states(window)}"}
-        yield {"record": doubted(window), "expr": _ratio(_count(window), window)}
+        yield {"record": _doubt("increase", window), "expr": f"{count}\nor 0 * {states(window)}"}
+        yield {"record": doubted(window), "expr": _ratio(_doubt("increase", window), window)}
         unknown = _RANDOM | {"scope": "all", "state": "not_known"}
         number = increase(made.series("sli_unjudged_requests"), window, by=_BY_JUDGE, labels=unknown)
         yield {"record": not_known(window), "expr": _ratio(number, window)}
@@ -315,23 +300,21 @@ def _comparing(comparison: Comparison, suspicion: Suspicion) -> Iterator[Rule]:
     chapter 6.
     """
     window = comparison.window
-    now, before, total = doubted(window), usual(window), _baseline(states(window), comparison)
-    enough = f"{suspicion.minimum:g}"
+    now, before, every, count = doubted(window), usual(window), states(window), _doubt("increase", window)
+    past, past_count = _baseline(every, comparison), _baseline(count, comparison)
+    z, rise, enough = _doubt("z", window), _doubt("rise", window), f"{suspicion.minimum:g}"
+    yield {"record": before, "expr": f"clamp_max({past_count} / ({past} >= {enough}), 1)"}
+    sizes = f"1 / ({every} >= {enough}) + 1 / {past}"
+    yield {"record": z, "expr": f"2 * (asin(sqrt({now})) - asin(sqrt({before})))\n/ sqrt({sizes})"}
+    yield {"record": rise, "expr": f"({now} and {z}) - {before}"}
+    pooled = f"({count} + {past_count} + 0.5) / ({every} + {past} + 1)"
     yield {
-        "record": before,
-        "expr": f"clamp_max({_baseline(_count(window), comparison)} / ({total} >= {enough}), 1)",
+        "record": _doubt("error", window),
+        "expr": f"sqrt(\n  {pooled}\n  * (1 - {pooled})\n  * ({sizes})\n)",
     }
-    sizes = f"1 / ({states(window)} >= {enough}) + 1 / {total}"
     yield {
-        "record": _score(window),
-        "expr": f"2 * (asin(sqrt({now})) - asin(sqrt({before})))\n/ sqrt({sizes})",
-    }
-    yield {"record": _rise(window), "expr": f"({now} and {_score(window)}) - {before}"}
-    pooled = f"({_count(window)} + {_baseline(_count(window), comparison)} + 0.5) / ({states(window)} + {total} + 1)"
-    yield {"record": _error(window), "expr": f"sqrt(\n  {pooled}\n  * (1 - {pooled})\n  * ({sizes})\n)"}
-    yield {
-        "record": _clear(window),
-        "expr": f"{_rise(window)} >= {comparison.rise:g}\nand {_score(window)} > {suspicion.z:g}",
+        "record": _doubt("clear_rise", window),
+        "expr": f"{rise} >= {comparison.rise:g}\nand {z} > {suspicion.z:g}",
     }
 
 
@@ -350,10 +333,10 @@ def _locating(made: Policy, window: Duration) -> Iterator[Rule]:
 def _began(made: Policy, window: Duration, earlier: Sequence[str], stage: str, later: str) -> str:
     """The clear rise of `later`, where it began at `stage`."""
     suspicion = made.settings.growth.suspected
-    clear = selector(_clear(window), stage=later)
+    clear = selector(_doubt("clear_rise", window), stage=later)
 
     def bound(of: str, sign: str) -> str:
-        rise, error = (selector(name(window), stage=of) for name in (_rise, _error))
+        rise, error = (selector(_doubt(what, window), stage=of) for what in ("rise", "error"))
         limit = f"on ({_BY_RULE}) {suspicion.part:g} * {clear}"
         return f"({rise} {sign} on ({_BY_RULE}) {suspicion.sure:g} * {error}) > {limit}"
 

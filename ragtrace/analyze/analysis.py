@@ -150,7 +150,7 @@ def examine(
     )
     signs = signs_of(record, kept, table, judged, service.background, service.top_scores)
     before = signs.before_answer()
-    if answer:  # it may have told which facets count
+    if answer and facets:  # it may have told which of them count
         rows = trusted(presence=_presence_score(record, reference, facets).value)
         before = with_facets(before, record, [facets[row] for row in rows], matrix[rows])
     case = Case(

@@ -69,9 +69,7 @@ class Rarity:
 
     def share(self, words: Iterable[str], among: Set[str]) -> float:
         """The weight of the words that are `among` others over that of all, in [0, 1]; 0 without words."""
-        weights = {word: self.weight(word) for word in words}
-        total = math.fsum(weights.values())
-        return math.fsum(weights[word] for word in weights.keys() & among) / total if total else 0.0
+        return self.best_share(frozenset(words), (among,))
 
     def best_share(self, words: Set[str], held: Iterable[Set[str]]) -> float:
         """The largest `share` of some words among any of the sets that hold parts of them."""
