@@ -50,11 +50,9 @@ def covers(given: Value, value: Value) -> bool:
 
 def is_coarse(given: Value, value: Value) -> bool:
     """Whether a date is much less exact than another."""
-    if not value.dates or not given.dates:
-        return False
-    if value.other_dates is None and given.other_dates is None:
-        return given.dates.days > _AS_EXACT * value.dates.days
-    return all(one.days > _AS_EXACT * other.days for one in given.readings for other in value.readings)
+    return bool(value.dates and given.dates) and all(
+        one.days > _AS_EXACT * other.days for one in given.readings for other in value.readings
+    )
 
 
 def _names_date(value: Value, given: Value) -> bool:
@@ -90,8 +88,6 @@ def _same_dates(one: Value, other: Value) -> bool:
 
 
 def _alike_any(one: Value, other: Value) -> bool:
-    if one.dates and other.dates and one.other_dates is None and other.other_dates is None:
-        return _alike(one.dates, other.dates)
     return any(_alike(own, given) for own in one.readings for given in other.readings)
 
 

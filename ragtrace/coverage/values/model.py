@@ -46,4 +46,6 @@ class Value:
     @property
     def readings(self) -> tuple[DateRange, ...]:
         """The dates that it may mean: 3/4/2025 is a day of March or of April."""
+        if self.other_dates is None:  # nearly always
+            return (self.dates,) if self.dates else ()
         return tuple(reading for reading in (self.dates, self.other_dates) if reading)
