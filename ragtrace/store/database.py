@@ -1,16 +1,22 @@
-"""Opens connections: one engine per store, and its two kinds of transaction, one that reads and one that writes."""
+"""Opens connections: one engine per store, and its two kinds of transaction, one that reads and one that writes.
+
+Each transaction sees to it that the connection leads to the database that the address names now. A SQLite file that was
+deleted or replaced is a file without a name: what is written there nobody reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import MissingExtraError, StoreUnavailable
 from ragtrace.store.address import Address
+from ragtrace.store.identity import Identity, PostgresIdentity, SqliteIdentity
 from ragtrace.store.trouble import driver_errors, explained
 
 __all__ = ["BINARY", "Database", "insert", "take_turn"]
@@ -33,30 +39,53 @@ BINARY: Final[dict[str, Any]] = {_BINARY: True}
 
 class Database:
     """The engine of one store, with errors explained. Safe for several threads; each transaction has a connection of
-    its own."""
+    its own.
 
-    def __init__(self, address: Address) -> None:
+    Args:
+        address: where the store is.
+        prepare: what a database needs before its first use. It is called again when another one has taken the place
+            of the one that was open; the transaction that finds that out raises StoreUnavailable.
+    """
+
+    def __init__(self, address: Address, prepare: Callable[[Database], None] = lambda database: None) -> None:
         self.address = address
         self._engine = _sqlite(address) if address.is_sqlite else _postgresql(address)
         self._reader = self._engine if address.is_sqlite else self._engine.execution_options(**_SNAPSHOT)
         self._writer = self._engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
+        self._identity: Identity = SqliteIdentity(address) if address.is_sqlite else PostgresIdentity(address)
+        self._identity.watch(self._engine)
+        self._prepare = prepare
+        self._preparing = threading.RLock()
+        self._preparer: int | None = None  # the thread that prepares
+        self._is_prepared = False
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
         """A transaction that sees one state of the database and changes nothing."""
+        self.prepare()
         with explained(self.address), self._reader.begin() as connection:
+            self._see_to(connection)
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
         """A transaction that is committed at the end, or rolled back whole. In SQLite it takes the write lock at its
-        start: taken later, another writer in between would make it fail."""
+        start: taken later, another writer in between would make it fail.
+
+        Raises: StoreUnavailable also where the database was replaced while the transaction ran.
+        """
+        self.prepare()
         with explained(self.address), self._writer.begin() as connection:
+            self._see_to(connection)
+            opened = self._identity.of(connection)
             yield connection
+        if trouble := self._identity.trouble(opened):
+            self._let_go(trouble)
 
     @contextmanager
     def driver(self) -> Iterator[Any]:
         """The driver's own connection, outside any transaction."""
+        self.prepare()
         with (
             explained(self.address),
             self._engine.connect() as connection,
@@ -64,9 +93,39 @@ class Database:
         ):
             yield connection.connection
 
+    def prepare(self) -> None:
+        """See to it that the database is ready, once, and again when another one has taken its place."""
+        if self._is_prepared or self._preparer == threading.get_ident():
+            return
+        with self._preparing:
+            if not self._is_prepared:
+                self._preparer = threading.get_ident()
+                try:
+                    self._identity.admit()
+                    self._prepare(self)
+                    self._is_prepared = True
+                finally:
+                    self._preparer = None
+
     def close(self) -> None:
         """Close the connections that are not in use."""
         self._engine.dispose()
+
+    def _see_to(self, connection: sa.Connection) -> None:
+        """Raise where a connection no longer leads to the database that the address names."""
+        if trouble := self._identity.trouble(self._identity.of(connection)):
+            connection.invalidate()
+            self._let_go(trouble)
+
+    def _let_go(self, trouble: str) -> None:
+        """Close what leads to the old database. Raises: StoreUnavailable."""
+        self._is_prepared = False
+        self._engine.dispose()
+        self._identity.set_aside()
+        raise StoreUnavailable(
+            f"store {self.address.shown}: {trouble}; what was not confirmed is to be written again, and the database "
+            "that stands there now is opened next. Replace a store only while nothing uses it"
+        )
 
 
 def _sqlite(address: Address) -> sa.Engine:

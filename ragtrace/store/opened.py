@@ -31,9 +31,9 @@ class Opened:
         Raises: ConfigurationError (no such kind of database), StoreUnavailable (unreachable, not writable),
         CorruptStore, SchemaMismatch (an older schema: `ragtrace db upgrade`; a newer one: upgrade ragtrace).
         """
-        database = Database(Address.parse(url))
+        database = Database(Address.parse(url), schema.ensure)
         try:
-            schema.ensure(database)
+            database.prepare()
         except BaseException:
             database.close()
             raise

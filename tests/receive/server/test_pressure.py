@@ -250,3 +250,22 @@ def test_cut_off_at_the_end(receiver: Receiver, monkeypatch: pytest.MonkeyPatch)
 
     assert status == 503
     assert int(headers["retry-after"]) > 0
+
+
+def test_a_store_file_that_is_gone_is_no_store(receiver: Receiver, tmp_path: Path) -> None:
+    """Nothing is acknowledged and the receiver is not ready until a file stands in its place again."""
+    file = Path(receiver.store._database.address.file)
+    with receiver.store._database.driver() as connection:
+        connection.execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
+    file.unlink()
+
+    assert receiver.send(None, "/readyz")[0] == 503
+    status, body, _ = receiver.send(batch(SPAN), content_type=JSON)
+    assert status == 503
+    assert str(file) not in body.decode()
+    assert not file.exists()
+
+    (tmp_path / "copy.db").replace(file)
+    assert receiver.send(None, "/readyz")[0] == 200
+    assert receiver.send(batch(SPAN), content_type=JSON)[0] == 200
+    assert receiver.stored == 1
