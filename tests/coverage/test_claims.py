@@ -63,7 +63,7 @@ def test_claims_know_what_states_something() -> None:
         ("I don't know.", True),
         ("The documents do not mention a limit.", True),
         ("There is not enough information in the context to answer.", True),
-        ("I don't know the year, but the limit is €5.", True),
+        ("I don't know the year, but the limit is €5.", False),
         ("The documentation provided doesn't cover this question.", True),
         ("Unfortunately, I don't have that information.", True),
         ("There isn't enough information to say.", True),

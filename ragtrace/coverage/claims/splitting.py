@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Final
 
 from ragtrace.coverage.citations import find_citations, without_citations
-from ragtrace.coverage.claims.frames import ADVICE, CHATTER, FRAME_WORDS, abstains, mentions_blanked
+from ragtrace.coverage.claims.frames import CHATTER, FRAME_WORDS, mentions_blanked
+from ragtrace.coverage.claims.refusals import abstains, advises, clauses, describes_evidence, leaves_out
 from ragtrace.coverage.text import Sentence, content_words, is_code, sentences
 from ragtrace.coverage.values import values
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
@@ -40,12 +41,13 @@ def split_claims(
     body = sources.start() if sources else len(answer)
     parts = sentences(answer)
     heads = _table_heads(parts)
+    declines = _declines([part.text for part in parts])
     return tuple(
         Claim(
             start=part.start,
             end=part.end,
             text=part.text,
-            factual=part.start < body and place not in heads and _states_something(part.text),
+            factual=not declines and part.start < body and place not in heads and _states_something(part.text),
             citations=tuple(mark for mark in marks if part.start <= (mark.start or 0) < part.end),
         )
         for place, part in enumerate(parts)
@@ -81,16 +83,42 @@ def _placeless(mark: Citation) -> Citation:
 def is_abstention(answer: str) -> bool:
     """Whether `answer` as a whole declines to answer: it abstains somewhere and states nothing else.
 
-    Advice behind the refusal (whom to ask, where to look) states nothing.
+    What the given texts are about ("they concern another company") and advice behind the refusal (whom to ask, where to
+    look) state nothing of the matter.
     """
-    parts = [sentence.text for sentence in sentences(answer)]
-    declining = [place for place, part in enumerate(parts) if abstains(part)]
-    if not declining:
+    return _declines([sentence.text for sentence in sentences(answer)])
+
+
+def _declines(parts: Sequence[str]) -> bool:
+    declined = described = False
+    for clause in (clause for part in parts for clause in _clauses(part)):
+        if abstains(clause) or (described and leaves_out(clause)):
+            declined = described = True
+        elif describes_evidence(clause, goes_on=described):
+            described = True
+        elif declined and advises(clause):
+            described = False
+        elif _has_content(clause):
+            return False
+    return declined
+
+
+def _clauses(sentence: str) -> list[str]:
+    """What a sentence says, clause by clause, without citations; nothing for what is no statement."""
+    if is_code(sentence) or _FOOTNOTE.match(sentence):
+        return []
+    text = without_citations(sentence).strip()
+    bare = text.rstrip("*_ ")
+    if not bare or bare.endswith(("?", ":")) or text.startswith("#") or CHATTER.match(text):
+        return []
+    return clauses(text)
+
+
+def _has_content(clause: str) -> bool:
+    if CHATTER.match(clause):
         return False
-    return not any(
-        _states_something(part) and not (place > declining[0] and ADVICE.match(part))
-        for place, part in enumerate(parts)
-    )
+    plain = mentions_blanked(clause)
+    return any(word not in FRAME_WORDS for word in content_words(plain)) or bool(values(plain))
 
 
 def abstains_somewhere(answer: str) -> bool:
@@ -108,13 +136,10 @@ def _table_heads(parts: Sequence[Sentence]) -> frozenset[int]:
 
 
 def _states_something(sentence: str) -> bool:
-    if is_code(sentence) or _FOOTNOTE.match(sentence):
-        return False
-    text = without_citations(sentence).strip()
-    bare = text.rstrip("*_ ")
-    if not bare or bare.endswith(("?", ":")) or text.startswith("#"):
-        return False
-    if CHATTER.match(text) or abstains(text):
-        return False
-    plain = mentions_blanked(text)
-    return any(word not in FRAME_WORDS for word in content_words(plain)) or bool(values(plain))
+    """Whether a sentence states something of the matter: some clause of it neither refuses nor only frames."""
+    parts = _clauses(sentence)
+    is_refusal = any(map(abstains, parts))
+    return any(
+        _has_content(clause) and not abstains(clause) and not (is_refusal and describes_evidence(clause, goes_on=True))
+        for clause in parts
+    )
