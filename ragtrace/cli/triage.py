@@ -136,6 +136,16 @@ def serve(
         str | None,
         typer.Option("--forward", metavar="URL", help="Post each report there, too, as JSON with its Markdown."),
     ] = None,
+    authorization: Annotated[
+        str | None,
+        typer.Option(
+            "--forward-authorization",
+            metavar="HEADER",
+            envvar="RAGTRACE_FORWARD_AUTHORIZATION",
+            show_envvar=True,
+            help='The header Authorization of these posts, such as "Bearer TOKEN".',
+        ),
+    ] = None,
     lookback: LookbackOption = None,
     store: StoreOption = None,
 ) -> None:
@@ -145,7 +155,9 @@ def serve(
 
     url = existing(store)
     before = None if lookback is None else int(lookback * _MINUTE)
-    with Receiver(url, out, host=host, port=port, forward=forward, lookback=before) as receiver:
+    with Receiver(
+        url, out, host=host, port=port, forward=forward, authorization=authorization, lookback=before
+    ) as receiver:
         earlier = signal.signal(signal.SIGTERM, _end)
         try:
             console(stderr=True).print(

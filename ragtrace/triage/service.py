@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import re
 import socket
 import threading
 import time
@@ -65,9 +66,10 @@ class Receiver:
         host: str = "127.0.0.1",
         port: int = 0,
         forward: str | None = None,
+        authorization: str | None = None,
         lookback: int | None = None,
     ) -> None:
-        sending = Forward(forward) if forward else None
+        sending = Forward(forward, authorization) if forward else None
         self._jobs = Jobs(out)
         self._answerer = Answerer(store_url, self._jobs, sending, lookback)
         self._keeping = threading.Lock()
@@ -199,23 +201,51 @@ class _Handler(WSGIRequestHandler):
 
 class Forward:
     """Posts reports to a URL as `{"key", "markdown", "report"}`; the key is also in the header `Idempotency-Key`, since
-    a report is posted again where no answer came.
+    a report is posted again where no answer came. It is taken where the answer is 2xx: a redirect would turn the POST
+    into a GET without a body, so that none is followed.
 
-    Raises: ConfigurationError for another URL than http:// or https://.
+    Args:
+        url: where to.
+        authorization: the value of the header `Authorization`.
+
+    Raises: ConfigurationError for another URL than http:// or https://, or one with a user or password in it.
     """
 
-    def __init__(self, url: str) -> None:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise ConfigurationError.of("--forward", url, "a URL that begins with http:// or https://")
+    def __init__(self, url: str, authorization: str | None = None) -> None:
+        try:
+            parts = urlsplit(url)
+            is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+        except ValueError:
+            is_http = False
+        if not is_http:
+            shown = re.sub(r"//.*@", "//***@", url)
+            raise ConfigurationError.of("--forward", shown, "a URL that begins with http:// or https://")
+        if "@" in parts.netloc:
+            shown = parts._replace(netloc=f"***@{parts.netloc.rpartition('@')[2]}").geturl()
+            raise ConfigurationError.of(
+                "--forward", shown, "a URL without user and password; give them in RAGTRACE_FORWARD_AUTHORIZATION, "
+                'for instance "Bearer TOKEN"'
+            )  # fmt: skip
         self._url = url
+        self._headers = {"Content-Type": "application/json"}
+        if authorization:
+            self._headers["Authorization"] = authorization
+        self._opener = urllib.request.build_opener(_NoRedirects)
 
     def __call__(self, key: str, report: Report) -> None:
         """Post one report. Raises: OSError when it was not taken."""
         body = msgspec.json.encode({"key": key, "markdown": markdown(report), "report": report})
-        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        headers = {**self._headers, "Idempotency-Key": key}
         request = urllib.request.Request(self._url, data=body, headers=headers, method="POST")
-        with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
+        with self._opener.open(request, timeout=_TIMEOUT) as response:
             response.read(1)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Leaves a redirect an error, which it is to whoever posts."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Nothing to go on with."""
 
 
 class Answerer:

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -208,12 +209,27 @@ def test_a_port_in_use_is_refused_and_leaves_the_folder(receiver: Receiver, tmp_
             Receiver(URL.format(tmp_path), tmp_path / "other", port=receiver.port)
 
 
-@pytest.mark.parametrize("url", ["ftp://x/y", "x", "http://", "file:///etc/passwd"])
+@pytest.mark.parametrize("url", ["ftp://x/y", "x", "http://", "file:///etc/passwd", "http://[x/y", "http://u:pw@x/y"])
 def test_reports_are_forwarded_over_http_only(fill: Fill, tmp_path: Path, url: str) -> None:
     """Another URL is refused at the start."""
     fill()
-    with pytest.raises(ConfigurationError, match="--forward"):
+    with pytest.raises(ConfigurationError, match="--forward") as refused:
         Receiver(URL.format(tmp_path), tmp_path / "out", forward=url)
+    assert "pw" not in str(refused.value)
+
+
+@contextmanager
+def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[HTTPServer]:
+    """A server that ends with the block."""
+    server = HTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def test_reports_are_forwarded_until_they_are_taken(fill: Fill, tmp_path: Path) -> None:
@@ -233,20 +249,46 @@ def test_reports_are_forwarded_until_they_are_taken(fill: Fill, tmp_path: Path) 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    chat = HTTPServer(("127.0.0.1", 0), Chat)
-    thread = threading.Thread(target=chat.serve_forever)
-    thread.start()
-    try:
+    with _serving(Chat) as chat:
         forward = f"http://127.0.0.1:{chat.server_port}/hook"
         with Receiver(URL.format(tmp_path), tmp_path / "out", forward=forward) as running:
             assert post(running.port, payload(alert()))[0] == 200
             until(lambda: len(taken) == 2)
             until(lambda: not list((tmp_path / "out" / "waiting").glob("*.json")))
-    finally:
-        chat.shutdown()
-        thread.join()
-        chat.server_close()
     (first, body), (second, again) = taken
     assert first == second == body["key"] == again["key"]
     assert body["report"]["stage"] == "ranking"
     assert "packer=packer-bad" in body["markdown"]
+
+
+def test_a_redirect_is_not_followed(fill: Fill, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It would lose the report, and the alert would be ticked off; credentials come with each post."""
+    fill(Break("ranking", 0.6, 0.8, component="packer"))
+    heard: list[tuple[str, str, str | None]] = []
+
+    class Chat(BaseHTTPRequestHandler):
+        """Sends the first post elsewhere."""
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            heard.append(("POST", self.path, self.headers["Authorization"]))
+            self.send_response(302 if len(heard) == 1 else 200)
+            self.send_header("Location", "/elsewhere")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            heard.append(("GET", self.path, None))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with _serving(Chat) as chat:
+        forward = f"http://127.0.0.1:{chat.server_port}/hook"
+        with Receiver(URL.format(tmp_path), tmp_path / "out", forward=forward, authorization="Bearer abc") as running:
+            assert post(running.port, payload(alert()))[0] == 200
+            until(lambda: not list((tmp_path / "out" / "waiting").glob("*.json")))
+    assert heard == [("POST", "/hook", "Bearer abc")] * 2
+    assert "302" in caplog.text
