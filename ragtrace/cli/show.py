@@ -122,6 +122,14 @@ def _show(store: Store, request_id: str, as_json: bool) -> None:
     if analysis is not None and explained is not None and explained.explanation is not None:
         analysis = replace(analysis, claims=resting_on(analysis.claims, explained.explanation.generator))
     if as_json:
-        print_json({"record": to_builtins(record), "analysis": to_builtins(analysis) if analysis else None})
+        found = evidence_path.claim_rationales(record, analysis.claims) if analysis else ()
+        told = [one and {"chunk_id": one.chunk_id, "stance": one.stance, "text": one.text} for one in found]
+        print_json(
+            {
+                "record": to_builtins(record),
+                "analysis": to_builtins(analysis) if analysis else None,
+                "rationales": told,
+            }
+        )
     else:
         console().print(evidence_path.render(record, analysis))

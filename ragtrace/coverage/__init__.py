@@ -44,6 +44,7 @@ from ragtrace.coverage.relevance import Background
 from ragtrace.coverage.rounds import asked, united
 from ragtrace.coverage.scoring import score_answer, undetermined
 from ragtrace.coverage.standing import USUAL, place_among, top_score
+from ragtrace.coverage.support import Rationale, rationales
 from ragtrace.coverage.text import is_english
 from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.coverage.verifier import JudgedAnswer, Verifier, verify_answers
@@ -55,6 +56,7 @@ __all__ = [
     "USUAL",
     "Background",
     "JudgedAnswer",
+    "Rationale",
     "ReadEntities",
     "Verifier",
     "abstains_somewhere",
@@ -90,6 +92,7 @@ __all__ = [
     "proxy_reference",
     "query_coverage",
     "rank_shift",
+    "rationales",
     "resolve_times",
     "score_answer",
     "split_claims",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from ragtrace.coverage.claims import claim_weight, shared_citations, split_claims
 from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, opposition
@@ -10,7 +11,10 @@ from ragtrace.coverage.text import content_words
 from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
 
-__all__ = ["answer_coverage", "claim_supports", "contradiction_rate", "judge_claims"]
+__all__ = ["answer_coverage", "claim_supports", "contradiction_rate", "judge_claims", "sparse"]
+
+_KEPT: Final = 0.2  # support or contradiction by one chunk, from which it is kept with the claim
+_STEPS: Final = 100  # of two digits
 
 
 def answer_coverage(claims: Sequence[Claim]) -> float | None:
@@ -71,6 +75,14 @@ def judge_claims(
     return tuple(claim for claim, _ in judged), tuple(support for _, support in judged)
 
 
+def sparse(by_chunk: Mapping[str, float]) -> dict[str, float]:
+    """What is kept with a claim of its support or contradiction by each chunk: the values from 0.2 on.
+
+    They are cut to two digits and not rounded, so that none rises to a threshold that it does not reach.
+    """
+    return {key: int(value * _STEPS + 1e-9) / _STEPS for key, value in by_chunk.items() if value >= _KEPT}
+
+
 def _judged(
     claim: Claim,
     statement: Statement,
@@ -98,6 +110,8 @@ def _judged(
         reason=reason,
         unselected_chunk=elsewhere.chunk_id if elsewhere and elsewhere.support >= SUPPORTED else None,
         unselected_support=elsewhere.support if elsewhere else None,
+        supports=sparse(by_chunk),
+        contradictions=sparse({each.chunk_id: each.contradiction for each in supports}),
     )
     return judged, by_chunk
 

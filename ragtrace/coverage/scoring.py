@@ -27,10 +27,10 @@ def score_answer(
 
     Returns:
         For each sentence `start`, `end` (`answer[start:end]` is its `text`), `factual`, `support` and `contradiction`
-        in [0, 1], `citations`, `best_chunk`. Claims that state nothing have neither support nor contradiction; nor has
-        any claim where they cannot be told, and `reason` says why: `abstained` (the answer declines),
-        `no_evidence_text` (no chunk has a text), `language` (the answer or all chunks are not English, and
-        no verifier is given).
+        in [0, 1], `supports` and `contradictions` by chunk, `citations`, `best_chunk`. Claims that state nothing have
+        neither support nor contradiction; nor has any claim where they cannot be told, and `reason` says why:
+        `abstained` (the answer declines), `no_evidence_text` (no chunk has a text), `language` (the answer or all
+        chunks are not English, and no verifier is given).
     """
     packed = tuple(
         PackedChunk(chunk_id=str(place), position=place, text=text) for place, text in enumerate(chunks, start=1)
@@ -38,7 +38,12 @@ def score_answer(
     claims, supports = judge_claims(answer, packed, query=query)
     reason = undetermined(answer, chunks)
     if reason and not (reason == "language" and verifier is not None):
-        return [replace(claim, support=None, contradiction=None, best_chunk=None, reason=reason) for claim in claims]
+        return [
+            replace(
+                claim, support=None, contradiction=None, best_chunk=None, supports={}, contradictions={}, reason=reason
+            )
+            for claim in claims
+        ]
     if verifier is not None:
         claims = verify_answers([JudgedAnswer(claims, supports, packed)], verifier)[0].claims
     return list(claims)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol, TypeAlias
 
+from ragtrace.coverage.answer import sparse
 from ragtrace.coverage.citations import without_citations
 from ragtrace.coverage.gathering import containment, gather
 from ragtrace.coverage.thresholds import SUPPORTED
@@ -176,6 +177,10 @@ def _judged(claim: Claim, asked: _Asked, others: _Asked | None) -> Claim:
     best = max(by_chunk, key=lambda key: by_chunk[key][0], default=None)
     contradiction, against, reason = _against(claim, asked)
     unselected = others.by_chunk if others else {}
+    contradictions = dict(claim.contradictions)  # what words found stays where the model was not asked, or is silent
+    contradictions.update((key, contradicted) for key, (_, contradicted) in by_chunk.items() if contradicted)
+    if against is not None:
+        contradictions[against] = contradiction
     other = max(unselected, key=lambda key: unselected[key][0], default=None)
     elsewhere = unselected[other][0] if other else None
     return replace(
@@ -187,6 +192,8 @@ def _judged(claim: Claim, asked: _Asked, others: _Asked | None) -> Claim:
         unselected_chunk=other if elsewhere is not None and elsewhere >= SUPPORTED else None,
         unselected_support=None if elsewhere is None else round(elsewhere, _DIGITS),
         reason=reason,
+        supports=sparse({key: support for key, (support, _) in by_chunk.items()}),
+        contradictions=sparse(contradictions),
     )
 
 

@@ -38,6 +38,12 @@ def test_json_holds_record_and_analysis(cli: Cli, store_url: str) -> None:
 
     assert before["record"]["request_id"] == after["record"]["request_id"] == FIRST
     assert before["analysis"] is None
+    assert before["rationales"] == []
+    (claim,) = after["analysis"]["claims"]
+    assert claim["supports"].keys() == {"hx-2"}
+    (rationale,) = after["rationales"]
+    assert rationale["chunk_id"] == "hx-2"
+    assert rationale["stance"] == "supports"
     assert after["analysis"]["request_id"] == FIRST
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragtrace.coverage import answer_coverage, claim_supports, contradiction_rate, judge_claims
+from ragtrace.coverage import SUPPORTED, answer_coverage, claim_supports, contradiction_rate, judge_claims
+from ragtrace.coverage.answer import sparse
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk
 
 NEW = (
@@ -203,3 +204,28 @@ def test_marks_that_end_an_answer_or_a_paragraph_cite_what_they_support(answer: 
     packed = [PackedChunk(chunk_id=str(at), position=at, text=text) for at, text in enumerate(texts, start=1)]
     claims = [claim for claim in judge_claims(answer, packed)[0] if claim.factual]
     assert sum(any(mark.chunk_id for mark in claim.citations) for claim in claims) == cited
+
+
+def test_a_claim_keeps_what_each_chunk_says_of_it() -> None:
+    """Support and contradiction by each packed chunk alone: the old edition contradicts what the new one supports."""
+    claims, supports = judge_claims("We pay up to €5,000 for damage caused by escaping water.", PACKED)
+    (claim,) = claims
+    assert claim.supports.keys() == {"new"}
+    assert claim.supports["new"] == pytest.approx(supports[0]["new"], abs=0.01)
+    assert claim.contradictions.keys() == {"old"}
+    assert claim.contradictions["old"] >= SUPPORTED
+    assert claim.contradiction == 0.0  # of the answer: the new edition supports it
+
+
+def test_what_hardly_says_anything_of_a_claim_is_not_kept() -> None:
+    """Nor anything of a sentence that states nothing; values are cut, so that none rises to a threshold."""
+    aside = PackedChunk(chunk_id="aside", position=3, text="Bicycles are covered up to €900 in the whole of Europe.")
+    greeting, claim = judge_claims("Hello! Report the loss within 14 days.", [*PACKED, aside])[0]
+    assert claim.supports.keys() == {"new", "old"}
+    assert (greeting.supports, greeting.contradictions) == ({}, {})
+    assert sparse({"a": 0.2, "b": 0.1999, "c": 0.4999, "d": 0.29, "e": 1.0}) == {
+        "a": 0.2,
+        "c": 0.49,
+        "d": 0.29,
+        "e": 1.0,
+    }

@@ -76,6 +76,7 @@ def test_what_words_cannot_tell_is_undetermined(answer: str, chunks: list[str], 
     claims = score_answer(answer, chunks)
     assert claims
     assert all((claim.support, claim.contradiction, claim.reason) == (None, None, reason) for claim in claims)
+    assert not any(claim.supports or claim.contradictions for claim in claims)
 
 
 @pytest.mark.parametrize(

@@ -111,3 +111,23 @@ def test_what_states_nothing_is_not_asked() -> None:
     (found,) = verify_answers([answered("Is that what you wanted?")], verifier)
     assert verifier.calls == []
     assert found == answered("Is that what you wanted?")
+
+
+def test_a_claim_keeps_what_the_model_says_of_each_chunk() -> None:
+    """In place of what words said, and the words' contradiction where that is what counts against the claim."""
+    verifier = Scripted(lambda claim, evidence: (0.9, 0.1) if evidence == CHUNKS[1].text else (0.2, 0.7))
+    (found,) = verify_answers([answered("Insurance stops in spring.")], verifier)
+    assert (found.claims[0].supports, found.claims[0].contradictions) == ({"a": 0.2, "b": 0.9}, {"a": 0.7})
+
+    low = Scripted(lambda claim, evidence: (0.1, 0.0))
+    (found,) = verify_answers([answered("The deductible is 700 EUR.")], low)
+    assert found.claims[0].supports == {}
+    assert found.claims[0].contradictions == {"a": 1.0}
+
+
+def test_a_model_that_says_nothing_of_contradictions_leaves_those_of_words() -> None:
+    """As sentence embeddings do."""
+    verifier = Scripted(lambda claim, evidence: (0.7, 0.0))
+    (found,) = verify_answers([answered("The deductible is 700 EUR.")], verifier)
+    assert found.claims[0].contradiction == 0.0
+    assert found.claims[0].contradictions == {"a": 1.0}

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from ragtrace.analyze import analyze_record
+from ragtrace.analyze.explaining.resting import ABLATION
 from ragtrace.export.evidence_path import NOT_JUDGED, render, verdict_brief, verdict_words
 from ragtrace.registry.wording import VERDICTS
 from ragtrace.types import (
@@ -103,7 +104,7 @@ def test_the_path_from_question_to_claim() -> None:
     assert "time 2021 home-2021 1 1.00 dropped" in lines
     assert any(line.startswith("* home-2021 1 3 lost in") and line.endswith("(budget)") for line in lines)
     assert "home-2020 2 2 [2] 9 tokens, cut from 20" in lines
-    assert "contradicted" in text
+    assert "CONTRADICTED" in text
 
 
 def found(verdict: str, *stages: StageFinding, **fields: Any) -> Diagnosis:
@@ -222,6 +223,120 @@ def test_a_support_that_was_not_computed_is_not_zero() -> None:
     text = _shown(_RECORD, replace(analysis, claims=(claim,), facets=(facet,)))
     assert text.count("not known") >= 2
     assert "0.00" not in text
+
+
+_LEAVE = {
+    "rules-2024": "Leave 2024\nStaff may take 25 days of annual leave each year. Five unused days are kept to March.",
+    "rules-2023": "Leave 2023\nStaff may take 23 days of annual leave each year.",
+    "faq": "How much leave do I get? 25 days of annual leave each year.",
+    "sick": "Tell your manager before 10 a.m. if you are ill. A doctor's note is needed from day four.",
+}
+_ANSWER = (
+    "Staff may take 25 days of annual leave each year [1]. Five unused days are kept until March [4]. "
+    "Staff may take 40 days of annual leave in 2024 [1]. The canteen serves dinner on Sundays. Helpful?"
+)
+
+
+def _answered(answer: str = _ANSWER, *, kept: bool = True) -> RequestRecord:
+    """A request whose prompt holds four chunks; kept: whether their texts are."""
+    chunks = {name: text if kept else None for name, text in _LEAVE.items()}
+    return RequestRecord(
+        request_id="0123456789abcdef0123456789abcdee",
+        service="assistant",
+        query=Query(original="How much annual leave is there?"),
+        stages=(
+            RetrieveRun(
+                candidates=tuple(Candidate(chunk_id=name, rank=at, text=text) for at, (name, text) in _numbered(chunks))
+            ),
+            PackRun(
+                packing=Packing(
+                    chunks=tuple(
+                        PackedChunk(chunk_id=name, position=at, text=text) for at, (name, text) in _numbered(chunks)
+                    )
+                )
+            ),
+            GenerateRun(generation=Generation(answer=answer)),
+        ),
+    )
+
+
+def _numbered(chunks: dict[str, str | None]) -> list[tuple[int, tuple[str, str | None]]]:
+    return list(enumerate(chunks.items(), 1))
+
+
+def _claims_shown(record: RequestRecord, analysis: Analysis, width: int = 120) -> str:
+    """What is printed of the claims, white space folded."""
+    lines = _shown(record, analysis, width).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("claims "))
+    return " ".join(" ".join(lines[start:]).split()).removeprefix("claims ")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_each_claim_has_the_sentence_that_decides_on_it(width: int) -> None:
+    """Which chunk supports it or contradicts it, at which place of the prompt, and in which words; which others do,
+    and which chunk it cites in vain; first of all how many claims are in which state."""
+    record = _answered()
+    shown = _claims_shown(record, analyze_record(record), width)
+    assert shown.startswith("4: 1 contradicted (claim 3), 1 not supported (claim 4), 2 supported claim 1 Staff may")
+    assert "by rules-2024 [1] “Staff may take 25 days of annual leave each year.” also by faq [3] 0." in shown
+    assert "“Five unused days are kept to March.” cites sick [4], which does not support it claim 3" in shown
+    assert (
+        "CONTRADICTED by rules-2024 [1]: 40 days, the evidence says 25 days “Staff may take 25 days of annual leave "
+        "each year.” differs in "
+    ) in shown
+    assert "claim 4 The canteen serves dinner on Sundays. not supported 0." in shown
+    assert shown.endswith("no claim Helpful?")
+
+
+def test_without_citations_none_is_missed() -> None:
+    """Claims of an answer that cites nothing have no line about it."""
+    record = _answered("Staff may take 25 days of annual leave each year. Five unused days are kept until 31 March.")
+    assert "cites" not in _claims_shown(record, analyze_record(record))
+
+
+def test_a_sentence_that_was_not_kept_is_said_to_be() -> None:
+    """The chunk is named all the same."""
+    record = _answered()
+    analysis = analyze_record(record)
+    bare = _answered(kept=False)
+    assert "by rules-2024 [1] the text of this chunk was not kept" in _claims_shown(bare, analysis)
+
+
+def test_claims_of_an_older_result_have_their_sentence() -> None:
+    """It names one chunk for each claim; of the others it says nothing, and blames no citation."""
+    record = _answered()
+    analysis = analyze_record(record)
+    older = tuple(replace(claim, supports={}, contradictions={}) for claim in analysis.claims)
+    shown = _claims_shown(record, replace(analysis, claims=older))
+    assert "by rules-2024 [1] “Staff may take 25 days of annual leave each year.” cites rules-2024 [1] claim 2" in shown
+    assert "also by" not in shown
+    assert "does not support" not in shown
+
+
+def test_a_claim_that_no_chunk_supports_alone_says_so() -> None:
+    """One that several support together, one that rests on a chunk by what its removal changed."""
+    record = _answered()
+    analysis = analyze_record(record)
+    first = next(claim for claim in analysis.claims)
+    together = replace(first, support=0.7, supports={"rules-2024": 0.41, "faq": 0.3})
+    nobody = replace(first, support=0.7, supports={}, best_chunk=None)
+    dropped = replace(
+        first, layer=ABLATION, best_chunk="sick", reason="without sick each token is 0.50 nats less likely"
+    )
+    shown = _claims_shown(record, replace(analysis, claims=(together, nobody, dropped)))
+    assert "supported 0.70 by several chunks together, most by rules-2024 [1] “" in shown
+    assert "supported 0.70 by the words of several chunks together, and by none alone" in shown
+    assert "; rests on sick [4]: without sick each token is 0.50 nats less likely" in shown
+
+
+def test_a_model_that_is_hardly_against_a_claim_contradicts_nothing() -> None:
+    """A contradiction counts from one half on."""
+    record = _answered()
+    analysis = analyze_record(record)
+    doubtful = replace(analysis.claims[3], contradiction=0.3, support=0.1)
+    shown = _claims_shown(record, replace(analysis, claims=(doubtful,)))
+    assert shown.startswith("1: 1 not supported (claim 1)")
+    assert "CONTRADICTED" not in shown
 
 
 def test_without_an_analysis() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
-from ragtrace.store import Finished, Store, queue
-from ragtrace.types import RequestRecord, Score, replace
+from ragtrace.store import Finished, Store, queue, tables
+from ragtrace.store.compression import compress
+from ragtrace.types import Claim, RequestRecord, Score, replace
 
 MakeRecord = Callable[..., RequestRecord]
 MakeFinished = Callable[..., Finished]
@@ -34,6 +37,37 @@ def test_an_analysis_comes_back_exactly(store: Store, make_record: MakeRecord, m
         "score": 2,
         "diagnosis": 1,
     }
+
+
+def test_what_each_chunk_says_of_a_claim_comes_back(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished
+) -> None:
+    """Its support and its contradiction by each chunk of the prompt."""
+    store.write([make_record()])
+    [job] = store.claim("w")
+    claim = Claim(start=0, end=1, text="a", support=0.93, supports={"c1": 0.93, "c2": 0.4}, contradictions={"c3": 0.75})
+    store.finish([make_finished(job, claims=(claim,))])
+    analysis = store.get_analysis("r1")
+    assert analysis is not None
+    assert analysis.claims == (claim,)
+
+
+def test_an_older_result_says_nothing_of_each_chunk(
+    store: Store, make_record: MakeRecord, make_finished: MakeFinished
+) -> None:
+    """One of before that was kept is read as it was written: with its best chunk, and without the others."""
+    store.write([make_record()])
+    [job] = store.claim("w")
+    finished = make_finished(job)
+    store.finish([finished])
+    older = json.loads(msgspec.json.encode(finished.analysis))
+    older["claims"] = [{"start": 0, "end": 1, "text": "a", "support": 0.93, "contradiction": 0.0, "best_chunk": "c1"}]
+    with store._database.write() as connection:
+        connection.execute(tables.analysis.update().values(body=compress(json.dumps(older).encode())))
+    analysis = store.get_analysis("r1")
+    assert analysis is not None
+    (claim,) = analysis.claims
+    assert (claim.best_chunk, claim.support, claim.supports, claim.contradictions) == ("c1", 0.93, {}, {})
 
 
 def test_finishing_twice_counts_once(store: Store, make_record: MakeRecord, make_finished: MakeFinished) -> None:
