@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +31,11 @@ ServiceOption = Annotated[
 ]
 ColumnOption = Annotated[
     list[str] | None,
-    typer.Option("--column", metavar="WHAT=NAME", help="Under which name a file holds something, e.g. answer=reply."),
+    typer.Option(
+        "--column",
+        metavar="WHAT=NAME",
+        help="Under which name a file holds something, e.g. answer=reply; numbered columns: 'contexts=Passage *'.",
+    ),
 ]
 
 
@@ -63,6 +67,7 @@ def import_files(
     Evaluation sets: RAGAS, RAGChecker, or any JSON, JSONL or CSV with questions, contexts and answers.
     """
     from ragtrace import config
+    from ragtrace.receive.columns import collapsed
     from ragtrace.receive.imports import import_file, read_kind
     from ragtrace.store import Store
 
@@ -78,6 +83,12 @@ def import_files(
     for name, each in found.items():
         more = f" and {_count(each.golds, 'gold set')}" if each.golds else ""
         typer.echo(f"{name}: {_count(each.requests, 'request')}{more}, read as {each.kind}")
+        if each.read:
+            typer.echo(f"  read: {', '.join(_read_from(*column) for column in each.read.items())}")
+        if each.left_out:
+            typer.echo(f"  columns left out: {', '.join(collapsed(each.left_out))}")
+        for warning in each.warnings:
+            typer.echo(f"  warning: {warning}", err=True)
         for reason in each.rejected[:_MOST]:
             typer.echo(f"  left out: {reason}", err=True)
         if len(each.rejected) > _MOST:
@@ -111,13 +122,25 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
+def _read_from(what: str, columns: Sequence[str]) -> str:
+    """`answer`, `answer from response`, `contexts from Context_1 … Context_9`."""
+    from ragtrace.receive.columns import collapsed
+
+    return what if list(columns) == [what] else f"{what} from {', '.join(collapsed(columns))}"
+
+
 def _columns(given: list[str] | None) -> dict[str, str]:
     """`WHAT=NAME` options as a mapping."""
-    found = {}
+    found: dict[str, str] = {}
     for each in given or ():
         what, sign, name = each.partition("=")
         if not sign or not what or not name:
             raise ConfigurationError(f"--column is {each!r}; give WHAT=NAME, such as answer=reply")
+        if what in found:
+            raise ConfigurationError(
+                f"--column {what} is given twice, as {found[what]!r} and {name!r}; give one, for contexts in numbered "
+                "columns with a star, such as 'contexts=Passage *'"
+            )
         found[what] = name
     return found
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 import ast
 import csv
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ragtrace.errors import RecordError
+from ragtrace.receive.columns import Columns, Named, columns_of, is_empty, with_star
 from ragtrace.receive.values import identifier, question_in, text
 from ragtrace.record.coercion import Chunk, Unreadable, read_chunks, told_apart
 from ragtrace.types import (
@@ -31,21 +35,19 @@ from ragtrace.types import (
     content_hash,
 )
 
-__all__ = ["COLUMNS", "Row", "columns_of", "items_of", "names_of", "read_evaluations", "rows_of"]
-
-COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "id": ("id", "query_id", "question_id", "sample_id"),
-    "question": ("question", "query", "user_input", "input"),
-    "contexts": ("contexts", "retrieved_contexts", "retrieved_context", "context", "documents"),
-    "answer": ("answer", "response", "output", "generated_answer"),
-    "reference_contexts": ("reference_contexts", "ground_truth_contexts", "gold_contexts", "supporting_contexts"),
-    "segment": ("segment", "query_class", "category", "domain"),
-    "session": ("session", "session_id"),
-}
-"""What is read of a row, and under which names it is looked for."""
+__all__ = ["Evaluations", "Row", "items_of", "read_evaluations", "rows_of"]
 
 _LISTS: Final = ("results", "data", "samples", "examples", "rows")
 _FIELD_LIMIT: Final = 100_000_000  # bytes of one field of a CSV file
+_SEPARATOR: Final = re.compile(r"sep=(.)\s*", re.IGNORECASE)
+_MARK_NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab"}
+_NESTED: Final = ("inputs", "outputs")  # of LangSmith
+_QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
+_NUMPY: Final = re.compile(rf"\[\s*(?:{_QUOTED.pattern})(?:\s+(?:{_QUOTED.pattern}))+\s*\]", re.DOTALL)
+"""A list of texts as numpy writes it: without commas, so that Python would read it as one text."""
+NAMELESS: Final = "(a column without a name)"
+_USUAL: Final = 0.5  # share of the rows that have the same number of contexts, from which fewer is worth a word
+_NAMED: Final = 5  # rows with fewer contexts that are named
 
 
 class Row(NamedTuple):
@@ -55,52 +57,86 @@ class Row(NamedTuple):
     gold: Gold | None
 
 
+class Evaluations:
+    """The rows of an evaluation file, and behind the last one what is known of its columns."""
+
+    def __init__(self, path: Path, service: str, columns: Mapping[str, str], at: int | None) -> None:
+        self._path = path
+        self._service = service
+        self._at = at
+        self._columns = Columns(columns)
+        self._counts: dict[int, int] = {}
+
+    def __iter__(self) -> Iterator[Row]:
+        moment = self._path.stat().st_mtime_ns if self._at is None else self._at
+        for number, row in enumerate(rows_of(self._path), 1):
+            if all(map(is_empty, row.values())):
+                continue  # spreadsheets write lines that hold nothing
+            where = f"{self._path}, row {number}"
+            row = _flat(row)
+            given = self._columns.of(where, row)
+            contexts = _contexts(where, given["contexts"])
+            self._counts[number] = len(contexts)
+            yield _read(where, row, self._columns, given, contexts, self._service, moment)
+
+    @property
+    def read(self) -> dict[str, list[str]]:
+        """What was read of the rows -> the columns that it was read from."""
+        return self._columns.read
+
+    @property
+    def left_out(self) -> list[str]:
+        """The columns that hold something and were not read."""
+        return self._columns.left_out
+
+    @property
+    def warnings(self) -> list[str]:
+        """Rows with fewer contexts than most rows have, or that no row has any; a sentence each."""
+        counts = Counter(self._counts.values())
+        if not counts:
+            return []
+        usual, often = max(counts.items(), key=lambda each: (each[1], each[0]))
+        if not any(counts):
+            return [self._without_contexts()]
+        fewer = [(number, count) for number, count in self._counts.items() if count < usual]
+        if not fewer or often < max(2, _USUAL * len(self._counts)):
+            return []
+        told = [f"row {number} has {_counted(count)}" for number, count in fewer[:_NAMED]]
+        told += [f"{len(fewer) - _NAMED:,} more have fewer"] * (len(fewer) > _NAMED)
+        return [f"{', '.join(told)}, where {often:,} of {len(self._counts):,} rows have {usual}"]
+
+    def _without_contexts(self) -> str:
+        groups = self._columns.unread_groups
+        if not groups:
+            return "no row has contexts; if a column holds them, give --column contexts=NAME"
+        first, last = groups[0][0], groups[0][-1]
+        return f"no row has contexts; if they stand in {first} … {last}, give --column 'contexts={with_star(first)}'"
+
+
+def _counted(contexts: int) -> str:
+    return f"{contexts} context{'s' if contexts > 1 else ''}" if contexts else "none"
+
+
 def read_evaluations(
     path: Path, service: str, columns: Mapping[str, str] | None = None, at: int | None = None
-) -> Iterator[Row]:
+) -> Evaluations:
     """The rows of a JSON, JSONL or CSV file.
 
     Args:
-        columns: what is read -> the file's own name of it, over `COLUMNS`.
+        columns: what is read -> the file's own name of it, over `COLUMNS`; with a star for the numbers of contexts in
+            columns of their own (`Passage *`).
         at: when the requests ran, in nanoseconds since the epoch; None: when the file was written.
 
-    Raises: RecordError naming the row, where it has no question, or neither contexts nor an answer; OSError.
+    Raises: RecordError for columns that are none; while it is read RecordError naming the row, where it has no
+    question, or neither contexts nor an answer; OSError.
     """
-    names = names_of(columns or {}, COLUMNS)
-    moment = path.stat().st_mtime_ns if at is None else at
-    for number, row in enumerate(rows_of(path), 1):
-        where = f"{path}, row {number}"
-        absent = [value for value in (columns or {}).values() if value not in row]
-        if absent:
-            raise RecordError(f"{where} has no column {absent[0]!r}; it has {columns_of(row)}")
-        yield _read(where, row, names, service, moment)
-
-
-def names_of(columns: Mapping[str, str], known: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """What is read -> a file's names of it: those that are known, unless `columns` names its own.
-
-    Raises: RecordError for a column that is none that is read.
-    """
-    unknown = sorted(columns.keys() - known.keys())
-    if unknown:
-        raise RecordError(f"column {unknown[0]!r} is none that is read; there are {', '.join(known)}")
-    return {**known, **{key: (value,) for key, value in columns.items()}}
-
-
-def columns_of(row: Mapping[str, Any]) -> str:
-    """The names of a row's columns, for a message."""
-    return ", ".join(map(str, row))
+    return Evaluations(path, service, columns or {}, at)
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a JSON, JSONL, CSV or TSV file. Raises: RecordError, OSError."""
     if path.suffix.lower() in (".csv", ".tsv"):
-        csv.field_size_limit(_FIELD_LIMIT)
-        with path.open(encoding="utf-8-sig", newline="") as opened:
-            try:
-                yield from csv.DictReader(opened, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-            except (UnicodeDecodeError, csv.Error) as error:
-                raise RecordError(f"{path} is no table in UTF-8: {error}; save it as CSV in UTF-8") from None
+        yield from _table(path)
         return
     try:
         body = path.read_text(encoding="utf-8-sig")
@@ -116,6 +152,49 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
         if not isinstance(each, dict):
             raise RecordError(f"{path} holds {type(each).__name__}, where rows should be objects with a question")
         yield each
+
+
+def _table(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a table. What parts its cells is what its first line has most of, or says (`sep=;`)."""
+    csv.field_size_limit(_FIELD_LIMIT)
+    with path.open(encoding="utf-8-sig", newline="") as opened:
+        try:
+            first = opened.readline()
+            said = _SEPARATOR.fullmatch(first)
+            if said is None:
+                opened.seek(0)
+            usual = "\t" if path.suffix.lower() == ".tsv" else ","
+            mark = said[1] if said else max((usual, ",", ";", "\t"), key=first.count)
+            lines = csv.reader(opened, delimiter=mark)
+            names = _told_apart(next(lines, []))
+            for number, cells in enumerate((line for line in lines if line), 1):
+                if any(cells[len(names) :]):
+                    raise RecordError(
+                        f"{path}, row {number} has {len(cells)} cells where the header names {len(names)}; put texts "
+                        f"that hold a {_MARK_NAMES.get(mark, mark)} in quotation marks"
+                    )
+                yield dict(zip_longest(names, cells[: len(names)]))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise RecordError(f"{path} is no table in UTF-8: {error}; save it as CSV in UTF-8") from None
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """The names of a header; one that stands there again has a number, as pandas numbers it."""
+    seen: Counter[str] = Counter()
+    found = []
+    for name in (name or NAMELESS for name in names):
+        found.append(f"{name}.{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return found
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of LangSmith with what stands below `inputs` and `outputs` under names of their own, joined by a dot."""
+    nested = [name for name in _NESTED if isinstance(row.get(name), dict)]
+    if not nested or "question" in row:
+        return dict(row)
+    inner = {f"{name}.{key}": value for name in nested for key, value in row[name].items()}
+    return {**inner, **{name: value for name, value in row.items() if name not in nested}}
 
 
 def _lines(path: Path, body: str, whole: json.JSONDecodeError) -> list[Any]:
@@ -134,34 +213,31 @@ def _lines(path: Path, body: str, whole: json.JSONDecodeError) -> list[Any]:
     return found
 
 
-def _first(row: Mapping[str, Any], names: Sequence[str]) -> Any:
-    return next((row[name] for name in names if not _is_empty(row.get(name))), None)
-
-
-def _is_empty(value: Any) -> bool:
-    """Nothing, also as pandas writes it: NaN is the only value that is not itself."""
-    return value in (None, "", []) or value != value
-
-
-def _absent(where: str, row: Mapping[str, Any], names: Mapping[str, Sequence[str]], *wanted: str) -> RecordError:
+def _absent(where: str, row: Mapping[str, Any], columns: Columns, *wanted: str) -> RecordError:
     """That nothing of what is wanted can be read in a row, and what mends it."""
-    there = [name for key in wanted for name in names[key] if name in row]
-    what = "neither contexts nor an answer" if len(wanted) > 1 else f"no {wanted[0]}"
+    there = [name for what in wanted for name in columns.present(what, row)]
+    said = "neither contexts nor an answer" if len(wanted) > 1 else f"no {wanted[0]}"
     if not there:
-        return RecordError(f"{where} has {what}; name the column (--column {wanted[0]}=NAME); it has {columns_of(row)}")
-    name = next((each for each in there if not _is_empty(row[each])), there[0])
-    holds = "is empty" if _is_empty(row[name]) else "holds none"
-    return RecordError(f"{where} has {what}; column {name!r} {holds}; fill it in or leave the row out")
+        return RecordError(f"{where} has {said}; name the column (--column {wanted[0]}=NAME); it has {columns_of(row)}")
+    name = next((each for each in there if not is_empty(row[each])), there[0])
+    holds = "is empty" if is_empty(row[name]) else "holds none"
+    return RecordError(f"{where} has {said}; column {name!r} {holds}; fill it in or leave the row out")
 
 
-def _read(where: str, row: Mapping[str, Any], names: Mapping[str, Sequence[str]], service: str, at: int) -> Row:
-    given = {key: _first(row, wanted) for key, wanted in names.items()}
+def _read(
+    where: str,
+    row: Mapping[str, Any],
+    columns: Columns,
+    given: Mapping[str, Any],
+    candidates: tuple[Candidate, ...],
+    service: str,
+    at: int,
+) -> Row:
     question, answer = question_in(given["question"]), text(given, "answer")
-    candidates = _contexts(where, given["contexts"])
     if question is None:
-        raise _absent(where, row, names, "question")
+        raise _absent(where, row, columns, "question")
     if not candidates and answer is None:
-        raise _absent(where, row, names, "contexts", "answer")
+        raise _absent(where, row, columns, "contexts", "answer")
     stages: list[StageRun] = [
         RetrieveRun(name="contexts", started_at=at, ended_at=at, query=question, candidates=candidates)
     ]
@@ -189,8 +265,12 @@ def _read(where: str, row: Mapping[str, Any], names: Mapping[str, Sequence[str]]
 
 
 def _contexts(where: str, value: Any) -> tuple[Candidate, ...]:
-    """Contexts as a list, or as the text of one in JSON or in Python; any other text is one context."""
-    found = items_of(value)
+    """Contexts in columns of their own, as a list, or as the text of one in JSON or in Python; any other text is one
+    context."""
+    if isinstance(value, list) and value and isinstance(value[0], Named):
+        found = [_context(where, each) for each in value]
+    else:
+        found = items_of(value)
     if not found:
         return ()
     try:
@@ -205,10 +285,24 @@ def _contexts(where: str, value: Any) -> tuple[Candidate, ...]:
     return tuple(chunk.candidate(rank) for rank, chunk in enumerate(unique.values(), 1))
 
 
+def _context(where: str, named: Named) -> Any:
+    column, value = named
+    if isinstance(value, str):
+        return {"text": value}
+    if not isinstance(value, dict):
+        raise RecordError(
+            f"{where}, column {column!r} holds {value!r:.60}; a context is a text, or an object with an id or a text; "
+            "mend it, or empty it"
+        )
+    return value
+
+
 def items_of(value: Any) -> list[Any]:
     """What a cell of a table holds: a list, also one that was written as a text in JSON or in Python, or one value.
     Texts become items with a text."""
     if isinstance(value, str):
+        if _NUMPY.fullmatch(value):
+            return [{"text": ast.literal_eval(each)} for each in _QUOTED.findall(value)]
         for read in (json.loads, ast.literal_eval):
             if value[:1] == "[":
                 try:

@@ -9,7 +9,8 @@ from typing import Any, Final, get_args
 import msgspec
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.evaluations import columns_of, items_of, names_of, rows_of
+from ragtrace.receive.columns import columns_of, names_of
+from ragtrace.receive.evaluations import items_of, rows_of
 from ragtrace.receive.values import identifier, jsonish, question_in
 from ragtrace.types import Facet, FacetKind, Gold
 

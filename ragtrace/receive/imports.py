@@ -34,12 +34,19 @@ _GIVE: Final = "give JSON, JSON lines, CSV or TSV in UTF-8, or OTLP as protobuf"
 
 @dataclass(slots=True)
 class Imported:
-    """What came of a file. `rejected`: why spans or traces were left out, one sentence each."""
+    """What came of a file. `rejected`: why spans or traces were left out, one sentence each.
+
+    Of an evaluation set: `read`, what was read -> the columns that it was read from; `left_out`, the columns that hold
+    something and were not read; `warnings`: what may be missing, one sentence each.
+    """
 
     kind: Kind
     requests: int = 0
     golds: int = 0
     rejected: list[str] = field(default_factory=list)
+    read: dict[str, list[str]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
 
 def read_kind(value: str | None) -> Kind | None:
@@ -114,10 +121,13 @@ def _requests(
     columns: Mapping[str, str] | None,
 ) -> Iterator[RequestRecord]:
     if imported.kind == "evaluations":
-        for row in read_evaluations(path, service or usual, columns):
+        evaluations = read_evaluations(path, service or usual, columns)
+        for row in evaluations:
             if row.gold is not None:
                 golds.append(row.gold)
             yield row.record
+        imported.read, imported.left_out = evaluations.read, evaluations.left_out
+        imported.warnings += evaluations.warnings
         return
     found = _records(path) if imported.kind == "records" else _traces(path, imported)
     for record in found:

@@ -52,9 +52,42 @@ def test_evaluations(url: str, tmp_path: Path) -> None:
     code, output, _ = run("import", str(path), "--service", "race", "--store", url, "--json")
 
     assert code == 0
-    assert json.loads(output) == {str(path): {"kind": "evaluations", "requests": 1, "golds": 1, "rejected": []}}
+    assert json.loads(output) == {
+        str(path): {
+            "kind": "evaluations",
+            "requests": 1,
+            "golds": 1,
+            "rejected": [],
+            "read": {name: [name] for name in ("question", "contexts", "answer", "reference_contexts")},
+            "left_out": [],
+            "warnings": [],
+        }
+    }
     with Store.open(url) as store:
         assert store.find_golds([("race", "Who won?")])
+
+
+def test_it_says_which_columns_it_read_and_which_it_left_out(url: str, tmp_path: Path) -> None:
+    """Numbered ones by the first and the last; a request with fewer contexts than the others is named."""
+    lines = ["Question," + ",".join(f"Context_{number}" for number in range(1, 10)) + ",response,ground_truth,score_a"]
+    for asked in ("Who won?", "Who lost?", "Who ran?"):
+        texts = [f"Runner {number} ran in race {number}." for number in range(1, 10)]
+        texts[4:] = texts[4:] if asked != "Who lost?" else [""] * 5
+        lines.append(f"{asked},{','.join(texts)},Ann.,Bob.,0.5")
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    code, output, _ = run("import", str(path), "--store", url)
+
+    assert code == 0
+    assert output.splitlines() == [
+        f"{path}: 3 requests, read as evaluations",
+        "  read: question from Question, contexts from Context_1 … Context_9, answer from response",
+        "  columns left out: ground_truth, score_a",
+        "  warning: row 2 has 4 contexts, where 2 of 3 rows have 9",
+    ]
+    with Store.open(url) as store:
+        found = store.get_records(row.request_id for row in store.find_requests())
+    assert sorted(len(record.candidates) for record in found.values()) == [4, 9, 9]
 
 
 CITES: dict[str, dict[str, bool]] = {"old": {}, "not": {"cites": False}, "does": {"cites": True}}
@@ -138,6 +171,10 @@ def test_golds(url: str, tmp_path: Path) -> None:
         (["import", "nowhere.json"], "nowhere.json cannot be read: No such file or directory"),
         (["import", "nowhere.json", "--kind", "traces"], "--kind is 'traces'; it can be records, spans, evaluations"),
         (["import", "nowhere.json", "--column", "answer"], "--column is 'answer'; give WHAT=NAME"),
+        (
+            ["import", "nowhere.json", "--column", "contexts=a", "--column", "contexts=b"],
+            "--column contexts is given twice, as 'a' and 'b'; give one",
+        ),
         (["gold", "import", "nowhere.json"], "nowhere.json cannot be read"),
     ],
 )
@@ -183,4 +220,5 @@ def test_counts_one(url: str, tmp_path: Path) -> None:
     path = tmp_path / "set.json"
     path.write_text(json.dumps(ROW), encoding="utf-8")
 
-    assert run("import", str(path), "--store", url)[1] == f"{path}: 1 request and 1 gold set, read as evaluations\n"
+    said = run("import", str(path), "--store", url)[1]
+    assert said.splitlines()[0] == f"{path}: 1 request and 1 gold set, read as evaluations"
