@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from ragtrace.collect import Screen, Writer
+    from ragtrace.probe import Probe
 
 __all__ = [
     "Request",
@@ -90,6 +91,7 @@ def configure(
     baggage: Iterable[str] | None = None,
     versions: Mapping[str, str] | None = None,
     cites: bool | None = None,
+    probe: Probe | str | None = None,
     spool: str | os.PathLike[str] | None = None,
     queue_bytes: int | None = None,
     spool_bytes: int | None = None,
@@ -125,6 +127,7 @@ def configure(
         "baggage": baggage,
         "versions": versions,
         "cites": cites,
+        "probe": probe,
         "spool": spool,
         "queue_bytes": queue_bytes,
         "spool_bytes": spool_bytes,

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from ragtrace import privacy
 from ragtrace.errors import ConfigurationError
 
-__all__ = ["SWITCH", "Config", "load"]
+__all__ = ["SWITCH", "Config", "load", "read_probe"]
 
 _Parse: TypeAlias = Callable[[str, Any], Any]
 
@@ -117,6 +117,19 @@ def _versions(name: str, value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(str(key) and str(version) for key, version in value.items()):
         raise _refuse(name, value, "component and version pairs: {'model': 'v2'}, or model=v2,index=v7")
     return {str(key): str(version) for key, version in value.items() if version is not None}
+
+
+def read_probe(name: str, value: Any) -> Any:
+    """An object that can be asked about the index (`ragtrace.probe.Probe`), or where one is: `module:attribute`."""
+    if isinstance(value, str):
+        return _text(name, value)
+    if isinstance(value, type) or not all(callable(getattr(value, method, None)) for method in ("probe", "has")):
+        raise _refuse(
+            name,
+            value,
+            "an object with the methods probe(query, depth, exact) and has(id or text), or module:attribute",
+        )
+    return value
 
 
 def _about(parse: _Parse, doc: str, *env: str) -> dict[str, Any]:
@@ -247,6 +260,15 @@ class Config:
             "Whether answers are meant to cite their sources; if not, citation is no stage of a request. By default "
             "that is learned from what the answers do.",
             "RAGTRACE_CITES",
+        ),
+    )
+    probe: Any = field(
+        default=None,
+        metadata=_about(
+            read_probe,
+            "Asks the index once more where evidence may be missing: an object with probe(query, depth, exact) and "
+            "has(id or text), or module:attribute. Used by analyses in this process; ragtrace analyze has --probe.",
+            "RAGTRACE_PROBE",
         ),
     )
     spool: str | None = field(

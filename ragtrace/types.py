@@ -36,12 +36,16 @@ __all__ = [
     "GenerateRun",
     "Generation",
     "Gold",
+    "IndexProbe",
     "Item",
     "LostChunk",
     "Metadata",
     "PackRun",
     "PackedChunk",
     "Packing",
+    "ProbeCause",
+    "ProbeOutcome",
+    "ProbedChunk",
     "Query",
     "RankMove",
     "Reference",
@@ -74,6 +78,8 @@ Metadata: TypeAlias = dict[str, Any]
 Stage: TypeAlias = Literal["retrieval", "ranking", "generation", "citation"]
 StageState: TypeAlias = Literal["sound", "broken", "suspected", "not_known"]
 Reference: TypeAlias = Literal["oracle", "proxy", "none"]
+ProbeCause: TypeAlias = Literal["not_indexed", "missed_by_search", "below_depth", "filtered"]
+ProbeOutcome: TypeAlias = Literal["found", "nothing_better", "another_version", "other_search", "failed"]
 FacetKind: TypeAlias = Literal["entity", "time", "jurisdiction", "version", "quantity", "custom"]
 
 
@@ -523,6 +529,48 @@ class Diagnosis(_Struct, frozen=True, kw_only=True):
         return next((found.state for found in self.stages if found.stage == stage), None)
 
 
+class ProbedChunk(_Struct, frozen=True, kw_only=True):
+    """One chunk that the candidates lack, and where a probe of the index found it.
+
+    `cause` is None where the application's own search returns it today, so that nothing tells why it did not then.
+    `rank`: in the application's own search, asked deeper; `exact_rank`: among all that is stored, filters left out;
+    both from 1, None where it is not among the first `IndexProbe.asked`. `match`: the share of the question's words
+    that it holds in one place. `facet`: a constraint that it meets and no candidate does. Its text is not kept.
+    """
+
+    chunk_id: str
+    cause: ProbeCause | None = None
+    rank: int | None = None
+    exact_rank: int | None = None
+    match: float | None = None
+    facet: str | None = None
+
+
+class IndexProbe(_Struct, frozen=True, kw_only=True):
+    """What asking the index once more, deeper and exactly, found for one request.
+
+    `outcome`: `found` evidence that the candidates lack; `nothing_better`; `another_version` of the index answers now;
+    `other_search`: the probe does not return what the application's search returned; `failed`, `why` says how. `cause`
+    is that of the first of `chunks` that has one. `depth`: how many candidates the application asked for; `asked`: how
+    many the probe did. `exact`: whether the probe can search exactly. `by_gold`: whether gold evidence was looked for.
+    `drawn`: looked at as one of the requests that show nothing. `sources`: of the best candidates, whose owners are to
+    be told of a gap.
+    """
+
+    outcome: ProbeOutcome
+    cause: ProbeCause | None = None
+    depth: int = 0
+    asked: int = 0
+    exact: bool = False
+    chunks: tuple[ProbedChunk, ...] = ()
+    by_gold: bool = False
+    drawn: bool = False
+    index_version: str | None = None
+    sources: tuple[str, ...] = ()
+    why: str | None = None
+    asked_at: int = 0
+
+
 class VerifiedBy(_Struct, frozen=True, kw_only=True):
     """The model that judged the claims: its name, the digest of its weights, and the calibration of its probabilities.
 
@@ -538,7 +586,7 @@ class VerifiedBy(_Struct, frozen=True, kw_only=True):
 class Analysis(_Struct, frozen=True, kw_only=True):
     """The outcome of one analysis job, stored whole: scores, claims, facet matches, losses and the diagnosis.
 
-    `verified_by`: None where words alone judged the claims.
+    `verified_by`: None where words alone judged the claims. `probe`: None where the index was not asked.
     """
 
     request_id: str
@@ -552,6 +600,7 @@ class Analysis(_Struct, frozen=True, kw_only=True):
     lost: tuple[LostChunk, ...] = ()
     claims: tuple[Claim, ...] = ()
     verified_by: VerifiedBy | None = None
+    probe: IndexProbe | None = None
     diagnosis: Diagnosis = Diagnosis(verdict="no_break_found")
     explanation: Explanation | None = None
     computed_at: int = 0

@@ -141,6 +141,7 @@ def _counted(made: Policy, window: Duration, *, only: Sequence[str] = (), is_jud
 
 
 _HELP: Final = {
+    "corpus_gap": "The index was asked and holds nothing better: tell the owners of the sources what people ask for.",
     "facet_not_found": "Give gold evidence for some of the questions, so that a gap of the corpus is told from a loss.",
     "low_match": "Give facets of the question (the host knows them), gold evidence for some questions, or a model.",
     "unsupported": "Let a model judge the claims (ragtrace analyze --verifier).",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Final
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace import coverage
-from ragtrace.analyze.diagnosis import Release, diagnose
+from ragtrace.analyze.diagnosis import RETURNED_BEFORE, Release, diagnose
 from ragtrace.analyze.signs import signs_of, with_facets
 from ragtrace.analyze.stages import Case, judge_stages
 from ragtrace.types import (
@@ -23,6 +24,7 @@ from ragtrace.types import (
     Diagnosis,
     Facet,
     Gold,
+    IndexProbe,
     LostChunk,
     PackedChunk,
     Reference,
@@ -32,7 +34,7 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["ServiceView", "analyze_record", "examine", "judge_id", "judged_answer"]
+__all__ = ["ServiceView", "analyze_record", "examine", "judge_id", "judged_answer", "with_probe"]
 
 THERE: Final = 0.25  # evidence presence from which a name that no candidate holds is taken to be written otherwise
 MET: Final = 0.9  # match from which a facet is met
@@ -101,9 +103,11 @@ def examine(
     judged: coverage.JudgedAnswer | None = None,
     verified_by: VerifiedBy | None = None,
     entities: coverage.ReadEntities | None = None,
+    returned: Collection[str] = (),
     computed_at: int = 0,
 ) -> tuple[Analysis, Case]:
-    """As `analyze_record`, with what the states of the stages were judged by."""
+    """As `analyze_record`, with what the states of the stages were judged by. returned: chunks that the same version of
+    the index is known to have returned to other requests."""
     recorded, record = record, coverage.united(record)
     facets = _facets(record, gold, entities)
     candidates = record.candidates
@@ -112,7 +116,11 @@ def examine(
     judged = judged or judged_answer(record)
     claims = judged.claims if judged else ()
     same = coverage.stand_ins(wanted, candidates, record.packing.chunks if record.packing else ())
-    lost = tuple(loss for loss in coverage.lost_evidence(recorded, wanted, claims) if loss.chunk_id not in same)
+    lost = tuple(
+        replace(loss, reason=RETURNED_BEFORE) if loss.where == "retrieval" and loss.chunk_id in returned else loss
+        for loss in coverage.lost_evidence(recorded, wanted, claims)
+        if loss.chunk_id not in same
+    )
     retrieved = record.is_retrieved
     evidence = _evidence_scores(record, reference, wanted, lost, retrieved, same)
     known = {score.metric: score.value for score in evidence}
@@ -169,6 +177,20 @@ def examine(
         claims=claims,
     )
     return replace(analysis, diagnosis=_diagnosis(record, analysis, case, releases, verified_by)), case
+
+
+def with_probe(
+    record: RequestRecord,
+    analysis: Analysis,
+    case: Case,
+    probe: IndexProbe,
+    releases: Sequence[Release] = (),
+    verified_by: VerifiedBy | None = None,
+) -> Analysis:
+    """The analysis of a request, judged again by what its index says beside (`examine` gives analysis and case)."""
+    analysis = replace(analysis, probe=probe)
+    diagnosis = _diagnosis(record, analysis, dataclass_replace(case, probe=probe), releases, verified_by)
+    return replace(analysis, diagnosis=diagnosis)
 
 
 def _is_left_out(record: RequestRecord, candidates: Sequence[Candidate]) -> bool:
@@ -372,6 +394,7 @@ def _diagnosis(
         reference=analysis.reference,
         facets=analysis.facets,
         lost=analysis.lost,
+        probe=analysis.probe,
         contradicted=bool(case.signs.contradicted),
         versions=record.versions,
         releases=releases,

@@ -13,10 +13,11 @@ from typing import Final, Protocol
 
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.model import StageInfo
-from ragtrace.types import Diagnosis, FacetMatch, LostChunk, Reference, Stage, StageFinding, StageState
+from ragtrace.types import Diagnosis, FacetMatch, IndexProbe, LostChunk, Reference, Stage, StageFinding, StageState
 
 __all__ = [
     "CAUSE_COMPONENTS",
+    "RETURNED_BEFORE",
     "Release",
     "diagnose",
     "first_broken",
@@ -31,11 +32,18 @@ __all__ = [
 _STAGES: Final[dict[Stage, StageInfo]] = {stage.name: stage for stage in STAGES}  # type: ignore[misc]
 CAUSE_COMPONENTS: Final = {  # those that a cause points at go before the stage's others
     "lost_in_rewrite": ("rewriter",),
-    "absent_from_index": ("index", "embedding", "chunker", "retriever"),
+    "not_indexed": ("index", "chunker", "embedding"),
+    "missed_by_search": ("index", "retriever", "embedding"),
+    "below_depth": ("retriever", "embedding", "rewriter"),
+    "filtered": ("retriever", "index"),
+    "returned_before": ("retriever", "embedding", "rewriter"),
+    "absent_from_candidates": ("index", "embedding", "chunker", "retriever"),
     "lost_in_rerank": ("reranker",),
     "lost_in_packing": ("packer",),
     "truncated": ("packer",),
 }
+RETURNED_BEFORE: Final = "the same version of the index has returned it before"
+"""Why a chunk that was lost in retrieval is in the index, where the store knows that."""
 SETTLED: Final = 600_000_000_000  # nanoseconds from a service's first request until all of its components have shown up
 _LOSSES: Final = {  # in the order of the path: what was lost first names the cause
     "rerank": "lost_in_rerank",
@@ -79,6 +87,7 @@ def diagnose(
     reference: Reference = "none",
     facets: Sequence[FacetMatch] = (),
     lost: Sequence[LostChunk] = (),
+    probe: IndexProbe | None = None,
     contradicted: bool = False,
     versions: Mapping[str, str] | None = None,
     releases: Sequence[Release] = (),
@@ -98,7 +107,7 @@ def diagnose(
         verdict = "no_retrieval_needed" if not findings else "healthy" if is_healthy else "no_break_found"
         return Diagnosis(verdict=verdict, **known)  # type: ignore[arg-type]
     stage, labels = _STAGES[broken.stage], dict(versions or {})
-    cause = _cause(broken.stage, facets, lost, contradicted)
+    cause = _cause(broken.stage, facets, lost, probe, contradicted)
     return Diagnosis(
         verdict=stage.failure,
         stage=broken.stage,
@@ -141,14 +150,25 @@ def stages_in_scope(states: Mapping[Stage, StageState]) -> tuple[Stage, ...]:
     return tuple(reached)
 
 
-def _cause(stage: Stage, facets: Sequence[FacetMatch], lost: Sequence[LostChunk], contradicted: bool) -> str:
+def _cause(
+    stage: Stage,
+    facets: Sequence[FacetMatch],
+    lost: Sequence[LostChunk],
+    probe: IndexProbe | None,
+    contradicted: bool,
+) -> str:
     places = {loss.where for loss in lost}
     if stage == "retrieval":
         dropped = any(match.in_rewrite is False for match in facets)
+        if probe is not None and probe.cause is not None and not (dropped and probe.cause == "below_depth"):
+            return probe.cause
         unmet = [match for match in facets if match.match < 0.5 and match.reason is None]
-        if any(match.in_rewrite for match in unmet):
-            return "absent_from_index"
-        return "lost_in_rewrite" if dropped else "absent_from_candidates" if "retrieval" in places else "facets_unmet"
+        if dropped and not any(match.in_rewrite for match in unmet):
+            return "lost_in_rewrite"
+        returned = [loss.reason for loss in lost if loss.where == "retrieval"]
+        if returned and all(reason == RETURNED_BEFORE for reason in returned):
+            return "returned_before"
+        return "absent_from_candidates" if "retrieval" in places or unmet else "facets_unmet"
     if stage == "ranking":
         return next((cause for where, cause in _LOSSES.items() if where in places), "evidence_not_packed")
     if stage == "generation":

@@ -23,6 +23,7 @@ _FACETS: Final = "ragtrace.request(facets=...) says what a chunk must hold"
 _GOLD: Final = "ragtrace gold import FILE says which chunks answer a question"
 _VERIFIER: Final = "ragtrace analyze --verifier MODEL judges claims by a model (pip install 'ragtrace[models]')"
 _TEXTS: Final = 'ragtrace.configure(capture_content="full") keeps texts, @ragtrace.{} records the stage'
+_GAP: Final = "ask the owner of the source whether the document is missing (ragtrace source list)"
 _RECORDED_BY: Final = {"retrieval": "retrieve", "ranking": "pack", "generation": "generate", "citation": "generate"}
 
 
@@ -117,6 +118,8 @@ def remedy(stage: Stage, reason: str, *, is_verified: bool = False) -> str | Non
         return _TEXTS.format(_RECORDED_BY[stage])
     if reason == "language" or (stage == "citation" and reason == "undecided"):
         return None  # words cannot follow it, or some claims are cited and some are not
+    if reason == "corpus_gap":
+        return _GAP
     if reason in ("facet_not_found", "refused"):
         return _GOLD
     if stage in ("retrieval", "ranking"):

@@ -17,11 +17,13 @@ from typing import Final
 from ragtrace.analyze.doubts import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, RETRIEVAL_UNSCORED, Doubt
 from ragtrace.analyze.signs import Signs
 from ragtrace.coverage import SUPPORTED
-from ragtrace.types import Claim, FacetMatch, LostChunk, Reference, Stage, StageFinding, StageState, replace
+from ragtrace.registry.wording import probe_lines
+from ragtrace.types import Claim, FacetMatch, IndexProbe, LostChunk, Reference, Stage, StageFinding, StageState, replace
 
 __all__ = ["REASONS", "Case", "judge_stages"]
 
 REASONS: Final = (
+    "corpus_gap",  # the same, and the whole index holds nothing better: a probe has asked it
     "facet_not_found",  # no candidate meets a facet that is certain: a gap of the corpus, or of recall
     "low_match",  # no chunk speaks of the question as evidence would, or one outside of the prompt does so better
     "unsupported",  # claims that the words of the prompt do not support
@@ -61,7 +63,7 @@ class Case:
     answered: whether these stages were recorded; is_empty: whether no candidate was found; left_out: whether a
     candidate is not whole in the prompt; cites: whether citations are judged; unjudged: why the claims cannot be, if so
     (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks that are not whole in the prompt;
-    facets: how the candidates meet each; claims: of the answer.
+    facets: how the candidates meet each; claims: of the answer; probe: what the index said when it was asked once more.
     """
 
     signs: Signs
@@ -77,11 +79,12 @@ class Case:
     lost: Sequence[LostChunk] = ()
     facets: Sequence[FacetMatch] = ()
     claims: Sequence[Claim] = ()
+    probe: IndexProbe | None = None
 
 
 def judge_stages(case: Case) -> tuple[StageFinding, ...]:
     """The finding of each stage that applies, in the order of the path."""
-    retrieval, ranking = _retrieval(case), _ranking(case)
+    retrieval, ranking = _with_probe(_retrieval(case), case.probe), _ranking(case)
     found = (retrieval, ranking, _generation(case, is_evident=_is_evident(case, retrieval, ranking)))
     return tuple(_with_doubt(each, case) for each in ((*found, _citation(case)) if case.cites else found))
 
@@ -104,7 +107,7 @@ def _with_doubt(found: StageFinding, case: Case) -> StageFinding:
 
 
 def _is_retrieval_doubted(case: Case, found: StageFinding) -> bool:
-    if found.reason == "facet_not_found" or (case.retrieved and case.is_empty):
+    if found.reason in ("facet_not_found", "corpus_gap") or (case.retrieved and case.is_empty):
         return True
     signs = case.before_answer
     return signs.pool_match is not None and _question_doubt(signs).of(signs) >= DOUBTED
@@ -127,7 +130,9 @@ def _retrieval(case: Case) -> StageFinding:
         return _finding("retrieval", "not_known", "not_recorded")
     if case.reference == "oracle":
         absent = [
-            f"evidence {loss.chunk_id} is not among the candidates" for loss in case.lost if loss.where == "retrieval"
+            f"evidence {loss.chunk_id} is not among the candidates{f'; {loss.reason}' if loss.reason else ''}"
+            for loss in case.lost
+            if loss.where == "retrieval"
         ]
         dropped = [f"the rewritten query dropped {_named(match)}" for match in case.facets if match.in_rewrite is False]
         return _finding("retrieval", "broken", None, *absent, *dropped) if absent else _finding("retrieval", "sound")
@@ -151,6 +156,18 @@ def _retrieval(case: Case) -> StageFinding:
             "retrieval", "suspected", "refused" if signs.declined else "low_match", *_retrieval_lines(signs)
         )
     return _finding("retrieval", "not_known", "refused" if signs.declined else "undecided")
+
+
+def _with_probe(found: StageFinding, probe: IndexProbe | None) -> StageFinding:
+    """The state of retrieval, and what the index said when it was asked once more: evidence that the candidates lack
+    proves a break; that nothing is better proves none, and makes a facet that nothing meets a gap of the corpus."""
+    if probe is None or probe.outcome not in ("found", "nothing_better"):
+        return found
+    lines = (*found.evidence, *probe_lines(probe))
+    if probe.cause is not None:
+        return _finding("retrieval", "broken", None, *lines)
+    reason = "corpus_gap" if found.reason == "facet_not_found" and probe.outcome != "found" else found.reason
+    return replace(found, reason=reason if probe.exact else found.reason, evidence=lines)
 
 
 def _ranking(case: Case) -> StageFinding:

@@ -11,23 +11,27 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from ragtrace.analyze.analysis import analyze_record
+from ragtrace.analyze.analysis import examine
 from ragtrace.analyze.counting import analysis_deltas
 from ragtrace.analyze.depths import Depths
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Explainer
 from ragtrace.analyze.identity import seen_chunks
+from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
 from ragtrace.analyze.leases import holding
 from ragtrace.analyze.policies import flags_of
 from ragtrace.analyze.services import Services
 from ragtrace.analyze.verifying import AnswerVerifier, Models, judge_batch, verified_by
 from ragtrace.coverage import JudgedAnswer, ReadEntities
 from ragtrace.errors import CorruptStore, RecordError
+from ragtrace.probe import Probe, load_probe
+from ragtrace.record import active
 from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Job, Release, Store
-from ragtrace.types import Analysis, Gold, RequestRecord
+from ragtrace.store.drift import INDEX
+from ragtrace.types import Analysis, Fault, Gold, RequestRecord
 from ragtrace.types import replace as with_changes
 
 __all__ = ["WorkSummary", "run"]
@@ -35,6 +39,7 @@ __all__ = ["WorkSummary", "run"]
 OnResult: TypeAlias = Callable[[RequestRecord, Analysis], None]
 _Result: TypeAlias = tuple[RequestRecord, Analysis]
 
+_LONGEST: Final = 200  # characters of a probe's error that are kept
 _log = logging.getLogger("ragtrace.analyze")
 
 
@@ -62,6 +67,8 @@ def run(
     verifier: AnswerVerifier | None = None,
     embeddings: AnswerVerifier | None = None,
     entities: ReadEntities | None = None,
+    probe: Probe | None = None,
+    probe_budget: ProbeBudget | None = None,
     on_progress: Callable[[WorkSummary], None] | None = None,
     on_result: OnResult | None = None,
     stop: Callable[[], bool] | None = None,
@@ -71,8 +78,9 @@ def run(
     store: an open store or its URL. batch: jobs leased and committed together. low_score: as in `flags_of`. depths:
     which requests get a job for an explanation as well; None: none. explainer: does such jobs, one by one, while no
     other job waits. verifier: a model that judges the claims of answers; embeddings: one that does so before it;
-    without them words alone do. entities: a model that reads names in questions. on_progress is called after each
-    batch, on_result with each analysis that is committed.
+    without them words alone do. entities: a model that reads names in questions. probe: asks the index about
+    some requests once more, within a budget; None: the one that `ragtrace.configure` was given. on_progress is called
+    after each batch, on_result with each analysis that is committed.
 
     Raises: StoreError when the store cannot be used; a request that cannot be analyzed fails its own job only.
     """
@@ -80,18 +88,19 @@ def run(
         with Store.open(store) as opened:
             return run(opened, owner=owner, follow=follow, batch=batch, lease_seconds=lease_seconds, limit=limit,
                        poll_seconds=poll_seconds, low_score=low_score, depths=depths, explainer=explainer,
-                       verifier=verifier, embeddings=embeddings, entities=entities, on_progress=on_progress,
-                       on_result=on_result, stop=stop)  # fmt: skip
+                       verifier=verifier, embeddings=embeddings, entities=entities, probe=probe,
+                       probe_budget=probe_budget, on_progress=on_progress, on_result=on_result, stop=stop)  # fmt: skip
     name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     models = Models(tuple(each for each in (embeddings, verifier) if each is not None), entities)
     summary = WorkSummary()
     services = Services(store)
+    prober = _prober(store, probe or _configured(), probe_budget)
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
         jobs = store.claim(name, limit=room, lease_seconds=lease_seconds) if room > 0 else []
         results: Iterable[_Result] | None = None
         if jobs:
-            results = _work(store, jobs, lease_seconds, low_score, depths, models, services, summary)
+            results = _work(store, jobs, lease_seconds, low_score, depths, models, services, prober, summary)
         elif explainer is not None and room > 0:
             results = _explain(store, explainer, name, lease_seconds, summary)
         if results is not None:
@@ -127,6 +136,7 @@ def _work(
     depths: Depths | None,
     models: Models,
     services: Services,
+    prober: IndexProber | None,
     summary: WorkSummary,
 ) -> Iterator[_Result]:
     """Analyze these jobs; gives what was committed, with its records."""
@@ -149,7 +159,7 @@ def _work(
             summary.lost += 1
             continue
         record = records.get(job.request_id)
-        outcome = _analyze(store, job, record, golds, releases, judged.get(job.request_id), models, services)
+        outcome = _analyze(store, job, record, golds, releases, judged.get(job.request_id), models, services, prober)
         if outcome:
             flagged = _add_flags(store, records[job.request_id], outcome.analysis, low_score)
             finished.append(replace(outcome, follow_up=None if depths is None else _follow_up(flagged, depths)))
@@ -211,6 +221,7 @@ def _analyze(
     judged: JudgedAnswer | Exception | None,
     models: Models,
     services: Services,
+    prober: IndexProber | None,
 ) -> Finished | None:
     if record is None:
         store.fail(job, "the request is no longer in the store")
@@ -220,22 +231,53 @@ def _analyze(
         if isinstance(judged, Exception):
             raise judged
         gold = golds.get((record.service, record.query.original))
-        analysis = analyze_record(
+        view, verified = services.view(record), verified_by(*models.layers)
+        analysis, case = examine(
             record,
             gold,
             releases[record.service],
-            service=services.view(record),
+            service=view,
             judged=judged,
-            verified_by=verified_by(*models.layers),
+            verified_by=verified,
             entities=models.entities,
+            returned=_returned_before(store, record, gold),
             computed_at=now,
         )
+        if prober is not None:
+            analysis = prober.with_probe(record, analysis, case, view, releases[record.service], verified)
         deltas = analysis_deltas(record, analysis, now=now)
         return Finished(job, analysis, deltas, seconds=time.perf_counter() - started)
     except Exception as error:  # one request must not stop the others
         _log.exception("request %s cannot be analyzed", job.request_id)
         store.fail(job, f"{type(error).__name__}: {error}")
         return None
+
+
+def _configured() -> Probe | None:
+    """The probe that the application of this process gave to `ragtrace.configure`."""
+    recorder = active()
+    probe = recorder.config.probe if recorder is not None else None
+    return load_probe(probe) if isinstance(probe, str) else probe
+
+
+def _prober(store: Store, probe: Probe | None, budget: ProbeBudget | None) -> IndexProber | None:
+    if probe is None:
+        return None
+
+    def count(service: str, kind: str, message: str) -> None:
+        store.write([Fault(service=service, where=FAULTS, kind=kind, message=message[:_LONGEST], at=time.time_ns())])
+
+    return IndexProber(probe, budget, on_fault=count)
+
+
+def _returned_before(store: Store, record: RequestRecord, gold: Gold | None) -> Collection[str]:
+    """Of the gold evidence that the candidates lack, what the same version of the index has returned before."""
+    version = record.versions.get(INDEX)
+    if gold is None or version is None:
+        return ()
+    found = {candidate.chunk_id for candidate in record.candidates}
+    missing = [chunk_id for chunk_id in gold.chunk_ids if chunk_id not in found]
+    return store.returned_before(record.service, version, missing) if missing else ()
 
 
 def _add_flags(store: Store, record: RequestRecord, analysis: Analysis, low_score: float | None) -> RequestRecord:

@@ -31,6 +31,7 @@ from ragtrace.cli import (
     importing,
     jobs,
     postmortem,
+    probe,
     release,
     replay,
     serve,
@@ -77,6 +78,7 @@ app.command("demo")(demo.demo)
 app.command("analyze")(analyze.analyze)
 app.command("export")(export.export)
 app.command("show")(show.show)
+app.command("probe")(probe.probe)
 app.command("explain")(explain.explain)
 app.command("drift")(drift.drift)
 app.add_typer(triage.app, name="triage")

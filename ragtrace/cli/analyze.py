@@ -100,6 +100,55 @@ def analyze(
             "(ragtrace[spacy]).",
         ),
     ] = None,
+    probe: Annotated[
+        str | None,
+        typer.Option(
+            "--probe",
+            metavar="MODULE:NAME",
+            envvar="RAGTRACE_PROBE",
+            help="Ask the index again, deeper and exactly, where evidence may be missing: an object of yours with "
+            "probe(query, depth, exact) and has(id or text), or a function() that makes it.",
+        ),
+    ] = None,
+    probe_share: Annotated[
+        float,
+        typer.Option(
+            "--probe-share",
+            min=0.0,
+            max=1.0,
+            envvar="RAGTRACE_PROBE_SHARE",
+            help="Share of the requests with a suspected retrieval that are asked about.",
+        ),
+    ] = 1.0,
+    probe_sound: Annotated[
+        float,
+        typer.Option(
+            "--probe-sound",
+            min=0.0,
+            max=1.0,
+            envvar="RAGTRACE_PROBE_SOUND",
+            help="The same of the requests whose retrieval looks sound.",
+        ),
+    ] = 0.05,
+    probe_rate: Annotated[
+        float,
+        typer.Option(
+            "--probe-rate",
+            min=0.0,
+            metavar="A_MINUTE",
+            envvar="RAGTRACE_PROBE_RATE",
+            help="The most requests of one service that are asked about in a minute, by all workers of this command.",
+        ),
+    ] = 30.0,
+    probe_seconds: Annotated[
+        float,
+        typer.Option(
+            "--probe-seconds",
+            min=0.01,
+            envvar="RAGTRACE_PROBE_SECONDS",
+            help="Judge a request without the probe when it has not answered after so long.",
+        ),
+    ] = 10.0,
     explain: Annotated[
         str | None,
         typer.Option(
@@ -216,6 +265,7 @@ def analyze(
     """Score the recorded requests that wait in the queue. Killed at any moment, it can be run again."""
     from ragtrace.analyze.depths import Depths
     from ragtrace.analyze.executors import Work, executor_of
+    from ragtrace.analyze.index_probe import ProbeBudget
     from ragtrace.cli.stores import existing
     from ragtrace.config import load
     from ragtrace.engines.choosing import as_baseline
@@ -237,6 +287,10 @@ def analyze(
         verifier=verifier,
         embeddings=embeddings,
         entities=entities,
+        probe=probe,
+        probe_budget=ProbeBudget(
+            suspected=probe_share, others=probe_sound, a_minute=probe_rate / workers, seconds=probe_seconds
+        ),
         explaining={
             "budget": explain_budget,
             "settle": explain_settle or None,

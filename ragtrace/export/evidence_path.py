@@ -15,12 +15,13 @@ from ragtrace.analyze.explaining.resting import ABLATION
 from ragtrace.analyze.judgeability import remedy
 from ragtrace.coverage import SUPPORTED, Rationale, rationales, united
 from ragtrace.registry.instruments import STAGES
-from ragtrace.registry.wording import STATES, VERDICTS, reason_words
+from ragtrace.registry.wording import FIXES, STATES, VERDICTS, cause_words, probe_lines, reason_words
 from ragtrace.types import (
     Analysis,
     Claim,
     Diagnosis,
     FacetMatch,
+    IndexProbe,
     LostChunk,
     PackedChunk,
     RequestRecord,
@@ -154,8 +155,14 @@ def _verdict(analysis: Analysis) -> Table:
     lines = labeled(("verdict", Text(verdict_words(found), style=style)))
     if found.owner is not None:
         lines.add_row("owner", Text(found.owner, style=_HEAD))
+    if found.stage == "retrieval" and found.cause is not None:
+        lines.add_row("cause", Text(cause_words(found.cause), style=_HEAD))
+        if found.cause in FIXES:
+            lines.add_row("to do", Text(FIXES[found.cause]))
     if found.stages:
         lines.add_row("stages", _stages(found.stages))
+    if analysis.probe is not None:
+        lines.add_row("probe", _probe(analysis.probe))
     if found.suspected_rollout is not None:
         lines.add_row("suspect", Text(f"rollout of {found.suspected_rollout}", style=_DOUBT))
     if found.versions:
@@ -164,6 +171,15 @@ def _verdict(analysis: Analysis) -> Table:
     for number, helpful in enumerate(_helpful(analysis)):
         lines.add_row("" if number else "help", Text(helpful, style=_FAINT))
     return lines
+
+
+def _probe(probe: IndexProbe) -> Text:
+    """What the index was asked; what it said stands beside the retrieval, but where it told nothing."""
+    if probe.outcome in ("found", "nothing_better"):
+        how = "also exactly" if probe.exact else "not exactly"
+        version = f", index {probe.index_version}" if probe.index_version else ""
+        return Text(f"asked for {probe.asked} candidates in place of {probe.depth}, {how}{version}", style=_FAINT)
+    return Text("\n".join(probe_lines(probe)), style=_FAINT)
 
 
 def _stages(findings: Sequence[StageFinding]) -> Table:

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from ragtrace.store.bulk import chunks
 from ragtrace.store.compared_tables import trait
 from ragtrace.store.tables import addendum, analysis, diagnosis, feedback, job, request, score
-from ragtrace.store.upkeep_tables import attribution_share
+from ragtrace.store.upkeep_tables import attribution_share, index_probe
 
 __all__ = ["count", "delete"]
 
-_TABLES: Final = (job, request, addendum, trait, feedback, analysis, score, diagnosis, attribution_share)
+_TABLES: Final = (job, request, addendum, trait, feedback, analysis, score, diagnosis, attribution_share, index_probe)
 
 
 def delete(connection: sa.Connection, request_ids: Iterable[str]) -> Counter[str]:

@@ -23,7 +23,7 @@ from ragtrace.store.surrounding_tables import chunk_identity, release
 from ragtrace.store.text import clean
 from ragtrace.types import content_hash
 
-__all__ = ["INDEX", "VERSIONS", "drift", "note", "unseen"]
+__all__ = ["INDEX", "VERSIONS", "drift", "note", "returned", "unseen"]
 
 INDEX: Final = "index"
 """The component whose version names an index build."""
@@ -61,6 +61,13 @@ def unseen(connection: sa.Connection, seen: Iterable[ChunkSeen]) -> list[ChunkSe
             known[row.chunk_id].add(row.index_version)
         found += [each for each in given if _is_wanted(each, known[each.chunk_id], ranks)]
     return found
+
+
+def returned(connection: sa.Connection, service: str, version: str, chunk_ids: Iterable[str]) -> set[str]:
+    """Those of the chunks that requests of a service have got from this version of its index."""
+    given = {_key(chunk_id): chunk_id for chunk_id in chunk_ids}
+    rows = _rows(connection, clean(service), chunk_identity.c.chunk_id, set(given))
+    return {given[row.chunk_id] for row in rows if row.index_version == clean(version)}
 
 
 def _by_service(seen: Iterable[ChunkSeen]) -> dict[str, list[ChunkSeen]]:

@@ -20,7 +20,7 @@ from ragtrace.store.payload import read_analysis, write_analysis
 from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp
 from ragtrace.store.tables import STAGE_NAMES, analysis, diagnosis, request, score, success
 from ragtrace.store.text import bigint, clean
-from ragtrace.store.upkeep_tables import attribution_share
+from ragtrace.store.upkeep_tables import attribution_share, index_probe
 from ragtrace.types import Analysis, Diagnosis
 
 __all__ = ["bodies", "finish", "get", "judges", "last_success"]
@@ -38,6 +38,7 @@ def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) 
     _write_scores(connection, newest)
     _write_diagnoses(connection, newest, started)
     _write_shares(connection, newest)
+    _write_probes(connection, newest)
     first = _first(connection, kept, started)
     queue.finish(connection, jobs, now)
     queue.enqueue(connection, [_follow_up(each) for each in kept if each.follow_up is not None], now)
@@ -204,6 +205,36 @@ def _shares(found: Analysis) -> Iterator[dict[str, Any]]:
                 "share": share,
                 "share_error": error,
             }
+
+
+def _write_probes(connection: sa.Connection, analyses: Sequence[Analysis]) -> None:
+    """Replace what probes found for these requests, for people who ask by SQL."""
+    judged = [found for found in analyses if found.kind == COVERAGE]
+    for ids in chunks(clean(found.request_id) for found in judged):
+        connection.execute(sa.delete(index_probe).where(index_probe.c.request_id.in_(ids)))
+    if rows := [row for found in judged if (row := _probe(found)) is not None]:
+        _upsert(connection, index_probe, rows)
+
+
+def _probe(found: Analysis) -> dict[str, Any] | None:
+    probe = found.probe
+    if probe is None:
+        return None
+    chunk = next((each for each in probe.chunks if each.cause == probe.cause), None)
+    return {
+        "request_id": clean(found.request_id),
+        "asked_at": bigint(probe.asked_at),
+        "outcome": probe.outcome,
+        "cause": probe.cause,
+        "chunk_id": clean(chunk.chunk_id) if chunk else None,
+        "depth": bigint(probe.depth),
+        "depth_asked": bigint(probe.asked),
+        "rank": chunk.rank if chunk else None,
+        "exact_rank": chunk.exact_rank if chunk else None,
+        "by_gold": probe.by_gold,
+        "drawn": probe.drawn,
+        "index_version": clean(probe.index_version),
+    }
 
 
 def _first(connection: sa.Connection, finished: Sequence[Finished], started: Mapping[str, int]) -> set[int]:

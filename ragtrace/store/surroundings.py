@@ -120,6 +120,11 @@ class Surroundings(Opened):
             with self._database.write() as connection:
                 drift.note(connection, fresh)
 
+    def returned_before(self, service: str, version: str, chunk_ids: Iterable[str]) -> set[str]:
+        """Those of the chunks that some request of the service got from this version of its index."""
+        with self._database.read() as connection:
+            return drift.returned(connection, service, version, chunk_ids)
+
     def drift(self, service: str | None = None) -> list[Drift]:
         """How the chunks of each index version differ from those of an earlier one, newest version first."""
         with self._database.read() as connection:

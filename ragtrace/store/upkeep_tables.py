@@ -1,4 +1,4 @@
-"""The tables of upkeep and of reading by SQL: what was erased, and the shares of documents in narrow rows."""
+"""The tables of upkeep and of reading by SQL: what was erased, the shares of documents and the findings of probes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from ragtrace.store.tables import metadata
 
-__all__ = ["attribution_share", "erased"]
+__all__ = ["attribution_share", "erased", "index_probe"]
 
 erased: Final = sa.Table(
     "erased",
@@ -25,4 +25,21 @@ attribution_share: Final = sa.Table(
     sa.Column("chunk_id", sa.Text, nullable=False),
     sa.Column("share", sa.Double, nullable=False),
     sa.Column("share_error", sa.Double),
+)
+
+index_probe: Final = sa.Table(  # of several chunks the one that names the cause
+    "index_probe",
+    metadata,
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("asked_at", sa.BigInteger, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("cause", sa.Text),
+    sa.Column("chunk_id", sa.Text),
+    sa.Column("depth", sa.BigInteger, nullable=False),
+    sa.Column("depth_asked", sa.BigInteger, nullable=False),
+    sa.Column("rank", sa.BigInteger),
+    sa.Column("exact_rank", sa.BigInteger),
+    sa.Column("by_gold", sa.Boolean, nullable=False),
+    sa.Column("drawn", sa.Boolean, nullable=False),
+    sa.Column("index_version", sa.Text),
 )

@@ -12,7 +12,7 @@ from ragtrace.analyze.diagnosis import stages_in_scope
 from ragtrace.analyze.judgeability import remedy
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import Objective
-from ragtrace.registry.wording import reason_words
+from ragtrace.registry.wording import cause_words, reason_words
 from ragtrace.store import Sampled, Store
 from ragtrace.triage.report import ExemplarRequest, Judgeable, Range, ReasonCount, Tally, UnjudgedState, Value
 from ragtrace.triage.statistics import Weighed, share_of
@@ -120,7 +120,7 @@ class Judged:
         found = self.row.reasons.get(stage)
         if what == "doubted" and self.row.states.get(stage) == "broken":
             return None
-        if what == "doubted" and stage in ("retrieval", "ranking") and found != "facet_not_found":
+        if what == "doubted" and stage in ("retrieval", "ranking") and found not in ("facet_not_found", "corpus_gap"):
             return "low_match"
         return found or "undecided"
 
@@ -375,7 +375,7 @@ def exemplar_requests(
         return row.suspected_rollout == release, causes[row.cause], _shortfall(row, stage), row.started_at
 
     chosen = sorted(broken, key=rank, reverse=True)[:_EXEMPLARS]
-    return tuple(_exemplar(row, (row.cause or "unknown").replace("_", " ")) for row in chosen)
+    return tuple(_exemplar(row, cause_words(row.cause)) for row in chosen)
 
 
 def exemplars_of(

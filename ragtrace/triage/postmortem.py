@@ -9,6 +9,7 @@ from typing import Final
 
 from ragtrace.analyze.diagnosis import is_new
 from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.registry.wording import cause_words
 from ragtrace.store import Release, Store
 from ragtrace.triage.alerts import Alert
 from ragtrace.triage.checks import stretch
@@ -27,7 +28,7 @@ from ragtrace.triage.evidence import (
     tally,
 )
 from ragtrace.triage.releases import rollouts
-from ragtrace.triage.rendering import began, code, escaped, looked_at, table
+from ragtrace.triage.rendering import began, cause_text, code, escaped, looked_at, table
 from ragtrace.triage.report import Report
 from ragtrace.triage.statistics import share_of
 from ragtrace.triage.walk import triage_segment
@@ -63,6 +64,15 @@ TASKS: Final[dict[Stage, tuple[str, ...]]] = {
         "Check the format of citations in the prompt's test, dangling ones included.",
         "Refuse or mark an answer whose claims carry no citation.",
     ),
+}
+
+TASKS_OF_CAUSE: Final = {  # what would have shown it before users did
+    "not_indexed": "Check after each ingestion that the evidence of the gold set is in the index (the probe's `has`).",
+    "missed_by_search": "Measure the recall of the approximate search against an exact one at each build of the index, "
+    "and block a build that falls below the one in use.",
+    "below_depth": "Measure candidate recall by depth on the gold set, and set top_k where it levels off.",
+    "filtered": "Test each filter with questions whose evidence must pass it, and check the metadata that it reads at "
+    "ingestion.",
 }
 
 
@@ -165,7 +175,7 @@ class _Draft:
         yield from table(("stage", "", "broken before", "during the break", "in doubt before", "during"), rows)
         causes = Counter(each.row.cause for each in during if each.is_broken(self._stage))
         yield ""
-        told = ", ".join(f"{(cause or 'unknown').replace('_', ' ')} ({count})" for cause, count in causes.most_common())
+        told = ", ".join(f"{cause_words(cause)} ({count})" for cause, count in causes.most_common())
         yield f"Causes at the first failed stage: {escaped(told) or 'none recorded'}."
 
     def _is_after(self, stage: Stage) -> bool:
@@ -239,6 +249,10 @@ class _Draft:
             yield escaped(self._report.release_note[:1].upper() + self._report.release_note[1:]) + "."
         if self._report.gate_note:
             yield escaped(self._report.gate_note[:1].upper() + self._report.gate_note[1:]) + "."
+        for cause in self._report.causes:
+            if cause.fix:
+                yield ""
+                yield f"Of the broken requests: **{escaped(cause_text(cause))}**. {escaped(cause.fix)}"
         yield ""
         yield _blank("root cause, confirmed by whom and how")
 
@@ -261,7 +275,9 @@ class _Draft:
         for stage in stages:
             yield f"{stage} ({OWNERS[stage]}):"
             yield ""
-            yield from (f"- [ ] {escaped(task)} {_blank('person, date')}" for task in TASKS[stage])
+            causes = [cause.cause for cause in self._report.causes if stage == self._stage]
+            tasks = (*(TASKS_OF_CAUSE[cause] for cause in causes if cause in TASKS_OF_CAUSE), *TASKS[stage])
+            yield from (f"- [ ] {escaped(task)} {_blank('person, date')}" for task in tasks)
             yield ""
         yield f"- [ ] Detection: {_blank('what would have shown it earlier')}"
         yield f"- [ ] {_blank('other tasks')}"

@@ -16,6 +16,7 @@ from ragtrace.export.evidence_path import labeled, plain_table
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.triage.report import (
     AlertFacts,
+    CauseCount,
     Check,
     ExemplarRequest,
     Onset,
@@ -35,6 +36,7 @@ __all__ = [
     "STATES",
     "affected",
     "began",
+    "cause_text",
     "code",
     "escaped",
     "looked_at",
@@ -102,6 +104,10 @@ def _facts(report: Report, store: str | None) -> Iterator[tuple[str, RenderableT
         yield "asked", Text(shortened(report.request.asked))
         for proof in report.request.evidence:
             yield "because", Text(shortened(proof))
+    for cause in report.causes:
+        if cause.fix:
+            yield "cause", Text(cause_text(cause), style="bold")
+            yield "to do", Text(cause.fix)
     if report.owner:
         yield "owner", Text(report.owner, style="bold")
     if report.suspected_release:
@@ -120,6 +126,11 @@ def _facts(report: Report, store: str | None) -> Iterator[tuple[str, RenderableT
         yield "pages", Text(pages_text(report.pages), style="dim")
     if report.alert and report.alert.judge:
         yield "right?", Text(_answer(report.alert, store))
+
+
+def cause_text(cause: CauseCount) -> str:
+    """A cause, and how many of the broken requests have it."""
+    return cause.words if cause.of == 1 else f"{cause.words} ({cause.count:,} of {cause.of:,} broken requests)"
 
 
 def _answer(alert: AlertFacts, store: str | None) -> str:
@@ -417,6 +428,10 @@ def _markdown_facts(report: Report) -> Iterator[str]:
     if report.request:
         yield f"- asked: {escaped(shortened(report.request.asked))}"
         yield from (f"- because: {escaped(shortened(proof))}" for proof in report.request.evidence)
+    for cause in report.causes:
+        if cause.fix:
+            yield f"- cause: **{escaped(cause_text(cause))}**"
+            yield f"- to do: {escaped(cause.fix)}"
     if report.owner:
         yield f"- owner: **{escaped(report.owner)}**"
     if report.suspected_release:

@@ -286,6 +286,17 @@ class RequestFacts(_Part, frozen=True, kw_only=True):
     stages: tuple[RequestStage, ...] = ()
 
 
+class CauseCount(_Part, frozen=True, kw_only=True):
+    """One cause of the broken stage: in how many of `of` broken requests, and what to do about it; "" where the stage's
+    runbook is all there is."""
+
+    cause: str
+    words: str
+    count: int
+    of: int
+    fix: str = ""
+
+
 class PageAnswers(_Part, frozen=True, kw_only=True):
     """What on-call said of the service's pages (`ragtrace triage judge`). precision: the share of the right ones."""
 
@@ -315,7 +326,8 @@ class Report(_Part, frozen=True, kw_only=True):
     """A whole triage. conclusion: a few sentences that stand by themselves. stage, owner, suspected_release: of the
     first broken stage; null where no break is confirmed. rises: stages that are in doubt or not known more often than
     before, which proves no break. judgeable: how much can be judged at all. gate_note: what the release gate had said
-    of the suspected release. pages: null where on-call has judged none of the service's."""
+    of the suspected release. causes: of the broken requests, the most frequent first. pages: null where on-call has
+    judged none of the service's."""
 
     schema: str = SCHEMA
     subject: Literal["request", "segment", "alert"]
@@ -334,6 +346,7 @@ class Report(_Part, frozen=True, kw_only=True):
     judgeable: tuple[Judgeable, ...] = ()
     checks: tuple[Check, ...] = ()
     rises: tuple[Rise, ...] = ()
+    causes: tuple[CauseCount, ...] = ()
     onset: Onset | None = None
     suspects: tuple[Suspect, ...] = ()
     recovery: Recovery | None = None

@@ -6,13 +6,14 @@ What is in doubt ends no walk: it is said beside, with its stage, owner and rele
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ragtrace.analyze.diagnosis import suspected_rollout
 from ragtrace.export.evidence_path import NOT_JUDGED, is_outdated, verdict_words
 from ragtrace.registry.instruments import STAGES
-from ragtrace.registry.wording import STATES, reason_words
+from ragtrace.registry.wording import FIXES, STATES, cause_words, reason_words
 from ragtrace.store import Release, Store
 from ragtrace.triage.checks import (
     TITLES,
@@ -46,6 +47,7 @@ from ragtrace.triage.evidence import (
 )
 from ragtrace.triage.releases import gate_note, suspected, suspects
 from ragtrace.triage.report import (
+    CauseCount,
     Check,
     PageAnswers,
     Report,
@@ -277,6 +279,7 @@ def _explained(store: Store, evidence: Evidence, report: Report, stage: Stage, l
         suspected_release=release,
         release_note=note,
         gate_note=gate_note(store, service, release),
+        causes=_causes(request.row.cause for request in broken),
         onset=risen.onset(stage) if risen else None,
         suspects=found,
         recovery=recovery(risen, stage),
@@ -284,6 +287,17 @@ def _explained(store: Store, evidence: Evidence, report: Report, stage: Stage, l
         more_segments=more,
         tenants=_tenants(store, requests, broken),
         exemplars=exemplar_requests(store, service, segment, window, stage, gold=evidence.has_gold, release=release),
+    )
+
+
+def _causes(causes: Iterable[str | None]) -> tuple[CauseCount, ...]:
+    """The causes that are known, the most frequent first, with what to do about each."""
+    counts = Counter(causes)
+    known = ((cause, count) for cause, count in counts.most_common() if cause is not None)
+    of = counts.total()
+    return tuple(
+        CauseCount(cause=cause, words=cause_words(cause), count=count, of=of, fix=FIXES.get(cause, ""))
+        for cause, count in known
     )
 
 
@@ -422,6 +436,7 @@ def triage_request(store: Store, record: RequestRecord, analysis: Analysis | Non
         stage=facts.stage,
         owner=facts.owner,
         suspected_release=facts.suspected_release,
+        causes=_causes([facts.cause] if facts.stage else ()),
     )
     return report if facts.stage is None else _request_explained(store, report, evidence, facts, facts.stage, releases)
 
@@ -460,7 +475,7 @@ def _of_request(analysis: Analysis, facts: RequestFacts) -> str:
     told = verdict_words(analysis.diagnosis)
     if facts.stage is None:
         return f"{told}."
-    cause = f" ({facts.cause.replace('_', ' ')})" if facts.cause else ""
+    cause = f" ({cause_words(facts.cause)})" if facts.cause else ""
     suspect = f"suspect {facts.suspected_release}" if facts.suspected_release else "no release is to suspect"
     return f"{told}{cause}; {suspect}."
 

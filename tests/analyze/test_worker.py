@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.analyze import analyze_record, worker
+from ragtrace.analyze import examine, worker
 from ragtrace.analyze.worker import WorkSummary
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord, content_hash
@@ -20,12 +20,12 @@ from tests.analyze.examples import fill, outcome, request
 WORK = """
 import sys, time
 from ragtrace.analyze import worker
-whole = worker.analyze_record
-def analyze_record(*arguments, **named):
+whole = worker.examine
+def examine(*arguments, **named):
     print("analyzing", flush=True)
     time.sleep(0.005)
     return whole(*arguments, **named)
-worker.analyze_record = analyze_record
+worker.examine = examine
 worker.run(sys.argv[1], batch=4, lease_seconds=0.3, follow=True, poll_seconds=0.05)
 """
 
@@ -56,14 +56,14 @@ def test_one_request_that_cannot_be_analyzed_stops_no_other(tmp_path: Path, monk
     """Its job fails with the reason and ends dead-lettered after its attempts; the rest is done."""
     url = f"sqlite:///{tmp_path}/r.db"
     fill(url, 5)
-    whole = analyze_record
+    whole = examine
 
     def broken(record: RequestRecord, *rest: object, **named: object) -> object:
         if record.request_id == "r002":
             raise ValueError("cannot be read")
         return whole(record, *rest, **named)  # type: ignore[arg-type]  # passed through as given
 
-    monkeypatch.setattr(worker, "analyze_record", broken)
+    monkeypatch.setattr(worker, "examine", broken)
     summary = worker.run(url)
     assert (summary.done, summary.failed) == (4, 1)
     with Store.open(url) as store:

@@ -60,7 +60,7 @@ from ragtrace.types import (
     TokenUsage,
 )
 
-HEAD = "0013"
+HEAD = "0014"
 
 NEXT = '''
 """One table more."""
@@ -68,7 +68,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0013"
+down_revision = "0014"
 
 
 def upgrade():
@@ -141,7 +141,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0013, this ragtrace needs 9999; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0014, this ragtrace needs 9999; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "9999")
     assert migrate(url) == "9999"

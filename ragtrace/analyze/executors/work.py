@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ragtrace.analyze import worker
 from ragtrace.analyze.depths import Depths
+from ragtrace.analyze.index_probe import ProbeBudget
 from ragtrace.analyze.worker import OnResult, WorkSummary
 from ragtrace.engines.loading import torch_threads
+from ragtrace.probe import load_probe
 from ragtrace.store import Store
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ _ELSEWHERE = ("http://", "https://", "chat:")
 class Work:
     """The settings of `worker.run`. Models go by name: each worker loads its own.
 
-    store: the URL. explaining: further arguments of the `Explainer`. results: opens what takes each committed result, a
+    store: the URL. probe: `module:attribute` of what
+    asks the index. explaining: further arguments of the `Explainer`. results: opens what takes each committed result, a
     function of a module. torch_threads: of each worker's models on the CPU; None leaves them alone. environment:
     variables that the worker's process gets before it loads anything.
     """
@@ -50,6 +53,8 @@ class Work:
     verifier: str | None = None
     embeddings: str | None = None
     entities: str | None = None
+    probe: str | None = None
+    probe_budget: ProbeBudget | None = None
     explaining: Mapping[str, Any] = field(default_factory=dict)
     results: OpenResults | None = None
     torch_threads: int | None = None
@@ -86,6 +91,7 @@ def do(
     ):
         explainer = _explainer(work)
         verifier, embeddings, entities = _verifier(work.verifier), _embeddings(work.embeddings), _reader(work.entities)
+        probe = None if work.probe is None else load_probe(work.probe)
         with Store.open(work.store) as store:
             if on_start is not None:
                 on_start()
@@ -103,6 +109,8 @@ def do(
                 verifier=verifier,
                 embeddings=embeddings,
                 entities=entities,
+                probe=probe,
+                probe_budget=work.probe_budget,
                 on_progress=on_progress,
                 on_result=on_result,
                 stop=stop,

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-import importlib
 import inspect
-import os
 import queue
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
-from operator import attrgetter
 from typing import Any, Final, Self, TypeVar
 
 from ragtrace.errors import ConfigurationError
+from ragtrace.objects import load_object
 
 __all__ = ["Caller", "EventLoop", "load_pipeline"]
 
@@ -31,54 +28,13 @@ def load_pipeline(name: str) -> Pipeline:
 
     The module is looked for in the current folder too. Raises: ConfigurationError.
     """
-    module_name, _, path = name.strip().partition(":")
-    is_made = path.endswith("()")
-    parts = path.removesuffix("()").split(".")
-    if not all(part.isidentifier() for part in (*module_name.split("."), *parts)):
-        raise ConfigurationError.of("pipeline", name, _ALLOWED)
-    module = _module(module_name)
-    try:
-        found = attrgetter(".".join(parts))(module)
-    except AttributeError:
-        raise ConfigurationError(
-            f"pipeline {name!r}: module {module_name} ({module.__file__}) has no {'.'.join(parts)!r}; give {_ALLOWED}"
-        ) from None
-    if is_made:
-        found = _made(name, found)
+    found = load_object(name, "pipeline", _ALLOWED)
     if not callable(found) or isinstance(found, type):
         raise ConfigurationError(
             f"pipeline {name!r} is {_kind(found)} and no function that takes a question; give {_ALLOWED}"
         )
     _check_arguments(name, found)
     return found  # type: ignore[no-any-return]
-
-
-def _module(name: str) -> Any:
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            raise ConfigurationError(
-                f"pipeline: no module {error.name!r} in {os.getcwd()} or among the installed packages; give {_ALLOWED}"
-            ) from None
-        raise _broken(f"module {name!r} cannot be imported", error) from error
-    except (Exception, SystemExit) as error:
-        raise _broken(f"module {name!r} cannot be imported", error) from error
-
-
-def _made(name: str, factory: Any) -> Any:
-    try:
-        return factory()
-    except (Exception, SystemExit) as error:
-        raise _broken(f"{name} failed", error) from error
-
-
-def _broken(what: str, error: BaseException) -> ConfigurationError:
-    return ConfigurationError(
-        f"pipeline: {what}: {type(error).__name__}: {error}; RAGTRACE_DEBUG=1 shows the traceback"
-    )
 
 
 def _kind(found: Any) -> str:

@@ -1,0 +1,190 @@
+"""Which requests of a service the index is asked about once more, and what its answer changes of the retrieval's state.
+
+Suspected requests and a share of those that show nothing are drawn by their ids, up to so many a minute and service. A
+probe that fails or hangs costs its own finding alone: it is logged once, counted, and let be until it answers again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ragtrace.analyze.analysis import ServiceView, with_probe
+from ragtrace.analyze.diagnosis import Release
+from ragtrace.analyze.stages import CERTAIN, Case
+from ragtrace.errors import ConfigurationError
+from ragtrace.probe import DEEPER, Probe, ProbeError, ask, compare
+from ragtrace.types import Analysis, Facet, IndexProbe, RequestRecord, VerifiedBy, replace
+
+__all__ = ["FAULTS", "IndexProber", "ProbeBudget", "is_suspected", "probed"]
+
+FAULTS: Final = "probe"
+"""The place under which faults of a probe are counted."""
+
+_MINUTE: Final = 60.0
+_log = logging.getLogger("ragtrace.analyze")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeBudget:
+    """How much the index is asked.
+
+    suspected: the share of the requests whose retrieval is suspected, not known, or broken by gold evidence, in [0, 1];
+    others: of those whose retrieval is sound; a_minute: requests of one service and minute at most; seconds: after
+    which the finding of a request is given up; deeper: times the depth that the application asked for.
+    """
+
+    suspected: float = 1.0
+    others: float = 0.05
+    a_minute: float = 30.0
+    seconds: float = 10.0
+    deeper: int = DEEPER
+
+    def __post_init__(self) -> None:
+        for name in ("suspected", "others"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ConfigurationError.of(f"share of {name} requests", getattr(self, name), "a number from 0 to 1")
+        if self.a_minute < 0 or self.seconds <= 0 or self.deeper < 1:
+            raise ConfigurationError("probes a minute are 0 or more, their seconds above 0, and `deeper` is 1 or more")
+
+    def draws(self, request_id: str, *, is_suspected: bool) -> bool:
+        """Whether a request is drawn; the same one in every process."""
+        share = self.suspected if is_suspected else self.others
+        digest = hashlib.blake2b(request_id.encode("utf-8", "surrogatepass"), digest_size=8, key=b"probe").digest()
+        return int.from_bytes(digest) < share * 2**64
+
+
+def is_suspected(analysis: Analysis) -> bool | None:
+    """Whether a request's retrieval asks for a probe; None where a probe could tell nothing of it."""
+    finding = next((one for one in analysis.diagnosis.stages if one.stage == "retrieval"), None)
+    if finding is None or finding.reason == "not_recorded":
+        return None
+    if finding.state == "broken":  # without gold evidence by a rewrite that dropped what was asked: it explains itself
+        return True if analysis.reference == "oracle" else None
+    return finding.state != "sound"
+
+
+def probed(
+    probe: Probe,
+    record: RequestRecord,
+    analysis: Analysis,
+    view: ServiceView,
+    *,
+    deeper: int = DEEPER,
+) -> IndexProbe:
+    """What a probe finds for an analyzed request. Raises: ProbeError for what the probe raises."""
+    lost = [loss.chunk_id for loss in analysis.lost if loss.where == "retrieval"]
+    certain: Sequence[Facet] = [
+        match.facet
+        for match in analysis.facets
+        if match.reason is None and (match.facet.source != "query" or match.facet.kind in CERTAIN)
+    ]
+    return compare(
+        probe,
+        record,
+        ask(probe, record, deeper=deeper),
+        lost=lost,
+        by_gold=analysis.reference == "oracle",
+        facets=[match.facet for match in analysis.facets],
+        certain=certain,
+        background=view.background,
+    )
+
+
+class IndexProber:
+    """Asks a probe about the requests of a worker, within a budget.
+
+    on_fault: gets the service and the kind of each fault, to be counted.
+    """
+
+    def __init__(
+        self,
+        probe: Probe,
+        budget: ProbeBudget | None = None,
+        *,
+        on_fault: Callable[[str, str, str], object] = lambda service, kind, message: None,
+    ) -> None:
+        self.budget = budget or ProbeBudget()
+        self._probe = probe
+        self._on_fault = on_fault
+        self._asked: dict[str, deque[float]] = defaultdict(deque)
+        self._hanging: threading.Thread | None = None
+        self._told: str | None = None
+
+    def with_probe(
+        self,
+        record: RequestRecord,
+        analysis: Analysis,
+        case: Case,
+        view: ServiceView,
+        releases: Sequence[Release] = (),
+        verified_by: VerifiedBy | None = None,
+    ) -> Analysis:
+        """The analysis with what the index says, if the request is drawn and the budget has room; else as it is."""
+        suspected = is_suspected(analysis)
+        if suspected is None or not self.budget.draws(record.request_id, is_suspected=suspected):
+            return analysis
+        if analysis.reference == "oracle" and not suspected:
+            return analysis  # what is needed is there
+        if self._is_busy() or not self._has_room(record.service):
+            return analysis
+        found = replace(self._found(record, analysis, view), drawn=not suspected, asked_at=time.time_ns())
+        return with_probe(record, analysis, case, found, releases, verified_by)
+
+    def _is_busy(self) -> bool:
+        """Whether an earlier call still hangs: nothing can end it, and another one would hang as well."""
+        if self._hanging is not None and not self._hanging.is_alive():
+            self._hanging = None
+        return self._hanging is not None
+
+    def _has_room(self, service: str) -> bool:
+        now, asked = time.monotonic(), self._asked[service]
+        while asked and now - asked[0] >= _MINUTE * max(1.0, 1 / max(self.budget.a_minute, 1e-9)):
+            asked.popleft()
+        if self.budget.a_minute <= 0 or len(asked) >= max(1.0, self.budget.a_minute):
+            return False
+        asked.append(now)
+        return True
+
+    def _found(self, record: RequestRecord, analysis: Analysis, view: ServiceView) -> IndexProbe:
+        outcome: dict[str, Any] = {}
+
+        def work() -> None:
+            try:
+                outcome["found"] = probed(self._probe, record, analysis, view, deeper=self.budget.deeper)
+            except Exception as error:
+                outcome["error"] = error
+
+        thread = threading.Thread(target=work, name="ragtrace-probe", daemon=True)
+        thread.start()
+        thread.join(self.budget.seconds)
+        if thread.is_alive():
+            self._hanging = thread
+            return self._failed(record, "TimeoutError", f"no answer within {self.budget.seconds:g} s")
+        error = outcome.get("error")
+        if isinstance(error, ProbeError):
+            kind, _, message = str(error).partition(": ")
+            return self._failed(record, kind, message)
+        if error is not None:
+            raise error  # not the probe's fault: the request's analysis fails, as by any other
+        self._told = None
+        found: IndexProbe = outcome["found"]
+        return found
+
+    def _failed(self, record: RequestRecord, kind: str, message: str) -> IndexProbe:
+        """The finding of a probe that failed; said once, until it answers again or fails otherwise."""
+        if kind != self._told:
+            self._told = kind
+            _log.warning(
+                "the probe failed for request %s (%s: %s); its retrieval is judged without it, and so are others until "
+                "the probe answers; try it with `ragtrace probe`",
+                record.request_id, kind, message,
+            )  # fmt: skip
+        self._on_fault(record.service, kind, message)
+        return IndexProbe(outcome="failed", why=kind)
