@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from ragtrace.analyze.diagnosis import diagnose, not_known_before, stages_in_scope
-from ragtrace.types import Facet, FacetMatch, LostChunk, Stage, StageFinding, StageState
+from ragtrace.analyze.diagnosis import RETURNED_BEFORE, diagnose, not_known_before, stages_in_scope
+from ragtrace.types import Facet, FacetMatch, IndexProbe, LostChunk, ProbeCause, Stage, StageFinding, StageState
 
 STAGES: tuple[Stage, ...] = ("retrieval", "ranking", "generation", "citation")
 STATES: tuple[StageState, ...] = ("sound", "broken", "suspected", "not_known")
@@ -123,7 +123,42 @@ def test_a_facet_that_was_asked_for_and_is_nowhere_points_at_the_index() -> None
     matches = [FacetMatch(facet=FACET, match=1.0, in_rewrite=False), FacetMatch(facet=lost, match=0.0, in_rewrite=True)]
     releases = [*RELEASES, Seen("rewriter", "c", 30)]
     found = diagnose(findings("broken"), facets=matches, versions=VERSIONS | {"rewriter": "c"}, releases=releases)
-    assert (found.cause, found.suspected_rollout) == ("absent_from_index", "index=2")
+    assert (found.cause, found.suspected_rollout) == ("absent_from_candidates", "index=2")
+
+
+@pytest.mark.parametrize(
+    ("cause", "rollout"),
+    [
+        ("not_indexed", "index=2"),
+        ("missed_by_search", "index=2"),
+        ("filtered", "index=2"),
+        ("below_depth", "rewriter=b"),
+    ],
+)
+def test_the_cause_that_a_probe_found_points_at_its_components(cause: ProbeCause, rollout: str) -> None:
+    """It goes before what the losses look like; of the retriever no version is known here."""
+    lost = [LostChunk(chunk_id="c7", where="retrieval", reason=RETURNED_BEFORE)]
+    probe = IndexProbe(outcome="found", cause=cause)
+    found = diagnose(findings("broken"), lost=lost, probe=probe, versions=VERSIONS, releases=RELEASES)
+    assert (found.cause, found.suspected_rollout) == (cause, rollout)
+
+
+def test_a_chunk_that_the_index_returned_before_is_not_called_absent_from_it() -> None:
+    """All that was lost must have been: else some of it may not be indexed."""
+    before = LostChunk(chunk_id="c7", where="retrieval", reason=RETURNED_BEFORE)
+    never = LostChunk(chunk_id="c8", where="retrieval")
+    causes = [diagnose(findings("broken"), lost=lost).cause for lost in ([before], [before, never])]
+    assert causes == ["returned_before", "absent_from_candidates"]
+
+
+def test_a_rewrite_that_dropped_what_was_asked_explains_a_low_rank() -> None:
+    """The index was asked for something else; that a chunk is not there at all is explained by no rewrite."""
+    dropped = [FacetMatch(facet=FACET, match=0.0, in_rewrite=False)]
+    causes = [
+        diagnose(findings("broken"), facets=dropped, probe=IndexProbe(outcome="found", cause=cause)).cause
+        for cause in ("below_depth", "not_indexed")
+    ]
+    assert causes == ["lost_in_rewrite", "not_indexed"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ragtrace.analyze.doubts import GENERATION, RANKING, RETRIEVAL, Doubt
 from ragtrace.analyze.signs import Signs
 from ragtrace.analyze.stages import REASONS, Case, judge_stages
-from ragtrace.types import Citation, Claim, Facet, FacetMatch, LostChunk, StageFinding
+from ragtrace.types import Citation, Claim, Facet, FacetMatch, IndexProbe, LostChunk, ProbedChunk, StageFinding
 
 SOUND = Signs(
     asked=6,
@@ -335,9 +335,57 @@ def test_gold_evidence_leaves_no_doubt_but_proof() -> None:
     assert in_doubt(WORDLESS, reference="oracle", lost=sunk) == ["ranking"]
 
 
-def test_every_reason_is_one_of_eight() -> None:
+FOUND = IndexProbe(
+    outcome="found",
+    cause="missed_by_search",
+    depth=3,
+    asked=30,
+    exact=True,
+    chunks=(ProbedChunk(chunk_id="c7", cause="missed_by_search", exact_rank=1, match=0.8),),
+)
+NOTHING = IndexProbe(outcome="nothing_better", depth=3, asked=30, exact=True)
+UNMET = (FacetMatch(facet=Facet(kind="version", value="7.3"), match=0.0, in_rewrite=True),)
+
+
+def test_evidence_that_a_probe_found_breaks_retrieval_and_no_later_stage() -> None:
+    """Whatever the words said of it; a made-up answer follows from it."""
+    for signs in ({}, WORDLESS, INVENTED):
+        found = judged(signs, probe=FOUND)
+        assert (found["retrieval"].state, found["retrieval"].doubted) == ("broken", True)
+        assert "c7 was missed by the approximate search (rank 1 of an exact search;" in found["retrieval"].evidence[-1]
+    assert judged(INVENTED)["generation"].state == "broken"
+    assert judged(INVENTED, probe=FOUND)["generation"].state != "broken"
+
+
+def test_a_probe_that_finds_nothing_better_neither_acquits_nor_convicts() -> None:
+    """What was suspected stays so, since the evidence may never have been indexed; what it asked stands beside."""
+    before, after = judged(WORDLESS)["retrieval"], judged(WORDLESS, probe=NOTHING)["retrieval"]
+    assert (after.state, after.reason) == (before.state, before.reason) == ("suspected", "low_match")
+    assert after.evidence[-1] == "an exact search of 30 candidates in place of 3 finds nothing better"
+    assert judged(probe=NOTHING)["retrieval"].state == "sound"
+
+
+def test_an_unmet_constraint_is_a_gap_of_the_corpus_where_an_exact_search_finds_nothing_better() -> None:
+    """A search that is merely deeper may have missed it, and tells no gap."""
+    merely_deeper = IndexProbe(outcome="nothing_better", depth=3, asked=30)
+    reasons = [judged(facets=UNMET, probe=probe)["retrieval"].reason for probe in (None, NOTHING, merely_deeper)]
+    assert reasons == ["facet_not_found", "corpus_gap", "facet_not_found"]
+    assert judged(facets=UNMET, probe=NOTHING)["retrieval"].doubted
+
+
+def test_a_probe_that_tells_nothing_changes_nothing() -> None:
+    """It failed, it asked another version, or it is another search; or what is found today has no cause."""
+    for outcome in ("failed", "another_version", "other_search"):
+        assert judged(WORDLESS, probe=IndexProbe(outcome=outcome)) == judged(WORDLESS)
+    today = IndexProbe(outcome="found", depth=3, asked=30, exact=True, chunks=(ProbedChunk(chunk_id="c7", rank=2),))
+    found = judged(probe=today)["retrieval"]
+    assert (found.state, found.evidence) == ("sound", ("c7 is returned at rank 2 today; why not then is not known "
+                                                       "(rank 2 of the same search, asked for 30)",))  # fmt: skip
+
+
+def test_every_reason_is_one_of_nine() -> None:
     """Reasons are a label of metrics, so there are few."""
-    assert len(REASONS) == len(set(REASONS)) == 8
+    assert len(REASONS) == len(set(REASONS)) == 9
     cases = [judged(), judged(INVENTED), judged(WORDLESS | INVENTED), judged(packed=False), judged({"cited": None})]
     reasons = {each.reason for found in cases for each in found.values()}
     assert reasons - {None} <= set(REASONS)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ragtrace.record.coercion import Chunk
+from ragtrace.probe import CallableProbe, ask, cause_of, compare
+from ragtrace.record.coercion import Chunk, read_chunks
+from ragtrace.types import Query, RequestRecord, RetrieveRun
 from tests.captures.pipelines import check_stages
 from tests.frameworks.conftest import Reads
 
@@ -72,3 +75,30 @@ def test_search(reads: Reads) -> None:
         select=[["#score"]],
     )
     reads("search", found, [Chunk("a", ALPHA, -0.25), Chunk("b", source="greek.md", metadata=META)])
+
+
+def test_a_probe_of_a_collection() -> None:
+    """The example of docs/probe.md: its own search behind a filter, and the stored vectors ranked exactly."""
+    collection = chromadb.EphemeralClient().create_collection("probed", embedding_function=None)
+    vectors, metadatas = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]], [META, {"source": "b.md"}, META]
+    collection.add(ids=["a", "b", "c"], documents=[ALPHA, BETA, "gamma"], embeddings=vectors, metadatas=metadatas)
+    asked = np.array([0.6, 0.8])
+
+    def exact(query: str, depth: int) -> list[dict[str, Any]]:
+        held = collection.get(include=["embeddings", "documents"])
+        order = np.argsort(-(np.asarray(held["embeddings"]) @ asked))[:depth]
+        return [{"id": held["ids"][place], "text": held["documents"][place]} for place in order]
+
+    probe = CallableProbe(
+        search=lambda query, depth: collection.query(query_embeddings=[[0.6, 0.8]], n_results=depth, where=META),
+        exact=exact,
+        contains=lambda chunk: bool(collection.get(ids=[chunk])["ids"]),
+        passes=lambda chunk_id: chunk_id != "b",
+    )
+    found = tuple(chunk.candidate(1) for _, chunk in read_chunks(probe.probe(BETA, 1, False)).ranked)
+    record = RequestRecord(
+        request_id="r", service="s", query=Query(original=BETA), stages=(RetrieveRun(top_k=1, candidates=found),)
+    )
+    answers = ask(probe, record)
+    assert [cause_of(probe, name, answers).cause for name in ("b", "z")] == ["filtered", "not_indexed"]
+    assert compare(probe, record, answers).cause == "filtered"

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from ragtrace.probe import CallableProbe, ask, cause_of, compare
 from ragtrace.record.coercion import Chunk, read_chunks
+from ragtrace.types import Query, RequestRecord, RetrieveRun
 from tests.captures.pipelines import check_stages
 from tests.frameworks.conftest import Reads
 
@@ -117,3 +119,34 @@ def test_rows_of_the_driver(reads: Reads, address: str) -> None:
         reads("driver_mappings", connection.cursor(row_factory=rows.dict_row).execute(query).fetchall(), tuples)
         named = connection.cursor(row_factory=rows.namedtuple_row).execute(query).fetchall()
         assert [chunk for _, chunk in read_chunks(named).ranked] == tuples
+
+
+def test_a_probe_of_a_table(address: str) -> None:
+    """The example of docs/probe.md: a filtered search, and the same query without filter and index."""
+    question = "which is the second letter"
+    query = "select id, content, embedding <=> %s::vector as distance from item order by distance limit %s"
+    with psycopg.connect(address) as connection:
+
+        def search(asked: str, depth: int) -> list[Any]:
+            filtered = query.replace("from item", "from item where id <> 2")
+            return connection.execute(filtered, ("[0,1]", depth)).fetchall()
+
+        def exact(asked: str, depth: int) -> list[Any]:
+            with connection.transaction():
+                connection.execute("set local enable_indexscan = off")
+                return connection.execute(query, ("[0,1]", depth)).fetchall()
+
+        probe = CallableProbe(
+            search=search,
+            exact=exact,
+            contains=lambda chunk: bool(
+                connection.execute("select 1 from item where id::text = %s", (chunk,)).fetchone()
+            ),
+            passes=lambda chunk_id: chunk_id != "2",
+        )
+        found = tuple(chunk.candidate(1) for _, chunk in read_chunks(probe.probe(question, 1, False)).ranked)
+        stages = (RetrieveRun(top_k=1, candidates=found),)
+        record = RequestRecord(request_id="r", service="s", query=Query(original=question), stages=stages)
+        answers = ask(probe, record)
+        assert [cause_of(probe, name, answers).cause for name in ("2", "9")] == ["filtered", "not_indexed"]
+        assert compare(probe, record, answers).chunks[0].exact_rank == 1

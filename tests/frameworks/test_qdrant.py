@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from ragtrace.record.coercion import Chunk
+from ragtrace.probe import CallableProbe, ask, cause_of, compare
+from ragtrace.record.coercion import Chunk, read_chunks
+from ragtrace.types import Query, RequestRecord, RetrieveRun
 from tests.captures.pipelines import check_stages
 from tests.frameworks.conftest import Reads
 
@@ -86,3 +88,23 @@ def test_records(reads: Reads, client: Any) -> None:
     """What is not searched has no score; `scroll` returns its next page beside it."""
     reads("records", client.retrieve("cosine", [1, 2, UUID]), _all([None, None, None]))
     reads("scroll", client.scroll("cosine", limit=1), _all([None, None, None])[:1])
+
+
+def test_a_probe_of_a_collection(client: Any) -> None:
+    """The example of docs/probe.md: the same search, an exact one without its filter, and what is there."""
+    greek = models.Filter(must=[models.FieldCondition(key="doc_id", match=models.MatchValue(value="greek"))])
+    probe = CallableProbe(
+        search=lambda query, depth: client.query_points("cosine", query=[0.6, 0.8], limit=depth, query_filter=greek),
+        exact=lambda query, depth: client.query_points(
+            "cosine", query=[0.6, 0.8], limit=depth, search_params=models.SearchParams(exact=True)
+        ),
+        contains=lambda chunk: bool(client.retrieve("cosine", [int(chunk)])),
+        passes=lambda chunk_id: chunk_id == "1",
+    )
+    found = tuple(chunk.candidate(1) for _, chunk in read_chunks(probe.probe(BETA, 1, False)).ranked)
+    record = RequestRecord(
+        request_id="r", service="s", query=Query(original=BETA), stages=(RetrieveRun(top_k=1, candidates=found),)
+    )
+    answers = ask(probe, record)
+    assert [cause_of(probe, name, answers).cause for name in ("2", "9")] == ["filtered", "not_indexed"]
+    assert compare(probe, record, answers).cause == "filtered"

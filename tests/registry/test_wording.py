@@ -5,15 +5,29 @@ from __future__ import annotations
 from typing import get_args
 
 from ragtrace.analyze import stages
+from ragtrace.analyze.diagnosis import CAUSE_COMPONENTS
 from ragtrace.registry.instruments import STAGES
-from ragtrace.registry.wording import REASONS, STATES, VERDICTS, reason_words
-from ragtrace.types import StageState
+from ragtrace.registry.wording import CAUSES, FIXES, PROBE_CAUSES, REASONS, STATES, VERDICTS, cause_words, reason_words
+from ragtrace.types import ProbeCause, StageState
 
 
 def test_every_reason_and_every_state_has_its_words() -> None:
     """No more and no fewer than the rules give."""
     assert set(REASONS) == set(stages.REASONS)
     assert set(STATES) == set(get_args(StageState))
+
+
+def test_every_cause_of_a_probe_has_its_words_and_its_fix() -> None:
+    """In the singular, behind a chunk's id, and as a noun; the causes that are known without a probe, too."""
+    causes = set(get_args(ProbeCause))
+    assert set(PROBE_CAUSES) == causes
+    assert causes < set(FIXES) <= set(CAUSES)
+    assert causes | {"absent_from_candidates", "returned_before"} <= set(CAUSE_COMPONENTS)
+    assert (cause_words("below_depth"), cause_words("facets_unmet"), cause_words(None)) == (
+        "below the depth asked for",
+        "facets unmet",
+        "unknown",
+    )
 
 
 def test_every_verdict_has_its_words() -> None:
