@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from ragtrace.coverage.presence import are_alike
 from ragtrace.coverage.questions import Asked, asked_for, holds_asked, sub_questions
 from ragtrace.coverage.standing import standings
 from ragtrace.coverage.support import Evidence, Vocabulary
+from ragtrace.coverage.support.reading import Window
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Facet
 
@@ -106,12 +108,15 @@ def _relevance(weights: Mapping[str, float], asked: Asked | None, pool: Sequence
     scores = np.zeros(len(pool))
     for index, evidence in enumerate(pool):
         named = words & evidence.heading
+        ranked: list[tuple[float, Window]] = []
+        for window in evidence.windows if total else ():
+            shared = math.fsum(map(weights.__getitem__, named | (words & window.words)))  # the same in every order
+            ranked.append((shared / total / (1 + LENGTH * len(window.words)), window))
         best = 0.0
-        for window in evidence.windows:
-            shared = math.fsum(weights[word] for word in named | (words & window.words))  # the same in every order
-            score = shared / total / (1 + LENGTH * len(window.words)) if total else 0.0
-            if score > best:  # the values of a window are read only where they decide
-                best = max(best, score if asked is None or holds_asked(asked, window.values) else score * OTHER_KIND)
+        for score, window in sorted(ranked, key=itemgetter(0), reverse=True):
+            if score <= best:  # the values of a window are read only where they decide
+                break
+            best = max(best, score if asked is None or holds_asked(asked, window.values) else score * OTHER_KIND)
         scores[index] = best
     return scores
 

@@ -55,8 +55,10 @@ _FOREIGN: Final = (
     )
     - _STOPWORDS
 )
+_OWN: Final = _STOPWORDS | NEGATIONS
 _LETTERS: Final = r"(?:[^\W\d_]++[\u0300-\u036f]*+)++"  # with their marks, be they one character or several
 _WORD: Final = re.compile(rf"{_LETTERS}(?:['’]{_LETTERS})?|\d+(?:[.,]\d+)*")
+_ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)?|\d+(?:[.,]\d+)*", re.ASCII)  # the same, found sooner
 _CONTRACTED: Final = re.compile(r"n['’]t$")
 _BULLET: Final = re.compile(r"[ \t]*(?:>[ \t]*)*(?:(?:[-*•+]|\d{1,3}[.)]|\([a-z0-9]{1,3}\))[ \t]+|(?<=>)[ \t]*)")
 _HEADING: Final = re.compile(r"[ \t]*(?:#{1,6}[ \t]+|\||\[\^[^\]\s]{1,40}\]:|-{3,}\s*$|\*{3,}\s*$)")
@@ -103,7 +105,11 @@ _NEGATING: Final = frozenset(stem(word) for word in NEGATIONS) - {"hard"}  # a h
 
 def words(text: str) -> list[str]:
     """All words and numbers of `text`, in order, as written."""
-    return _WORD.findall(text)
+    return _word_in(text).findall(text)
+
+
+def _word_in(text: str) -> re.Pattern[str]:
+    return _ASCII_WORD if text.isascii() else _WORD
 
 
 def content_words(text: str) -> list[str]:
@@ -118,12 +124,12 @@ def terms(text: str) -> list[str]:
 
 def content_stems(text: str) -> frozenset[str]:
     """The distinct words of `text` that carry meaning, as stems."""
-    return frozenset(map(_content_stem, set(_WORD.findall(text)))) - _NOTHING
+    return frozenset(map(_content_stem, set(words(text)))) - _NOTHING
 
 
 def located_terms(text: str) -> list[tuple[str, int]]:
     """The terms of `text`, each with the offset at which it begins."""
-    return [(term, match.start()) for match in _WORD.finditer(text) if (term := _term(match.group()))]
+    return [(term, match.start()) for match in _word_in(text).finditer(text) if (term := _term(match.group()))]
 
 
 @lru_cache(maxsize=65536)
@@ -148,6 +154,7 @@ def _term(word: str) -> str:
     return folded if folded[0].isdigit() else stem(folded)
 
 
+@lru_cache(maxsize=1024)
 def is_english(text: str) -> bool:
     """Whether the lexical rules fit `text`: mostly Latin letters, no more function words of other languages, and some
     of English where there are ten words in small letters; words with letters that English lacks are fewer, or few.
@@ -160,8 +167,8 @@ def is_english(text: str) -> bool:
             return False
     found = words(text)
     folded = [word.casefold() for word in found]
-    foreign = sum(word in _FOREIGN for word in folded)
-    own = sum(word in _STOPWORDS or word in NEGATIONS for word in folded)
+    foreign = sum(map(_FOREIGN.__contains__, folded))
+    own = sum(map(_OWN.__contains__, folded))
     if foreign > own:
         return False
     if own < 3 and sum(len(word) > 1 and word.islower() for word in found) >= _SOME:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ragtrace.coverage import proxy_reference
+from ragtrace.coverage.support import reading
+from ragtrace.coverage.values import Value, values
 from ragtrace.types import Candidate, Facet
 
 YEARS = ("2022", "2023", "2024")
@@ -97,3 +101,20 @@ def test_of_editions_of_one_text_only_the_best_belongs_to_it() -> None:
     ]
     question = "is theft of bicycles covered for 90 days by Northgate"
     assert proxy_reference(question, (), chunks) == ("c1",)
+
+
+def test_figures_are_read_only_of_the_sentence_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the best sentence has the kind of value that is asked for, the figures of no other one matter."""
+    read: list[str] = []
+
+    def noted(text: str) -> tuple[Value, ...]:
+        read.append(text)
+        return values(text)
+
+    monkeypatch.setattr(reading, "values", noted)
+    said = "The mooring fee of a Tarn barge is 41 EUR."
+    text = f"Berths\n\nA fee was raised 3 times by the Tarn council. {said} Its 2 ropes are new."
+    asked = "What is the mooring fee of a Tarn barge?"
+    chosen = proxy_reference(asked, (), [Candidate(chunk_id="a", rank=1, text=text)])
+    assert chosen == ("a",)
+    assert read == [said]

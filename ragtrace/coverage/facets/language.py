@@ -19,4 +19,4 @@ _ASKING: Final = frozenset(
 
 def is_english_question(text: str) -> bool:
     """Whether the rules for English fit: no word that only other languages have, and `is_english`."""
-    return is_english(text) and not any(word.casefold() in _ASKING for word in words(text[:1000]))
+    return is_english(text) and _ASKING.isdisjoint(map(str.casefold, words(text[:1000])))

@@ -146,25 +146,28 @@ def _with_regions(text: str, found: list[tuple[int, int, Place]]) -> list[tuple[
 
 def _named(text: str, known: Mapping[str, Place]) -> Iterator[tuple[int, int, Place]]:
     index = _index(known is names())
-    words = [_bare(word, index) for word in _WORD.finditer(text)]
+    words = list(_WORD.finditer(text))
+    if not text.isascii():
+        words = [_bare(word, index) for word in words]
     lower = not any(map(str.isupper, text))
-    position = 0
-    while position < len(words):
-        word = words[position].group()
-        lengths = index.get(_folded(word)) if lower or not word[0].islower() else None
-        fitting = (n for n in lengths or () if position + n <= len(words))
+    behind = 0  # the place before
+    for position, match in enumerate(words):
+        word = match.group()
+        if position < behind or (word[0].islower() and not lower):
+            continue
+        fitting = (n for n in index.get(_folded(word), ()) if position + n <= len(words))
         length = next((n for n in fitting if _is_place(text, words[position : position + n], known, lower)), 0)
         if length:
-            start, end = words[position].start(), words[position + length - 1].end()
+            behind = position + length
+            start, end = match.start(), words[behind - 1].end()
             end += text[end : end + 1] == "." and "." in text[start:end]  # the U.S.
             if not _within_a_name(text, words, position, length):
                 yield start, end, known[_folded(text[start:end])]
-        position += length or 1
 
 
 def _bare(word: re.Match[str], index: Mapping[str, tuple[int, ...]]) -> re.Match[str]:
     """A word without its preposition, where only so it may be a name."""
-    if word.group().isascii() or not _PREFIXED.match(word.group()) or _folded(word.group()) in index:
+    if not _PREFIXED.match(word.group()) or _folded(word.group()) in index:
         return word
     return _WORD.match(word.string, word.start() + 1, word.end()) or word
 
@@ -180,6 +183,7 @@ def _index(english: bool) -> dict[str, tuple[int, ...]]:
     return {first: tuple(sorted(several, reverse=True)) for first, several in lengths.items()}
 
 
+@lru_cache(maxsize=16384)
 def _folded(written: str) -> str:
     folded = " ".join(written.replace("’", "'").casefold().split())
     return folded.removesuffix("'s").rstrip(".")

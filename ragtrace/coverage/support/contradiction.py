@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from ragtrace.coverage.support.placement import Placed, Turn, close_company, company
@@ -23,8 +24,7 @@ FEWEST: Final = 6  # words of a sentence, from which the share of them that a cl
 MOST: Final = 40  # values of a claim, and places of one word, that are looked up
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """What some sentence says of one value or negation of a claim: how closely the same, how closely something else."""
 
     same: float = 0.0
@@ -38,7 +38,8 @@ class Said:
 
     def joined(self, more: Said) -> Said:
         """Both, the closest of each."""
-        return Said(max(self.same, more.same), *max((self.other, self.reason), (more.other, more.reason)))
+        other = max(self, more, key=itemgetter(1, 2))
+        return Said(max(self.same, more.same), other.other, other.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,9 @@ def _compare(statement: Statement, reading: Reading, rarities: Rarities, turning
             continue
         spoken: dict[str, Said] = {}
         for key, said in _spoken(statement, sentence, turning, _held(statement, sentence, rarities)):
-            spoken[key] = spoken.get(key, Said()).joined(said)
+            spoken[key] = spoken[key].joined(said) if key in spoken else said
         for key, said in spoken.items():
-            found[key] = found.get(key, Said()).joined(said)
+            found[key] = found[key].joined(said) if key in found else said
             if said.opposes:
                 against.add(at)
     return Finding(found, frozenset(against))
@@ -138,12 +139,15 @@ def _of_value(claimed: Placed, place: int, given: Placed) -> Said:
         where = given.value_spots[at]
         if spot is None or where is None:
             continue
+        close = company(spot, where)
+        if not close and not given.counts[at]:
+            continue  # nothing in common: what it says tells nothing
         if says(value, stated):
             other = _swapped(claimed, place, given, at)
             against = Said(0.0, 1.0, f"{value.raw}, the evidence says {other.raw}") if other else None
-            said = said.joined(against or Said(company(spot, where)))
-        elif _in_its_place(claimed, place, stated, given.counts[at]):
-            said = said.joined(Said(0.0, company(spot, where), f"{value.raw}, the evidence says {stated.raw}"))
+            said = said.joined(against or Said(close))
+        elif close >= SAME_PLACE and _in_its_place(claimed, place, stated, given.counts[at]):
+            said = said.joined(Said(0.0, close, f"{value.raw}, the evidence says {stated.raw}"))
     return said
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ragtrace.coverage.citations import without_citations
@@ -65,22 +66,26 @@ class Statement:
     def read(cls, claim: Claim) -> Statement:
         """Offsets stay those of the claim's text."""
         known = [mark for mark in claim.citations if mark.chunk_id]
-        text = _unnumbered(mentions_blanked(without_citations(claim.text, known, claim.start)))
-        placed = Placed.read(text)
-        kept = [both for both in zip(placed.terms, placed.places, strict=True) if both[0] not in FRAME_WORDS]
-        words = frozenset(term for term, place in kept if place < 0 and is_content(term))
-        return cls(
-            placed=placed,
-            terms=tuple(term for term, _ in kept),
-            places=tuple(place for _, place in kept),
-            words=words,
-            names=(*_names(text, words), *_codes(text, placed)),
-        )
+        return _statement(_unnumbered(mentions_blanked(without_citations(claim.text, known, claim.start))))
 
     @property
     def values(self) -> tuple[Value, ...]:
         """What it says in figures."""
         return self.placed.values
+
+
+@lru_cache(maxsize=1024)  # an answer's claims are read to judge it, and again for its signs
+def _statement(text: str) -> Statement:
+    placed = Placed.read(text)
+    kept = [both for both in zip(placed.terms, placed.places, strict=True) if both[0] not in FRAME_WORDS]
+    words = frozenset(term for term, place in kept if place < 0 and is_content(term))
+    return Statement(
+        placed=placed,
+        terms=tuple(term for term, _ in kept),
+        places=tuple(place for _, place in kept),
+        words=words,
+        names=(*_names(text, words), *_codes(text, placed)),
+    )
 
 
 def _unnumbered(text: str) -> str:

@@ -75,13 +75,13 @@ def _delimited(text: str, value: Value) -> Value:
         whole = DateRange(_beginning(dates.last, period), dates.last)
         return replace(value, start=value.start - len(lead) + period.start(), dates=whole, other_dates=None,
                        raw=lead[period.start() :] + value.raw)  # fmt: skip
-    for pattern, bounds in ((_BEFORE, _ended(dates.first, 1)), (_UNTIL, _ended(dates.last, 0)),
-                            (_AFTER, _begun(dates.last, 1)), (_SINCE, _begun(dates.first, 0))):  # fmt: skip
-        if (match := pattern.search(lead)) and bounds:
+    for pattern, bound, day, shift in ((_BEFORE, _ended, dates.first, 1), (_UNTIL, _ended, dates.last, 0),
+                                       (_AFTER, _begun, dates.last, 1), (_SINCE, _begun, dates.first, 0)):  # fmt: skip
+        if (match := pattern.search(lead)) and (bounds := bound(day, shift)):
             return replace(value, start=value.start - len(lead) + match.start(), bounds=bounds,
                            raw=lead[match.start() :] + value.raw)  # fmt: skip
-    for pattern, bounds in ((_ONWARD, _begun(dates.first, 0)), (_DOWNWARD, _ended(dates.last, 0))):
-        if (match := pattern.match(rest)) and bounds:
+    for pattern, bound, day in ((_ONWARD, _begun, dates.first), (_DOWNWARD, _ended, dates.last)):
+        if (match := pattern.match(rest)) and (bounds := bound(day, 0)):
             return replace(value, end=value.end + match.end(), bounds=bounds, raw=value.raw + match.group())
     return value
 

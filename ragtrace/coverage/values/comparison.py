@@ -39,7 +39,7 @@ def says(value: Value, given: Value) -> bool:
     """Whether evidence that states `given` states `value`: as `same_value`, but a date is the date that is named, not
     every one within a bound, and as exact. That it holds since 1990 does not say 2011, nor does "in 2026" say May 4."""
     if value.dates and given.dates:
-        return not is_coarse(given, value) and _names_date(value, given)
+        return _names_date(value, given) and not is_coarse(given, value)
     return same_value(value, given)
 
 
@@ -93,9 +93,10 @@ def _alike_any(one: Value, other: Value) -> bool:
 
 def _alike(one: DateRange, other: DateRange) -> bool:
     """Whether two dates name the same time; two spans of years ("from 1994 to 2009") do so nearly to the day."""
-    if min(one.days, other.days) > _YEAR:
-        return overlap(one, other) * min(one.days, other.days) >= _SAME_SPAN * max(one.days, other.days)
-    return overlap(one, other) >= _SAME
+    shared = overlap(one, other)
+    if shared < _SAME or min(one.days, other.days) <= _YEAR:
+        return shared >= _SAME
+    return shared * min(one.days, other.days) >= _SAME_SPAN * max(one.days, other.days)
 
 
 def _within(dates: DateRange, bounds: DateRange) -> bool:

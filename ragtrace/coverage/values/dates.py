@@ -23,19 +23,22 @@ __all__ = ["DateRange", "best_overlap", "date_ranges", "dates_of", "overlap"]
 _YEAR: Final = r"(?:19|20)\d\d"
 _DASH: Final = r"\s*(?:-|–|—|/|\bto\b|\bthrough\b|\buntil\b|\band\b)\s*"
 _ORDINALS: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
+_BEGINS: Final = r"(?=[\dadfhjmnoqst])"  # a digit, a month, quarter, half, ordinal, or fiscal, financial and tax year
 _DIGIT: Final = re.compile(r"\d")
+_OTHER_DIGIT: Final = re.compile(r"[^\D0-9]")
 
 
-@lru_cache(maxsize=2)
-def _pattern(foreign: bool) -> re.Pattern[str]:
+@lru_cache(maxsize=4)
+def _pattern(foreign: bool, small: bool) -> re.Pattern[str]:
+    """foreign: with the months of other languages; small: for a text in small letters, where it is found sooner."""
     month = "|".join(sorted(map(re.escape, _months_of(foreign)), key=len, reverse=True))
     day = r"\d{1,2}(?:st|nd|rd|th|er|\.|º)?"
     of = r"(?:of\s+|de\s+|del\s+)?"
     fiscal = r"(?:fy|fiscal\s+years?|fiscal|financial\s+year|tax\s+year)\s*[’']?"
     return re.compile(
-        rf"""(?:(?<![\w.,$€£])|(?<=[\u3040-\u9fff\uac00-\ud7af]))(?<!(?<!pre)(?<!ost)-)(?:
+        rf"""{"" if foreign else _BEGINS}(?:(?<![\w.,$€£])|(?<=[\u3040-\u9fff\uac00-\ud7af]))(?<!(?<!pre)(?<!ost)-)(?:
           (?P<interval>(?P<i1>\d{{4}}-\d\d-\d\d)/(?P<i2>\d{{4}}-\d\d-\d\d))
-        | (?P<iso>(?P<y1>\d{{4}})-(?P<m1>0[1-9]|1[0-2])(?:-(?P<d1>\d{{2}})(?:T[\d:.]+(?:Z|[+-][\d:]+)?)?)?)
+        | (?P<iso>(?P<y1>\d{{4}})-(?P<m1>0[1-9]|1[0-2])(?:-(?P<d1>\d{{2}})(?:t[\d:.]+(?:z|[+-][\d:]+)?)?)?)
         | (?P<a9>\d{{1,2}})(?P<s9>[/.])(?P<b9>\d{{1,2}})(?P=s9)(?P<y9>{_YEAR})
         | (?P<dA>\d{{1,2}}){_DASH}(?P<dB>{day})\s+(?P<mD>{month})\.?,?\s+(?P<yD>\d{{4}})
         | (?P<d2>{day})\s+{of}(?P<m2>{month})\.?,?\s+{of}(?P<y2>\d{{4}})
@@ -56,7 +59,7 @@ def _pattern(foreign: bool) -> re.Pattern[str]:
         | (?P<yJ>{_YEAR})\s?[年년](?:\s?(?P<mJ>\d{{1,2}})[月월](?:\s?(?P<dJ>\d{{1,2}})[日일])?)?
         | (?P<y8>{_YEAR})(?!\s?-\s?\d{{3}}|-\d\d-\d)
         )(?:(?<=[年月日년월일])|(?![\w]|[.,]\d))""",
-        re.IGNORECASE | re.VERBOSE,
+        re.VERBOSE if small else re.VERBOSE | re.IGNORECASE,
     )
 
 
@@ -81,25 +84,26 @@ def dates_of(text: str) -> list[Value]:
     """All dates of `text` as values of kind `date`, in order."""
     if not _DIGIT.search(text):
         return []
-    foreign = not is_english(text)
+    foreign, plain = not is_english(text), _with_ascii_digits(text)
+    months, small = _months_of(foreign), plain.isascii()
     found = []
-    for match in _pattern(foreign).finditer(_with_ascii_digits(text)):
-        part = match.groupdict()
-        dates, other = _either(part) if part["a9"] else (_range(part, _months_of(foreign)), None)
+    for match in _pattern(foreign, small).finditer(plain.lower() if small else plain):
+        dates, other = _either(match) if match["a9"] else (_range(match, months), None)
         if dates:
-            found.append(Value("date", *match.span(), dates=dates, raw=match.group(), other_dates=other))
+            start, end = match.span()
+            found.append(Value("date", start, end, dates=dates, raw=plain[start:end], other_dates=other))
     return bounded(text, found) if found else found
 
 
 def _with_ascii_digits(text: str) -> str:
     """`text` with the digits of every script as 0 to 9; its length stays."""
-    if text.isascii():
+    if text.isascii() or not _OTHER_DIGIT.search(text):
         return text
     return "".join(str(unicodedata.decimal(char)) if char.isdecimal() else char for char in text)
 
 
-def _range(part: dict[str, str | None], months: dict[str, int]) -> DateRange | None:
-    given = {name: value.casefold() for name, value in part.items() if value}
+def _range(match: re.Match[str], months: dict[str, int]) -> DateRange | None:
+    given = {name: value.casefold() for name, value in match.groupdict().items() if value}
     try:
         return next((read(given, months) for name, read in _SHAPES if name in given), None)
     except ValueError:
@@ -177,9 +181,9 @@ def _ordered(dates: DateRange) -> DateRange:
     return dates
 
 
-def _either(part: dict[str, str | None]) -> tuple[DateRange | None, DateRange | None]:
+def _either(match: re.Match[str]) -> tuple[DateRange | None, DateRange | None]:
     """Day first and month first, as far as each is a date."""
-    one, two, year = (int(part[name] or 0) for name in ("a9", "b9", "y9"))
+    one, two, year = (int(match[name]) for name in ("a9", "b9", "y9"))
     found = []
     for month, day in ((two, one), (one, two)):
         try:
@@ -211,8 +215,10 @@ def _months(year: int, month: int, count: int = 1) -> DateRange:
 
 def overlap(wanted: DateRange, given: DateRange) -> float:
     """Shared days over the days of the shorter interval, in [0, 1]."""
+    if wanted.last < given.first or given.last < wanted.first:
+        return 0.0
     shared = (min(wanted.last, given.last) - max(wanted.first, given.first)).days + 1
-    return max(0.0, shared / min(wanted.days, given.days))
+    return shared / min(wanted.days, given.days)
 
 
 def best_overlap(wanted: Iterable[DateRange], given: Iterable[DateRange]) -> float:

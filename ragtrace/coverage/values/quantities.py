@@ -29,10 +29,10 @@ _SIGNS: Final = "".join(CURRENCIES)
 _UNIT: Final = r"%|°[cf]\b|m²|km²|k?mg?/[hdl]l?\b|m?l/(?:min|h)\b|mmol/l\b|[a-zà-ÿµμ]+"
 _GOES_ON: Final = rf"(?!(?:to|or|and|{'|'.join(NUMBER_WORDS)})\b)"  # "eight to ten minutes": the minutes are ten's
 _NUMBER: Final = re.compile(
-    rf"""(?<![\w.,])(?P<pre>[{_SIGNS}]|\b(?:{"|".join(sorted(CODES))})\s)?\s?
+    rf"""(?<![\w.,])(?P<pre>[{_SIGNS}]|\b(?=\w{{3}}\s)(?:{"|".join(sorted(CODES))})\s)?\s?
     (?P<sign>[-−])?(?:(?P<digits>\d{{1,3}}(?:[, \u00a0\u202f’]\d{{3}})+(?:\.\d+)?(?!\d)
       |\d{{1,3}}(?:\.\d{{3}})+(?:,\d+)?(?!\d)|\d{{1,40}}(?:[.,]\d{{1,40}})?)
-      |(?P<word>\b(?:{"|".join(NUMBER_WORDS)})\b))
+      |(?P<word>\b(?=[efnostz][ehilnow])(?:{"|".join(NUMBER_WORDS)})\b))
     (?P<tail>(?:[-\s]?{_GOES_ON}(?:per\s?cent\b|[{_SIGNS}]|{_UNIT}))?(?:\s{_GOES_ON}[a-zà-ÿµ]+)?
       (?:\s{_GOES_ON}[a-zà-ÿ]+)?)""",
     re.IGNORECASE | re.VERBOSE,
