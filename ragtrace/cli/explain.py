@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ragtrace.analyze.attribution import OnProgress, Part
     from ragtrace.explanations import Explanation, GeneratorAttribution
     from ragtrace.store import JobRow
-    from ragtrace.types import RequestRecord
+    from ragtrace.types import Claim, RequestRecord
 
 __all__ = ["explain"]
 
@@ -68,6 +69,7 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Show the stored explanation of a request; what it lacks is computed with the models that are given, and shown."""
+    from ragtrace.analyze.explaining.resting import resting_on
     from ragtrace.cli.stores import existing, find_record
     from ragtrace.store import ATTRIBUTION, Store
     from ragtrace.types import to_builtins
@@ -77,13 +79,15 @@ def explain(
     with Store.open(existing(store)) as opened:
         record = find_record(opened, request_id)
         analysis = None if fresh else opened.get_analysis(record.request_id, ATTRIBUTION)
+        judged = opened.get_analysis(record.request_id)
         jobs = opened.jobs(kind=ATTRIBUTION, request_id=record.request_id, limit=1) if analysis is None else []
     known = analysis.explanation if analysis is not None else None
     parts = _missing(known, generator, retriever, query, budget)
     found = _computed(record, known, generator, retriever, budget, parts, compare) if parts or compare else None
     shown = _explained(record, _united(known, found), jobs[0] if jobs else None)
     if html is not None:
-        _write(html, record, shown)
+        claims = resting_on(judged.claims, shown.generator) if judged is not None else ()
+        _write(html, record, shown, claims)
     if as_json:
         print_json(to_builtins(shown))
     else:
@@ -247,12 +251,12 @@ def _check(html: Path | None) -> None:
         raise ConfigurationError.of("--html", str(html), "a file in a folder that exists")
 
 
-def _write(html: Path, record: RequestRecord, found: Explanation) -> None:
+def _write(html: Path, record: RequestRecord, found: Explanation, claims: Sequence[Claim]) -> None:
     from ragtrace.errors import ConfigurationError
     from ragtrace.export import explanation_html
 
     try:
-        html.write_text(explanation_html.page(record, found), encoding="utf-8")
+        html.write_text(explanation_html.page(record, found, claims), encoding="utf-8")
     except OSError as error:
         raise ConfigurationError.of("--html", str(html), f"a file that can be written ({error.strerror})") from error
     console(stderr=True).print(f"written to {html}", soft_wrap=True)

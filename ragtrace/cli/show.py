@@ -113,6 +113,7 @@ def _show(store: Store, request_id: str, as_json: bool) -> None:
     from ragtrace.analyze.explaining.resting import resting_on
     from ragtrace.cli.stores import find_record
     from ragtrace.export import evidence_path
+    from ragtrace.export.claims import claim_rationales
     from ragtrace.store import ATTRIBUTION
     from ragtrace.types import replace, to_builtins
 
@@ -122,7 +123,7 @@ def _show(store: Store, request_id: str, as_json: bool) -> None:
     if analysis is not None and explained is not None and explained.explanation is not None:
         analysis = replace(analysis, claims=resting_on(analysis.claims, explained.explanation.generator))
     if as_json:
-        found = evidence_path.claim_rationales(record, analysis.claims) if analysis else ()
+        found = claim_rationales(record, analysis.claims) if analysis else ()
         told = [one and {"chunk_id": one.chunk_id, "stance": one.stance, "text": one.text} for one in found]
         print_json(
             {

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ragtrace.analyze.diagnosis import not_known_before
-from ragtrace.analyze.explaining.resting import ABLATION
 from ragtrace.analyze.judgeability import remedy
-from ragtrace.coverage import SUPPORTED, Rationale, rationales, united
+from ragtrace.export.claims import claim_views, summary
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import FIXES, STATES, VERDICTS, cause_words, probe_lines, reason_words
 from ragtrace.types import (
@@ -32,8 +31,6 @@ from ragtrace.types import (
 
 __all__ = [
     "NOT_JUDGED",
-    "ClaimState",
-    "claim_rationales",
     "heading",
     "is_outdated",
     "labeled",
@@ -51,12 +48,6 @@ _STYLES: Final[dict[StageState, str]] = {"sound": _GOOD, "broken": _BAD, "suspec
 _VERDICT_STYLES: Final = {"healthy": _GOOD, "no_break_found": _DOUBT, "no_retrieval_needed": _FAINT}
 _STATELESS: Final = ("no_retrieval_needed", "error")  # verdicts that may stand without the state of any stage
 _MATCHED: Final = 0.999
-_LISTED: Final = 4  # chunks of one claim that are named beside the one that decides
-
-ClaimState: TypeAlias = Literal["contradicted", "not supported", "not known", "supported"]
-"""What a claim is called, the worst first."""
-
-_CLAIM_STATES: Final[tuple[ClaimState, ...]] = get_args(ClaimState)
 
 
 def is_outdated(found: Diagnosis) -> bool:
@@ -320,125 +311,28 @@ def _answer(record: RequestRecord, analysis: Analysis | None) -> Iterator[Render
         yield labeled(("answer", Text(generation.answer)))
     else:
         is_broken = analysis.diagnosis.state("generation") == "broken"
-        yield _Claims(record, analysis.claims, _BAD if is_broken else _DOUBT).render()
+        yield _claims(record, analysis.claims, _BAD if is_broken else _DOUBT)
 
 
-def claim_rationales(record: RequestRecord, claims: Sequence[Claim]) -> tuple[Rationale | None, ...]:
-    """What each claim of the record's answer rests on, with the sentence; see `ragtrace.coverage.rationales`."""
-    whole = united(record)
-    return rationales(claims, whole.packing.chunks if whole.packing else (), record.candidates)
-
-
-class _Claims:
-    """The claims of an answer, each with what it rests on. style: of what is not supported."""
-
-    def __init__(self, record: RequestRecord, claims: Sequence[Claim], style: str) -> None:
-        packing = united(record).packing
-        self._claims = claims
-        self._rationales = claim_rationales(record, claims)
-        self._places = {chunk.chunk_id: chunk.position for chunk in packing.chunks} if packing else {}
-        self._cites = any(claim.citations for claim in claims)
-        self._style = style
-
-    def render(self) -> Table:
-        """A line with their states, then a block for each, in the order of the answer."""
-        table = labeled(("claims", self._summary()))
-        table.columns[0].no_wrap = True
-        number = 0
-        for claim, rationale in zip(self._claims, self._rationales, strict=True):
-            number += claim.factual
-            table.add_row()
-            if claim.factual:
-                table.add_row(f"claim {number}", Text(claim.text, style=_HEAD))
-                for label, text in self._lines(claim, _claim_state(claim), rationale):
-                    table.add_row(label, text)
-            else:
-                table.add_row("no claim", Text(claim.text, style=_FAINT))
-        return table
-
-    def _summary(self) -> Text:
-        """`3: 1 contradicted (claim 2), 2 supported`."""
-        states = [_claim_state(claim) for claim in self._claims if claim.factual]
-        parts = []
-        for state in _CLAIM_STATES:
-            numbers = [str(number) for number, each in enumerate(states, 1) if each == state]
-            if numbers and state == "supported":
-                parts.append(Text(f"{len(numbers)} {state}", style=_GOOD))
-            elif numbers:
-                which = f"claim{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
-                parts.append(Text(f"{len(numbers)} {state} ({which})", style=self._style))
-        return Text(f"{len(states)}: ").append_text(Text(", ").join(parts)) if states else Text("none")
-
-    def _lines(self, claim: Claim, state: ClaimState, rationale: Rationale | None) -> Iterator[tuple[Text, Text]]:
-        """What is known of a claim: a label and what it says."""
-        deciding = rationale.chunk_id if rationale else claim.best_chunk
-        yield self._state(claim, state, rationale)
-        if rationale is not None:
-            yield Text(), Text(f"“{rationale.text}”", style="italic")
-        elif deciding is not None and state != "not known":
-            yield Text(), Text("the text of this chunk was not kept", style=_FAINT)
-        supporting = {key: value for key, value in claim.supports.items() if value >= SUPPORTED and key != deciding}
-        if supporting:
-            label = "also by" if state == "supported" else "supported"
-            yield Text(label, style=_FAINT), self._listed(supporting, with_values=True)
-        differing = {key: value for key, value in claim.contradictions.items() if key != deciding}
-        if differing:  # often of another edition or place: no proof against the claim
-            yield Text("differs in", style=_FAINT), self._listed(differing)
-        if self._cites:
-            yield Text("cites", style=_FAINT), self._citations(claim, state)
-
-    def _state(self, claim: Claim, state: ClaimState, rationale: Rationale | None) -> tuple[Text, Text]:
-        reason = f": {claim.reason}" if claim.reason else ""
-        best = self._named(claim.best_chunk) if claim.best_chunk else ""
-        label = Text(state, style=_GOOD if state == "supported" else self._style)
-        if state == "contradicted":
-            return Text("CONTRADICTED", style=self._style), Text(f"by {best}{reason}" if best else reason[2:])
-        if state == "not known":
-            return label, Text("whether the prompt supports it was not computed", style=_FAINT)
-        said = f"{claim.support:.2f}"
-        if claim.layer == ABLATION:
-            return label, Text(f"{said}; rests on {best}{reason}")
-        if state == "supported":
-            alone = claim.supports.get(claim.best_chunk or "", SUPPORTED) >= SUPPORTED
-            by = best if alone else f"several chunks together, most by {best}"
-            return label, Text(f"{said} by {by or 'the words of several chunks together, and by none alone'}{reason}")
-        if rationale is not None and rationale.stance == "supports":
-            return label, Text(f"{said}{reason}; supported outside of the prompt, by {rationale.chunk_id}:")
-        nearest = f"; nearest is {best}" if best else "; no chunk of the prompt speaks of it"
-        return label, Text(f"{said}{nearest}{reason}")
-
-    def _citations(self, claim: Claim, state: ClaimState) -> Text:
-        """The chunks that a claim cites; which of them do not support it where others do."""
-        is_known = state == "supported" and bool(claim.supports)
-        said = []
-        for mark in claim.citations:
-            if mark.chunk_id is None:
-                said.append(f"{mark.marker}: nothing")
-            elif is_known and claim.supports.get(mark.chunk_id, 0.0) < SUPPORTED:
-                said.append(f"{self._named(mark.chunk_id)}, which does not support it")
-            else:
-                said.append(self._named(mark.chunk_id))
-        return Text("; ".join(dict.fromkeys(said)) or "nothing", style=_FAINT)
-
-    def _listed(self, chunks: Mapping[str, float], *, with_values: bool = False) -> Text:
-        """The first of these chunks by their values, and how many more there are."""
-        order = sorted(chunks, key=lambda key: -chunks[key])
-        said = ", ".join(
-            f"{self._named(key)} {chunks[key]:.2f}" if with_values else self._named(key) for key in order[:_LISTED]
-        )
-        return Text(f"{said} and {len(order) - _LISTED} more" if len(order) > _LISTED else said, style=_FAINT)
-
-    def _named(self, chunk_id: str) -> str:
-        """A chunk with its place in the prompt."""
-        return f"{chunk_id} [{self._places[chunk_id]}]" if chunk_id in self._places else chunk_id
-
-
-def _claim_state(claim: Claim) -> ClaimState:
-    if (claim.contradiction or 0.0) >= SUPPORTED:
-        return "contradicted"
-    if claim.support is None:
-        return "not known"
-    return "supported" if claim.support >= SUPPORTED else "not supported"
+def _claims(record: RequestRecord, claims: Sequence[Claim], doubted: str) -> Table:
+    """A line with the states of the claims, then a block for each. doubted: the style of what is not supported."""
+    views = claim_views(record, claims)
+    styles = {state: _GOOD if state == "supported" else doubted for state, _ in summary(views)}
+    counts = Text(", ").join(Text(said, style=styles[state]) for state, said in summary(views))
+    number = sum(view.number is not None for view in views)
+    table = labeled(("claims", Text(f"{number}: ").append_text(counts) if number else Text("none")))
+    table.columns[0].no_wrap = True
+    for view in views:
+        table.add_row()
+        if view.state is None:
+            table.add_row("no claim", Text(view.text, style=_FAINT))
+            continue
+        table.add_row(f"claim {view.number}", Text(view.text, style=_HEAD))
+        kinds = {"state": ("not dim " + styles[view.state], ""), "quotation": ("", "italic"), "note": (_FAINT, _FAINT)}
+        for line in view.lines:
+            label, body = kinds[line.kind]
+            table.add_row(Text(line.label, style=label), Text(line.text, style=body))
+    return table
 
 
 def _rank(rank: int | None) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from ragtrace.explanations import Explanation
+from ragtrace.export.claims import claim_views, summary
 from ragtrace.export.document import asset, standalone
 from ragtrace.export.explanation_findings import advice, flags, headline, method
 from ragtrace.export.explanation_shades import answer_text, shaded_text, stylesheet
@@ -16,7 +17,7 @@ from ragtrace.export.explanation_svg import rankings, warg_scale
 from ragtrace.export.explanation_tables import answer_words, badge, question_words, shares, wargs
 from ragtrace.export.explanation_view import Document, View, main_p, number, view
 from ragtrace.export.markup import Html, join, tag
-from ragtrace.types import RequestRecord
+from ragtrace.types import Claim, RequestRecord
 
 __all__ = ["page"]
 
@@ -30,14 +31,15 @@ _UNITS: Final = {
 }
 
 
-def page(record: RequestRecord, explanation: Explanation) -> str:
-    """The whole file."""
+def page(record: RequestRecord, explanation: Explanation, claims: Sequence[Claim] = ()) -> str:
+    """The whole file. claims: of the answer, judged; none where no worker was there."""
     shown = view(record, explanation)
     answer, data = answer_text(shown)
     body = tag(
         "main",
         _header(shown),
         _answer(shown, answer, data),
+        _claims(record, claims),
         _documents(shown),
         _alignment(shown),
         _question(shown),
@@ -116,6 +118,24 @@ def _answer(shown: View, answer: Html, data: dict[str, Any]) -> Html:
         tag("details", tag("summary", "The figures of each word"), answer_words(data), class_="data"),
         hint="The letter behind a stretch names the document. − before a letter: this document speaks against it.",
     )  # fmt: skip
+
+
+def _claims(record: RequestRecord, claims: Sequence[Claim]) -> Html:
+    """Which document supports or contradicts each claim, and in which words."""
+    views = [claim for claim in claim_views(record, claims) if claim.state is not None]
+    if not views:
+        return Html("")
+    parts: list[Html] = []
+    for claim in views:
+        doubted = "doubted" if claim.state != "supported" else None
+        rows = []
+        for line in claim.lines:
+            label = tag("b", line.label, class_=doubted) if line.kind == "state" else line.label
+            told = tag("q", line.text[1:-1], dir="auto") if line.kind == "quotation" else line.text
+            rows += [tag("dt", label), tag("dd", told)]
+        parts += [tag("h3", f"Claim {claim.number}"), tag("p", claim.text, dir="auto"), tag("dl", *rows)]
+    counts = ", ".join(said for _, said in summary(views))
+    return _section("What the documents say of each claim", *parts, hint=f"{len(views)}: {counts}.")
 
 
 def _legend(data: dict[str, Any], unit: str) -> Html:

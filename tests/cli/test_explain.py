@@ -19,7 +19,7 @@ from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.errors import RagtraceError
 from ragtrace.explanations import Explanation
 from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Store
-from ragtrace.types import Analysis, RequestRecord, replace
+from ragtrace.types import Analysis, Claim, RequestRecord, replace
 from tests.analyze.engines import AdditiveGenerator, LinearRetriever
 from tests.export.explained import TEXTS, explanation, record
 from tests.models.copying import make
@@ -41,7 +41,8 @@ def _store(folder: Path, kept: RequestRecord, found: Explanation | None) -> str:
         store.write([kept])
         if found is not None:
             [job] = store.claim("test")
-            first = Analysis(request_id=kept.request_id, analyzer_version="1")
+            claim = Claim(start=0, end=9, text="Report every theft.", support=0.9, best_chunk=_USED)
+            first = Analysis(request_id=kept.request_id, analyzer_version="1", claims=(claim,))
             store.finish([Finished(job, first, follow_up=FollowUp(ATTRIBUTION, "1", True))])
             [job] = store.claim("test", kinds=(ATTRIBUTION,))
             store.finish([Finished(job, replace(first, kind=ATTRIBUTION, explanation=found))])
@@ -103,7 +104,9 @@ def test_html_stands_alone(cli: Cli, explained_url: str, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert done.stderr == "written to page.html\n"
     assert json.loads(done.stdout)["seconds"] == explanation().seconds
-    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+    page = (tmp_path / "page.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "What the documents say of each claim" in page
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ragtrace.explanations import Explanation, TokenWeights
 from ragtrace.export.explanation_html import page
 from ragtrace.export.explanation_shades import hue, opacity
 from ragtrace.export.explanation_shading import LEVELS, PALETTE
-from ragtrace.types import PackRun, replace
+from ragtrace.types import Claim, PackRun, replace
 from tests.export.explained import ANSWER, QUESTION, TEXTS, explanation, left_out, record, tokens
 
 _VOID = {"meta"}
@@ -164,6 +164,24 @@ def test_readable_without_colors_and_scripts() -> None:
 def _luminance(color: tuple[float, float, float]) -> float:
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (c / 255 for c in color)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_the_sentence_that_decides_on_each_claim() -> None:
+    """Its state, the document and the words; nothing where no claims are given."""
+    name = "travel-ie-5.0#report"
+    sentence = "Send us the police report no later than 30 days after you discovered the theft."
+    supports = {name: 0.93, "far": 0.6}
+    supported = Claim(start=0, end=6, text=f"{sentence} <b>", support=0.93, best_chunk=name, supports=supports)
+    against = Claim(start=6, end=9, text="No.", support=0.1, contradiction=0.8, best_chunk="far", reason="negated")
+    parsed = _Page(page(record(), explanation(), [supported, against]))
+    said = " ".join(parsed.text().split())
+    assert "What the documents say of each claim2: 1 contradicted (claim 2), 1 supported." in said
+    assert "".join(data for tag, data in parsed.texts if tag == "q") == sentence
+    assert "CONTRADICTED" in said
+    assert "by far: negated" in said
+    assert "also by" in said
+    assert [attributes.get("class") for attributes in parsed.all("b")].count("doubted") == 1
+    assert "What the documents say of each claim" not in page(record(), explanation())
 
 
 @pytest.mark.parametrize(
