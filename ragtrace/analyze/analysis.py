@@ -17,6 +17,8 @@ from ragtrace import coverage
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE, Release, diagnose
 from ragtrace.analyze.signs import signs_of, with_facets
 from ragtrace.analyze.stages import Case, judge_stages
+from ragtrace.coverage.relevance import Rarity
+from ragtrace.coverage.support import Evidence
 from ragtrace.types import (
     Analysis,
     Candidate,
@@ -128,6 +130,7 @@ def examine(
     presence = _presence_score(record, reference, facets, claims, answer)
     is_known = reference == "oracle" and known["candidate_recall"] == 1.0
     evident = [(is_known or reference == "proxy") and item.chunk_id in wanted for item in candidates]
+    relevance = _relevance_score(record, judged)
     trusted = partial(_trusted, facets, candidates, matrix, evident, is_known=is_known)
     rows = trusted(presence=presence.value)
     kept, table = [facets[row] for row in rows], matrix[rows]
@@ -141,6 +144,7 @@ def examine(
         presence,
         *evidence,
         *_answer_scores(record, judged, cites=_is_cited(record, claims, service)),
+        relevance,
     )  # fmt: skip
     matches = coverage.match_facets(facets, candidates, rewritten=coverage.asked(record), matrix=matrix)
     analysis = Analysis(
@@ -156,7 +160,7 @@ def examine(
         verified_by=verified_by if judged else None,
         computed_at=computed_at,
     )
-    signs = signs_of(record, kept, table, judged, service.background, service.top_scores)
+    signs = signs_of(record, kept, table, judged, service.background, service.top_scores, relevance=relevance.value)
     before = signs.before_answer()
     if answer and facets:  # it may have told which of them count
         rows = trusted(presence=_presence_score(record, reference, facets).value)
@@ -365,6 +369,19 @@ def _answer_scores(record: RequestRecord, judged: coverage.JudgedAnswer | None, 
         _score("citation_recall", coverage.citation_recall(claims, supports), "no_supported_claims"),
         _score("dangling_citations", coverage.dangling_citations(claims), "no_citations"),
     )
+
+
+def _relevance_score(record: RequestRecord, judged: coverage.JudgedAnswer | None) -> Score:
+    """Words weigh by their rarity among the candidates, which the record has; not by what the service returned else."""
+    answer = record.generation.answer if record.generation else None
+    if answer is None:
+        return _score("answer_relevance", None, "not_recorded")
+    question = record.query.original
+    if reason := coverage.why_no_relevance(question, answer):
+        return _score("answer_relevance", None, reason)
+    rarity = Rarity([Evidence.read(item.chunk_id, item.text) for item in record.candidates if item.text])
+    cosine = judged.cosine if judged else None
+    return _score("answer_relevance", coverage.answer_relevance(question, answer, rarity.weight, cosine), "")
 
 
 def _unanswerable(record: RequestRecord) -> str:

@@ -51,6 +51,7 @@ class Signs:
       that the prompt does not state, over all claims; odd: how many of these there are.
     - contradicted: the largest contradiction of a claim; altered: of a claim that the prompt contradicts, the share of
       its pairs of words that one place of the contradicting chunk has: near 1, it is a copy with something changed.
+    - relevance: how likely the answer is one to this question and not to another (`coverage.answer_relevance`).
     - cited: of the claims that the prompt supports (`citable`), the share that carry a citation; miscited: of the cited
       claims, that of those whose chunks do not support them while another one does.
     """
@@ -83,13 +84,14 @@ class Signs:
     odd: int | None = None
     contradicted: float | None = None
     altered: float | None = None
+    relevance: float | None = None
     citable: int = 0
     cited: float | None = None
     miscited: float | None = None
 
     def before_answer(self) -> Signs:
         """The signs that do not depend on what the answer says."""
-        return replace(self, declined=False, hedged=False, supported=None, answered=None)
+        return replace(self, declined=False, hedged=False, supported=None, answered=None, relevance=None)
 
 
 def signs_of(
@@ -99,9 +101,11 @@ def signs_of(
     judged: coverage.JudgedAnswer | None,
     background: Background | None = None,
     top_scores: Sequence[float] = (),
+    relevance: float | None = None,
 ) -> Signs:
     """The signs of a record. matrix: `facet_matrix` of the facets and the record's candidates; judged: the claims of
-    its answer, None where they cannot be judged; background, top_scores: what the service usually returns."""
+    its answer, None where they cannot be judged; background, top_scores: what the service usually returns; relevance:
+    of its answer to its question."""
     candidates = record.candidates
     chunks = record.packing.chunks if record.packing else ()
     pool = [Evidence.read(item.chunk_id, item.text or "") for item in candidates]
@@ -118,6 +122,7 @@ def signs_of(
         hedged=coverage.abstains_somewhere(answer),
         readable=_is_prose(answer) and not any(_is_foreign(chunk.text or "") for chunk in chunks),
         claims=len(claims),
+        relevance=relevance,
         **(_citation_signs(judged) if judged and claims else {}),
         **(_answer_signs(record.query.original, claims, packed, rarity) if claims else {}),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ragtrace.analyze.analysis import judged_answer
@@ -77,16 +77,27 @@ def judge_batch(records: Mapping[str, RequestRecord], *layers: Verifier) -> dict
         except Exception as error:  # one request must not stop the others
             judged[key] = error
     try:
-        found = _through(list(answers.values()), layers)
+        found = _with_cosines(_through(list(answers.values()), layers), [records[key] for key in answers], layers)
         return judged | dict(zip(answers, found, strict=True))
     except Exception as error:
         _log.warning("a batch of %d requests cannot be verified together (%s)", len(answers), error)
     for key, answer in answers.items():
         try:
-            judged[key] = _through([answer], layers)[0]
+            judged[key] = _with_cosines(_through([answer], layers), [records[key]], layers)[0]
         except Exception as error:  # one request must not stop the others
             judged[key] = error
     return judged
+
+
+def _with_cosines(
+    answers: Sequence[JudgedAnswer], records: Sequence[RequestRecord], layers: Sequence[Verifier]
+) -> list[JudgedAnswer]:
+    """The answers, each with how near it is to its question by the first layer that embeds texts, if there is one."""
+    cosines = next((found for layer in layers if (found := getattr(layer, "cosines", None))), None)
+    if cosines is None:
+        return list(answers)
+    texts = [(each.query.original, (each.generation.answer if each.generation else None) or "") for each in records]
+    return [replace(answer, cosine=cosine) for answer, cosine in zip(answers, cosines(texts), strict=True)]
 
 
 def _through(answers: list[JudgedAnswer], layers: Sequence[Verifier]) -> list[JudgedAnswer]:

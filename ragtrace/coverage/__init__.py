@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from ragtrace.coverage.answer import answer_coverage, claim_supports, contradiction_rate, judge_claims
+from ragtrace.coverage.answer_relevance import answer_relevance, why_no_relevance
 from ragtrace.coverage.citations import (
     citation_coverage,
     citation_precision,
@@ -61,6 +62,7 @@ __all__ = [
     "Verifier",
     "abstains_somewhere",
     "answer_coverage",
+    "answer_relevance",
     "are_alike",
     "asked",
     "candidate_recall",
@@ -102,6 +104,7 @@ __all__ = [
     "undetermined",
     "united",
     "verify_answers",
+    "why_no_relevance",
 ]
 
 ANALYZER_VERSION: Final = "coverage-9"  # raise it whenever a change could give a stored request another score
@@ -120,6 +123,7 @@ METRICS: Final = (
     truncated_tokens,
     answer_coverage,
     contradiction_rate,
+    answer_relevance,
     citation_coverage,
     citation_precision,
     citation_recall,

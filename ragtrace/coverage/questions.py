@@ -8,9 +8,13 @@ from typing import Final, Literal, TypeAlias
 
 from ragtrace.coverage.values import Value
 
-__all__ = ["Asked", "asked_for", "holds_asked", "needs_retrieval", "sub_questions"]
+__all__ = ["AnswerKind", "Asked", "asked_for", "expected_answer", "holds_asked", "needs_retrieval", "sub_questions"]
 
 Asked: TypeAlias = Literal["time", "money", "share"]
+AnswerKind: TypeAlias = Literal[
+    "duration", "time", "money", "share", "number", "person", "place", "reason", "manner", "verdict"
+]
+"""What answers a question: a verdict is a yes or no, a manner the steps of a "how do I"."""
 
 _ASKS: Final = r"(?:what|which|when|how|who|where|why|whether|does|do|is|are|can|must|may)\b"
 _BOUNDARY: Final = re.compile(
@@ -38,6 +42,46 @@ _KINDS: Final[tuple[tuple[Asked, re.Pattern[str]], ...]] = (
     ),
     ("share", re.compile(r"\bper\s?cent(?:age)?\b|\brate\b|%", re.IGNORECASE)),
 )
+_ASKING: Final = r"(?:^|[,.;:?!]\s*|\b(?:and|or|but|from|to|by|until|since)\s+)"  # where a part of a question begins
+_PATTERNS: Final[tuple[tuple[AnswerKind, str], ...]] = (
+    ("duration",
+     r"""\bhow\s+(?:long|soon|often|quickly|much\s+time|(?:far|much)\s+(?:\w+\s+){0,2}?(?:before|in\s+advance|ahead))\b
+         |\bhow\s+many\s+(?:\w+\s+){0,2}?(?:seconds|minutes|hours|days|weeks|months|years|nights)\b"""),
+    ("time",
+     rf"""{_ASKING}when(?:['’]s)?(?:\W*$|\s+(?:to|is|are|was|were|do|does|did|can|may|must|should|will|would|has|have)\b)
+         |^\W*when\b
+         |\b(?:what|which)\s+(?:time|date|day|year|month|hours|quarter|deadline)\b|\bwhat(?:['’]s|\s+is|\s+are)\s+the\s+
+         (?:\w+\s+){{0,2}}?(?:deadline|date|opening\s+hours|time)\b | \bopening\s+hours\b"""),
+    ("share",
+     r"\bper\s?cent(?:age)?\b|\b(?:what|which)\s+(?:\w+\s+){0,2}?(?:share|rate|proportion|fraction)\b|%"),
+    ("manner",
+     r"""\bhow\s+(?:do|does|did|can|could|should|would|to|must)\b
+         |\bwhat(?:\s+\w+)?\s+(?:do|should|must|can)\s+(?:i|we|you|one)\s+do\b|\bwhat\s+(?:are\s+the\s+)?steps\b"""),
+    ("money",
+     r"""\bhow\s+(?:much|expensive)\b.{0,60}?\b(?:costs?|pay|paid|charged?|earn|spend|refund|salary)\b
+         |\b(?:what|which)\b.{0,60}?\b(?:prices?|costs?|fees?|fares?|charges?|deductible|premium|salary|deposit|rent)\b
+         |^\W*(?:\w+\W+){0,3}?(?:price|costs?|fee|fare|charge|deposit|rent)\b(?!.*\b(?:is|are|can|may|do|does)\b)"""),
+    ("number",
+     r"""\bhow\s+(?:much|many|big|large|high|tall|wide|deep|heavy|far|old|fast|hot|cold|warm|strong|thick|loud)\b
+         |\bwhat(?:['’]s|\s+is|\s+was|\s+are)?\s+(?:\w+\s+){0,3}?(?:number|size|height|weight|length|width|dose
+          |dosage|temperature|capacity|limit|maximum|minimum|amount|revenue|profit|margin|speed|distance|version|port
+          |code)\b"""),
+    ("person", rf"{_ASKING}who(?:m|se|['’]s)?\b"),
+    ("place",
+     rf"""{_ASKING}where\b|\bwhich\s+(?:city|country|room|place|address|station|town|office|floor|street)\b
+         |\bwhat(?:['’]s|\s+is)\s+the\s+address\b"""),
+    ("reason", r"\bwhy\b|\bhow\s+come\b|\bwhat\b.{0,30}?\b(?:reasons?|causes?|caused)\b"),
+)  # fmt: skip
+_EXPECTED: Final = tuple((kind, re.compile(pattern, re.IGNORECASE | re.VERBOSE)) for kind, pattern in _PATTERNS)
+_AUXILIARY: Final = (
+    r"(?:is|are|am|was|were|does|do|did|can|could|may|must|should|shall|will|would|has|have|had)(?:n['’]t)?"
+)
+_VERDICT: Final = re.compile(
+    rf"""(?:^|[.?!;:,]\s+|\b(?:and|so|but|then)\s+)(?:\w+\W+){{0,2}}?{_AUXILIARY}\s+
+        (?:i|we|you|they|he|she|it|there|this|that|these|those|the|an?|my|our|your|any|all|every|some|(?-i:[A-Z])\w*)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_WORD_OF_QUESTION: Final = re.compile(r"\b(?:what|which|who|whom|whose|when|where|why|how)\b", re.IGNORECASE)
 _PERIODS: Final = frozenset(("second", "minute", "hour", "day", "week", "month", "year"))
 
 
@@ -87,6 +131,15 @@ def sub_questions(question: str) -> tuple[str, ...]:
 def asked_for(question: str) -> Asked | None:
     """The kind of value that answers `question`: a time or period, money, a share; None when it asks for no value."""
     return next((kind for kind, pattern in _KINDS if pattern.search(question)), None)
+
+
+def expected_answer(question: str) -> AnswerKind | None:
+    """What kind of answer one part of a question asks for; None where its words do not tell ("What is covered?")."""
+    kind = next((kind for kind, pattern in _EXPECTED if pattern.search(question)), None)
+    if kind is not None:
+        return kind
+    verdict, word = _VERDICT.search(question), _WORD_OF_QUESTION.search(question)
+    return "verdict" if verdict and not (word and word.start() < verdict.start()) else None
 
 
 def holds_asked(kind: Asked | None, given: Iterable[Value]) -> bool:

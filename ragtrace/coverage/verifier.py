@@ -63,12 +63,16 @@ class Verifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """The claims of an answer, what each packed chunk says to each of them, and the chunks and candidates."""
+    """The claims of an answer, what each packed chunk says to each of them, and the chunks and candidates.
+
+    cosine: of the embeddings of question and answer, in [-1, 1]; None where no model was asked.
+    """
 
     claims: tuple[Claim, ...]
     supports: tuple[dict[str, float], ...]
     packed: tuple[PackedChunk, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    cosine: float | None = None
 
 
 @dataclass(slots=True)
@@ -169,7 +173,7 @@ def _merged(answer: JudgedAnswer, asked: Sequence[_Asked | None], others: Sequen
         claims.append(_judged(claim, each, other) if each else claim)
         said = {key: round(support, _DIGITS) for key, (support, _) in each.by_chunk.items()} if each else known
         supports.append(said)
-    return JudgedAnswer(tuple(claims), tuple(supports), answer.packed, answer.candidates)
+    return JudgedAnswer(tuple(claims), tuple(supports), answer.packed, answer.candidates, answer.cosine)
 
 
 def _judged(claim: Claim, asked: _Asked, others: _Asked | None) -> Claim:

@@ -68,6 +68,12 @@ class EmbeddingVerifier:
         ]
         return [(round(1 / (1 + math.exp(-(SLOPE * cosine + BIAS))), 4), 0.0) for cosine in nearest]
 
+    def cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The cosine of each (question, answer), in [-1, 1]; a long text is read as far as the encoder reads."""
+        texts = dict.fromkeys(readable(text) for pair in pairs for text in pair)
+        vectors = dict(zip(texts, self._encoder.encode(list(texts), batch_size=BATCH), strict=True))
+        return [round(float(vectors[readable(one)] @ vectors[readable(other)]), 4) for one, other in pairs]
+
     def _windows(self, claim: str, evidence: str) -> list[str]:
         """The sentences of the evidence, in pieces where the encoder would cut them, each alone and with the next."""
         read = sentences(gather(claim, [evidence], limit=WORDS))

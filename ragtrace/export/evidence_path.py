@@ -312,6 +312,8 @@ def _answer(record: RequestRecord, analysis: Analysis | None) -> Iterator[Render
     else:
         is_broken = analysis.diagnosis.state("generation") == "broken"
         yield _claims(record, analysis.claims, _BAD if is_broken else _DOUBT)
+    if (relevance := analysis.score("answer_relevance") if analysis else None) is not None:
+        yield labeled(("relevance", Text(f"{relevance:.2f} that the answer is one to this question", style=_FAINT)))
 
 
 def _claims(record: RequestRecord, claims: Sequence[Claim], doubted: str) -> Table:

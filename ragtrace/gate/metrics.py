@@ -42,7 +42,7 @@ _COMPUTED: Final = "ragtrace.coverage:"
 _LOWER: Final = frozenset(
     ("contradiction_rate", "evidence_depth", "rank_shift", "truncated_tokens", "dangling_citations")
 )
-_HINTS: Final = frozenset(("evidence_presence",))  # an estimate that is near chance where it was not fitted
+_HINTS: Final = frozenset(("evidence_presence", "answer_relevance"))  # estimates: weak where they were not fitted
 _TITLES: Final[dict[StageState, str]] = {
     "broken": "broken {}",
     "suspected": "suspected {}",

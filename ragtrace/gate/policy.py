@@ -42,6 +42,7 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
     "evidence_recall": {},
     **_states("generation"),
     "answer_coverage": {},
+    "answer_relevance": {**_WARNS},
     "contradiction_rate": {"margin": 0.02, "guardrail": True},
     UNANSWERED: {},
     **_states("citation"),
@@ -288,7 +289,7 @@ seed: {seed}
 #   floor            what the candidate's own mean must reach (must not exceed, where lower is better)
 #   minimum          the fewest requests that a verdict is drawn from
 #   action           block or warn; segment_action: the same within segments. What is suspected or not known, and
-#                    evidence_presence, can only warn: they point to a break and prove none
+#                    evidence_presence and answer_relevance, can only warn: they point to a break and prove none
 #   guardrail        a certain worsening fails, even within the margin
 #   guardrail_after  components; the metric is a guardrail when one of them changed
 #   optional         left out where neither side has the metric

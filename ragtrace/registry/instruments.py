@@ -13,6 +13,7 @@ __all__ = [
     "ANALYZER_LAG",
     "ANALYZER_LAST_SUCCESS",
     "ANSWER_COVERAGE",
+    "ANSWER_RELEVANCE",
     "ATTRIBUTES",
     "ATTRIBUTION_BUDGET_EXHAUSTED",
     "ATTRIBUTION_DURATION",
@@ -474,6 +475,22 @@ CLAIM_SUPPORT: Final = Instrument(
     source="Diagnosing Hallucinations, section 3 (support scores of claims)",
     stage="generation",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
+)
+
+ANSWER_RELEVANCE: Final = Instrument(
+    id="answer_relevance",
+    name="ragtrace_answer_relevance_ratio",
+    kind="histogram",
+    unit="1",
+    brief="Estimated probability that the answer answers the question, and not another one, whatever the evidence says.",
+    owner="generation-governance",
+    attributes=("service", "segment", "stratum"),
+    symbol="AR",
+    formula="logistic(b + w1 * share + w2 * met + w3 * unmet + w4 * verdict + w5 * other_verdict + w6 * other_year + w7 * cosine)",
+    source="ragtrace's own, fitted on domains written by hand; the cosine where --embeddings gives a model",
+    stage="generation",
+    buckets=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0),
+    computed_by="ragtrace.coverage:answer_relevance",
 )
 
 CONTRADICTION_RATE: Final = Instrument(
@@ -995,6 +1012,7 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "truncated_tokens": TRUNCATED_TOKENS,
     "answer_coverage": ANSWER_COVERAGE,
     "claim_support": CLAIM_SUPPORT,
+    "answer_relevance": ANSWER_RELEVANCE,
     "contradiction_rate": CONTRADICTION_RATE,
     "citation_coverage": CITATION_COVERAGE,
     "citation_precision": CITATION_PRECISION,

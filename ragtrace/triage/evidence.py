@@ -49,7 +49,7 @@ __all__ = [
 SHOWN: Final[dict[Stage, tuple[str, ...]]] = {
     "retrieval": ("query_coverage", "joint_query_coverage", "candidate_recall", "evidence_presence"),
     "ranking": ("evidence_recall", "rank_shift", "truncated_tokens"),
-    "generation": ("answer_coverage", "contradiction_rate"),
+    "generation": ("answer_coverage", "contradiction_rate", "answer_relevance"),
     "citation": ("citation_coverage", "citation_precision", "dangling_citations"),
 }
 """The metrics of each stage that a report shows beside its state; the state decides."""

@@ -119,6 +119,23 @@ def test_undefined_answer_coverage_has_its_reason(answer: str | None, reason: st
     assert (found["answer_coverage"], found["citation_coverage"]) == (reason, reason)
 
 
+def test_an_answer_to_another_question_is_less_relevant() -> None:
+    """Relevance is of question and answer: it needs neither evidence nor a prompt, and says why it is undefined."""
+    asked = Query(original="How soon must a loss be reported?")
+    found = {
+        answer: analyze_record(replace(request(answer=answer), query=asked)).score("answer_relevance")
+        for answer in ("A loss must be reported within 30 days.", "Bicycles are insured up to their age of five.")
+    }
+    right, other = found.values()
+    assert right is not None
+    assert other is not None
+    assert right > 0.5 > other
+    said = GenerateRun(generation=Generation(answer="Within 30 days."))
+    bare = replace(request(), query=asked, stages=(said,))
+    assert analyze_record(bare).score("answer_relevance") is not None
+    assert reasons(replace(request(answer="I don't know."), query=asked))["answer_relevance"] == "abstained"
+
+
 def test_a_question_without_constraints_has_no_query_coverage() -> None:
     """Counted as no_facets."""
     plain = replace(request(), query=Query(original="how do i file a claim?"))

@@ -64,6 +64,13 @@ def unreadable(claim: str, evidence: str) -> Verdict:
     return 0.9, 0.0
 
 
+def test_a_model_without_vectors_leaves_relevance_to_the_words() -> None:
+    """A verifier of claims says nothing of question and answer."""
+    judged = judge_batch({"r0": request(0)}, Scripted(says(0.9)))["r0"]
+    assert isinstance(judged, JudgedAnswer)
+    assert judged.cosine is None
+
+
 def test_scores_follow_the_verifier(store: Store) -> None:
     """What words alone support, the model may not; claims, scores and the verifier are stored together."""
     store.write([request(0), request(1)])

@@ -166,6 +166,7 @@ def _request(course: _Course, drawn: random.Random, segment: str) -> None:
         "evidence_token_share": 0.0 if lost else drawn.uniform(0.1, 0.6),
         "answer_coverage": 0.4 if lost else drawn.choice((1.0,) * 39 + (0.6,)),
         "contradiction_rate": drawn.choice((0.0,) * (9 if lost else 49) + (0.3,)),
+        "answer_relevance": drawn.betavariate(5, 2),
         "claim_support": drawn.uniform(0, 0.5) if lost else drawn.betavariate(8, 1),
         "citation_coverage": drawn.choice((1.0,) * 39 + (0.5,)),
         "warg_adjusted": min(2.0, max(0.0, drawn.gauss(0.6, 0.3))),

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ragtrace.analyze import analyze_record
 from ragtrace.analyze.verifying import judge_batch, verified_by
-from ragtrace.coverage import score_answer
+from ragtrace.coverage import JudgedAnswer, score_answer
 from ragtrace.engines.claim_embeddings import EmbeddingVerifier
+from ragtrace.types import Query, replace
 from tests.analyze.examples import request
 from tests.engines.conftest import Build
 
@@ -121,6 +123,25 @@ def test_layers_are_put_on_top_of_each_other() -> None:
     assert found is not None
     assert found.name == "embeddings of axes + embeddings of axes"
     assert verified_by() is None
+
+
+def test_an_answer_near_to_its_question_is_more_relevant() -> None:
+    """The encoder that judges claims tells how near question and answer are; both texts are encoded once."""
+    judge, encoder = verifier()
+    assert judge.cosines([("the kitten", "cat"), ("the kitten", "tax")]) == [pytest.approx(1.0, abs=1e-3), 0.0]
+    assert len(encoder.calls) == 1
+    assert judge.cosines([]) == []
+    asked = replace(request(answer="cat cats kitten"), query=Query(original="kitten cat"))
+    near, far = (
+        judge_batch({"r": replace(asked, query=Query(original=text))}, judge)["r"] for text in ("kitten cat", "tax")
+    )
+    assert isinstance(near, JudgedAnswer)
+    assert isinstance(far, JudgedAnswer)
+    assert near.cosine == pytest.approx(1.0, abs=1e-3)
+    assert far.cosine == 0.0
+    with_model = analyze_record(asked, judged=near).score("answer_relevance")
+    assert with_model is not None
+    assert with_model != analyze_record(asked).score("answer_relevance")
 
 
 def test_the_packaged_encoder_judges() -> None:

@@ -285,7 +285,7 @@ def test_each_claim_has_the_sentence_that_decides_on_it(width: int) -> None:
         "each year.” differs in "
     ) in shown
     assert "claim 4 The canteen serves dinner on Sundays. not supported 0." in shown
-    assert shown.endswith("no claim Helpful?")
+    assert "no claim Helpful? relevance" in shown
 
 
 def test_without_citations_none_is_missed() -> None:
@@ -337,6 +337,16 @@ def test_a_model_that_is_hardly_against_a_claim_contradicts_nothing() -> None:
     shown = _claims_shown(record, replace(analysis, claims=(doubtful,)))
     assert shown.startswith("1: 1 not supported (claim 1)")
     assert "CONTRADICTED" not in shown
+
+
+def test_the_relevance_of_the_answer_stands_below_its_claims() -> None:
+    """Where it is known; nothing stands there where it is not."""
+    analysis = _analysis()
+    relevance = analysis.score("answer_relevance")
+    assert relevance is not None
+    assert f"{relevance:.2f} that the answer is one to this question" in _shown(_RECORD, analysis)
+    without = replace(analysis, scores=tuple(each for each in analysis.scores if each.metric != "answer_relevance"))
+    assert "relevance" not in _shown(_RECORD, without)
 
 
 def test_without_an_analysis() -> None:

@@ -38,13 +38,14 @@ def test_the_default_policy_holds() -> None:
 
 
 def test_every_stage_is_judged_by_its_state() -> None:
-    """Broken blocks; suspected and not known, and an estimate of presence, can only warn."""
+    """Broken blocks; suspected and not known, and estimates of presence and relevance, can only warn."""
     rules = {rule.metric: rule for rule in default_policy().rules}
     for stage in ("retrieval", "ranking", "generation", "citation"):
         assert (rules[f"broken_{stage}"].action, rules[f"broken_{stage}"].segment_action) == ("block", "block")
         for hint in (f"suspected_{stage}", f"not_known_{stage}"):
             assert (rules[hint].action, rules[hint].segment_action, rules[hint].stage) == ("warn", "warn", stage)
-    assert rules["evidence_presence"].action == rules["evidence_presence"].segment_action == "warn"
+    for estimate in ("evidence_presence", "answer_relevance"):
+        assert rules[estimate].action == rules[estimate].segment_action == "warn"
 
 
 def test_the_example_is_the_default(written: Any) -> None:

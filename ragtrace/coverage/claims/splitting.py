@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -41,7 +42,7 @@ def split_claims(
     body = sources.start() if sources else len(answer)
     parts = sentences(answer)
     heads = _table_heads(parts)
-    declines = _declines([part.text for part in parts])
+    declines = _is_abstention(answer)
     return tuple(
         Claim(
             start=part.start,
@@ -86,6 +87,11 @@ def is_abstention(answer: str) -> bool:
     What the given texts are about ("they concern another company") and advice behind the refusal (whom to ask, where to
     look) state nothing of the matter.
     """
+    return _is_abstention(answer)
+
+
+@lru_cache(maxsize=64)  # an analysis asks several times about its answer
+def _is_abstention(answer: str) -> bool:
     return _declines([sentence.text for sentence in sentences(answer)])
 
 

@@ -20,7 +20,7 @@ from ragtrace.dashboards.panels import (
     versions_in_use,
 )
 from ragtrace.dashboards.promql import RANGE, mean, share_upto
-from ragtrace.registry.instruments import ANSWER_COVERAGE, CLAIM_SUPPORT, CONTRADICTION_RATE
+from ragtrace.registry.instruments import ANSWER_COVERAGE, ANSWER_RELEVANCE, CLAIM_SUPPORT, CONTRADICTION_RATE
 
 __all__ = ["GENERATION"]
 
@@ -72,8 +72,15 @@ GENERATION: Final = Dashboard(
                 means("Support of answers", (ANSWER_COVERAGE,)),
             ),
         ),
+        Section(
+            "Whether it answers the question",
+            (
+                distribution(ANSWER_RELEVANCE, title="Relevance of answers: distribution"),
+                means("Relevance of answers", (ANSWER_RELEVANCE,)),
+            ),
+        ),
         Section("What changed, and how it runs", (versions_in_use("generation"), durations("generate"))),
-        Section("Undefined scores", (undefined(ANSWER_COVERAGE, CONTRADICTION_RATE, width=24),)),
+        Section("Undefined scores", (undefined(ANSWER_COVERAGE, CONTRADICTION_RATE, ANSWER_RELEVANCE, width=24),)),
         commands(),
     ),
 )
