@@ -106,7 +106,7 @@ class Columns:
     def unread_groups(self) -> list[list[str]]:
         """Of the columns that were left out the numbered ones, those of one name together, the largest group first."""
         groups: dict[str, list[str]] = {}
-        for column in filter(None, map(_column, self.left_out)):
+        for column in sorted(filter(None, map(_column, self.left_out)), key=lambda column: column.number):
             groups.setdefault(column.base, []).append(column.name)
         return sorted((group for group in groups.values() if len(group) > 1), key=len, reverse=True)
 

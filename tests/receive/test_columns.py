@@ -229,7 +229,7 @@ def test_a_row_with_fewer_contexts_than_usual_is_named(tmp_path: Path) -> None:
 
 def test_a_file_without_contexts_says_how_to_name_them(tmp_path: Path) -> None:
     """Numbered columns of another name are shown as what they could be."""
-    names = ["question", "Beleg 1", "Beleg 2", "answer"]
+    names = ["question", "Beleg 2", "Beleg 1", "answer"]
     _, found = read(tmp_path, "none.csv", table(names, ["Who?", *FACTS[:2], "He."]))
     assert found.warnings == [
         "no row has contexts; if they stand in Beleg 1 … Beleg 2, give --column 'contexts=Beleg *'"
