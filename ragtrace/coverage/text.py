@@ -105,7 +105,12 @@ _NEGATING: Final = frozenset(stem(word) for word in NEGATIONS) - {"hard"}  # a h
 
 def words(text: str) -> list[str]:
     """All words and numbers of `text`, in order, as written."""
-    return _word_in(text).findall(text)
+    return list(_words(text))
+
+
+@lru_cache(maxsize=16)  # what reads a text does so several times in a row
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(_word_in(text).findall(text))
 
 
 def _word_in(text: str) -> re.Pattern[str]:
@@ -124,7 +129,7 @@ def terms(text: str) -> list[str]:
 
 def content_stems(text: str) -> frozenset[str]:
     """The distinct words of `text` that carry meaning, as stems."""
-    return frozenset(map(_content_stem, set(words(text)))) - _NOTHING
+    return frozenset(map(_content_stem, set(_words(text)))) - _NOTHING
 
 
 def located_terms(text: str) -> list[tuple[str, int]]:

@@ -14,6 +14,7 @@ from ragtrace.coverage.text import content_words
 __all__ = ["Place", "is_adjective", "is_ambiguous", "place_match", "place_of", "places_in", "places_of"]
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*")
+_ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:[.'-][A-Za-z]+)*")
 _UNSPACED: Final = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )  # Thai, Japanese, Chinese, Korean
@@ -146,9 +147,10 @@ def _with_regions(text: str, found: list[tuple[int, int, Place]]) -> list[tuple[
 
 def _named(text: str, known: Mapping[str, Place]) -> Iterator[tuple[int, int, Place]]:
     index = _index(known is names())
-    words = list(_WORD.finditer(text))
-    if not text.isascii():
-        words = [_bare(word, index) for word in words]
+    if text.isascii():
+        words = list(_ASCII_WORD.finditer(text))
+    else:
+        words = [_bare(word, index) for word in _WORD.finditer(text)]
     lower = not any(map(str.isupper, text))
     behind = 0  # the place before
     for position, match in enumerate(words):

@@ -103,6 +103,8 @@ def _with_ascii_digits(text: str) -> str:
 
 
 def _range(match: re.Match[str], months: dict[str, int]) -> DateRange | None:
+    if year := match["y8"]:  # nearly always
+        return _years(int(year), int(year))
     given = {name: value.casefold() for name, value in match.groupdict().items() if value}
     try:
         return next((read(given, months) for name, read in _SHAPES if name in given), None)
@@ -171,7 +173,6 @@ _SHAPES: Final[tuple[tuple[str, Callable[[dict[str, str], dict[str, int]], DateR
     ("decade", lambda g, m: _years(int(g["decade"]), int(g["decade"]) + 9)),
     ("y6", lambda g, m: _ordered(_years(int(g["y6"]), int(g["y7"])))),
     ("yJ", lambda g, m: _east_asian(g)),
-    ("y8", lambda g, m: _years(int(g["y8"]), int(g["y8"]))),
 )  # fmt: skip
 
 
