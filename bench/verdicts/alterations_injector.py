@@ -484,6 +484,67 @@ def _mismarked(scene: _Scene) -> Path | None:
     return replace(path, answer=_remarked(scene, others)) if others else None
 
 
+def _shifted(scene: _Scene) -> Path | None:
+    """Every number is one too high, and the last chunk's is the first, as where another prompt was numbered."""
+    ids = [each.id for each in scene.path.packed]
+    return _redirected(scene, lambda right, _: ids[(ids.index(right) + 1) % len(ids)])
+
+
+def _neighboring(scene: _Scene) -> Path | None:
+    """Each mark names the chunk of the prompt whose title is most like that of the right one."""
+    passages = scene.domain.passages
+
+    def nearest(right: str, wrong: Sequence[str]) -> str | None:
+        title = words_of(passages[right].title)
+        alike = {each: len(title & words_of(passages[each].title)) for each in wrong}
+        best = max(alike, key=lambda each: alike[each], default=None)
+        return best if best is not None and 2 * alike[best] >= len(title) > 0 else None
+
+    return _redirected(scene, nearest)
+
+
+def _lumped(scene: _Scene) -> Path | None:
+    """All marks name the same chunk."""
+    chosen = scene.rng.choice([each.id for each in scene.path.packed]) if scene.path.packed else None
+    return _redirected(scene, lambda right, wrong: chosen) if len(list(_marks(scene))) > 1 else None
+
+
+def _one_wrong(scene: _Scene) -> Path | None:
+    """One mark of several names a chunk that does not support its claim."""
+    marks = list(_marks(scene))
+    if len(marks) < 2:
+        return None
+    chosen = scene.rng.randrange(len(marks))
+    return _redirected(scene, lambda _, wrong: scene.rng.choice(wrong) if wrong else None, only=chosen)
+
+
+def _redirected(
+    scene: _Scene, other: Callable[[str, Sequence[str]], str | None], only: int | None = None
+) -> Path | None:
+    """The marks at other chunks of the prompt; None where no mark is wrong by that. other: of the right chunk and those
+    of the prompt that do not hold the claim, the one to name; only: the one mark to change."""
+    path, marks, others, found = scene.path, list(_marks(scene)), dict[int, str](), 0
+    for place, (before, mark) in enumerate(zip([None, *marks], marks, strict=False)):
+        if only not in (None, place):
+            continue
+        claim = words_of(path.answer[before.end() if before and before.end() < mark.start() - 1 else 0 : mark.start()])
+        wrong = [each.id for each in path.packed if _is_wrong(each, mark[1], claim, scene)]
+        if (named := other(mark[1], wrong)) is not None:
+            found += named in wrong
+            others[mark.start()] = mark[0].replace(mark[1], named)
+    return replace(path, answer=_remarked(scene, others)) if found else None
+
+
+def _is_wrong(packed: Packed, right: str, claim: Collection[str], scene: _Scene) -> bool:
+    """Whether a chunk lacks a figure, or a third of the words, that the right one bears a claim out with."""
+    groups = [group for group in scene.path.question.evidence if right in group]
+    if packed.id == right or any(packed.id in group for group in groups):
+        return False
+    borne = set(claim) & words_of(scene.domain.passages[right].chunk)
+    missing = borne - words_of(packed.text)
+    return any(word[0].isdigit() for word in missing) or len(missing) >= max(2.0, len(borne) / 3)
+
+
 def _marks(scene: _Scene) -> Iterator[re.Match[str]]:
     """The marks of a service that cites."""
     packed = {each.id for each in scene.path.packed}
@@ -512,5 +573,12 @@ _WAYS: Final[Mapping[Stage, Mapping[str, Callable[[_Scene], Path | None]]]] = {
     },
     "retrieval": {"removed": _removed, "stripped": _stripped},
     "ranking": {"sunk": _sunk, "dropped": _dropped, "truncated": _truncated},
-    "citation": {"unmarked": _unmarked, "mismarked": _mismarked},
+    "citation": {
+        "unmarked": _unmarked,
+        "mismarked": _mismarked,
+        "shifted": _shifted,
+        "neighboring": _neighboring,
+        "lumped": _lumped,
+        "one_wrong": _one_wrong,
+    },
 }

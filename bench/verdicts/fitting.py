@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SCORES", "Fitted", "Recipe", "Row", "fit_all", "printed"]
+__all__ = ["SCORES", "Fitted", "Recipe", "Row", "fit_all", "logistic", "outcome_weights", "printed"]
 
 RIDGE: Final = 1.0
 ROUNDS: Final = 40
@@ -115,8 +115,8 @@ def _fitted(recipe: Recipe, rows: Sequence[Row]) -> Fitted:
     used = usable & (broken | fine)
     left_out = _left_out(table, broken, used, usable, domains, injectors)
     sound = np.array([row.truth is None for row in rows]) & usable & ~np.isnan(left_out)
-    weights = _weights(broken[used], domains[used])
-    coefficients = _logistic(table[used], broken[used].astype(float), weights)
+    weights = outcome_weights(broken[used], domains[used])
+    coefficients = logistic(table[used], broken[used].astype(float), weights)
     return Fitted(
         recipe,
         float(coefficients[0]),
@@ -147,8 +147,8 @@ def _left_out(
             if not (broken & train).any() or not held.any():
                 scores[held, column] = np.nan
                 continue
-            weights = _weights(broken[train], domains[train])
-            scores[held, column] = _score(_logistic(table[train], broken[train].astype(float), weights), table[held])
+            weights = outcome_weights(broken[train], domains[train])
+            scores[held, column] = _score(logistic(table[train], broken[train].astype(float), weights), table[held])
     found = scores.mean(axis=1)
     for column, injector in enumerate(names):
         own = injectors == injector
@@ -157,7 +157,7 @@ def _left_out(
     return np.asarray(found)
 
 
-def _weights(broken: NDArray[np.bool_], domains: NDArray[np.str_]) -> NDArray[np.float64]:
+def outcome_weights(broken: NDArray[np.bool_], domains: NDArray[np.str_]) -> NDArray[np.float64]:
     """Both outcomes alike, and within each every domain alike; the sum is the number of rows."""
     weights = np.zeros(len(broken))
     for outcome in (True, False):
@@ -169,7 +169,7 @@ def _weights(broken: NDArray[np.bool_], domains: NDArray[np.str_]) -> NDArray[np
     return weights
 
 
-def _logistic(
+def logistic(
     table: NDArray[np.float64], outcome: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Base and weights by Newton's method, with a ridge."""

@@ -347,6 +347,7 @@ def judged_answer(record: RequestRecord) -> coverage.JudgedAnswer | None:
         record.candidates,
         citations=generation.citations,
         query=record.query.original,
+        first=coverage.first_number(generation.prompt_template),
     )
     return coverage.JudgedAnswer(claims, supports, chunks, record.candidates)
 

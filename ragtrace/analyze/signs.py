@@ -5,7 +5,7 @@ The rules of `ragtrace.analyze.stages` read nothing else of the texts. A sign th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ragtrace import coverage
 from ragtrace.coverage.figures import Figures
+from ragtrace.coverage.miscitation import miscitation
 from ragtrace.coverage.relevance import Background, Rarity, question_match, spoken_of
 from ragtrace.coverage.support import Evidence, Statement
 from ragtrace.coverage.support.novelty import Ground
@@ -52,8 +53,9 @@ class Signs:
     - contradicted: the largest contradiction of a claim; altered: of a claim that the prompt contradicts, the share of
       its pairs of words that one place of the contradicting chunk has: near 1, it is a copy with something changed.
     - relevance: how likely the answer is one to this question and not to another (`coverage.answer_relevance`).
-    - cited: of the claims that the prompt supports (`citable`), the share that carry a citation; miscited: of the cited
-      claims, that of those whose chunks do not support them while another one does.
+    - cited: of the claims that the prompt supports (`citable`), the share that carry a citation; miscited: how sure it
+      is that a claim cites the wrong chunk, of the claim for which it is surest; wrong_citation: that claim, the chunk
+      that it cites, and the one that bears it out.
     """
 
     left_chunk: str | None = None
@@ -88,6 +90,7 @@ class Signs:
     citable: int = 0
     cited: float | None = None
     miscited: float | None = None
+    wrong_citation: str | None = None
 
     def before_answer(self) -> Signs:
         """The signs that do not depend on what the answer says."""
@@ -123,7 +126,7 @@ def signs_of(
         readable=_is_prose(answer) and not any(_is_foreign(chunk.text or "") for chunk in chunks),
         claims=len(claims),
         relevance=relevance,
-        **(_citation_signs(judged) if judged and claims else {}),
+        **(_citation_signs(record, judged, packed, rarity) if judged and claims else {}),
         **(_answer_signs(record.query.original, claims, packed, rarity) if claims else {}),
     )
 
@@ -243,26 +246,31 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
     }
 
 
-def _citation_signs(judged: coverage.JudgedAnswer) -> dict[str, Any]:
+def _citation_signs(
+    record: RequestRecord, judged: coverage.JudgedAnswer, packed: Sequence[Evidence], rarity: Rarity
+) -> dict[str, Any]:
     factual = [both for both in zip(judged.claims, judged.supports, strict=True) if both[0].factual]
-    cited = [(names, support) for claim, support in factual if (names := _cited_chunks(claim))]
     supported = [claim for claim, _ in factual if (claim.support or 0.0) >= coverage.SUPPORTED]
-    missed = sum(_is_miscited(names, support) for names, support in cited)
+    template = record.generation.prompt_template if record.generation else None
+    is_numbered = coverage.first_number(template) is not None
+    found = [
+        (wrong, claim)
+        for claim, support in factual
+        if (wrong := miscitation(claim, packed, support, rarity, is_numbered=is_numbered)) is not None
+    ]
+    wrong, claim = max(found, key=lambda each: each[0].sureness, default=(None, None))
     return {
         "citable": len(supported),
-        "cited": sum(bool(_cited_chunks(claim)) for claim in supported) / len(supported) if supported else None,
-        "miscited": missed / len(cited) if cited else None,
+        "cited": sum(_is_cited(claim) for claim in supported) / len(supported) if supported else None,
+        "miscited": wrong.sureness if wrong else None,
+        "wrong_citation": f"“{claim.text}” cites {wrong.cited}; {wrong.other} bears it out"
+        if wrong and claim
+        else None,
     }
 
 
-def _cited_chunks(claim: Claim) -> set[str]:
-    return {mark.chunk_id for mark in claim.citations if mark.chunk_id}
-
-
-def _is_miscited(named: Set[str], support: Mapping[str, float]) -> bool:
-    """Whether the chunks that a claim cites do not support it, while another one does."""
-    own = max((support.get(chunk_id, 0.0) for chunk_id in named), default=0.0)
-    return own < coverage.SUPPORTED <= max(support.values(), default=0.0)
+def _is_cited(claim: Claim) -> bool:
+    return any(mark.chunk_id for mark in claim.citations)
 
 
 def _odd(statement: Statement, text: str, ground: Ground, figures: Figures, named: Sequence[Value]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from typing import Final
 from ragtrace.analyze.doubts import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, RETRIEVAL_UNSCORED, Doubt
 from ragtrace.analyze.signs import Signs
 from ragtrace.coverage import SUPPORTED
+from ragtrace.coverage.miscitation import SURE
 from ragtrace.registry.wording import probe_lines
 from ragtrace.types import Claim, FacetMatch, IndexProbe, LostChunk, Reference, Stage, StageFinding, StageState, replace
 
@@ -41,7 +42,8 @@ MATCHED: Final = 0.8  # share of the question's words in one chunk that meets al
 COPIED: Final = 0.75  # share of a claim's pairs of words in one place of the prompt, from which it is a copy of it
 CITED: Final = 0.9  # share of the claims with a citation, from which on they are cited
 FEW_CITED: Final = 0.5  # share below which citations are missing
-MISCITED: Final = 0.5  # share of cited claims whose chunks do not support them, from which citations are wrong
+MISCITED: Final = 0.93  # sureness that a claim cites the wrong chunk, from which it is suspected; `SURE` breaks
+RIGHT: Final = 0.5  # sureness below which no citation is held to be wrong
 CLAIMS: Final = 2  # supported claims of an answer, from which the lack of any citation is no matter of style
 DOUBTED: Final = 0.5  # score of retrieval by question and candidates, from which it is in doubt
 LEAD: Final = 0.1  # share of the question's words, or of its facets, that a chunk must have more to have the better
@@ -258,9 +260,14 @@ def _citation(case: Case) -> StageFinding:
     is_bare = signs.cited == 0 and signs.citable >= CLAIMS and not any(claim.citations for claim in case.claims)
     if is_bare and not signs.hedged:  # who says what is not in the documents has nothing to cite for it
         return _finding("citation", "broken", None, *lines, _UNCITED)
-    if signs.cited < FEW_CITED or (signs.miscited or 0.0) >= MISCITED:
+    miscited = signs.miscited or 0.0
+    if miscited >= MISCITED and signs.wrong_citation:
+        lines = [signs.wrong_citation, *lines]
+    if miscited >= SURE:
+        return _finding("citation", "broken", None, *lines)
+    if signs.cited < FEW_CITED or miscited >= MISCITED:
         return _finding("citation", "suspected", "unsupported" if signs.cited >= FEW_CITED else "undecided", *lines)
-    if signs.cited >= CITED and not signs.miscited:
+    if signs.cited >= CITED and miscited < RIGHT:
         return _finding("citation", "sound")
     return _finding("citation", "not_known", "undecided", *lines)
 

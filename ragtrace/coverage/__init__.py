@@ -15,6 +15,7 @@ from ragtrace.coverage.citations import (
     citation_recall,
     dangling_citations,
     find_citations,
+    first_number,
 )
 from ragtrace.coverage.claims import abstains_somewhere, is_abstention, split_claims
 from ragtrace.coverage.evidence import (
@@ -83,6 +84,7 @@ __all__ = [
     "facet_in_text",
     "facet_matrix",
     "find_citations",
+    "first_number",
     "is_abstention",
     "is_english",
     "joint_query_coverage",

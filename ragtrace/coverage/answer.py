@@ -43,16 +43,18 @@ def judge_claims(
     *,
     citations: Sequence[Citation] = (),
     query: str | None = None,
+    first: int | None = None,
 ) -> tuple[tuple[Claim, ...], tuple[dict[str, float], ...]]:
     """The claims of `answer` with their support by the packed chunks, and for each claim {chunk id: support}.
 
     packed: in prompt order, with texts; candidates: the whole pool, from which word weights and the support by what the
     prompt does not hold come: candidates that were not packed, and the full texts of those that were cut; query: its
-    words are not held against a claim. A claim's support is that by all packed chunks together, at least the largest by
-    one of them. A chunk that the claim cites and that contradicts it counts as a contradiction even where another chunk
-    supports the claim: an answer that cites a chunk says what that chunk says. Each claim weighs by what it says beyond
-    the question. A citation that the host reported without a place belongs to every claim that its chunk supports, and
-    so do those of a closing list of sources, or of the end of a claim's paragraph (`shared_citations`).
+    words are not held against a claim; first: the number of the first chunk, where it is known. A claim's support is
+    that by all packed chunks together, at least the largest by one of them. A chunk that the claim cites and that
+    contradicts it counts as a contradiction even where another chunk supports the claim: an answer that cites a chunk
+    says what that chunk says. Each claim weighs by what it says beyond the question. A citation that the host reported
+    without a place belongs to every claim that its chunk supports, and so do those of a closing list of sources, or of
+    the end of a claim's paragraph (`shared_citations`).
     """
     selected = [Evidence.read(chunk.chunk_id, chunk.text) for chunk in packed if chunk.text]
     chosen = {chunk.chunk_id for chunk in packed}
@@ -62,7 +64,7 @@ def judge_claims(
     ]
     evidence = Lexical(selected, others, query or "")
     asked = frozenset(content_words(query or ""))
-    found_claims = split_claims(answer, packed, citations, candidates)
+    found_claims = split_claims(answer, packed, citations, candidates, first)
     claims = [replace(each, weight=claim_weight(each.text, asked)) for each in found_claims]
     placeless = [_resolved(mark, chosen) for mark in citations if mark.start is None]
     loose = [(*placeless, *shared) for shared in shared_citations(answer, claims)]

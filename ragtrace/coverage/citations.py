@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from ragtrace.coverage.thresholds import SUPPORTED
+from ragtrace.prompts import parsed
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "citation_recall",
     "dangling_citations",
     "find_citations",
+    "first_number",
     "without_citations",
 ]
 
@@ -40,26 +42,47 @@ _KIND: Final = re.compile(rf"{_KINDS}\s*[:#]?\s*", re.IGNORECASE)
 _PAGES: Final = re.compile(r",?\s*pp?\.\s*\d{1,4}(?:[-–]\d{1,4})?$")
 _NOTE: Final = re.compile(r"^[ \t]*\[\^([^\]\s]{1,40})\]:[ \t]*(.*)$", re.MULTILINE)
 _QUOTES: Final = " \t\r\n\"'`“”"
+_ZERO: Final = re.compile(r"(?<![\w\])])\[0\](?!\()")  # and not the first of a list, as in code
+_WHOLE: Final = re.compile(r"(?<![\w.,:/-])\d{1,3}(?![\w/-]|[.,:]\d)")
 _URL_KEYS: Final = ("url", "uri", "link", "source_url", "source", "href")
 
 
 def find_citations(
-    answer: str, packed: Sequence[PackedChunk], candidates: Sequence[Candidate] = ()
+    answer: str,
+    packed: Sequence[PackedChunk],
+    candidates: Sequence[Candidate] = (),
+    *,
+    first: int | None = None,
 ) -> tuple[Citation, ...]:
     """Citations in `answer` in order: [1], [1,3-5], (Document 5), 【3†source】, [^2], [chunk-id], links and URLs.
 
-    A number names the chunk at that place of the prompt, the first being 1. A footnote names what its text cites, else
-    the place of its number. An address names the packed chunks whose id, document, source or metadata it is;
-    candidates: where those of the packed chunks are told. A mark that names no packed chunk is dangling: its `chunk_id`
-    is None. Brackets around anything but a number or a known name are no citation, nor is an address where those of
-    the packed chunks are unknown, or one that a packed chunk itself holds.
+    A number names the chunk at that place of the prompt, `first` being the number of the first one (`first_number`);
+    where that is not known, 1, or 0 where the answer cites [0] and no number that would be too high then. A footnote
+    names what its text cites, else the place of its number. An address names the packed chunks whose id, document,
+    source or metadata it is; candidates: where those of the packed chunks are told. A mark that names no packed chunk
+    is dangling: its `chunk_id` is None. Brackets around anything but a number or a known name are no citation, nor is
+    an address where those of the packed chunks are unknown, or one that a packed chunk itself holds.
     """
-    names = _Names(packed, candidates, answer)
+    names = _Names(packed, candidates, answer, first)
     return tuple(
         Citation(marker=match.group(), chunk_id=target, start=match.start(), end=match.end())
         for match in _MARK.finditer(answer)
         for target in names.targets(match)
     )
+
+
+def first_number(template: str | None) -> int | None:
+    """The number that the prompt itself gives its first chunk, 0 or 1; None where it does not number them so.
+
+    template: the prompt with placeholders for its chunks (`ragtrace.prompts`). It numbers them from n on where n, n +
+    1, ... stand before the first, second, ... chunk and behind the one before.
+    """
+    if not template:
+        return None
+    texts, places = parsed(template)
+    before = [{int(number) for number in _WHOLE.findall(text)} for text in texts[: len(places)]]
+    found = [first for first in (0, 1) if before and all(place + first in each for place, each in enumerate(before))]
+    return found[0] if len(found) == 1 else None
 
 
 def without_citations(text: str, marks: Sequence[Citation] = (), start: int = 0) -> str:
@@ -86,8 +109,11 @@ def _blank(match: re.Match[str]) -> str:
 class _Names:
     """What the marks of one answer may name."""
 
-    def __init__(self, packed: Sequence[PackedChunk], candidates: Sequence[Candidate], answer: str) -> None:
-        self._by_place = {str(place): chunk.chunk_id for place, chunk in enumerate(packed, start=1)}
+    def __init__(
+        self, packed: Sequence[PackedChunk], candidates: Sequence[Candidate], answer: str, first: int | None
+    ) -> None:
+        self._first = _counted_from(answer, len(packed)) if first is None else first
+        self._by_place = {str(place): chunk.chunk_id for place, chunk in enumerate(packed, start=self._first)}
         self._named: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._packed = packed
         known = {candidate.chunk_id: candidate for candidate in candidates}
@@ -107,7 +133,7 @@ class _Names:
         if group["link"] and (found := self._named.get(_key(group["link"]))):
             return list(found)
         if numbers := group["plain"] or group["named"] or group["wide"]:
-            return [self._by_place.get(number) for number in _numbers(numbers) if number != "0"]
+            return [self._by_place.get(number) for number in _numbers(numbers) if number != "0" or not self._first]
         if address := group["target"] or group["url"]:
             return self._address(address.rstrip(".,;:!?"))
         return self._listed(group["id"] or group["round"] or group["quoted"] or "")
@@ -137,6 +163,12 @@ class _Names:
         """The chunks of a name, with or without the kind of it before ("source: leaflet")."""
         kind = _KIND.match(name)
         return self._named.get(_key(name)) or (self._named.get(_key(name[kind.end() :])) if kind else None) or ()
+
+
+def _counted_from(answer: str, count: int) -> int:
+    """The number of the first chunk as the answer's own marks have it."""
+    numbers = {int(found) for mark in _MARK.finditer(answer) for found in _numbers(mark.group("plain") or "")}
+    return 0 if _ZERO.search(answer) and max(numbers, default=0) < count else 1
 
 
 def _also_called(candidate: Candidate) -> Iterator[str]:
@@ -199,7 +231,7 @@ def dangling_citations(claims: Sequence[Claim]) -> float | None:
 
 def _numbers(text: str) -> list[str]:
     found: list[str] = []
-    for part in re.split(r"\s*[,;&]\s*", text):
+    for part in re.split(r"\s*[,;&]\s*", text) if text else ():
         first, _, last = (piece.strip() for piece in part.replace("–", "-").partition("-"))
         span = range(int(first), int(last or first) + 1)
         found += [str(number) for number in span[:MOST]]

@@ -16,7 +16,7 @@ from ragtrace.coverage.support import Evidence, Vocabulary
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Claim
 
-__all__ = ["are_alike", "evidence_presence", "spoken_share", "told_share"]
+__all__ = ["are_alike", "evidence_presence", "repeat_each_other", "spoken_share", "told_share"]
 
 FEWEST: Final = 10  # candidates: among fewer, what is rare or stands out cannot be told
 ALIKE: Final = 0.5  # shared terms over all terms of two chunks from which they repeat each other
@@ -74,6 +74,12 @@ def are_alike(candidates: Sequence[Candidate]) -> bool:
     return _repeated(_read(sorted(candidates, key=lambda each: each.rank))) >= REPEATS
 
 
+def repeat_each_other(one: Evidence, other: Evidence) -> bool:
+    """Whether two chunks share at least half of all their terms, as duplicates and editions of one text do."""
+    mine, others = one.reading.vocabulary, other.reading.vocabulary
+    return len(mine & others) >= ALIKE * len(mine | others) > 0
+
+
 def spoken_share(query: str, candidates: Sequence[Candidate]) -> float | None:
     """The rarity-weighted share of the question's words that one window of a candidate holds, with its heading: the
     best one's, in [0, 1]. None without text of any candidate, or without words in the question."""
@@ -96,8 +102,7 @@ def told_share(claims: Sequence[Claim], candidates: Sequence[Candidate]) -> floa
 
 def _repeated(pool: Sequence[Evidence]) -> int:
     """How many chunks nearly repeat the first."""
-    terms = [chunk.reading.vocabulary for chunk in pool]
-    return sum(len(terms[0] & other) >= ALIKE * len(terms[0] | other) > 0 for other in terms[1:])
+    return sum(repeat_each_other(pool[0], other) for other in pool[1:])
 
 
 def _spoken(asked: dict[str, float], pool: Sequence[Evidence]) -> float:

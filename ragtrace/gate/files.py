@@ -84,10 +84,11 @@ class _Tally:
 
     def add(self, side: str, record: RequestRecord) -> None:
         """Count a record."""
-        from ragtrace.coverage import find_citations
+        from ragtrace.coverage import find_citations, first_number
 
         if record.generation and record.generation.answer and record.packing:
-            marks = find_citations(record.generation.answer, record.packing.chunks, record.candidates)
+            first = first_number(record.generation.prompt_template)
+            marks = find_citations(record.generation.answer, record.packing.chunks, record.candidates, first=first)
             self.answers[side] += 1
             self.cited[side] += any(mark.chunk_id is not None for mark in (*marks, *record.generation.citations))
         if len(self.texts) < _MOST_TEXTS:

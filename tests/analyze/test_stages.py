@@ -208,6 +208,17 @@ def test_a_changed_copy_is_a_break_only_with_gold_evidence() -> None:
     assert judged(copied, reference="oracle")["generation"].state == "broken"
 
 
+@pytest.mark.parametrize(
+    ("sureness", "state"), [(0.4, "sound"), (0.7, "not_known"), (0.95, "suspected"), (0.995, "broken")]
+)
+def test_a_wrong_citation_is_as_sure_as_the_claim_is_told_apart(sureness: float, state: str) -> None:
+    """Both chunks are named where it is in doubt; what generation made up is none of it."""
+    wrong = "“The toll is 85 crowns [1].” cites c1; c2 bears it out"
+    found = judged({"miscited": sureness, "wrong_citation": wrong})["citation"]
+    assert found.state == state
+    assert found.evidence == ((wrong,) if state in ("suspected", "broken") else ())
+
+
 def test_a_dangling_citation_is_said_to_dangle() -> None:
     """It names no chunk of the prompt."""
     claim = Claim(start=0, end=1, text="One.", citations=(Citation(marker="[9]"),))

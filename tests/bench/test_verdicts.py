@@ -232,6 +232,27 @@ def test_a_fault_breaks_its_stage_and_none_before_it(towns: Domain) -> None:
     assert {"removed+misled", "sunk+refusal", "dropped+made_up", "truncated+refusal", "unmarked", "mismarked"} <= seen
 
 
+@pytest.mark.parametrize("name", ["shifted", "neighboring", "lumped", "one_wrong"])
+def test_a_mark_is_wrong_only_where_its_chunk_lacks_what_the_right_one_says(towns: Domain, name: str) -> None:
+    """Some mark names a chunk without a figure or a third of the words that the right one bears the claim out with."""
+    question = next(each for each in towns.questions if each.id == "q-fairs")
+    for service in (each for each in SERVICES if each.setup.cites):
+        path = _sound(towns, service, question.id)
+        [fault] = [each for each in AlterationsInjector().faults if each.name == name]
+        broken = AlterationsInjector().inject(path, towns, fault, random.Random(3))
+        if broken is None:
+            continue
+        before, after = marks_of(path.answer, towns), marks_of(broken.answer, towns)
+        moved = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
+        assert bare(broken.answer, towns) == bare(path.answer, towns)
+        assert moved
+        assert set(after) <= {each.id for each in path.packed}
+        assert len(set(after)) == 1 if name == "lumped" else True
+        assert len(moved) == 1 if name == "one_wrong" else True
+        return
+    pytest.fail(f"no answer to {question.id} offers a way for {name}")
+
+
 def test_a_service_that_does_not_cite_has_no_citation_fault(towns: Domain) -> None:
     """Whatever the answer's marks."""
     injector = AlterationsInjector()

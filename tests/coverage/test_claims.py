@@ -12,6 +12,7 @@ from ragtrace.coverage import (
     citation_recall,
     dangling_citations,
     find_citations,
+    first_number,
     is_abstention,
     split_claims,
 )
@@ -95,6 +96,37 @@ def test_claims_slice_the_answer(answer: str) -> None:
     for claim in split_claims(answer, PACKED):
         assert answer[claim.start : claim.end] == claim.text
         assert all(claim.start <= (mark.start or 0) < claim.end for mark in claim.citations)
+
+
+def test_an_answer_that_cites_zero_counts_from_it() -> None:
+    """Unless one of its numbers would be too high then; an index in code is no citation of the first chunk."""
+    answer = "The dam holds [0]. The gate leaks [2]."
+    assert [mark.chunk_id for mark in find_citations(answer, PACKED)] == ["chunk-1", "chunk-3"]
+    assert [mark.chunk_id for mark in find_citations("It holds [0]. It leaks [5].", PACKED)] == ["chunk-5"]
+    assert [mark.chunk_id for mark in find_citations("Take rows[0] for that [2].", PACKED)] == ["chunk-2"]
+
+
+@pytest.mark.parametrize(
+    ("template", "first"),
+    [
+        ("Use these.\n[1] {chunk:a}\n[2] {chunk:b}\nWhy?", 1),
+        ("Use these.\n[0] {chunk:a}\n[1] {chunk:b}\nWhy?", 0),
+        ("Document 0 (Title: Dams 2024)\n{chunk:a}\n\nDocument 1 (Title: Gates)\n{chunk:b}", 0),
+        ("{chunk:a}\n\n{chunk:b}", None),
+        ("Of 1 or 0: {chunk:a}", None),
+        ("No chunk at all: 1", None),
+        (None, None),
+    ],
+)
+def test_the_prompt_tells_from_which_number_its_chunks_are_counted(template: str | None, first: int | None) -> None:
+    """Where the numbers before its chunks are in order; None where it does not number them, or both would do."""
+    assert first_number(template) == first
+
+
+def test_numbers_name_chunks_as_the_prompt_counts_them() -> None:
+    """Whatever the answer's own marks look like."""
+    assert [mark.chunk_id for mark in find_citations("The gate leaks [1].", PACKED, first=0)] == ["chunk-2"]
+    assert [mark.chunk_id for mark in find_citations("So [0]. And so [1].", PACKED, first=1)] == ["chunk-1"]
 
 
 def cited(support: float, *chunks: str | None, factual: bool = True) -> Claim:

@@ -30,14 +30,16 @@ def split_claims(
     packed: Sequence[PackedChunk] = (),
     citations: Sequence[Citation] = (),
     candidates: Sequence[Candidate] = (),
+    first: int | None = None,
 ) -> tuple[Claim, ...]:
     """The sentences of `answer` as claims with `answer[start:end] == text`.
 
     Questions, greetings, headings, lead-ins, code, table heads, abstentions, sentences without content, footnotes and
     a closing list of sources have `factual=False`. Each claim holds the citations inside its span (those found in the
-    text and those that the host reported with offsets). Every claim weighs 1. candidates: see `find_citations`.
+    text and those that the host reported with offsets). Every claim weighs 1. candidates, first: see `find_citations`.
     """
-    marks = [*find_citations(answer, packed, candidates), *(mark for mark in citations if mark.start is not None)]
+    marks = [*find_citations(answer, packed, candidates, first=first)]
+    marks += [mark for mark in citations if mark.start is not None]
     sources = _SOURCES.search(answer)
     body = sources.start() if sources else len(answer)
     parts = sentences(answer)

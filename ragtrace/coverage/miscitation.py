@@ -1,0 +1,130 @@
+"""Miscitation: how sure it is that a claim cites the wrong one of the packed chunks.
+
+What a claim says is laid beside the chunks that it cites and beside all others of the prompt. A claim that no chunk
+bears out says nothing of its citations: it is the generator's. So does one whose cited chunk says much the same as the
+other one, as duplicates and editions of one text do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ragtrace.coverage.presence import repeat_each_other
+from ragtrace.coverage.relevance import Rarity, spoken_of
+from ragtrace.coverage.support import Evidence, Statement
+from ragtrace.coverage.support.novelty import Ground
+from ragtrace.coverage.text import content_words
+from ragtrace.coverage.values import Value
+from ragtrace.types import Claim
+
+__all__ = ["SURE", "BearingGap", "Miscitation", "bearing_gap", "miscitation"]
+
+SURE: Final = 0.99  # from which a claim cites the wrong chunk
+OPEN: Final = 0.98  # the most, where another reading of the citation may be right
+MOST: Final = 20  # values and names of a claim that are looked up
+WORDS: Final = 3  # content words, values and names of a claim, from which it can be sure
+
+
+class Miscitation(NamedTuple):
+    """How sure it is that a claim cites the wrong chunk, in (0, 1), the cited and the other chunk by their ids."""
+
+    sureness: float
+    cited: str
+    other: str
+
+
+class _Bearing(NamedTuple):
+    """How far one chunk bears a claim out, each in [0, 1]: its support, the share of the claim's words in one place
+    of the chunk, and the share of its values and names that the chunk has."""
+
+    support: float
+    words: float
+    values: float
+
+
+class BearingGap(NamedTuple):
+    """The cited chunk, the other one, and how much better the other one bears the claim out, each in [-1, 1]."""
+
+    cited: Evidence
+    other: Evidence
+    gaps: _Bearing
+
+
+# Fitted by `python bench/citations.py` on citing requests of bench/domains, sound ones against swapped marks.
+_BASE: Final = -1.14
+_WEIGHTS: Final = _Bearing(support=3.62, words=6.22, values=3.98)
+
+
+def miscitation(
+    claim: Claim,
+    packed: Sequence[Evidence],
+    supports: Mapping[str, float],
+    rarity: Rarity,
+    *,
+    is_numbered: bool = False,
+) -> Miscitation | None:
+    """How sure it is that a claim cites the wrong chunk; None where it cites none, or there is no other.
+
+    1 / (1 + exp(-(b + Σ w_i · (other_i - cited_i)))) over support, words and values, for the cited and the other chunk
+    that bear the claim out best. Below `SURE` where the claim says little, where the two chunks repeat each other, or
+    where it would be right if numbers counted from 0. packed: the chunks in the order of the prompt; supports: chunk id
+    -> support of the claim in [0, 1]; is_numbered: whether it is known from which number on chunks are counted.
+    """
+    gap = bearing_gap(claim, packed, supports, rarity)
+    if gap is None:
+        return None
+    logit = _BASE + math.fsum(weight * value for weight, value in zip(_WEIGHTS, gap.gaps, strict=True))
+    sureness = 1 / (1 + math.exp(-logit))
+    is_next = not is_numbered and packed.index(gap.other) == packed.index(gap.cited) + 1
+    is_open = _says_little(claim) or repeat_each_other(gap.cited, gap.other)
+    is_open = is_open or (is_next and _is_number(claim, gap.cited.chunk_id))
+    return Miscitation(min(sureness, OPEN) if is_open else sureness, gap.cited.chunk_id, gap.other.chunk_id)
+
+
+def bearing_gap(
+    claim: Claim, packed: Sequence[Evidence], supports: Mapping[str, float], rarity: Rarity
+) -> BearingGap | None:
+    """The chunk that a claim cites and the one that it does not, of each the one that bears it out best, and by how
+    much the other one does so better; None where there are not both."""
+    named = {mark.chunk_id for mark in claim.citations if mark.chunk_id}
+    cited = [chunk for chunk in packed if chunk.chunk_id in named]
+    others = [chunk for chunk in packed if chunk.chunk_id not in named]
+    if not cited or not others:
+        return None
+    words, statement = frozenset(content_words(claim.text)), Statement.read(claim)
+    bearings = {
+        chunk.chunk_id: _bearing(words, statement, chunk, supports.get(chunk.chunk_id, 0.0), rarity) for chunk in packed
+    }
+    own, other = (max(group, key=lambda chunk: _strength(bearings[chunk.chunk_id])) for group in (cited, others))
+    both = zip(bearings[own.chunk_id], bearings[other.chunk_id], strict=True)
+    return BearingGap(own, other, _Bearing(*(theirs - mine for mine, theirs in both)))
+
+
+def _says_little(claim: Claim) -> bool:
+    statement = Statement.read(claim)
+    words = {word for word in content_words(claim.text) if "'" not in word}  # "you're" says nothing
+    return len(words) + len(_exact(statement)) + len(statement.names) < WORDS
+
+
+def _is_number(claim: Claim, chunk_id: str) -> bool:
+    """Whether a claim cites a chunk by a number."""
+    return any(mark.chunk_id == chunk_id and any(map(str.isdigit, mark.marker)) for mark in claim.citations)
+
+
+def _bearing(words: frozenset[str], statement: Statement, chunk: Evidence, support: float, rarity: Rarity) -> _Bearing:
+    ground = Ground([chunk.reading])
+    values, names = _exact(statement)[:MOST], statement.names[:MOST]
+    held = sum(map(ground.holds, values)) + sum(map(ground.names, names))
+    count = len(values) + len(names)
+    return _Bearing(support, spoken_of(words, chunk, rarity), held / count if count else 0.0)
+
+
+def _exact(statement: Statement) -> list[Value]:
+    """The values that are written in digits, are dates or have a unit: "one" may be no number at all."""
+    return [value for value in statement.values if value.raw[:1].isdigit() or value.dates or value.unit]
+
+
+def _strength(bearing: _Bearing) -> float:
+    return math.fsum(weight * value for weight, value in zip(_WEIGHTS, bearing, strict=True))
