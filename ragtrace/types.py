@@ -99,6 +99,8 @@ class Facet(_Struct, frozen=True, kw_only=True):
     """One constraint that the evidence must meet: an entity, a time, a place, a version, a quantity.
 
     `aliases` are other surface forms that count as the same value; `weight` > 0; `why` says what it was read from.
+    `weak`: a key term in small letters, which evidence may say in other words. It counts in no score and can only raise
+    a suspicion.
     """
 
     kind: FacetKind
@@ -109,6 +111,7 @@ class Facet(_Struct, frozen=True, kw_only=True):
     start: int | None = None
     end: int | None = None
     why: str | None = None
+    weak: bool = False
 
 
 class Query(_Struct, frozen=True, kw_only=True):

@@ -147,6 +147,7 @@ def examine(
         relevance,
     )  # fmt: skip
     matches = coverage.match_facets(facets, candidates, rewritten=coverage.asked(record), matrix=matrix)
+    terms = coverage.match_facets(_terms(record, facets, gold), candidates, rewritten=coverage.asked(record))
     analysis = Analysis(
         request_id=record.request_id,
         analyzer_version=coverage.ANALYZER_VERSION,
@@ -154,13 +155,15 @@ def examine(
         reference=reference,
         reference_chunks=wanted,
         scores=scores,
-        facets=matches,
+        facets=(*matches, *terms),
         lost=lost,
         claims=claims,
         verified_by=verified_by if judged else None,
         computed_at=computed_at,
     )
-    signs = signs_of(record, kept, table, judged, service.background, service.top_scores, relevance=relevance.value)
+    signs = signs_of(
+        record, kept, table, judged, service.background, service.top_scores, terms, relevance=relevance.value
+    )
     before = signs.before_answer()
     if answer and facets:  # it may have told which of them count
         rows = trusted(presence=_presence_score(record, reference, facets).value)
@@ -178,6 +181,7 @@ def examine(
         reference=reference,
         lost=lost,
         facets=matches,
+        terms=terms,
         claims=claims,
     )
     return replace(analysis, diagnosis=_diagnosis(record, analysis, case, releases, verified_by)), case
@@ -216,8 +220,15 @@ def _facets(record: RequestRecord, gold: Gold | None, entities: coverage.ReadEnt
     """The host's facets, else the gold set's, else those read from the original query, by the clock of the request."""
     today = _day(record.started_at)
     if given := record.query.facets or (gold.facets if gold else ()):
-        return coverage.resolve_times(given, today)
+        return coverage.resolve_times([facet for facet in given if not facet.weak], today)
     return coverage.extract_facets(record.query.original, today=today, entities=entities)
+
+
+def _terms(record: RequestRecord, facets: Sequence[Facet], gold: Gold | None) -> tuple[Facet, ...]:
+    """The weak facets: those among the host's or the gold set's, else the key terms beside what was read."""
+    if given := record.query.facets or (gold.facets if gold else ()):
+        return tuple(facet for facet in given if facet.weak)
+    return coverage.key_terms(record.query.original, facets)
 
 
 def _day(started_at: int) -> date | None:
@@ -410,7 +421,7 @@ def _diagnosis(
     diagnosis = diagnose(
         judge_stages(case) if needed else (),
         reference=analysis.reference,
-        facets=analysis.facets,
+        facets=case.facets,
         lost=analysis.lost,
         probe=analysis.probe,
         contradicted=bool(case.signs.contradicted),

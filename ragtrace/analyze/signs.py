@@ -22,7 +22,7 @@ from ragtrace.coverage.support.novelty import Ground
 from ragtrace.coverage.support.reading import Reading, Window
 from ragtrace.coverage.text import content_words, speaks_english
 from ragtrace.coverage.values import Value
-from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
+from ragtrace.types import Candidate, Claim, Facet, FacetMatch, PackedChunk, RequestRecord
 
 __all__ = ["Signs", "signs_of", "with_facets"]
 
@@ -41,6 +41,8 @@ class Signs:
       place. missing: what no candidate holds at all. top: the share of the service's requests whose best candidate
       scored worse than this one's.
     - pool_facets, packed_facets, left_facets: the same for the facets that one chunk meets together.
+    - pool_terms: of the question's key terms in small letters, which are no facets that count, what some candidate
+      states.
     - declined: the answer abstains, wholly; hedged: it says somewhere that the evidence is silent; readable: it is
       prose in English, as are the chunks of the prompt.
     - supported: the weight of its claims that the prompt supports over that of all; weakest: the least support of a
@@ -69,6 +71,7 @@ class Signs:
     pool_facets: float | None = None
     packed_facets: float | None = None
     left_facets: float | None = None
+    pool_terms: float | None = None
     declined: bool = False
     hedged: bool = False
     readable: bool = True
@@ -104,11 +107,12 @@ def signs_of(
     judged: coverage.JudgedAnswer | None,
     background: Background | None = None,
     top_scores: Sequence[float] = (),
+    terms: Sequence[FacetMatch] = (),
     relevance: float | None = None,
 ) -> Signs:
     """The signs of a record. matrix: `facet_matrix` of the facets and the record's candidates; judged: the claims of
-    its answer, None where they cannot be judged; background, top_scores: what the service usually returns; relevance:
-    of its answer to its question."""
+    its answer, None where they cannot be judged; background, top_scores: what the service usually returns; terms: how
+    the candidates meet the question's key terms; relevance: of its answer to its question."""
     candidates = record.candidates
     chunks = record.packing.chunks if record.packing else ()
     pool = [Evidence.read(item.chunk_id, item.text or "") for item in candidates]
@@ -120,6 +124,7 @@ def signs_of(
     return Signs(
         **_question_signs(record, candidates, chunks, pool, packed, rarity),
         **_facet_signs(candidates, chunks, facets, matrix),
+        pool_terms=_met(terms),
         top=None if best is None else coverage.place_among(best, top_scores),
         declined=coverage.is_abstention(answer),
         hedged=coverage.abstains_somewhere(answer),
@@ -129,6 +134,12 @@ def signs_of(
         **(_citation_signs(record, judged, packed, rarity) if judged and claims else {}),
         **(_answer_signs(record.query.original, claims, packed, rarity) if claims else {}),
     )
+
+
+def _met(terms: Sequence[FacetMatch]) -> float | None:
+    """The share of the terms that are met, of those of which it is known."""
+    known = [term.match >= coverage.MET for term in terms if term.reason is None]
+    return sum(known) / len(known) if known else None
 
 
 def with_facets(signs: Signs, record: RequestRecord, facets: Sequence[Facet], matrix: NDArray[np.float64]) -> Signs:

@@ -65,7 +65,9 @@ class Case:
     answered: whether these stages were recorded; is_empty: whether no candidate was found; left_out: whether a
     candidate is not whole in the prompt; cites: whether citations are judged; unjudged: why the claims cannot be, if so
     (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks that are not whole in the prompt;
-    facets: how the candidates meet each; claims: of the answer; probe: what the index said when it was asked once more.
+    facets: how the candidates meet each; terms: how they meet the question's key terms, which judge nothing and are
+    named where retrieval is suspected; claims: of the answer; probe: what the index said when it was
+    asked once more.
     """
 
     signs: Signs
@@ -80,6 +82,7 @@ class Case:
     reference: Reference
     lost: Sequence[LostChunk] = ()
     facets: Sequence[FacetMatch] = ()
+    terms: Sequence[FacetMatch] = ()
     claims: Sequence[Claim] = ()
     probe: IndexProbe | None = None
 
@@ -155,7 +158,11 @@ def _retrieval(case: Case) -> StageFinding:
         return _finding("retrieval", "sound")
     if _is_suspected(_question_doubt(signs), signs):
         return _finding(
-            "retrieval", "suspected", "refused" if signs.declined else "low_match", *_retrieval_lines(signs)
+            "retrieval",
+            "suspected",
+            "refused" if signs.declined else "low_match",
+            *_retrieval_lines(signs),
+            *_term_lines(case),
         )
     return _finding("retrieval", "not_known", "refused" if signs.declined else "undecided")
 
@@ -317,6 +324,11 @@ def _retrieval_lines(signs: Signs) -> list[str]:
     if signs.top is not None:
         lines.append(f"{signs.top:.0%} of the service's requests have a best candidate with a lower score")
     return lines
+
+
+def _term_lines(case: Case) -> list[str]:
+    unmet = [match for match in case.terms if match.match < FACET_MET and match.reason is None]
+    return [f"no candidate states {', '.join(f'“{match.facet.value}”' for match in unmet)}"] if unmet else []
 
 
 def _ranking_lines(case: Case) -> list[str]:

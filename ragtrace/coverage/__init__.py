@@ -31,11 +31,13 @@ from ragtrace.coverage.evidence import (
     truncated_tokens,
 )
 from ragtrace.coverage.facets import (
+    MET,
     ReadEntities,
     contradictions,
     extract_facets,
     facet_in_text,
     facet_matrix,
+    key_terms,
     resolve_times,
 )
 from ragtrace.coverage.presence import are_alike, evidence_presence
@@ -53,6 +55,7 @@ from ragtrace.coverage.verifier import JudgedAnswer, Verifier, verify_answers
 
 __all__ = [
     "ANALYZER_VERSION",
+    "MET",
     "METRICS",
     "SUPPORTED",
     "USUAL",
@@ -89,6 +92,7 @@ __all__ = [
     "is_english",
     "joint_query_coverage",
     "judge_claims",
+    "key_terms",
     "lost_evidence",
     "match_facets",
     "needs_retrieval",

@@ -228,7 +228,7 @@ def _facets(analysis: Analysis, record: RequestRecord) -> Table:
         table.add_column("in rewrite")
     for match in analysis.facets:
         row = [
-            Text(match.facet.kind),
+            Text("term" if match.facet.weak else match.facet.kind),
             Text(match.facet.value),
             Text(match.chunk_id or _unmet(match), style="" if match.chunk_id else unmet),
             Text(_rank(match.rank)),

@@ -22,7 +22,7 @@ from ragtrace.types import (
     RetrieveRun,
     replace,
 )
-from tests.analyze.examples import ANSWER, QUESTION, RERANK, RETRIEVE, packed, request
+from tests.analyze.examples import ANSWER, FACETS, QUESTION, RERANK, RETRIEVE, packed, request
 
 GOLD = Gold(service="s", question=QUESTION, chunk_ids=("water",))
 
@@ -297,3 +297,33 @@ def test_what_the_question_or_the_host_requires_yields_to_known_evidence() -> No
     assert analyze_record(required, gold).diagnosis.state("retrieval") == "sound"
     assert analyze_record(required).diagnosis.state("retrieval") == "suspected"
     assert analyze_record(read).score("query_coverage") == 0.0
+
+
+def test_key_terms_are_listed_and_judge_nothing() -> None:
+    """They are weak: metrics and states are those of the same request whose host names no facet but a weak one."""
+    asked = replace(request(), query=Query(original="does it cover zeppelins and stolen bicycles in 2024"))
+    analysis = analyze_record(asked)
+    terms = {match.facet.value: match.match for match in analysis.facets if match.facet.weak}
+    assert terms == {"zeppelins": 0.0, "bicycles": 1.0}
+    assert analysis.score("query_coverage") == 1.0
+    assert analysis.diagnosis.state("retrieval") != "broken"
+
+
+def test_a_weak_facet_of_the_host_counts_in_no_metric() -> None:
+    """It is matched beside the others, and leaves their coverage as it is."""
+    weak = Facet(kind="entity", value="zeppelins", weak=True)
+    asked = replace(request(), query=Query(original=QUESTION, facets=(*FACETS, weak)))
+    analysis = analyze_record(asked)
+    assert [match.facet.value for match in analysis.facets if match.facet.weak] == ["zeppelins"]
+    assert analysis.score("query_coverage") == analyze_record(request()).score("query_coverage") == 1.0
+    only_weak = replace(request(), query=Query(original=QUESTION, facets=(weak,)))
+    assert reasons(only_weak)["query_coverage"] == "no_facets"
+
+
+def test_a_suspicion_of_retrieval_names_the_terms_that_nobody_states() -> None:
+    """Beside the share of the question's words in the best candidate."""
+    strangers = pooled("I do not know, the documents do not say that.", "The harbor has a rope guild.")
+    asked = replace(strangers, query=Query(original="how heavy were zeppelins filled with helium"))
+    (finding,) = (each for each in analyze_record(asked).diagnosis.stages if each.stage == "retrieval")
+    assert finding.state == "suspected"
+    assert any("“zeppelins”" in line for line in finding.evidence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragtrace.coverage.facets.combinations import facet_combinations
-from ragtrace.coverage.facets.extraction import ReadEntities, extract_facets, resolve_times
+from ragtrace.coverage.facets.extraction import ReadEntities, extract_facets, key_terms, resolve_times
 from ragtrace.coverage.facets.matching import MET, Judgment, contradictions, facet_in_text, facet_matrix, judge_facet
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "facet_in_text",
     "facet_matrix",
     "judge_facet",
+    "key_terms",
     "resolve_times",
 ]

@@ -12,26 +12,37 @@ from functools import lru_cache
 from typing import Final
 
 from ragtrace.coverage.facets.language import is_english_question
+from ragtrace.coverage.facets.references import CITED, STANDARD, flat_laws
+from ragtrace.coverage.facets.terms import is_plain_word
 from ragtrace.coverage.text import content_words
 from ragtrace.coverage.values.units import unit_of
 
-__all__ = ["CODE", "codes_in", "names_in"]
+__all__ = ["CODE", "codes_in", "is_title", "names_in"]
 
-CODE: Final = re.compile(
-    r"""(?<![\w@./-])(?:
-      (?=[\w./-]*[A-Za-z])(?=[\w./-]*\d)[A-Za-z0-9]++(?:[-./_][A-Za-z0-9]++)*+   # X-200, 10-K, CVE-2024-1234, A4
+_PRODUCTS: Final = r"""
+      (?i:windows\sserver|sql\sserver|(?:(?:microsoft|ms)\s)?(?:office|excel|exchange(?:\sserver)?|sharepoint
+        |visual\sstudio|outlook)|autocad|revit|quickbooks|photoshop|incoterms|ecmascript|owasp\stop\s10
+        |agenda|vision)\s(?:19|20)\d\d
+"""
+"""Products whose year is a part of the name."""
+_IDENTIFIER: Final = r"""
+      [a-z][\w-]*\.(?:json|ya?ml|py|js|ts|xml|ini|conf|cfg|toml|md|txt|csv|exe|dll|log|sh|env|html|css|sql|pdf|docx?
+        |xlsx?)
+    | (?=[\w./-]*[A-Za-z])(?=[\w./-]*\d)[A-Za-z0-9]++(?:[-./_][A-Za-z0-9]++)*+   # X-200, 10-K, CVE-2024-1234, A4
     | [a-z]+(?:_[a-z0-9]+)+                                                   # max_connections
     | [a-z]+(?:[A-Z][a-z0-9]+)+(?:\s\d{1,3}(?![\d.,%\w]))?                    # maxConnections, iPhone 8
-    | (?:[a-z_]\w*\.)+[a-z_]\w*\(\) | --[a-z][\w-]+                           # module.function(), --flag
-    | (?:Regulation|Directive|Decision)\s+\((?:EU|EC|EEC)\)\s+(?:No\.?\s+)?\d{1,4}/\d{1,4}
-    | (?:Form\s+[A-Z]{0,2}-?|(?:(?i:article|section|clause|regulation|directive|annex|rule|chapter|paragraph|appendix
-        |artículo|artikel|articolo|artigo)|Art\.?|Schedule|ISO(?:/IEC)?|RFC|IEC|EN|No\.|H\.?R\.?)\s+[A-Z]?)
-      \d+(?:[./-]?\w++)*+(?:\(\w{1,5}\))*(?::(?:19|20)\d\d)?                    # Article 6(1)(f), ISO 27001:2022
-    | (?:[A-Z][\w&-]+\s(?:(?:of|and|for)\s(?:the\s)?)?){1,6}(?:Act|Regulations?|Order|Rules)\s(?:of\s)?(?:18|19|20)\d\d
-    | §\s?\d+[a-z]? | \#\d\w*(?:-\w+)*
-    )(?![\w])""",
-    re.VERBOSE,
+    | (?:[a-z_]\w*\.)+[a-z_]\w*\(\) | --[a-z][\w-]*                          # module.function(), --flag
+    | \#\d\w*(?:-\w+)*
+    | (?:[Vv]itamin|[Hh]epatitis|[Ii]nfluenza|Exhibit|Appendix|Annex|Schedule|Form)\s[A-Z]
+"""
+_ERROR: Final = (
+    r"(?i:(?:http\s)?(?:exit|error|status|stop|response)\scode|http\sstatus|error)\s(?:0x[0-9a-f]+|[a-z]{0,4}-?\d{1,6})"
 )
+_ASKED: Final = re.compile(
+    rf"(?<![\w@./-])(?:{CITED}|{STANDARD}|{_PRODUCTS}|{_ERROR}|{_IDENTIFIER})(?![\w])", re.VERBOSE
+)
+CODE: Final = re.compile(rf"(?<![\w@./-])(?:{STANDARD}|{_IDENTIFIER})(?![\w])", re.VERBOSE)
+"""Codes as texts write them; what a question cites of laws is read by `references`."""
 _PLAIN: Final = re.compile(
     r"(?:pre|post|mid)-?\d{4}|[12]h\d{2,4}|[1-4]q\d{2,4}|\d+(?:st|nd|rd|th|s|x|k|m|bn|kg|km|mm|cm|gb|mb|tb|ghz|mhz|kw|kwh|mw|am|pm|h|hrs?|min|sec|ml|mg|g|l|p|fps)"
     r"|v\d[\w.+-]*|\d+-(?:day|week|month|year|hour|minute|second|mile|km)s?|[qh][1-4]|\d+[-/]\w{3,}|fy\d+"
@@ -41,9 +52,24 @@ _PLAIN: Final = re.compile(
 _FORM: Final = re.compile(r"\d{1,2}-[A-Z]{1,2}")  # 10-K, 8-K: a form, not a number with a unit
 _QUOTED: Final = re.compile(r"""[“"«„「『]([^“”"«»„」』\n]{2,60})[”"»“」』]|(?<!\w)'([^'\n]{2,60})'(?!\w)""")
 _TOKEN: Final = re.compile(r"[A-Z]{2,}(?=-[a-z]{3})|[^\W_](?:[\w&'’+.-]*[\w+])?")
-_MODEL: Final = re.compile(r"\d{1,3}[a-z]?|(?!19|20)\d{2,4}-\d{1,3}|(?!19|20)\d{4}")  # the number of a model, no year
+_MODEL: Final = re.compile(r"\d{1,3}[a-z]?|(?!19|20)\d{1,4}-\d{1,4}|(?!19|20)\d{4}")  # the number of a model, no year
 _UNITS: Final = frozenset("mL dL MPa GPa kPa Nm mAh Ah dB kN GHz MHz kHz Hz Pa Wh".split())
 _LINKS: Final = frozenset("of de da di del della van der den von und la le les du dos y & the for al el".split())
+_VERSUS: Final = frozenset(("v", "v.", "vs", "vs."))
+_BODIES: Final = frozenset(
+    """commission committee administration authority agency council executive board association department ministry
+    institute office bureau act code convention service services society union fund foundation organization organisation
+    academy regulations rules treaty protocol agreement company corporation group partners sons amendment""".split()
+)
+"""Last words of names that may hold an "and": Food and Drug Administration."""
+_TREATIES: Final = frozenset("Treaty Convention Agreement Declaration Protocol Committee Council Conference".split())
+"""First words of names that may hold "on" or "against": Convention on Biological Diversity."""
+_POSSESSED: Final = frozenset("day eve hospital college court church square".split())
+"""Words that are one with a possessive before them, beside `_BODIES`: New Year's Eve."""
+_LEGAL_FORMS: Final = frozenset("Inc Inc. Ltd LLC LLP LP Corp Co PLC plc GmbH SA AG NV".split())
+_LETTERED: Final = frozenset("Part Type Class Plan Schedule Group Series Form Title Exhibit Appendix Annex".split())
+_ROMAN: Final = re.compile(r"[IVX]{1,4}")
+_COUNTED: Final = frozenset("type phase step level page stage day week class grade tier group".split())
 _STARTERS: Final = frozenset(
     """list give tell show explain describe compare name find summarize summarise define state please provide write
     identify calculate say discuss outline suggest help let get make use look check see tldr hi hello hey thanks ok okay
@@ -53,26 +79,104 @@ _STARTERS: Final = frozenset(
 _NO_NAME: Final = frozenset(
     """i i'm i've i'd i'll ok pm am q1 q2 q3 q4 fy mr mrs ms dr monday tuesday wednesday thursday friday saturday sunday
     january february march april may june july august september october november december jan feb mar apr jun jul aug
-    sep sept oct nov dec faq asap tbd n/a tv dvd btw fyi omg lol imo imho iirc eta diy a b c d e""".split()
+    sep sept oct nov dec faq asap tbd n/a tv dvd btw fyi omg lol imo imho iirc eta diy ethics ethic a b c d e f g h j k
+    l m n o p q r s t u v w x y z""".split()
 )
 _TITLES: Final = frozenset(
     "ceo cfo cto coo president chairman chair director head minister secretary mayor king queen".split()
 )
 READ: Final = 5000  # characters of a question that are read for names
-_SENTENCE: Final = re.compile(r"(?:[^.?!\n]|[.](?=\S))+")
+_SENTENCE: Final = re.compile(
+    r"(?:[^.?!\n]|[.](?=\S)|(?<=\b[vV])\.|(?<=\.[A-Z])\.|(?<=\b(?:vs|No|St|Dr|Mt|Co|Jr|Sr))\.|(?<=\b(?:Inc|Ltd|etc|Mrs|Rev|Sec|Sch))\.)+"
+)
+_DOTTED: Final = re.compile(
+    r"""(?<![\w./])(?:(?!e\.g|i\.e|a\.m|p\.m|a\.k\.a|n\.b)(?:[A-Za-z]\.){2,}[A-Za-z]?   # N.Y.P.D.
+        |(?!N/A)[A-Z]{1,4}/[A-Z]{1,4})(?![\w/])                                         # P/E, TCP/IP""",
+    re.VERBOSE,
+)
+_EPONYM: Final = re.compile(
+    r"""[ ](?:disease|syndrome|treaty|convention|directive|protocol|statute|accords?)\b
+    | ['’]s?[ ](?:disease|syndrome|law|theorem|test|sign|palsy|principle|paradox|lymphoma|equation|constant|razor)s?\b
+    """,
+    re.VERBOSE,
+)
+_SPECIES: Final = re.compile(
+    r" (?!focus|status|campus|virus|bonus|census|basis|analysis|versus|plus)[a-z]{3,}(?:i|us|um|is|ae|ans|ens|oides)\b"
+)
+_GENUS: Final = re.compile(r"[A-Z][a-z]{2,}(?:er|us|a|um|is|es|as|ix)")
+_BRAND: Final = re.compile(r"(?<![\w.'’-])([a-z][a-z-]{2,15})\s$")
+_BRAND_REACH: Final = 18
+_RANGE: Final = re.compile(r"(?:to|and|or)$")
+_NO_PRODUCTS: Final = frozenset(
+    """code error chapter page step room phase grade class tier track figure table build exercise unit lesson season
+    episode row column port floor gate platform age aged game round edition form book volume verse channel route highway
+    line january february march april june july august september october november december""".split()
+)
+_FLAT_PRODUCT: Final = re.compile(
+    r"""(?<![\w.'’-])(?P<name>[a-z][a-z-]{2,15})\s(?=\S*\d)(?P<model>[a-z]{0,3}\d{1,5}[a-z]{0,2}(?![\w-]|[.,:/]\d))
+        (?P<more>(?:\s(?:pro|plus|ultra|mini|lite|air|se|xl|ti))*)(?P<rest>\s(?P<next>[a-z]+))?""",
+    re.VERBOSE,
+)
 _FOLLOWING: Final = re.compile(r" ([A-Z]\w*)")
 _GERMAN: Final = frozenset("der das und ist nicht ein eine mit für auf wie wann welche wo wer ich".split())
 
 
-def codes_in(text: str) -> Iterator[tuple[int, int, str]]:
-    """(start, end, why) of codes, model and form numbers, identifiers and quoted terms."""
+@lru_cache(maxsize=1024)
+def codes_in(text: str) -> tuple[tuple[int, int, str], ...]:
+    """(start, end, why) of codes, model and form numbers, citations, identifiers and quoted terms."""
+    return tuple(_codes(text))
+
+
+def _codes(text: str) -> Iterator[tuple[int, int, str]]:
     for match in _QUOTED.finditer(text):
         group = 1 if match.group(1) else 2
         yield match.start(group), match.end(group), "quoted"
-    for match in CODE.finditer(text):
+    yield from _flat(text)
+    for match in _ASKED.finditer(text):
         written = match.group()
         if _FORM.fullmatch(written) or not _PLAIN.fullmatch(written):
-            yield match.start(), match.end(), "code"
+            start = match.start() + _lead(written)
+            yield start, match.end(), "code"
+
+
+def _lead(written: str) -> int:
+    """Length of the words at the beginning of a law's title that are the question's ("Does Housing Act 1988")."""
+    start = 0
+    while (word := _TOKEN.match(written, start)) and written[word.end() : word.end() + 1] == " ":
+        if word.group()[0].isdigit() or not (
+            word.group().casefold() in _STARTERS or (word.group()[0].isupper() and not _carries(word.group()))
+        ):
+            break
+        start = word.end() + 1
+    return start
+
+
+def _flat(text: str) -> Iterator[tuple[int, int, str]]:
+    """Laws and products with their number in words without capitals: the theft act 1968, galaxy s22."""
+    folded = text[:READ].casefold()
+    if len(folded) != min(len(text), READ):
+        return
+    for start, end in flat_laws(folded):
+        if text[start].islower() or is_title(text):
+            yield start, end, "code"
+    if not any(map(str.isdigit, folded)) or not is_english_question(text):
+        return
+    for match in _FLAT_PRODUCT.finditer(folded):
+        if (text.isupper() or text[match.start()].islower()) and _is_product(match):
+            brand = _BRAND.search(folded, max(0, match.start() - _BRAND_REACH), match.start())
+            is_branded = brand and not is_plain_word(brand.group(1)) and text[brand.start()].islower()
+            yield brand.start() if brand and is_branded else match.start(), match.end("more"), "code"
+
+
+def _is_product(match: re.Match[str]) -> bool:
+    """Whether a word and a number are a product: the word names something, and the number counts nothing."""
+    model, following = match.group("model"), match.group("next")
+    if is_plain_word(match.group("name")) or match.group("name") in _NO_PRODUCTS or _PLAIN.fullmatch(model):
+        return False
+    if model.isdigit():
+        counts = bool(following) and not match.group("more") and bool(_carries(following) or _RANGE.match(following))
+        return len(model) <= 3 and not counts
+    return not unit_of(model.lstrip("0123456789"))
 
 
 @lru_cache(maxsize=1024)
@@ -90,7 +194,18 @@ def _names(text: str) -> Iterator[tuple[int, int, str]]:
         if told is not False:
             for start, end, why in _runs(text, tokens):
                 if why == "acronym" or (told and (english or " " in text[start:end])):
-                    yield start, end, why
+                    yield start, _whole(text, start, end) if english else end, why
+    for match in _DOTTED.finditer(text):
+        yield *match.span(), "acronym"
+
+
+def _whole(text: str, start: int, end: int) -> int:
+    """The end of a name with the words in small letters that belong to it: Crohn's disease, Helicobacter pylori."""
+    if match := _EPONYM.match(text, end):
+        return match.end()
+    if _GENUS.fullmatch(text, start, end) and (match := _SPECIES.match(text, end)):
+        return match.end()
+    return end
 
 
 def _runs(text: str, tokens: list[re.Match[str]]) -> Iterator[tuple[int, int, str]]:
@@ -98,14 +213,16 @@ def _runs(text: str, tokens: list[re.Match[str]]) -> Iterator[tuple[int, int, st
     run: list[re.Match[str]] = []
     codes = [(start, end) for start, end, why in codes_in(text) if why == "code"]
     for position, token in enumerate(tokens):
-        if run and not _joined(text, run[-1], token):
+        if run and not _joined(text, run, token):
             yield from _run(run)
             run = []
         if any(start < token.end() and token.start() < end for start, end in codes):
             yield from _run(run)
             run = []
-        elif _may_name(text, token, begins=not run and _begins(text, token)) or (
-            run and _continues(token, tokens[position + 1 : position + 2])
+        elif (
+            _may_name(text, token, begins=not run and _begins(text, token))
+            or (run and _continues(run, token, tokens[position + 1 : position + 6]))
+            or (not run and token.group() == "I" and _is_titled_i(text, tokens[position : position + 3]))
         ):
             run.append(token)
         elif run:
@@ -115,19 +232,57 @@ def _runs(text: str, tokens: list[re.Match[str]]) -> Iterator[tuple[int, int, st
         yield from _run(run)
 
 
-def _joined(text: str, before: re.Match[str], token: re.Match[str]) -> bool:
-    possessive = before.group().endswith(("'s", "’s")) and token.group() not in _LINKS
-    return text[before.end() : token.start()] == " " and not possessive
+def _joined(text: str, run: list[re.Match[str]], token: re.Match[str]) -> bool:
+    before = run[-1].group()
+    gap = text[run[-1].end() : token.start()]
+    if gap == ", ":
+        return token.group() in _LEGAL_FORMS
+    is_own = token.group() in _LINKS or token.group().casefold() in _BODIES | _POSSESSED
+    possessive = before.endswith(("'s", "’s")) and not is_own
+    if gap == ". ":
+        return before.casefold() in _VERSUS or "." in before
+    return gap in (" ", " & ") and not possessive
 
 
-def _continues(token: re.Match[str], following: list[re.Match[str]]) -> bool:
+def _is_titled_i(text: str, tokens: list[re.Match[str]]) -> bool:
+    """Whether "I" begins a name: two words with capitals follow ("I Fight Dragons")."""
+    capitals = len(tokens) == 3 and all(_may_name(text, token, begins=False) for token in tokens[1:])
+    return capitals and text[tokens[0].end() : tokens[1].start()] == " " == text[tokens[1].end() : tokens[2].start()]
+
+
+def _continues(run: list[re.Match[str]], token: re.Match[str], following: list[re.Match[str]]) -> bool:
     """Whether a word in lower case or a number goes on with a name: Bank *of* America, Windows *11*."""
     word = token.group()
+    behind = following[1:] if following and following[0].group() == "the" else following
+    is_followed = bool(behind) and _capital(behind[0])
+    if word in _VERSUS:
+        return is_followed
+    if word == "and":
+        return is_followed and _is_body(run, following)
+    if word in ("on", "against", "concerning"):
+        return is_followed and (run[0].group() in _TREATIES or run[-1].group() in _TREATIES)
     if word in _LINKS:
-        return any(map(_capital, following))
-    if any(unit_of(each.group()) for each in following) or token.string[token.end() : token.end() + 1] == "%":
+        is_measure = len(run) == 1 and run[0].group().isupper()  # GDP of Germany, EBITDA of Acme
+        return is_followed and not is_measure
+    if any(unit_of(each.group()) for each in following[:1]) or token.string[token.end() : token.end() + 1] == "%":
         return False  # Ozempic 1 mg
-    return bool(_MODEL.fullmatch(word))
+    if len(word) == 1 and word.isupper() and run[-1].group() in _LETTERED:
+        return True
+    is_roman = bool(_ROMAN.fullmatch(word)) and (word != "I" or len(run) > 1)
+    return is_roman or bool(_MODEL.fullmatch(word))
+
+
+def _is_body(run: list[re.Match[str]], following: list[re.Match[str]]) -> bool:
+    """Whether "and" stands within a name: Securities and Exchange Commission."""
+    capitals: list[re.Match[str]] = []
+    for token in following:
+        if not _capital(token) or (capitals and token.string[capitals[-1].end() : token.start()] != " "):
+            break
+        capitals.append(token)
+    ends_so = bool(capitals) and capitals[-1].group().casefold() in _BODIES
+    starts_so = len(run) > 2 and run[0].group().casefold() in _BODIES and run[1].group() in ("of", "for")
+    is_law = ends_so and capitals[-1].group() in ("Act", "Code", "Convention")
+    return starts_so or is_law or (ends_so and len(run) <= 2 and len(capitals) == 2)
 
 
 def _run(run: list[re.Match[str]]) -> Iterator[tuple[int, int, str]]:
@@ -135,6 +290,8 @@ def _run(run: list[re.Match[str]]) -> Iterator[tuple[int, int, str]]:
         run.pop()
     while run and (run[0].group().casefold() in _TITLES or run[0].group() in _LINKS):
         run = run[1:]
+    if len(run) == 2 and run[0].group().casefold() in _COUNTED and run[1].group().isdigit():
+        return  # Type 2 diabetes
     if run and not (len(run) == 1 and _is_common(run[0].group())):
         last = run[-1].group()
         end = run[-1].end() - (2 if last.endswith(("'s", "’s")) else 0)
@@ -142,7 +299,13 @@ def _run(run: list[re.Match[str]]) -> Iterator[tuple[int, int, str]]:
 
 
 def _is_common(word: str) -> bool:
-    return word.casefold().rstrip(".") in _NO_NAME or not (word.isupper() or content_words(word))
+    return word.casefold().rstrip(".") in _NO_NAME or not (word.isupper() or _carries(word))
+
+
+@lru_cache(maxsize=1024)
+def is_title(text: str) -> bool:
+    """Whether capitals tell no names in `text`, since it is a title or shouting."""
+    return _capitals_tell(list(_TOKEN.finditer(text))) is False
 
 
 def _capitals_tell(tokens: list[re.Match[str]]) -> bool | None:
@@ -151,8 +314,24 @@ def _capitals_tell(tokens: list[re.Match[str]]) -> bool | None:
     capital = sum(word[0].isupper() for word in words)
     if len(words) > 3 and (capital > 0.8 * len(words) or sum(map(str.isupper, words)) > 0.6 * len(words)):
         return False
+    if len(words) > 3 and _is_titled(words):
+        return False
     german = any(word.casefold() in _GERMAN for word in words) and not is_english_question(" ".join(words))
     return None if german else True
+
+
+@lru_cache(maxsize=16384)
+def _carries(word: str) -> bool:
+    """Whether a word carries meaning."""
+    return bool(content_words(word))
+
+
+def _is_titled(words: list[str]) -> bool:
+    """Whether all words that carry meaning have capitals, and so has one behind the first that carries none."""
+    plain = [word for word in words[1:] if word not in ("I", "The", "A") and not _carries(word)]
+    return any(word[0].isupper() and word[1:].islower() for word in plain) and all(
+        word[0].isupper() for word in words if _carries(word)
+    )
 
 
 def _capital(token: re.Match[str]) -> bool:
@@ -173,9 +352,9 @@ def _may_name(text: str, token: re.Match[str], *, begins: bool) -> bool:
         return False
     if not begins or any(map(str.isupper, word[1:])):
         return not (begins and word.casefold() in _STARTERS)
-    if word.casefold().replace("’", "'") in _STARTERS or not content_words(word) or word[1:2] in ("'", "’"):
+    if word.casefold().replace("’", "'") in _STARTERS or not _carries(word) or word[1:2] in ("'", "’"):
         return False
     if word.endswith("ly"):
         return False  # "Recently BRICS": an adverb that begins a sentence
     following = _FOLLOWING.match(text, token.end())
-    return word.endswith(("'s", "’s")) or (following is not None and bool(content_words(following.group(1))))
+    return word.endswith(("'s", "’s")) or (following is not None and _carries(following.group(1)))

@@ -9,14 +9,18 @@ from typing import Final, TypeAlias
 
 from ragtrace.coverage.facets.abbreviations import with_long_forms
 from ragtrace.coverage.facets.amounts import amounts_in
-from ragtrace.coverage.facets.entities import codes_in, names_in
-from ragtrace.coverage.facets.places import is_adjective, place_of, places_in
+from ragtrace.coverage.facets.entities import codes_in, is_title, names_in
+from ragtrace.coverage.facets.language import is_english_question
+from ragtrace.coverage.facets.places import is_adjective, is_language, place_of, places_in
+from ragtrace.coverage.facets.references import is_law, is_provision
+from ragtrace.coverage.facets.terms import is_plain_word
+from ragtrace.coverage.facets.terms import key_terms as terms_in
 from ragtrace.coverage.facets.times import relative_times
 from ragtrace.coverage.values import DateRange, values
 from ragtrace.coverage.values.versions import constraint_of, constraints_in
 from ragtrace.types import Facet, FacetKind, replace
 
-__all__ = ["ReadEntities", "extract_facets", "resolve_times"]
+__all__ = ["ReadEntities", "extract_facets", "key_terms", "resolve_times"]
 
 ReadEntities: TypeAlias = Callable[[str], Iterable[tuple[int, int, str]]]
 """Takes a text, gives (start, end, label) of its entities, such as `ragtrace.engines.entities.EntityReader`."""
@@ -39,6 +43,27 @@ _GOVERNED: Final = re.compile(
     r"""(?:(?P<own>Constitution|Parliament|(?:Supreme|High)\s+Court|Ministry|Laws?)
         |Government|Republic|State|Commonwealth|Kingdom|President|Prime\s+Minister)\s+of\s+(?:the\s+)?""",
     re.VERBOSE,
+)
+_WHERE: Final = re.compile(r",?\s(?:of|in|under|to)\s(?:the\s)?|,?\sthe\s")
+_DATED: Final = re.compile(
+    r"(?:Act|Regulations?|Order|Rules|Code|Ordinance|Law),?\s(?:of\s)?(?:1[6-9]|20)\d\d$", re.IGNORECASE
+)
+_CAMEL: Final = re.compile(r"[a-z]{1,3}[A-Z]\w+(?:\s\d+)?")  # iPad, macOS 14
+_MODEL: Final = re.compile(r"(?!\d{1,2}-[A-Z]{1,2}$)[A-Za-z]{0,4}[-/]?\d+[A-Za-z]{0,3}(?:-?\d+[A-Za-z]{0,2})?")
+_SUFFIX: Final = re.compile(r"(?:\s(?:Pro|Max|Plus|Ultra|Mini|Lite|Air|Ti|Super|XL|SE|FE|Touch|I{2,3}|IV))+\b")
+_OWN: Final = re.compile(
+    r"""\b(?:Express|Airlines?|Airways|Railways|Telecom|Petroleum|Steel|Gas|Museum|Library|Broadcasting|Corporation
+        |Association|Society|Academy|Institute|University|College|Council|Open|Cup|League|Cross|Legion|Revolution
+        |Empire|Journal|Standards?|Bank|Motors|Shepherd|Eagle|Dream|Graffiti|Idol|Gothic|Wall|Act|Code)$""",
+    re.VERBOSE,
+)
+"""Last words of names that begin with a demonym and are one with it: American Express."""
+_BEFORE_NUMBER: Final = re.compile(r"(?<![\w.'’-])[a-z][a-z0-9+#-]{1,20}(?=\sv?\d+\.\d)")
+_FISCAL: Final = re.compile(r"\b(?:fiscal|financial|calendar)\s$", re.IGNORECASE)
+_FISCAL_REACH: Final = 10
+_YEAR: Final = re.compile(r"(?:19|20)\d\d")
+_BARE_PERIOD: Final = re.compile(
+    r"(?<![\w-])(?P<unit>[QH])(?P<number>[1-4])(?![\w-]|\s(?:tags?|visas?|head\w+|19|20|FY))"
 )
 _REDACTED: Final = re.compile(r"\[[A-Z][A-Z0-9_-]*\]")  # what redaction put in the place of a text
 _ANY_DAY: Final = date(2000, 1, 1)
@@ -66,7 +91,41 @@ def extract_facets(
                 found.append(facet)
     kept = [facet for facet in _distinct(found) if facet.why != _NO_CLOCK]
     ordered = sorted(kept, key=lambda facet: facet.start or 0)
-    return tuple(with_long_forms(ordered, text)[:MOST])
+    return tuple(with_long_forms(_joined(ordered, text), text)[:MOST])
+
+
+def key_terms(question: str, facets: Sequence[Facet]) -> tuple[Facet, ...]:
+    """Weak facets of `question`: key terms in small letters where `facets`, read from it, are not."""
+    return terms_in(question, facets, any_case=is_title(question[:READ]))
+
+
+def _joined(facets: Sequence[Facet], text: str) -> list[Facet]:
+    """`facets`, in order; a provision with the law that it is of as one, and a product with its model's code."""
+    joined: list[Facet] = []
+    for facet in facets:
+        before = joined[-1] if joined else None
+        if before and before.kind == facet.kind == "entity" and _belongs(before, facet, text):
+            suffix = _SUFFIX.match(text, facet.end or 0)
+            span = before.start or 0, suffix.end() if suffix and facet.why == "code" else facet.end or 0
+            is_product = facet.why == "code" and before.why in ("name", "acronym") and not is_provision(facet.value)
+            joined[-1] = replace(_facet("entity", text, span, ""), why="product" if is_product else before.why)
+        elif not (before and (facet.end or 0) <= (before.end or 0)):
+            joined.append(facet)
+    return joined
+
+
+def _belongs(one: Facet, other: Facet, text: str) -> bool:
+    gap = text[one.end : other.start]
+    if is_provision(one.value):
+        return bool(_WHERE.fullmatch(gap) or (gap in (" ", ", ") and is_law(other.value)))
+    if is_provision(other.value):
+        return gap in (" ", ", ") and bool(_DATED.search(one.value))
+    if gap != " ":
+        return False
+    if one.why in ("name", "acronym"):
+        return other.why == "code" and bool(_MODEL.fullmatch(other.value))
+    is_product = one.why == "product" or bool(_CAMEL.fullmatch(one.value))
+    return is_product and other.why == "name"
 
 
 def _without_clock(text: str) -> list[Facet]:
@@ -100,13 +159,34 @@ def _times(text: str, today: date | None) -> Iterator[Facet]:
         yield replace(facet, aliases=(_written(each.dates),))
     for value in values(text):
         if value.kind == "date":
-            yield _facet("time", text, (value.start, value.end), "time bound" if value.bounds else "date")
+            lead = _FISCAL.search(text, max(0, value.start - _FISCAL_REACH), value.start)
+            start = lead.start() if lead else value.start
+            facet = _facet("time", text, (start, value.end), "time bound" if value.bounds else "date")
+            yield replace(facet, aliases=_titles(text, facet)) if _YEAR.fullmatch(facet.value) else facet
+    for match in _BARE_PERIOD.finditer(text):
+        if match.group("unit") == "Q" or match.group("number") in "12":
+            ordinal = ("first", "second", "third", "fourth")[int(match.group("number")) - 1]
+            spelled = f"{ordinal} {'quarter' if match.group('unit') == 'Q' else 'half'}"
+            yield replace(_facet("time", text, match.span(), "period without a year"), aliases=(spelled,))
+
+
+def _titles(text: str, year: Facet) -> tuple[str, ...]:
+    """A year with the name directly before it, of which it may be a part: "Annual Report 2023"."""
+    start, end = year.start or 0, year.end or 0
+    name = next((span for span in names_in(text) if span[1] == start - 1 and text[start - 1] == " "), None)
+    return (text[name[0] : end],) if name else ()
 
 
 def _versions(text: str) -> Iterator[Facet]:
     for found in constraints_in(text):
         why = "version" if found.allowed is None else "version constraint"
         yield _facet("version", text, (found.start, found.end), why)
+    if any(map(str.isdigit, text)) and is_english_question(text):
+        for word in _BEFORE_NUMBER.finditer(text):
+            if not is_plain_word(word.group()):
+                for version in _version_behind(text, word.end() + 1):
+                    yield _facet("entity", text, word.span(), "name before a version")
+                    yield version
     for _, end, _ in (*names_in(text), *codes_in(text)):
         if match := _BEHIND_NAME.match(text, end):
             yield from _version_behind(text, match.end())
@@ -131,7 +211,9 @@ def _places(text: str) -> Iterator[Facet]:
     names = names_in(text)
     for start, end, _ in places_in(text):
         name = next((span for span in names if span[0] <= start and end <= span[1]), None)
-        if name is None or _stands_alone(text, name[:2], (start, end)):
+        if is_language(text, start, end):
+            yield _facet("entity", text, (start, end), "language")
+        elif name is None or _stands_alone(text, name[:2], (start, end)):
             yield _facet("jurisdiction", text, (start, end), "place")
 
 
@@ -139,7 +221,7 @@ def _stands_alone(text: str, name: Span, place: Span) -> bool:
     """Whether a place is all of a name or says where the rest of it belongs ("Irish Home", "Constitution of Kenya")."""
     before, behind = text[name[0] : place[0]], text[place[1] : name[1]]
     if not before.strip():
-        return not behind.strip() or is_adjective(text[slice(*place)])
+        return not behind.strip() or (is_adjective(text[slice(*place)]) and not _OWN.search(text, *name))
     return not behind.strip() and bool(_GOVERNED.fullmatch(before))
 
 
@@ -158,7 +240,12 @@ def _names(text: str) -> Iterator[Facet]:
     places = {start: end for start, end, _ in places_in(text)}
     for start, end, why in names_in(text):
         behind = places.get(start)
-        if behind is not None and behind < end and is_adjective(text[start:behind]):
+        if (
+            behind is not None
+            and behind < end
+            and is_adjective(text[start:behind])
+            and not _OWN.search(text, start, end)
+        ):
             start = behind + len(text[behind:end]) - len(text[behind:end].lstrip())
         head = _GOVERNED.match(text, start, end)
         if head and places.get(head.end()) == end:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from ragtrace.coverage.text import is_english, words
@@ -17,6 +18,7 @@ _ASKING: Final = frozenset(
 )
 
 
+@lru_cache(maxsize=4096)
 def is_english_question(text: str) -> bool:
     """Whether the rules for English fit: no word that only other languages have, and `is_english`."""
     return is_english(text) and _ASKING.isdisjoint(map(str.casefold, words(text[:1000])))

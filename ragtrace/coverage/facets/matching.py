@@ -6,6 +6,7 @@ one that says nothing of it lacks it; of one without text and without a field th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,6 +29,9 @@ MET: Final = 0.5  # match from which a facet counts as met
 _KEPT: Final = 64  # judgments that are kept with one text
 _NAMED: Final = 3  # values that a contradiction names
 _BY_BOUND: Final = 0.5  # match of a time that a text only includes: "since 2015" says little of 2024
+
+
+_TITLE: Final = re.compile(r"[^\W\d].*\s(?:19|20)\d\d")  # a name that ends in a year
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +100,13 @@ class _Wanted:
         self.names = [Name(form) for form in forms]
         self.is_plain = False
         self.dates: list[DateRange] = []
+        self.titles: list[Name] = []
         self.places: list[Place] = []
         self.versions: list[Constraint] = []
         self.amounts: list[AmountWanted] = []
         if facet.kind == "time":
             self.dates = [dates for form in forms for dates in date_ranges(form)]
+            self.titles = [Name(alias) for alias in facet.aliases if _TITLE.fullmatch(alias)]
         elif facet.kind == "jurisdiction":
             self.places = [place for form in forms for place in places_of(form)]
             self.is_plain = not any(map(is_ambiguous, forms)) and all(len(form) > 3 for form in forms)
@@ -131,6 +137,8 @@ def _judge(wanted: _Wanted, given: Given) -> Judgment:
 def _time(wanted: _Wanted, given: Given) -> Judgment:
     if given.stated_dates:
         best = max((overlap(one, other) for one in wanted.dates for other in given.stated_dates), default=0.0)
+        if best < MET and wanted.titles and given.text:  # the year of a name says nothing of the chunk's own date
+            best = max(float(title.match(given.text.naming) == 1.0) for title in wanted.titles)
         return _judged(best, given.stated_dates)
     if given.text is None:
         return _UNKNOWN
@@ -198,7 +206,7 @@ def _named(wanted: _Wanted, given: Given) -> float:
     if phrases and any(name.phrase in phrases for name in wanted.names if name.phrase):
         return 1.0
     naming = given.text.naming if given.text else None
-    return max((name.match(naming) for name in wanted.names), default=0.0) if naming else 0.0
+    return max((name.match(naming, phrases) for name in wanted.names), default=0.0) if naming else 0.0
 
 
 def _judged(best: float, said: Collection[object]) -> Judgment:

@@ -11,7 +11,7 @@ from ragtrace.coverage.facets.gazetteer import EU, Place, codes, demonyms, forei
 from ragtrace.coverage.facets.language import is_english_question
 from ragtrace.coverage.text import content_words
 
-__all__ = ["Place", "is_adjective", "is_ambiguous", "place_match", "place_of", "places_in", "places_of"]
+__all__ = ["Place", "is_adjective", "is_ambiguous", "is_language", "place_match", "place_of", "places_in", "places_of"]
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*")
 _ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:[.'-][A-Za-z]+)*")
@@ -44,6 +44,27 @@ _WORDS: Final = frozenset(
 """Words of other meanings in lower case."""
 _NEVER: Final = frozenset("of man most same best normal central union mobile reading march may university".split())
 _DECLARED_ONLY: Final = frozenset({"english", "polish"})  # other meanings even with a capital: never found in a text
+_LANGUAGES: Final = frozenset(
+    """german french spanish italian dutch portuguese swedish danish norwegian finnish chinese russian korean japanese
+    greek turkish ukrainian czech hungarian romanian bulgarian croatian serbian slovak slovenian thai vietnamese
+    indonesian icelandic estonian latvian lithuanian catalan""".split()
+)
+_SPOKEN: Final = re.compile(
+    r"\b(?:in|into|to|from|speaks?|speaking|learn|teach)\s+(?:\w+(?:ish|man|nch|ese|ian|ch)\s+(?:or|and)\s+)?$",
+    re.IGNORECASE,
+)
+_LEAD: Final = 32
+_NO_NOUN: Final = re.compile(r"\s*(?:$|[?.!,;:)/]|(?:and|or|to|into|as|if|but|on|at|with)\b)", re.IGNORECASE)
+_AT: Final = re.compile(
+    r"\b(?:in|from|to|near|at|around|between|via|and|or|for|outside|across|visit|through)\s+(?:the\s+)?$"
+)
+_ONWARD: Final = re.compile(r"\s(?:to|and|or|hotels?|airport|weather|flights?)\b|\s*[?.!,]|\s*$")
+"""Beside which a city in small letters is one: many cities have the names of people."""
+_PART_OF_NAME: Final = re.compile(r"\b(?:(?:bank|university|prince|duke|battle|siege)\sof|north|south|latin|native)\s$")
+_OF_A_PLACE: Final = re.compile(
+    r"\s(?:passports?|citizens?|nationals?|residents?|laws?|visas?|tax(?:es)?|courts?|embassy|government|compan(?:y|ies)"
+    r"|banks?|markets?|army|parliament|constitution|borders?|employers?|employees|regions?|cities|universities)\b"
+)
 _IN: Final = re.compile(r"\b(?:in|from|across|within|throughout|outside|for)\s+(?:the\s+)?$", re.IGNORECASE)
 
 
@@ -106,6 +127,13 @@ def is_ambiguous(name: str) -> bool:
 def is_adjective(name: str) -> bool:
     """Whether a name is a demonym ("Irish"), which may stand before the name of something else, or a code ("US")."""
     return name.casefold() in demonyms() or (name.isupper() and len(name) <= 3)
+
+
+def is_language(text: str, start: int, end: int) -> bool:
+    """Whether a demonym is the name of a language: "in Spanish", with no word behind that it describes."""
+    if text[start:end].casefold() not in _LANGUAGES:
+        return False
+    return bool(_SPOKEN.search(text, max(0, start - _LEAD), start) and _NO_NOUN.match(text, end))
 
 
 @lru_cache(maxsize=4096)
@@ -200,7 +228,9 @@ def _is_place(text: str, words: list[re.Match[str]], known: Mapping[str, Place],
         return True  # a script without capitals
     if lower:
         before = text[max(0, words[0].start() - 16) : words[0].start()]
-        return len(folded) > 3 and (folded not in _WORDS or bool(_IN.search(before)))
+        is_clear = folded not in _WORDS or bool(_IN.search(before) or _OF_A_PLACE.match(text, words[-1].end()))
+        is_named = len(known[folded]) == 3 and not (_AT.search(before) or _ONWARD.match(text, words[-1].end()))
+        return len(folded) > 3 and is_clear and not is_named and not _PART_OF_NAME.search(before)
     if len(folded.replace(".", "")) <= 3:
         return written.removesuffix("'s").removesuffix("’s").isupper()
     return written[0].isupper()

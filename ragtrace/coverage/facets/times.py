@@ -34,7 +34,7 @@ _RELATIVE: Final = re.compile(
         \s+{_COUNT}\s+(?:fiscal\s+|calendar\s+|financial\s+|full\s+)?{_UNIT})
     | (?P<rolling>(?:in|over|during|for|within)\s+the\s+(?:last|past|previous)\s+(?P<whole>{_NAMES}))
     | (?P<period>(?P<which>this|last|previous|prior|preceding|next|coming|current|past)
-        \s+(?:fiscal\s+|calendar\s+|financial\s+)?(?P<one>{_NAMES}))
+        \s+(?:fiscal\s+|calendar\s+|financial\s+)?(?P<one>{_NAMES}|weekend))
     | (?P<month>(?P<near>this|last|past|next|coming)\s+(?P<name>{"|".join(MONTHS)}|{"|".join(_WEEKDAYS)})\b
         (?!\.?\s+\d))
     | (?P<ago>(?P<number>\d{{1,3}}|{"|".join(_NUMBERS)})
@@ -151,6 +151,9 @@ def _period(unit: str, shift: int, today: date) -> DateRange:
     if unit == "week":
         first = today - timedelta(days=today.weekday()) + timedelta(weeks=shift)
         return DateRange(first, first + timedelta(days=6))
+    if unit == "weekend":
+        week = _period("week", shift, today)
+        return DateRange(week.last - timedelta(days=1), week.last)
     months = {"month": 1, "quarter": 3, "year": 12, "decade": 120}[unit]
     whole = (today.year * 12 + today.month - 1) // months + shift
     first, after = _month(whole * months), _month((whole + 1) * months)

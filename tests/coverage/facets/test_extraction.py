@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.coverage.facets import extract_facets, resolve_times
+from ragtrace.coverage.facets import extract_facets, key_terms, resolve_times
 from ragtrace.types import Facet
 
 TODAY = date(2024, 5, 20)
@@ -55,7 +55,7 @@ def found(question: str, today: date | None = TODAY) -> list[tuple[str, str]]:
         ("2023年の日本の税率は?", [("time", "2023年"), ("jurisdiction", "日本")]),
         ("ما هي ضريبة القيمة المضافة في مصر 2023؟", [("jurisdiction", "مصر"), ("time", "2023")]),
         ("What were the risks in Tesla's 10-K?", [("entity", "Tesla"), ("entity", "10-K")]),
-        ("Does the Siemens S7-1200 PLC overheat?", [("entity", "Siemens"), ("entity", "S7-1200"), ("entity", "PLC")]),
+        ("Does the Siemens S7-1200 PLC overheat?", [("entity", "Siemens S7-1200"), ("entity", "PLC")]),
         ("Was [EMAIL] told in 2023, or [CARD_NUMBER]?", [("time", "2023")]),  # what redaction left
         ("Is Pfizer's Comirnaty safe?", [("entity", "Pfizer"), ("entity", "Comirnaty")]),
         ("What was Germany's GDP?", [("jurisdiction", "Germany's"), ("entity", "GDP")]),
@@ -67,7 +67,7 @@ def found(question: str, today: date | None = TODAY) -> list[tuple[str, str]]:
         ("Which SKUs weigh between 3 and 5 kg?", [("entity", "SKUs"), ("quantity", "between 3 and 5 kg")]),
         ("What does the label say about Ozempic 1 mg?", [("entity", "Ozempic"), ("quantity", "1 mg")]),
         ("What does section 230 or clause 4.2(b) say?", [("entity", "section 230"), ("entity", "clause 4.2(b)")]),
-        ("What does Article 6(1)(f) GDPR allow?", [("entity", "Article 6(1)(f)"), ("entity", "GDPR")]),
+        ("What does Article 6(1)(f) GDPR allow?", [("entity", "Article 6(1)(f) GDPR")]),
         ("Is ISO 27001:2022 needed?", [("entity", "ISO 27001:2022")]),
         ("Does Regulation (EU) 2016/679 apply in Norway?",
          [("entity", "Regulation (EU) 2016/679"), ("jurisdiction", "Norway")]),
@@ -78,13 +78,13 @@ def found(question: str, today: date | None = TODAY) -> list[tuple[str, str]]:
         ("What does BRCA1 c.68_69del cause in °F?", [("entity", "BRCA1"), ("entity", "c.68_69del")]),
         ("Which NYSE-listed Brazilian firms pay?", [("entity", "NYSE"), ("jurisdiction", "Brazilian")]),
         ("Explain Article 17 of the Constitution of South Africa.",
-         [("entity", "Article 17"), ("entity", "Constitution"), ("jurisdiction", "South Africa")]),
+         [("entity", "Article 17 of the Constitution"), ("jurisdiction", "South Africa")]),
         ("What did the Government of Kenya decide?", [("jurisdiction", "Kenya")]),
         ("Recommended LDL target since last year?", [("entity", "LDL"), ("time", "since last year")]),
         ("Are pre-2015 diesel cars banned in Washington, D.C.?",
          [("time", "pre-2015"), ("jurisdiction", "Washington, D.C.")]),
         ("Who was mayor of Springfield, IL?", [("jurisdiction", "Springfield, IL")]),
-        ("Welche Fristen gelten laut § 622 BGB?", [("entity", "§ 622"), ("entity", "BGB")]),
+        ("Welche Fristen gelten laut § 622 BGB?", [("entity", "§ 622 BGB")]),
         ("Was kostet eine Kilowattstunde Strom in Österreich?", [("jurisdiction", "Österreich")]),
         ("flights under $300 next month", [("quantity", "under $300"), ("time", "next month")]),
         ("Which firms paid in 2H22 or 3Q23?", [("time", "2H22"), ("time", "3Q23")]),
@@ -190,3 +190,79 @@ def test_an_abbreviation_in_brackets_is_another_name(
 def test_capitals_of_titles_and_beginnings_are_no_names(question: str) -> None:
     """Capitals tell a name only in a sentence that has other words as well."""
     assert extract_facets(question) == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Does section 3 of the Theatres Act 1968 hold?", [("entity", "section 3 of the Theatres Act 1968")]),
+        ("Is the Public Order (Amendment and Repeal) Act 1996 in force?",
+         [("entity", "Public Order (Amendment and Repeal) Act 1996")]),
+        ("what does the theatres act 1968 forbid", [("entity", "theatres act 1968")]),
+        ("WHO ENFORCES THE THEATRES ACT 1968?", [("entity", "THEATRES ACT 1968")]),
+        ("Was Hadley v. Baxendale overruled?", [("entity", "Hadley v. Baxendale")]),
+        ("What does 42 U.S.C. § 1983 allow?", [("entity", "42 U.S.C. § 1983")]),
+        ("Which BS EN 12845 pumps pass IEEE 1588?", [("entity", "BS EN 12845"), ("entity", "IEEE 1588")]),
+        ("What does the Food and Drug Administration say?", [("entity", "Food and Drug Administration")]),
+        ("Do Smith & Nephew and Swiss Re merge?", [("entity", "Smith & Nephew"), ("jurisdiction", "Swiss"),
+                                                   ("entity", "Re")]),
+        ("Is American Airlines cheaper than Swiss trains?",
+         [("entity", "American Airlines"), ("jurisdiction", "Swiss")]),
+        ("Is the form there in German or Spanish?", [("entity", "German"), ("entity", "Spanish")]),
+        ("Is German law strict?", [("jurisdiction", "German")]),
+        ("What was the EBITDA of Siemens in H2 2022 and Q1?",
+         [("entity", "EBITDA"), ("entity", "Siemens"), ("time", "H2 2022"), ("time", "Q1")]),
+        ("does the canon mg3620 print from windows 11", [("entity", "canon mg3620"), ("entity", "windows 11")]),
+        ("upgrade pandas 1.5 to run on SQL Server 2019",
+         [("entity", "pandas"), ("version", "1.5"), ("entity", "SQL Server 2019")]),
+        ("Is Parkinson's disease caused by Candida albicans?",
+         [("entity", "Parkinson's disease"), ("entity", "Candida albicans")]),
+        ("Does the Fujitsu ix500 Pro scan A4?", [("entity", "Fujitsu ix500 Pro"), ("entity", "A4")]),
+        ("it ends with error 0x8007 and exit code 3", [("entity", "error 0x8007"), ("entity", "exit code 3")]),
+        ("How Do I Cancel My Plan After the First Month?", []),
+        ("Is it open this weekend?", [("time", "this weekend")]),
+    ],
+)  # fmt: skip
+def test_names_and_citations_are_read_whole(question: str, expected: list[tuple[str, str]]) -> None:
+    """Laws, cases, standards, companies and products are one facet each, in any writing."""
+    assert found(question) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Who pays the ground rent of a leasehold flat?", ["ground rent", "leasehold flat"]),
+        ("does aspirin thin the blood", ["aspirin", "blood"]),
+        ("Can I appeal a parking fine in Leeds?", []),
+        ("How important is it?", []),
+        ("Wie hoch ist die Grundsteuer?", []),
+        ("Which storage buckets does the Frostline Drive app list?", ["storage buckets"]),
+    ],
+)
+def test_key_terms_are_weak(question: str, expected: list[str]) -> None:
+    """Words in small letters beside the facets; none where a question has general words alone."""
+    terms = key_terms(question, extract_facets(question))
+    assert [term.value for term in terms] == expected
+    assert all(term.weak and question[term.start : term.end] == term.value for term in terms)
+
+
+def test_no_facet_that_counts_is_weak() -> None:
+    """Key terms come from `key_terms` alone, and overlap no facet."""
+    question = "Does the Housing Act 1988 protect lodgers with pets?"
+    facets = extract_facets(question)
+    assert not any(facet.weak for facet in facets)
+    assert [term.value for term in key_terms(question, facets)] == ["lodgers", "pets"]
+
+
+@given(ODD)
+def test_key_terms_of_any_text(question: str) -> None:
+    """Never an error, at most three, in order."""
+    terms = key_terms(question, extract_facets(question))
+    assert len(terms) <= 3
+    assert all((one.end or 0) <= (other.start or 0) for one, other in pairwise(terms))
+
+
+def test_a_year_behind_a_name_keeps_the_name() -> None:
+    """It may be a part of the name, which a text may have whatever the chunk's own date is."""
+    (_, year) = extract_facets("What does the Arden Housing Plan 2021 say?")
+    assert (year.value, year.aliases) == ("2021", ("Arden Housing Plan 2021",))

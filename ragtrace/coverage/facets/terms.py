@@ -1,0 +1,298 @@
+"""Key terms of a question in small letters: what it is about where no name says so ("limitation period", "netflix").
+
+They are weak facets: evidence may say them in other words, so that they count in no score. English only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final
+
+from ragtrace.coverage.facets.language import is_english_question
+from ragtrace.coverage.text import content_words
+from ragtrace.coverage.values.units import unit_of
+from ragtrace.types import Facet
+
+__all__ = ["is_plain_word", "key_terms"]
+
+MOST: Final = 3  # terms of one question; a longer word or phrase is rarer, and says more
+READ: Final = 400  # characters that are read; a longer question tells its case
+_WORDS: Final = 3  # words of one term
+_WORD: Final = re.compile(r"[^\W\d_]+(?:[-'’][^\W\d_]+)*")
+_ASIDES: Final = frozenset("([{@/#$%=_\\")
+_LEAST: Final = 3  # letters
+
+_VERBS: Final = """
+    abolish accept access accuse achieve act adapt add address adopt advise affect agree aid aim allow amend
+    announce answer appeal appear apply appoint approve argue arise arrest arrive ask assess assign assist assume
+    attach attack attempt attend audit avoid award bake ban base become beep begin behave believe belong bill block
+    boil book boost boot borrow bother break bring build buy calculate call cancel care carry cause certify change
+    charge cheat check choose claim clean clear close collapse collect combat combine come commit commute compare
+    compete complete comply compose conclude conduct configure confirm connect consider consist contact contain
+    continue contribute control convert cook cope copy count cover crash create cure damage deal decide declare
+    decline decrease deduct defeat define delete deliver demand denote deny depend deploy derive describe deserve
+    design detect determine develop differ disable disagree disclose discover discuss dissolve distinguish divide do
+    donate downgrade download draft draw drive drop duplicate earn eat elect eliminate employ enable encourage end
+    enforce enhance enjoy ensure enter establish estimate evaluate evolve examine exceed exclude exist expand expect
+    experience expire explain export express extend face fail fall feel figure fill find finish fire fit fix fly
+    follow force forget form formulate found freeze gain gather generate get give go govern grant grow guarantee
+    guide handle hang happen harm hate heal hear help hide hire hit hold identify ignore imagine implement import
+    improve include increase indicate influence inform inherit inhibit insert install integrate intend interact
+    interpret introduce invade invent investigate involve issue join judge justify keep know launch lay lead learn
+    leave lengthen let lift light like limit link list listen live load log lose maintain make manage mean measure
+    meet melt mention merge migrate minimize mitigate modify monitor mount move need notice notify obtain occur
+    offer open operate oppose opt order organize overwrite owe own park pass pay perform permit persuade pick place
+    plan play point predict prefer prepare present prevent proceed produce prohibit promote propose protect prove
+    provide publish pull purchase pursue push put qualify raise ratify reach react read realize receive recognize
+    recollect recommend record recover reduce refer reflect refund refuse regard register regulate reject relate
+    release rely remain remember remove renew rent repair repeal repeat replace report represent request require
+    reset resolve respond restart restrict result return reveal reverse review rinse rot run safeguard satisfy save
+    say scratch search see seek seem select sell send separate serve set settle sew share shift ship shorten show
+    sign slow solve speak specify spend split spread stand start state stay steal stop store strengthen study submit
+    succeed sue suffer suggest suit summarize support suppose surround survive suspect switch take talk teach tell
+    terminate test testify think throw touch track train transfer transform translate transpose travel treat trigger
+    try turn understand update upgrade upload use vary verify visit vote wait walk want warn wash watch wear win
+    withdraw wonder work worry write
+    """
+_IRREGULAR: Final = """
+    aren't arent ate beat beaten became began begun born bought brought built came can't cant caught chose chosen
+    couldn't did didn't didnt die died dies doesn't doesnt don't done dont drawn drew driven drove dying eaten
+    fallen fell felt fled flew flown forgot forgotten fought found froze frozen gave given gone gonna got gotten
+    grew grown had hasn't hasnt haven't havent heard held herself hid hidden himself how's hows hung i'd i'll i'm
+    i've im isn't isnt it's itself ive kept knew known laid lay led left let's lets lost made meant met myself paid
+    ran risen rose said sang sank saw seen sent set sewn shot shouldn't sing singing sings sold spent spoke spoken
+    stole stolen stood stuck sunk swore sworn taken taught that's thats themselves there's theres they're thought
+    told took tore torn understood undo wanna wasn't wasnt we're went what's whats where's wheres who's whos woke
+    won won't wont wore worn wouldn't written wrote you're youre
+    """
+_NOUNS: Final = """
+    ability action activity addition advance advancement advantage advice afternoon age aim amount anybody anyone
+    anything app application approach area aspect average background basis beginning behalf benefit bit body bottom
+    breakdown bunch capability case cast category century chance characteristic child children choice circumstance
+    city class client code combination company comparison component concept concern conclusion condition connection
+    consequence consideration context counter country couple court criteria criterion criticism customer dad date
+    daughter day decade definition degree description detail development difference difficulty disadvantage
+    discussion distinction drawback duration effect effort element end entry error evening event everyone everything
+    evidence example exception excuse existence explanation extent fact factor father feature field film fix flag
+    form friend friends function future goal group guideline guy guys haha half hello hey hi history hour husband
+    idea impact implication importance improvement info information initiative instance instruction intention
+    interest issue item job kid kind lack language level life line list lol look lot love main man manner material
+    matter max meaning means mechanism member men method min minute mistake model mom moment money month morning
+    most mother movie mum name nature night nothing notion number objective occasion occurrence ok okay one opinion
+    option order origin outcome output overview pack page pair part people percent percentage period person
+    perspective piece place please point position possibility power practice precaution principle problem procedure
+    process progress project proof pupil purpose quality quantity question range rate ratio reality reason
+    recommendation reference regard relation relationship relevance requirement researcher resource response
+    responsibility rest result road role rule scenario scene scope second section segment selection sense series
+    server service set shape shortage side significance situation size solution somebody someone something son song
+    sort source stage standpoint start state statement status step story strategy stuff subject suggestion summary
+    system tag task technique tendency term text thank thanks thing thought time tip today tomorrow tonight tool top
+    topic total treatment trend trick trouble truth type usage use user value variety version view wat way week
+    weekend whole wife woman women word world year yesterday
+    """
+_OTHERS: Final = """
+    able about abroad absolute acceptable accessible according accurate across actual additional adequate against
+    ago ah alike allowed alone along already also alternative although always amid among another anymore anyway
+    apart appropriate approximate around available aware away back bad based basic beautiful because behind beside
+    besides best better beyond big biggest billion blind bold both brief bright broad broken btw busy calm capable
+    careful cause central certain cheap cheaper cheapest clear close closer cold colder commercial common complete
+    complex comprehensive compulsory concerning considerable constant contrary convenient correct crucial current
+    daily dangerous dark dead deep despite detailed different difficult direct diverse double dry due dull during
+    earlier early easier easiest east easy economic effective efficient eg eight eighth either elderly eleven
+    eligible else emerging empty enough entire entitled equal especially essential etc even eventually ever every
+    everyday exact excellent except exempt expensive external extra extreme fair fake false familiar famous fancy
+    far fast faster fastest faulty feasible female few fewer fifth final financial fine first first-time five fluent
+    following fond foreign forth four fourth free frequent fresh full fundamental further general genuine good great
+    greater happy hard harder hardest hazardous heavy helpful high higher highest hmm hot huge human hundred ideal
+    identical ie illegal imho immediate important impossible inadequate independent individual indoors initial
+    inside instead intended intense interested interesting internal invalid involved key large larger largest last
+    late later latest latter least legal less like likely limited little local long longer longest loose loud low
+    lower lowest lucky mainly major male mandatory many maximum mere middle might million minimum minor minus
+    missing mobile moderate modern more moreover much multiple mutual narrow national native natural near nearby
+    necessary negative neither neutral new newer newest next nice nine ninth none normal north notable novel now
+    numerous obvious occasional odd often oh old older oldest once only onto open opposite optimal optional ordinary
+    original other otherwise outdoors outside overall own parallel partial particular past per perfect permanent
+    personal physical plain pleasant plenty pls plz poor poorer popular positive possible powerful practical precise
+    present pretty previous primary prime prior private probable professional prominent proper public pure quick
+    quiet quite rapid rare rather ready real reasonable recent regarding regular related relative relevant reliable
+    remote responsible rich richer right right-hand rough round safe safely safer same satisfied secondary secure
+    separate serious seven seventh several severe sharp short shortest significant similar simple since single six
+    sixth slight slow slower small smaller smallest smart smooth so social soft softer sole solid some sometimes
+    soon sooner south special specific stable standard steep still straight strict stricter strictest strong
+    stronger stuff such sudden sufficient suitable supposed sure surprising sustainable tall ten tenth thick thin
+    third though thousand three throughout thx tidy till tiny together tough toward towards traditional true twelve
+    twice two ty typical ugly uh um unable uncommon unique unknown unless unlike unlikely until unusual upcoming
+    upon urgent useful usual vague valid valuable various vast versus via vital warm warmer weak weaker well west
+    wet whatever whenever whereas wherever whether whichever whoever whom whose wide wild wise within without
+    wonderful worldwide worse worst worth wrong yes yet young
+    """
+
+
+_HEADS: Final = """
+    access account act address answer appeal attempt award ban base basis benefit bill block book break call
+    capability care case category cause change charge check choice claim class closure code combination component
+    concern condition connection contact content contract control controller copy cost cover criteria damage day
+    deal decision degree delivery demand deposit description design development display document download drive drop
+    effect element end enforcement estimate evaluation experience export exposure factor failure fault feature fee
+    field fight figure file fix flow form function gain group guarantee guide guideline history hour impact import
+    improvement increase info information initiative insertion instruction integration interaction interest
+    investment issue job judge kit law level life limit line link list load log look loss maintenance management
+    manager mark measure measurement method mix mode model move name need notice number object objective offer
+    operation operator option order outcome page part payment percentage performance period permit place plan plane
+    plate play point position practice prediction preparation principle problem procedure process producer product
+    production program project promotion proof protection protocol provider publication purchase quality query
+    question range rate ratio record recovery reduction reference refund register registration regulation relation
+    release rent repair replacement report representation request requirement research resource response rest
+    restriction result return review ride right risk role rule run scenario schedule search section security
+    selection separation series service session set setting settlement share shift ship show side sign size solution
+    source speed spend staff stage standard start state statement station status stay step stop storage store story
+    strategy study subject submission support switch system task technique tendency termination test time tip tool
+    top total tracker trade trail training transfer transformation treatment trend trip type understanding unit
+    update upgrade usage use user value variety verification version view visit vote wait walk warning wash watch
+    water way week win work worker world writer year
+    """  # of these, the plain ones may end a term: burner controller, notice period
+_AUXILIARIES: Final = frozenset("do does did can could will would should must may might shall dont doesnt".split())
+_ARTICLES: Final = frozenset("a an the my your our their his her its this that these those".split())
+_DESCRIBING: Final = re.compile(r"\w+(?:ed|ing|ous|ible|able|ful|ive|less)")
+_PREDICATE: Final = re.compile(r"\w+(?:ous|ible|able|ful|less)")
+_PARTITIVE: Final = frozenset("part end kind type sort side parts ends kinds types sorts sides".split())
+_COPULA: Final = frozenset("be been being is are was were have has".split())
+_PARTICIPLE: Final = re.compile(r"\w{3,}(?:ed|ing)")
+
+
+def _inflected(written: str, *, verbs: bool) -> Iterator[str]:
+    """Words with their plurals, and with the forms of regular verbs."""
+    for word in written.split():
+        root = word[:-1] if word.endswith(("e", "y")) else word
+        yield word
+        yield f"{root}ies" if word.endswith("y") and word[-2] not in "aeou" else f"{word}s"
+        yield f"{word}es"
+        if verbs:
+            doubled = f"{word}{word[-1]}"
+            past = f"{root}ied" if word.endswith("y") and word[-2] not in "aeo" else f"{word.removesuffix('e')}ed"
+            yield from (past, f"{word.removesuffix('e')}ing", f"{doubled}ed", f"{doubled}ing")
+
+
+@lru_cache(maxsize=1)
+def _plain() -> frozenset[str]:
+    return frozenset(
+        (*_inflected(_VERBS, verbs=True), *_inflected(_NOUNS, verbs=False), *_IRREGULAR.split(), *_OTHERS.split())
+    )
+
+
+@lru_cache(maxsize=1)
+def _third_persons() -> frozenset[str]:
+    return frozenset(form for form in _inflected(_VERBS, verbs=False) if form.endswith("s"))
+
+
+@lru_cache(maxsize=1)
+def _heads() -> frozenset[str]:
+    return frozenset(_inflected(f"{_HEADS} {_NOUNS}", verbs=False))
+
+
+@lru_cache(maxsize=16384)
+def is_plain_word(word: str) -> bool:
+    """Whether a word alone names no matter: a stop word, a common verb, a word as "way", "example", "important"."""
+    folded = word.casefold().replace("’", "'")
+    return (
+        len(folded) < _LEAST
+        or folded in _plain()
+        or not content_words(folded)
+        or (folded.endswith("ly") and len(folded) > 5)
+        or bool(unit_of(folded))
+    )
+
+
+def key_terms(question: str, facets: Sequence[Facet] = (), *, any_case: bool = False) -> tuple[Facet, ...]:
+    """Weak facets of `question` beside those that were read, the longest `MOST` of them, in order of appearance.
+
+    A term is a run of words in small letters, the last `_WORDS` of them, between words that name no matter; one of
+    these may end it. None in another language than English, nor in a long question, which tells the asker's case.
+    any_case: of a title or of shouting, where capitals tell nothing.
+    """
+    text = question.casefold()
+    if len(text) > READ or len(text) != len(question) or not is_english_question(question):
+        return ()
+    found: dict[str, Facet] = {}
+    for start, end in _runs(question, text, facets, any_case=any_case):
+        found.setdefault(
+            text[start:end],
+            Facet(kind="entity", value=question[start:end], source="query", start=start, end=end, why="key term",
+                  weak=True),
+        )  # fmt: skip
+    longest = sorted(found.values(), key=lambda term: -len(term.value))[:MOST]
+    return tuple(term for term in found.values() if term in longest)
+
+
+def _runs(question: str, text: str, facets: Sequence[Facet], *, any_case: bool) -> Iterator[tuple[int, int]]:
+    run: list[re.Match[str]] = []
+    taken = [(facet.start or 0, facet.end or 0) for facet in facets]
+    words = list(_WORD.finditer(text))
+    verb_due = False  # an auxiliary stands before, and its verb does not yet
+    for position, match in enumerate(words):
+        word, (start, end) = match.group(), match.span()
+        following = words[position + 1] if position + 1 < len(words) else None
+        before = words[position - 1].group() if position else ""
+        if run and text[run[-1].end() : start] != " ":
+            yield from _term(run, text, taken)
+            run = []
+        is_plain = is_plain_word(word)
+        aside = (not is_plain or bool(run) or verb_due) and (
+            not (any_case or question[start].islower())
+            or bool(_ASIDES.intersection(text[max(0, start - 1) : start] + text[end : end + 1]))
+            or any(first < end and start < last for first, last in taken)
+        )
+        is_term = not (aside or is_plain or _is_verb(text, match, before, following))
+        is_subject = following is not None and following.group() in _COPULA
+        is_head = bool(run) and not aside and (is_subject or not verb_due) and _is_head(word, following)
+        if is_term or is_head:
+            run.append(match)
+        if run and run[-1] is not match:
+            if verb_due and len(run) > 1 and word in _ARTICLES:
+                run.pop()  # "does aspirin thin the blood": the verb
+            yield from _term(run, text, taken)
+            run = []
+        if run and not is_term:
+            yield from _term(run, text, taken)  # a head ends its term
+            run = []
+        verb_due = word in _AUXILIARIES or (verb_due and (is_term or aside or word in _ARTICLES))
+    yield from _term(run, text, taken)
+
+
+def _is_head(word: str, following: re.Match[str] | None) -> bool:
+    """Whether a plain word may end a term; not "part of", nor "the test shows that"."""
+    behind = following.group() if following else ""
+    if word not in _heads() or (word in _PARTITIVE and behind == "of"):
+        return False
+    goes_on = behind in _ARTICLES or (behind not in _COPULA and bool(content_words(behind)))
+    return not (word in _third_persons() and bool(behind) and goes_on)
+
+
+def _is_verb(text: str, match: re.Match[str], before: str, following: re.Match[str] | None) -> bool:
+    """Whether an unknown word is used as a verb or describes: "to hunt the", "addicted to"."""
+    word = match.group()
+    if before and word.endswith("ed") and not is_plain_word(before):
+        return True  # "poison killed"
+    is_next = following is not None and text[match.end() : following.start()] == " "
+    following_word = following.group() if following and is_next else ""
+    if before == "to" and (following_word in _ARTICLES or (following_word and not is_plain_word(following_word))):
+        return True
+    joins = bool(following_word) and (not is_plain_word(following_word) or following_word in _heads())
+    if word.endswith("ing") and before in _COPULA:
+        return True
+    return bool(_PARTICIPLE.fullmatch(word)) and not joins and (word.endswith("ed") or is_plain_word(before or "a"))
+
+
+def _term(run: list[re.Match[str]], text: str, taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """A run as a term; not a word that describes, nor one that goes on with a name before it ("Visa card")."""
+    run = run[-_WORDS:]
+    while len(run) > 1 and _PREDICATE.fullmatch(run[-1].group()):
+        run = run[:-1]
+    naming = [match for match in run if not (is_plain_word(match.group()) or _DESCRIBING.fullmatch(match.group()))]
+    if not naming or (len(run) == 1 and run[0].group().endswith(("'s", "’s"))):
+        return
+    start, end = run[0].start(), run[-1].end()
+    if not any(last == start - 1 and text[last] == " " for _, last in taken):
+        yield start, end
