@@ -2,25 +2,32 @@
 
 A candidate that states another value of the same matter (last year's edition, another country) contradicts the facet;
 one that says nothing of it lacks it; of one without text and without a field that speaks of it nothing is known.
+
+A field of the metadata that states the matter (`effective_from`, `jurisdiction`, `version`) is authoritative: a text
+that merely mentions last year's edition does not make the chunk last year's. Without such a field the text decides;
+each matter is read on first use and kept by text, since chunks recur between requests.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
+from datetime import date
+from functools import cached_property, lru_cache
+from threading import Lock
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from packaging.version import Version
 
 from ragtrace.coverage.facets.amounts import AmountWanted, amount_match, amount_wanted
-from ragtrace.coverage.facets.naming import Name
-from ragtrace.coverage.facets.places import Place, is_ambiguous, place_match, places_of
-from ragtrace.coverage.facets.reading import Given
-from ragtrace.coverage.values import DateRange, Value, date_ranges, overlap
-from ragtrace.coverage.values.versions import Constraint, constraint_of, version_match
+from ragtrace.coverage.facets.naming import Name, Naming, phrase
+from ragtrace.coverage.facets.places import Place, is_ambiguous, place_match, places_in, places_of
+from ragtrace.coverage.values import DateRange, Value, date_ranges, overlap, values
+from ragtrace.coverage.values.versions import Constraint, constraint_of, version_match, versions_of, versions_stated
 from ragtrace.types import Candidate, Facet
 
 __all__ = ["MET", "Judgment", "contradictions", "facet_in_text", "facet_matrix", "judge_facet"]
@@ -29,9 +36,14 @@ MET: Final = 0.5  # match from which a facet counts as met
 _KEPT: Final = 64  # judgments that are kept with one text
 _NAMED: Final = 3  # values that a contradiction names
 _BY_BOUND: Final = 0.5  # match of a time that a text only includes: "since 2015" says little of 2024
-
-
 _TITLE: Final = re.compile(r"[^\W\d].*\s(?:19|20)\d\d")  # a name that ends in a year
+_FROM: Final = ("effective_from", "valid_from", "effective_date", "start_date", "from_date")
+_TO: Final = ("effective_to", "valid_to", "valid_until", "end_date", "to_date", "expires")
+_AT: Final = ("date", "published", "published_at", "year", "fiscal_year", "period")
+_PLACE: Final = ("jurisdiction", "country", "region", "state", "territory", "city")
+_VERSION: Final = ("version", "edition", "revision", "release")
+_READ: Final = 200_000  # characters of one chunk that are read
+_TEXTS_KEPT: Final = 16_000_000  # characters of the texts whose readings are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,3 +244,116 @@ _MATCHERS: Final[dict[str, Callable[[_Wanted, Given], Judgment]]] = {
     "entity": _name,
     "custom": _name,
 }
+
+
+class TextReading:
+    """What a text states by itself. `kept` is for what others conclude from it alone."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text[:_READ]
+        self.kept: dict[Any, Any] = {}
+
+    @cached_property
+    def values(self) -> tuple[Value, ...]:
+        """All typed values."""
+        return values(self._text)
+
+    @cached_property
+    def dates(self) -> tuple[Value, ...]:
+        """The dates, each once."""
+        distinct = {(value.dates, value.bounds): value for value in self.values if value.kind == "date"}
+        return tuple(distinct.values())
+
+    @cached_property
+    def amounts(self) -> tuple[Value, ...]:
+        """Quantities and numbers, each once."""
+        found = (value for value in self.values if value.kind in ("quantity", "number"))
+        return tuple({(value.number, value.unit): value for value in found}.values())
+
+    @cached_property
+    def places(self) -> frozenset[Place]:
+        """The places that are named."""
+        return frozenset(place for _, _, place in places_in(self._text))
+
+    @cached_property
+    def versions(self) -> tuple[frozenset[Version], frozenset[Version]]:
+        """The versions that may be stated, and those that surely are."""
+        return versions_stated(self._text)
+
+    @cached_property
+    def naming(self) -> Naming:
+        """The words, ready to be searched for names."""
+        return Naming(self._text)
+
+
+class _Readings:
+    """The latest readings, bounded by the length of their texts; safe for threads."""
+
+    def __init__(self) -> None:
+        self._readings: OrderedDict[str, TextReading] = OrderedDict()
+        self._characters = 0
+        self._lock = Lock()
+
+    def __call__(self, text: str) -> TextReading:
+        with self._lock:
+            reading = self._readings.get(text)
+            if reading is not None:
+                self._readings.move_to_end(text)
+                return reading
+            reading = self._readings[text] = TextReading(text)
+            self._characters += len(text)
+            while self._characters > _TEXTS_KEPT and len(self._readings) > 1:
+                self._characters -= len(self._readings.popitem(last=False)[0])
+        return reading
+
+
+_read_text: Final = _Readings()
+
+
+_NOTHING_STATED: Final = {"stated_dates": (), "stated_places": frozenset(), "stated_versions": frozenset(),
+                          "phrases": frozenset()}  # fmt: skip
+
+
+class Given:
+    """What a candidate states: by its metadata where they speak of a matter, else by its text; None is unknown."""
+
+    def __init__(self, metadata: Mapping[str, Any], text: str | None) -> None:
+        self._metadata = metadata
+        self.is_bare = not metadata
+        if self.is_bare:
+            self.__dict__.update(_NOTHING_STATED)
+        self.text = None if text is None else _read_text(text)
+
+    @cached_property
+    def stated_dates(self) -> tuple[DateRange, ...]:
+        """The time that the metadata state."""
+        first, last = self._first_date(_FROM), self._first_date(_TO)
+        if first or last:
+            return (DateRange(first.first if first else date.min, last.last if last else date.max),)
+        return tuple(found for value in self._stated(_AT) for found in date_ranges(value))
+
+    @cached_property
+    def stated_places(self) -> frozenset[Place]:
+        """The places that the metadata state."""
+        return frozenset(place for value in self._stated(_PLACE) for place in places_of(value))
+
+    @cached_property
+    def stated_versions(self) -> frozenset[Version]:
+        """The versions that the metadata state."""
+        return frozenset(version for value in self._stated(_VERSION) for version in versions_of(value))
+
+    @cached_property
+    def phrases(self) -> frozenset[str]:
+        """All values of the metadata, as phrases."""
+        return frozenset(phrase(value) for value in self._stated(tuple(self._metadata)))
+
+    def _first_date(self, names: Sequence[str]) -> DateRange | None:
+        return next((dates for value in self._stated(names) for dates in date_ranges(value)), None)
+
+    def _stated(self, names: Sequence[str]) -> Iterator[str]:
+        for name in names:
+            value = self._metadata.get(name)
+            if isinstance(value, (list, tuple)):
+                yield from (str(item)[:1000] for item in value)
+            elif value is not None:
+                yield str(value)[:1000]
