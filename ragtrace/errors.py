@@ -10,6 +10,7 @@ RagtraceError
 ├── ModelError              a model that cannot be loaded, or does not do what is asked
 │   ├── ServerError         a model's server that cannot be reached, refuses, or answers what cannot be read
 │   └── ScoringStopped      a server or a limit ended the scoring; it holds what was done
+├── ProbeError              a probe of the index fails, or returns what cannot be read
 ├── WorkerError             workers that cannot start, or end again and again
 ├── PrometheusError         a Prometheus that cannot be reached, refuses, or answers what cannot be read
 └── StoreError              the database or the spool
@@ -33,6 +34,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "ModelError",
+    "ProbeError",
     "PrometheusError",
     "RagtraceError",
     "RecordError",
@@ -102,6 +104,10 @@ class ScoringStopped(ModelError):
     def __init__(self, message: str, scores: NDArray[np.float64]) -> None:
         super().__init__(message)
         self.scores = scores
+
+
+class ProbeError(RagtraceError):
+    """A probe of the index fails, or returns what cannot be read; the message begins with the kind of the error."""
 
 
 class WorkerError(RagtraceError):

@@ -19,7 +19,7 @@ from ragtrace.coverage import Background, contradictions, facet_matrix
 from ragtrace.coverage.relevance import Rarity, question_match
 from ragtrace.coverage.support import Evidence
 from ragtrace.coverage.text import content_words
-from ragtrace.errors import ConfigurationError, RagtraceError
+from ragtrace.errors import ConfigurationError, ProbeError
 from ragtrace.objects import load_object
 from ragtrace.record.coercion import read_chunks
 from ragtrace.types import (
@@ -38,7 +38,6 @@ __all__ = [
     "Answers",
     "CallableProbe",
     "Probe",
-    "ProbeError",
     "ask",
     "better_evidence",
     "cause_of",
@@ -55,14 +54,10 @@ FACET_MET: Final = 0.5  # match from which a facet is met
 FULLY: Final = 0.9  # match from which a facet is met beyond doubt
 SPEAKS: Final = 0.5  # share of the question's words that a new chunk must hold in one place, to be evidence,
 LEAD: Final = 0.2  # and how much more than the best candidate
-WORDS: Final = 3  # content words of a question, from which shares of them tell that much
 FIRST_SPEAKS: Final = 0.4  # the same for a chunk that an exact search ranks above every candidate
 FIRST_LEAD: Final = 0.1
+WORDS: Final = 3  # content words of a question, from which shares of them tell that much
 AS_MUCH: Final = 0.8  # of the best candidate's share, that a chunk which meets an unmet facet must hold
-
-
-class ProbeError(RagtraceError):
-    """A probe that fails, or returns what cannot be read."""
 
 
 @runtime_checkable
@@ -70,8 +65,8 @@ class Probe(Protocol):
     """What can be asked of an application's index. Methods may take `request` (a `RequestRecord`) as well, by name.
 
     Further attributes are read where they are there: `version`, the version of the index (a text, or a function that
-    returns one), and `passes(chunk_id) -> bool`, whether the application's filters let a chunk through; without it
-    nothing is taken to be filtered.
+    returns one); `services`, the names of those whose requests it may be asked about; `passes(chunk_id) -> bool`,
+    whether the application's filters let a chunk through; without it nothing is taken to be filtered.
     """
 
     def probe(self, query: str, depth: int, exact: bool) -> Any:
@@ -237,11 +232,8 @@ def _by_rank(probe: Probe, answers: Answers, found: ProbedChunk, request: Reques
         is_known = answers.exact is not None or found.rank is not None
         return "below_depth" if is_known and (found.rank is not None or probe.has(found.chunk_id)) else None
     before = [name for name, each in (answers.exact or {}).items() if each.rank < found.exact_rank]
-    if found.exact_rank > answers.depth:  # what stands before it may be filtered
-        removed = sum(_passes(probe, name, request) is False for name in before)
-        if found.exact_rank - removed > answers.depth:
-            return "below_depth"
-    return "missed_by_search"
+    removed = sum(_passes(probe, name, request) is False for name in before)
+    return "below_depth" if found.exact_rank - removed > answers.depth else "missed_by_search"
 
 
 def _rank(found: Mapping[str, Candidate] | None, chunk_id: str) -> int | None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ragtrace.errors import ConfigurationError
-from ragtrace.probe import CallableProbe, ProbeError, ask, cause_of, compare, load_probe
+from ragtrace.errors import ConfigurationError, ProbeError
+from ragtrace.probe import CallableProbe, ask, cause_of, compare, load_probe
 from ragtrace.types import Candidate, Facet, Query, RequestRecord, RetrieveRun
 from tests.club import CHUNKS
 
@@ -104,6 +104,13 @@ def test_what_the_same_search_returns_today_has_no_cause() -> None:
     assert (told.cause, told.chunks[0].rank) == (None, 2)
 
 
+def test_a_filter_behind_the_search_removes_what_the_search_returns() -> None:
+    """The probe's own search has it in time; the application dropped it afterwards."""
+    order = [OTHERS[0], "mooring-fee", *OTHERS[1:]]
+    asked = probe(order, order, passes=lambda name: name != "mooring-fee")
+    assert found(asked, request(*OTHERS[:3]), **GOLD).cause == "filtered"
+
+
 def test_another_version_or_another_search_tells_nothing() -> None:
     """Neither an index that was built since, nor a probe that searches in another way, blames anybody."""
     order = ["mooring-fee", *OTHERS]
@@ -136,7 +143,7 @@ def test_a_question_of_few_words_proves_nothing() -> None:
 
 def test_another_value_of_a_facet_is_no_better_evidence() -> None:
     """The rates of another year share all words with the question."""
-    old, new = "Mooring fees of 2019: a keelboat pays 500 euros.", "Berth prices of 2024 are set by the board."
+    old, new = "Mooring fees of 2019: a keelboat pays 500 euros.", "Berth prices are set by the board."
     record = RequestRecord(
         request_id="r",
         service="club",

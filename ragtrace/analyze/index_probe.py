@@ -18,8 +18,8 @@ from typing import Any, Final
 from ragtrace.analyze.analysis import ServiceView, with_probe
 from ragtrace.analyze.diagnosis import Release
 from ragtrace.analyze.stages import CERTAIN, Case
-from ragtrace.errors import ConfigurationError
-from ragtrace.probe import DEEPER, Probe, ProbeError, ask, compare
+from ragtrace.errors import ConfigurationError, ProbeError
+from ragtrace.probe import DEEPER, Probe, ask, compare
 from ragtrace.types import Analysis, Facet, IndexProbe, RequestRecord, VerifiedBy, replace
 
 __all__ = ["FAULTS", "IndexProber", "ProbeBudget", "is_suspected", "probed"]
@@ -127,6 +127,9 @@ class IndexProber:
         verified_by: VerifiedBy | None = None,
     ) -> Analysis:
         """The analysis with what the index says, if the request is drawn and the budget has room; else as it is."""
+        services = getattr(self._probe, "services", None)
+        if services is not None and record.service not in services:
+            return analysis
         suspected = is_suspected(analysis)
         if suspected is None or not self.budget.draws(record.request_id, is_suspected=suspected):
             return analysis

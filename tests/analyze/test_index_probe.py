@@ -336,6 +336,26 @@ def test_so_many_requests_of_a_service_are_asked_about_in_a_minute() -> None:
     assert IndexProber(asking(), ProbeBudget(a_minute=0)).with_probe(*suspected(), ServiceView()).probe is None
 
 
+def test_a_probe_that_names_its_services_is_asked_about_no_other() -> None:
+    """A store may hold requests of many applications, each with an index of its own."""
+    prober = IndexProber(_OfShop())
+    told = [prober.with_probe(*suspected("r", service=name), ServiceView()).probe for name in ("shop", "club")]
+    assert [one is not None for one in told] == [True, False]
+
+
+class _OfShop:
+    """A probe for one service."""
+
+    services = ("shop",)
+
+    def probe(self, query: str, depth: int, exact: bool) -> list[dict[str, Any]]:
+        """What the request found."""
+        return [{"id": name, "text": CHUNKS[name]} for name in ("dogs", "keys", "vhf")]
+
+    def has(self, chunk: str) -> None:
+        """Nobody knows."""
+
+
 def test_what_nothing_is_wrong_with_is_drawn_apart() -> None:
     """A finding says whether its request was suspected or one of those that show nothing."""
     fault = Fault("none", "Who may drive the rescue boat with a helper on board?")

@@ -370,7 +370,8 @@ def test_evidence_that_a_probe_found_breaks_retrieval_and_no_later_stage() -> No
 
 def test_a_probe_that_finds_nothing_better_neither_acquits_nor_convicts() -> None:
     """What was suspected stays so, since the evidence may never have been indexed; what it asked stands beside."""
-    before, after = judged(WORDLESS)["retrieval"], judged(WORDLESS, probe=NOTHING)["retrieval"]
+    nothing = WORDLESS | INVENTED
+    before, after = judged(nothing)["retrieval"], judged(nothing, probe=NOTHING)["retrieval"]
     assert (after.state, after.reason) == (before.state, before.reason) == ("suspected", "low_match")
     assert after.evidence[-1] == "an exact search of 30 candidates in place of 3 finds nothing better"
     assert judged(probe=NOTHING)["retrieval"].state == "sound"
