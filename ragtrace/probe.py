@@ -284,7 +284,7 @@ def better_evidence(
         len(facets) + len(certain), len(pool)
     )
     joint = table[: len(facets)].sum(axis=0)
-    stated = contradictions(facets, pool).any(axis=0, keepdims=True)[0]
+    stated = np.logical_or.reduce(contradictions(facets, pool), axis=0)
     better = []
     for place, candidate in enumerate(found):
         column = split + place

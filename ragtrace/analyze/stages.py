@@ -175,8 +175,10 @@ def _with_probe(found: StageFinding, probe: IndexProbe | None) -> StageFinding:
     lines = (*found.evidence, *probe_lines(probe))
     if probe.cause is not None:
         return _finding("retrieval", "broken", None, *lines)
-    reason = "corpus_gap" if found.reason == "facet_not_found" and probe.outcome != "found" else found.reason
-    return replace(found, reason=reason if probe.exact else found.reason, evidence=lines)
+    if found.reason == "facet_not_found" and probe.outcome == "nothing_better" and probe.exact:
+        told = (f"for the owners of the sources: {', '.join(probe.sources)}",) if probe.sources else ()
+        return replace(found, reason="corpus_gap", evidence=(*lines, *told))
+    return replace(found, evidence=lines)
 
 
 def _ranking(case: Case) -> StageFinding:

@@ -233,7 +233,10 @@ def test_a_gap_of_the_corpus_is_told_from_a_loss(url: str, record_lost: Callable
     analysis = analyzed(url, record_lost(question, FaissProbe(flat(), vector, ids=IDS, texts=CHUNKS, version="v1"), 3))
     (finding, *_) = analysis.diagnosis.stages
     assert (finding.state, finding.reason) == ("suspected", "corpus_gap")
-    assert finding.evidence[-1] == "an exact search of 30 candidates in place of 3 finds nothing better"
+    assert finding.evidence[-2:] == (
+        "an exact search of 30 candidates in place of 3 finds nothing better",
+        "for the owners of the sources: handbook",
+    )
     assert analysis.probe is not None
     assert analysis.probe.sources == ("handbook",)
     with Store.open(url) as store:
