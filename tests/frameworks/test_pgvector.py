@@ -123,18 +123,18 @@ def test_rows_of_the_driver(reads: Reads, address: str) -> None:
 
 def test_a_probe_of_a_table(address: str) -> None:
     """The example of docs/probe.md: a filtered search, and the same query without filter and index."""
-    question = "which is the second letter"
+    question = BETA
     query = "select id, content, embedding <=> %s::vector as distance from item order by distance limit %s"
     with psycopg.connect(address) as connection:
 
         def search(asked: str, depth: int) -> list[Any]:
             filtered = query.replace("from item", "from item where id <> 2")
-            return connection.execute(filtered, ("[0,1]", depth)).fetchall()
+            return list(connection.execute(filtered, ("[0,1]", depth)).fetchall())
 
         def exact(asked: str, depth: int) -> list[Any]:
             with connection.transaction():
                 connection.execute("set local enable_indexscan = off")
-                return connection.execute(query, ("[0,1]", depth)).fetchall()
+                return list(connection.execute(query, ("[0,1]", depth)).fetchall())
 
         probe = CallableProbe(
             search=search,
