@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from ragtrace.coverage.answer import answer_coverage, claim_supports, contradiction_rate, judge_claims
-from ragtrace.coverage.answer_relevance import answer_relevance, why_no_relevance
 from ragtrace.coverage.citations import (
     citation_coverage,
     citation_precision,
@@ -45,6 +44,7 @@ from ragtrace.coverage.proxy import proxy_reference
 from ragtrace.coverage.query import joint_query_coverage, match_facets, query_coverage
 from ragtrace.coverage.questions import needs_retrieval
 from ragtrace.coverage.relevance import Background
+from ragtrace.coverage.response_relevance import answer_relevance, why_no_relevance
 from ragtrace.coverage.rounds import asked, united
 from ragtrace.coverage.scoring import score_answer, undetermined
 from ragtrace.coverage.standing import USUAL, place_among, top_score

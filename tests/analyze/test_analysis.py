@@ -119,6 +119,16 @@ def test_undefined_answer_coverage_has_its_reason(answer: str | None, reason: st
     assert (found["answer_coverage"], found["citation_coverage"]) == (reason, reason)
 
 
+def test_a_refusal_that_says_why_is_generations_where_the_evidence_is_known_to_be_there() -> None:
+    """With gold evidence in the prompt it is a break; without gold, or where the evidence was lost, it is not named."""
+    answer = "I'm sorry, the passages do not include the deadline. They are about another product."
+    declining = request(answer=answer)
+    assert analyze_record(declining, GOLD).diagnosis.stage == "generation"
+    assert analyze_record(declining).diagnosis.stage is None
+    elsewhere = replace(GOLD, chunk_ids=("a-chunk-that-was-not-found",))
+    assert analyze_record(declining, elsewhere).diagnosis.stage == "retrieval"
+
+
 def test_an_answer_to_another_question_is_less_relevant() -> None:
     """Relevance is of question and answer: it needs neither evidence nor a prompt, and says why it is undefined."""
     asked = Query(original="How soon must a loss be reported?")

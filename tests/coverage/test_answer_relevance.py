@@ -29,6 +29,13 @@ def relevance(question: str, answer: str, **more: Any) -> float:
     ("question", "answer", "beside"),
     [
         ("How long is a reservation kept?", "Seven days.", "Reservations are made at the desk."),
+        (
+            "How long is a book reserved?",
+            "A book is reserved for seven days.",
+            "A book is reserved with a slip.",
+        ),
+        ("How many chairs does Hall 2 have?", "Hall 2 has forty chairs.", "The chairs of Hall 2 have arms."),
+        ("May I bring a dog?", "Yes, guests may bring a dog.", "Guests who bring a dog have a leash."),
         ("When does the bakery open on Mondays?", "At 6:30.", "The bakery sells bread and cakes."),
         ("How much does a parking permit cost?", "A parking permit costs 90 crowns.", "Permits are blue."),
         (
