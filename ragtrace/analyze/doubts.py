@@ -49,7 +49,7 @@ _NEUTRAL: Final = {
     "weakest": 0.5,
     "answered": 0.3,
     "on_topic": 0.2,
-    "relevance": 0.7,
+    "relevance": 0.6,
     "outside": 0.3,
     "foreign": 0.3,
     "contradicted": 0.0,
