@@ -3,7 +3,7 @@
 Citing requests of the domains written by hand, sound and with their marks at other chunks of the prompt. Each claim's
 gaps of support, words and values are fitted by logistic regression; each domain is judged by a fit on all others.
 
-Usage: python bench/citations.py [--services 4]
+Usage: python bench/citations.py [--services 2]
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FAULT: Final = "mismarked"  # moves every mark, so that each cited claim is wron
 def main() -> None:
     """Print the weights, and how well claims of each domain are told apart by the fit on the others."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--services", type=int, default=4, help="citing applications")
+    parser.add_argument("--services", type=int, default=2, help="citing applications")
     rows = list(_rows(parser.parse_args().services))
     domains = np.array([row[0] for row in rows])
     wrong = np.array([row[1] for row in rows])

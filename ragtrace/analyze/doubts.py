@@ -60,6 +60,8 @@ _DERIVED: Final[Mapping[str, Callable[[Signs], float]]] = {
     "unclaimed": lambda signs: float(signs.supported is None),
     "left_count": lambda signs: math.log1p(signs.left_count),
     "altered": lambda signs: signs.altered or 0.0,
+    "left_standing": lambda signs: signs.left_standing or 0.0,
+    "left_ahead": lambda signs: float(signs.left_ahead or False),
     "lead": lambda signs: (signs.left_match or 0.0) - (signs.packed_match or 0.0),
     "facets_lead": lambda signs: _or(signs.left_facets, 0.9) - _or(signs.packed_facets, 0.9),
     "odd": lambda signs: math.log1p(signs.odd or 0),

@@ -197,8 +197,9 @@ def _ranking(case: Case) -> StageFinding:
     is_clear = signs.left_match >= SPEAKS and signs.asked >= WORDS
     if RANKING.broken is not None and score >= RANKING.broken and is_clear:
         return _finding("ranking", "broken", None, *lines)
-    if RANKING.suspected is not None and score >= RANKING.suspected and _leads(signs):
-        return _finding("ranking", "suspected", "low_match", *lines)
+    is_better = _leads(signs) or signs.left_ahead
+    if RANKING.suspected is not None and score >= RANKING.suspected and (is_better or signs.declined):
+        return _finding("ranking", "suspected", "low_match" if is_better else "refused", *lines)
     if _is_below(RANKING, signs):
         return _finding("ranking", "sound")
     return _finding("ranking", "not_known", "refused" if signs.declined else "undecided")
@@ -340,6 +341,8 @@ def _ranking_lines(case: Case) -> list[str]:
         f"{signs.left_match or 0.0:.0%} of the question's words in one place; the best chunk of the prompt "
         f"{signs.packed_match or 0.0:.0%}"
     ]
+    if signs.left_ahead:
+        lines.append(f"the retriever ranked {signs.left_chunk} before every chunk that is whole in the prompt")
     return [*lines, *(_loss_line(loss) for loss in case.lost if loss.where != "retrieval")]
 
 

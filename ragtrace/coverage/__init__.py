@@ -47,7 +47,7 @@ from ragtrace.coverage.relevance import Background
 from ragtrace.coverage.response_relevance import answer_relevance, why_no_relevance
 from ragtrace.coverage.rounds import asked, united
 from ragtrace.coverage.scoring import score_answer, undetermined
-from ragtrace.coverage.standing import USUAL, place_among, top_score
+from ragtrace.coverage.standing import USUAL, place_among, standings, top_score
 from ragtrace.coverage.support import Rationale, rationales
 from ragtrace.coverage.text import is_english
 from ragtrace.coverage.thresholds import SUPPORTED
@@ -105,6 +105,7 @@ __all__ = [
     "score_answer",
     "split_claims",
     "stand_ins",
+    "standings",
     "top_score",
     "truncated_tokens",
     "undetermined",

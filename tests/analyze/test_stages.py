@@ -159,6 +159,20 @@ def test_a_refusal_is_suspected_only_beside_a_chunk_that_matches_the_question() 
     assert judged(declined | WORDLESS)["generation"].state == "not_known"
 
 
+def test_a_refusal_beside_a_chunk_as_good_as_those_of_the_prompt_makes_ranking_suspected() -> None:
+    """Not so an answer to the same prompt; and what the retriever ranked first needs no refusal."""
+    level = {"left_match": 0.6, "packed_match": 0.55, "packed_facets": None, "left_facets": None, "pool_facets": None,
+             "declined": True, "supported": None, "answered": None}  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ragtrace.analyze.stages.RANKING", Doubt(base=2.0, weights={}, suspected=0.5))
+        declined = judged(level)["ranking"]
+        assert (declined.state, declined.reason) == ("suspected", "refused")
+        assert judged(level | {"declined": False})["ranking"].state == "not_known"
+        ahead = judged(level | {"declined": False, "left_ahead": True})["ranking"]
+    assert (ahead.state, ahead.reason) == ("suspected", "low_match")
+    assert "the retriever ranked c9 before every chunk that is whole in the prompt" in ahead.evidence
+
+
 def test_gold_evidence_decides_retrieval_and_ranking() -> None:
     """Lost in retrieval it is retrieval's, lost later it is ranking's, whatever the words say."""
     absent = judged(reference="oracle", lost=[LostChunk(chunk_id="g", where="retrieval")])

@@ -1,0 +1,87 @@
+"""The signs of one request: what they say of chunks outside of the prompt, and of citations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ragtrace.analyze.analysis import judged_answer
+from ragtrace.analyze.signs import Signs, signs_of
+from ragtrace.coverage import united
+from ragtrace.types import (
+    Candidate,
+    GenerateRun,
+    Generation,
+    PackedChunk,
+    Packing,
+    PackRun,
+    Query,
+    RequestRecord,
+    RetrieveRun,
+)
+
+PIERS = (
+    "The pier of Oxmoor was built by Wilma Harke in 1887 and is 310 metres long.",
+    "The pier of Tarnby burned down during a storm and was never built again.",
+    *(f"The {kind} of Tarnby opens at nine and closes at six on every day." for kind in (
+        "market museum theater library bakery school chapel station harbor mill").split()),
+)  # fmt: skip
+SCORES = (0.92, 0.61, 0.3, 0.29, 0.28, 0.27, 0.26, 0.25, 0.24, 0.23, 0.22, 0.21)
+
+
+def signs(
+    packed: Sequence[int], answer: str = "It was built by Wilma Harke [1].", template: str | None = None
+) -> Signs:
+    """Those of a request whose prompt holds the piers at these places of the ranking, counted from 1."""
+    candidates = tuple(
+        Candidate(chunk_id=f"p{rank}", rank=rank, score=score, text=text)
+        for rank, (text, score) in enumerate(zip(PIERS, SCORES, strict=True), 1)
+    )
+    chunks = tuple(
+        PackedChunk(chunk_id=f"p{rank}", position=place, text=PIERS[rank - 1]) for place, rank in enumerate(packed, 1)
+    )
+    record = united(
+        RequestRecord(
+            request_id="r",
+            service="s",
+            query=Query(original="Who built the pier of Oxmoor?"),
+            stages=(
+                RetrieveRun(candidates=candidates),
+                PackRun(packing=Packing(chunks=chunks)),
+                GenerateRun(generation=Generation(answer=answer, prompt_template=template)),
+            ),
+        )
+    )
+    return signs_of(record, (), np.zeros((0, len(candidates))), judged_answer(record))
+
+
+def test_the_retriever_says_how_good_a_chunk_was_that_is_not_in_the_prompt() -> None:
+    """It stands out, and was ranked before all that are; the retriever judges what came after it."""
+    lost = signs([2, 3])
+    assert (lost.left_chunk, lost.left_standing, lost.left_ahead) == ("p1", 1.0, True)
+    kept = signs([1, 3])
+    assert (kept.left_chunk, kept.left_ahead) == ("p2", False)
+    assert 0.0 < (kept.left_standing or 0.0) < 1.0
+
+
+def test_nothing_left_out_stands_nowhere() -> None:
+    """Without a chunk outside of the prompt there is nothing to lose."""
+    whole = signs(range(1, len(PIERS) + 1))
+    assert (whole.left_chunk, whole.left_standing, whole.left_ahead) == (None, None, None)
+
+
+def test_a_wrong_citation_names_both_chunks() -> None:
+    """The cited one, and the one that bears the claim out; a right one is hardly suspected."""
+    claim = "The pier of Oxmoor was built by Wilma Harke in 1887 [{}]."
+    right, wrong = signs([3, 1], claim.format(2)), signs([3, 1], claim.format(1), "[1] {chunk:p3}\n[2] {chunk:p1}")
+    assert (right.miscited or 1.0) < 0.5
+    assert (wrong.miscited or 0.0) >= 0.99
+    assert wrong.wrong_citation == f"“{claim.format(1)}” cites p3; p1 bears it out"
+
+
+def test_the_prompt_says_what_a_number_names() -> None:
+    """Counted from 0 there, [1] is the second chunk."""
+    claim = "The pier of Oxmoor was built by Wilma Harke in 1887 [1]."
+    assert (signs([3, 1], claim, "[0] {chunk:p3}\n[1] {chunk:p1}").miscited or 1.0) < 0.5
+    assert 0.93 <= (signs([3, 1], claim).miscited or 0.0) < 0.99  # not known from where it counts
