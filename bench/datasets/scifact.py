@@ -12,7 +12,7 @@ from typing import Final
 from bench.datasets.model import Case, DataSet, Statement
 from ragtrace.coverage.text import sentences
 
-__all__ = ["read_scifact"]
+__all__ = ["read_scifact", "text_of"]
 
 DISTRACTORS: Final = 1000
 _QUOTED: Final = re.compile(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""")
@@ -41,7 +41,7 @@ def read_scifact(folder: Path) -> DataSet:
         cases.append(Case(f"scifact-{claim_id}", min(evidence), claim, claim, evidence, answer))
     needed = {doc_id for case in cases for doc_id in case.evidence}
     others = [doc_id for doc_id in abstracts if doc_id not in needed][:DISTRACTORS]
-    passages = {doc_id: _text(abstracts[doc_id]) for doc_id in [*sorted(needed), *others]}
+    passages = {doc_id: text_of(abstracts[doc_id]) for doc_id in [*sorted(needed), *others]}
     return DataSet("scifact", passages, cases)
 
 
@@ -56,5 +56,6 @@ def _sentences(abstract: dict[str, str]) -> list[str]:
     return [" ".join(text.replace("\\'", "'").replace("\\n", " ").split()) for text in found]
 
 
-def _text(abstract: dict[str, str]) -> str:
+def text_of(abstract: dict[str, str]) -> str:
+    """The title, and below it the abstract."""
     return f"{abstract['title'].strip()}\n{' '.join(_sentences(abstract))}"

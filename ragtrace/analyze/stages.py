@@ -39,7 +39,6 @@ REASONS: Final = (
 CERTAIN: Final = ("version",)  # kinds that are read with precision; a time may be the asker's own ("two weeks ago")
 FACET_MET: Final = 0.5  # match from which a facet is met
 MATCHED: Final = 0.8  # share of the question's words in one chunk that meets all facets, which then matches it
-COPIED: Final = 0.75  # share of a claim's pairs of words in one place of the prompt, from which it is a copy of it
 CITED: Final = 0.9  # share of the claims with a citation, from which on they are cited
 FEW_CITED: Final = 0.5  # share below which citations are missing
 MISCITED: Final = 0.93  # sureness that a claim cites the wrong chunk, from which it is suspected; `SURE` breaks
@@ -250,13 +249,13 @@ def _is_altered(case: Case) -> bool:
     """Whether a claim copies what the prompt says with something changed.
 
     With gold evidence in the prompt, an answer in the prompt's own words that is contradicted, or has a value of
-    unknown origin, is taken for such, and proves a break. Without it, a claim that is a copy word by word: it may be a
-    copy of another line or condition, and was right in one of five, so that it is a suspicion.
+    unknown origin, is taken for such, and proves a break. Without it, a claim in which one thing stands exchanged in
+    its place: the place may be that of another line or version, so that it is a suspicion.
     """
     signs = case.signs
     if case.reference == "oracle" and not signs.absent and ((signs.contradicted or 0.0) >= SUPPORTED or signs.odd):
         return True
-    return (signs.altered or 0.0) >= COPIED
+    return (signs.contradicted or 0.0) >= SUPPORTED
 
 
 def _citation(case: Case) -> StageFinding:

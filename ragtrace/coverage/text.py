@@ -25,9 +25,11 @@ __all__ = [
     "is_content",
     "is_english",
     "located_terms",
+    "located_words",
     "sentences",
     "speaks_english",
     "stem",
+    "term_of",
     "terms",
     "without_accents",
     "words",
@@ -124,7 +126,7 @@ def content_words(text: str) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """Stems and numbers of `text` in order, without stop words: what is compared word by word, and pair by pair."""
-    return [term for term in map(_term, words(text)) if term]
+    return [term for term in map(term_of, words(text)) if term]
 
 
 def content_stems(text: str) -> frozenset[str]:
@@ -134,7 +136,12 @@ def content_stems(text: str) -> frozenset[str]:
 
 def located_terms(text: str) -> list[tuple[str, int]]:
     """The terms of `text`, each with the offset at which it begins."""
-    return [(term, match.start()) for match in _word_in(text).finditer(text) if (term := _term(match.group()))]
+    return [(term, match.start()) for match in _word_in(text).finditer(text) if (term := term_of(match.group()))]
+
+
+def located_words(text: str) -> list[tuple[str, int, int]]:
+    """All words and numbers of `text` in order, each in small letters with its start and end."""
+    return [(match.group().casefold(), match.start(), match.end()) for match in _word_in(text).finditer(text)]
 
 
 @lru_cache(maxsize=65536)
@@ -146,13 +153,13 @@ def is_content(term: str) -> bool:
 @lru_cache(maxsize=65536)
 def _content_stem(word: str) -> str:
     """The stem of a word that carries meaning, else nothing."""
-    term = _term(word)
+    term = term_of(word)
     return term if term and is_content(term) else ""
 
 
 @lru_cache(maxsize=65536)
-def _term(word: str) -> str:
-    """The stem of a word, a number as written, nothing for a stop word."""
+def term_of(word: str) -> str:
+    """What a word is compared by: the stem of a word, a number as written, nothing for a stop word."""
     folded = word.casefold()
     if folded in _STOPWORDS:
         return ""

@@ -77,7 +77,7 @@ def test_an_altered_value_or_negation_contradicts(answer: str, reason: str) -> N
 def test_the_cited_chunk_is_held_to_its_word() -> None:
     """€4,000 stands in last year's chunk, but the claim cites this year's, which says €5,000."""
     answer = "We pay up to €4,000 for damage caused by water escaping from a fixed installation"
-    assert judge(f"{answer} [1].").contradiction == 1.0
+    assert (judge(f"{answer} [1].").contradiction or 0.0) > 0.9
     assert judge(f"{answer} [2].").contradiction == 0.0
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrace.coverage import judge_claims
-from ragtrace.coverage.support.placement import Placed, close_company, company
+from ragtrace.coverage.support.placement import Around, Placed, likeness
 from ragtrace.types import Candidate, Claim, PackedChunk
 
 GATA = "Therefore, GATA-3 is required for the maintenance of a normal number of stem cells and for their entry."
@@ -148,17 +148,22 @@ def test_what_was_cut_from_a_packed_chunk_is_named_as_unselected() -> None:
     assert judge_claims(claim.text, [whole], pool)[0][0].unselected_chunk is None
 
 
-def test_company_counts_the_words_around() -> None:
-    """Of the claim's, or of both for a close one; one word in common is no company."""
-    one = Placed.read("Hail damage to the roof is paid up to 500 euros for each storm").value_spots[0]
-    other = Placed.read("Hail damage to the roof is paid up to 700 euros at any time of the whole year").value_spots[0]
-    far = Placed.read("Each bicycle costs 500 euros").value_spots[0]
-    assert one is not None
-    assert other is not None
-    assert far is not None
-    assert company(one, one) == close_company(one, one) == 1.0
-    assert 0.0 < close_company(one, other) <= company(one, other) < 1.0
-    assert close_company(one, far) == 0.0
+def test_likeness_needs_words_around_in_common_and_grows_with_them() -> None:
+    """All of them for one place, fewer for another sentence, none for one word in common."""
+    one = _around_value("Hail damage to the roof is paid up to 500 euros for each storm")
+    other = _around_value("Hail damage to the roof is paid up to 700 euros at any time of the whole year")
+    far = _around_value("Each bicycle is insured and costs 500 euros")
+    assert likeness(one, one, 1.0) == pytest.approx(1.0)
+    assert 0.0 < likeness(one, other, 1.0) < 1.0
+    assert likeness(one, other, 0.5) < likeness(one, other, 1.0)
+    assert likeness(one, far, 1.0) == 0.0
+
+
+def _around_value(text: str) -> Around:
+    """What stands around the first value of a text."""
+    placed = Placed.read(text)
+    assert placed.spans[0] is not None
+    return placed.around(*placed.spans[0])
 
 
 WORDS = st.sampled_from("storm hail roof paid not never 7 9 2024 2025 days Cork only without . No, excluded".split())
@@ -186,3 +191,68 @@ def test_long_texts_of_one_pattern_are_judged(part: str) -> None:
     long = part * (100_000 // len(part))
     claim = judge(long, long[: len(long) // 2])
     assert 0.0 <= (claim.support or 0.0) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("evidence", "altered", "faithful"),
+    [
+        (
+            "Parcels are handed in at the counter before noon on the day of the fair. Stalls open at two.",
+            "Parcels are to be handed in at the counter after noon on the day of the fair.",
+            "Parcels are to be handed in at the counter by noon on the day of the fair.",
+        ),
+        (
+            "A crew for the night shift has at least five rowers. Helmets are lent by the club.",
+            "For the night shift a crew has at most five rowers.",
+            "For the night shift a crew has five rowers or more.",
+        ),
+        (
+            "Paint on the hull dries within 6 hours in summer. Sand it lightly before the second coat.",
+            "In summer the paint on the hull dries within 6 days.",
+            "In summer the paint on the hull dries within six hours.",
+        ),
+        (
+            "The share of repaired sails rose by 4 percentage points in May.",
+            "In May the share of repaired sails rose by 4 %.",
+            "In May the share of repaired sails rose by four percentage points.",
+        ),
+        (
+            "The jetty is locked unless the harbor master is on duty in the tower.",
+            "The jetty is locked if the harbor master is on duty in the tower.",
+            "The jetty is locked unless there is a harbor master on duty in the tower.",
+        ),
+        (
+            "In spring Corran Boats acquired Teal Marine for nine million crowns.",
+            "In spring Teal Marine acquired Corran Boats for nine million crowns.",
+            "In spring Teal Marine was acquired by Corran Boats for nine million crowns.",
+        ),
+        (
+            "The mast was carved by Ada Roe in 1911; her pupil Nils Brandt repaired it in 1954.",
+            "Nils Brandt carved the mast in 1911, and Ada Roe repaired it in 1954.",
+            "Ada Roe carved the mast in 1911, and Nils Brandt repaired it in 1954.",
+        ),
+    ],
+)
+def test_one_thing_exchanged_in_its_place_is_found_in_a_paraphrase(evidence: str, altered: str, faithful: str) -> None:
+    """An opposite, a unit, a condition, who did what to whom; the same in other words is no contradiction."""
+    assert (judge(altered, evidence).contradiction or 0.0) >= 0.5
+    assert judge(faithful, evidence).contradiction == 0.0
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence"),
+    [
+        ("You can no longer access the archive after March.", "After March you can't access the archive anymore."),
+        (
+            "Call the harbor master and restart the pump.",
+            "Restart the pump. If that doesn't help, call the harbor master.",
+        ),
+        ("The fee for the 12 m berth is 90 crowns.", "The fee for the 8 m berth is 60 crowns. The 12 m berth is 90."),
+        ("Under section 26 the berth is free.", "Under section 31 the berth is free for members of the crew."),
+        ("If you are a guest, the berth is free.", "If you are not a guest, the berth is charged by the night."),
+        ("The three pontoons lie in the north of the bay.", "The bay has two cranes; three pontoons lie in its north."),
+    ],
+)
+def test_two_numbers_among_shared_words_and_other_cases_contradict_nothing(claim: str, evidence: str) -> None:
+    """Another line's value, the number of a section, the other case of a condition, a negation in other words."""
+    assert judge(claim, evidence).contradiction == 0.0

@@ -1,50 +1,86 @@
-"""Which sentences of a chunk say the opposite of a claim: another value in the same place, or a negation."""
+"""Which sentences of a chunk say the opposite of a claim in its own words: another value, an opposite, a negation.
+
+Something in a place of the claim contradicts where a sentence has the claim's words around another thing of the same
+kind, and no sentence has them as closely around the same thing. Two numbers among shared words are no contradiction; a
+value that the evidence states somewhere needs more likeness than one that it does not have.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from operator import itemgetter
-from typing import Final, NamedTuple
+from itertools import islice
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support.placement import Placed, Turn, close_company, company
+from ragtrace.coverage.support.crossing import crossings
+from ragtrace.coverage.support.opposites import TURNING, Switch
+from ragtrace.coverage.support.placement import Placed, likeness
 from ragtrace.coverage.support.reading import Reading, Vocabulary, Window
 from ragtrace.coverage.support.statement import Statement
+from ragtrace.coverage.text import is_content
 from ragtrace.coverage.values import Value, same_kind, says
 
-__all__ = ["Finding", "compare", "containment", "opposition", "rarities_of"]
+__all__ = ["Finding", "Origin", "OriginOf", "compare", "containment", "opposition", "rarities_of"]
 
-SAME_PLACE: Final = 0.5  # share of the words around a value or negation from which a sentence speaks of the same thing
-MARGIN: Final = 0.2  # by which it must be closer than a sentence that says what the claim says
+Origin: TypeAlias = Literal["stated", "computed", "unknown", "asked"]
+OriginOf: TypeAlias = Callable[[Value], Origin]
+
 SAME_MATTER: Final = 0.3  # share of a claim's words, by rarity, that such a sentence holds, or of its own in the claim
-SAME_SENTENCE: Final = 0.6  # the same, where a negation turns the meaning
 SAME_LENGTH: Final = 0.15  # months and years differ by this share of their days
-COPIED: Final = 0.6  # share of the words around, from which a sentence is taken to be a copy there
+MARGIN: Final = 0.1  # by which it must be more alike than a sentence that says what the claim says
+PROPORTION: Final = 0.75  # of its likeness, the most that a sentence that says so may have
 FEWEST: Final = 6  # words of a sentence, from which the share of them that a claim holds tells something
-MOST: Final = 40  # values of a claim, and places of one word, that are looked up
+MOST: Final = 20  # values, words of pairs of opposites, and places of one word, that are compared on each side
+CROWDED: Final = 6  # values of a sentence from which it is a table, and all of them alternatives
+NEEDED: Final[Mapping[str, float]] = {
+    "unit": 0.4, "unknown": 0.4, "computed": 0.45, "stated": 0.7, "turn": 0.55, "crossing": 0.35
+}  # fmt: skip
+"""The likeness from which a thing of this kind contradicts, chosen on the domains that the verdict is fitted on."""
+OPPOSITE: Final[Mapping[str, float]] = dict.fromkeys(
+    ("limit", "order", "level", "rank in order", "change", "period"), 0.4
+)  # the same, of pairs of opposites
+LOOSELY: Final = 0.55  # the same, of the other pairs of opposites
+
+_POUNDS: Final = frozenset(("GBP", "lb"))
 
 
-class Said(NamedTuple):
-    """What some sentence says of one value or negation of a claim: how closely the same, how closely something else."""
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What some sentence says of one thing of a claim: how closely the same, how closely something else, in [0, 1].
+
+    needed: the closeness from which something else contradicts.
+    """
 
     same: float = 0.0
     other: float = 0.0
     reason: str = ""
+    needed: float = 1.0
+
+    @property
+    def is_close(self) -> bool:
+        """Whether something else is said in company close enough."""
+        return self.other >= self.needed
 
     @property
     def opposes(self) -> bool:
         """Whether something else is said, and in closer company than what the claim says."""
-        return self.other >= SAME_PLACE and self.other > self.same + MARGIN
+        return self.is_close and self.same <= min(self.other - MARGIN, self.other * PROPORTION)
+
+    @property
+    def contradiction(self) -> float:
+        """0 where nothing opposes; else in [0.5, 1], by how closely."""
+        return 0.5 + 0.5 * (self.other - self.needed) / (1 - self.needed) if self.opposes else 0.0
 
     def joined(self, more: Said) -> Said:
-        """Both, the closest of each."""
-        other = max(self, more, key=itemgetter(1, 2))
-        return Said(max(self.same, more.same), other.other, other.reason)
+        """Both, the closest of each; of the others the one that surpasses most what is needed."""
+        ours = self.other - self.needed >= more.other - more.needed
+        closest = self if ours else more
+        return Said(max(self.same, more.same), closest.other, closest.reason, closest.needed)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a chunk says of each value and negation of a claim, and the places of the sentences that contradict."""
+    """What a chunk says of each thing of a claim, and the places of the sentences that contradict."""
 
     said: Mapping[str, Said] = field(default_factory=dict)
     sentences: frozenset[int] = frozenset()
@@ -56,8 +92,8 @@ def opposition(findings: Iterable[Finding]) -> tuple[float, str | None]:
     for finding in findings:
         for key, said in finding.said.items():
             heard[key] = heard.get(key, Said()).joined(said)
-    worst = max((said for said in heard.values() if said.opposes), key=lambda said: said.other, default=None)
-    return (worst.other, worst.reason) if worst else (0.0, None)
+    worst = max((said for said in heard.values() if said.opposes), key=lambda said: said.contradiction, default=None)
+    return (worst.contradiction, worst.reason) if worst else (0.0, None)
 
 
 class Rarities(NamedTuple):
@@ -74,81 +110,118 @@ def containment(statement: Statement, words: frozenset[str], rarities: Rarities)
     return min(1.0, sum(map(rarities.weights.__getitem__, statement.words & words)) / rarities.total)
 
 
-def compare(statement: Statement, readings: Sequence[Reading], rarities: Rarities) -> list[Finding]:
-    """Compare a claim with each sentence of some chunks; rarities: of the claim's words.
+def compare(
+    statement: Statement, readings: Sequence[Reading], rarities: Rarities, origin_of: OriginOf
+) -> list[Finding]:
+    """Compare a claim with each sentence of some chunks.
 
-    A sentence says something else where the words around a value or a negation of the claim stand around another value
-    of the same kind, or around the same word without the negation (or the reverse). What other chunks negate makes no
-    sentence say something else: it tells only where they have to agree.
+    rarities: of the claim's words; origin_of: whether the evidence states a value of the claim, or the question does.
     """
-    if not any(_may_oppose(statement, sentence, rarities) for reading in readings for sentence in reading.sentences):
-        return [Finding()] * len(readings)  # what agrees matters only where something does not
-    negated = frozenset().union(*(reading.negated for reading in readings))
-    turning = statement.placed.negated | (negated & statement.placed.vocabulary)
-    return [_compare(statement, reading, rarities, turning) for reading in readings]
+    placed = statement.placed
+    near = [list(_near(statement, reading, rarities)) for reading in readings]
+    spoken = [[_joined(_spoken(placed, each, held, origin_of)) for _, each, held in sentences] for sentences in near]
+    doubted = {key for sentences in spoken for said in sentences for key, each in said.items() if each.is_close}
+    for sentences, found in zip(near, spoken, strict=True):  # what agrees matters only where something does not
+        for (_, each, held), said in zip(sentences, found, strict=True):
+            for key, same in _same_values(
+                placed, each, held, doubted
+            ):  # what agrees matters only where something does not
+                said[key] = said.get(key, Said()).joined(same)
+    return [_finding(sentences, found) for sentences, found in zip(near, spoken, strict=True)]
 
 
-def _compare(statement: Statement, reading: Reading, rarities: Rarities, turning: frozenset[str]) -> Finding:
-    """turning: words of the claim that the claim or some chunk negates."""
-    found: dict[str, Said] = {}
-    against: set[int] = set()
+def _near(statement: Statement, reading: Reading, rarities: Rarities) -> Iterator[tuple[int, Placed, float]]:
+    """The sentences that may speak of the same, each with its place and the share of the claim's words in it."""
     for at, sentence in enumerate(reading.sentences):
-        if not sentence.values and turning.isdisjoint(sentence.vocabulary):
+        held = containment(statement, sentence.words, rarities)
+        if max(held, _own(statement, sentence)) >= SAME_MATTER:
+            yield at, sentence.placed, held
+
+
+def _joined(spoken: Iterable[tuple[str, Said]]) -> dict[str, Said]:
+    found: dict[str, Said] = {}
+    for key, said in spoken:
+        found[key] = found.get(key, Said()).joined(said)
+    return found
+
+
+def _finding(sentences: Sequence[tuple[int, Placed, float]], spoken: Sequence[Mapping[str, Said]]) -> Finding:
+    against = [at for (at, _, _), said in zip(sentences, spoken, strict=True) if any(s.opposes for s in said.values())]
+    return Finding(_joined(both for said in spoken for both in said.items()), frozenset(against))
+
+
+def _own(statement: Statement, sentence: Window) -> float:
+    """The share of a sentence's words that the claim has: a claim may join what two sentences say."""
+    count = len(sentence.words)
+    return len(sentence.words & statement.words) / count if count >= FEWEST else 0.0
+
+
+def _spoken(claimed: Placed, given: Placed, held: float, origin_of: OriginOf) -> Iterator[tuple[str, Said]]:
+    yield from _of_values(claimed, given, held, origin_of)
+    yield from _of_opposites(claimed, given, held)
+    if claimed.heads or given.heads:
+        yield from _of_negations(claimed, given, held)
+    for pair, same, other in crossings(claimed, given, held):
+        yield pair, Said(same, other, f"{pair} are exchanged", NEEDED["crossing"])
+
+
+def _of_values(claimed: Placed, given: Placed, held: float, origin_of: OriginOf) -> Iterator[tuple[str, Said]]:
+    """Other values in the place of a claim's; none where two of them are others, which tells of another case."""
+    kinds = {
+        place: [(at, kind) for at in range(len(given.values[:MOST])) if (kind := _kind(claimed, place, given, at))]
+        for place in range(len(claimed.values[:MOST]))
+    }
+    said = {place for place, found in kinds.items() if any(kind == "same" for _, kind in found)}
+    is_other = sum(place not in said and any(kind == "value" for _, kind in kinds[place]) for place in kinds) > 1
+    for place, found in kinds.items():
+        value, span = claimed.values[place], claimed.spans[place]
+        for at, kind in found:
+            stated, where = given.values[at], given.spans[at]
+            if span is None or where is None:
+                continue
+            if kind == "same":
+                if other := _swapped(claimed, place, given, at):
+                    yield f"value {place}", Said(0.0, 1.0, f"{value.raw}, the evidence says {other.raw}", 0.5)
+                continue
+            origin = origin_of(value)
+            if origin == "asked" or (origin == "stated" and len(given.values) >= CROWDED):
+                continue
+            if kind == "value" and is_other:
+                continue
+            if value.kind == "number" and not claimed.counts[place]:
+                origin = "stated"  # that both count the same is not known
+            needed = NEEDED["unit"] if kind == "unit" else NEEDED[origin]
+            alike = likeness(claimed.around(*span), given.around(*where), held)
+            yield f"value {place}", Said(0.0, alike, f"{value.raw}, the evidence says {stated.raw}", needed)
+
+
+def _same_values(claimed: Placed, given: Placed, held: float, keys: Set[str]) -> Iterator[tuple[str, Said]]:
+    """How closely a sentence says those values of the claim that another one is found in the place of."""
+    for place, span in enumerate(claimed.spans[:MOST]):
+        if span is None or f"value {place}" not in keys:
             continue
-        spoken: dict[str, Said] = {}
-        for key, said in _spoken(statement, sentence, turning, _held(statement, sentence, rarities)):
-            spoken[key] = spoken[key].joined(said) if key in spoken else said
-        for key, said in spoken.items():
-            found[key] = found[key].joined(said) if key in found else said
-            if said.opposes:
-                against.add(at)
-    return Finding(found, frozenset(against))
+        for at, where in enumerate(given.spans[:MOST]):
+            if where and _kind(claimed, place, given, at) == "same" and not _swapped(claimed, place, given, at):
+                yield f"value {place}", Said(likeness(claimed.around(*span), given.around(*where), held))
 
 
-def _may_oppose(statement: Statement, sentence: Window, rarities: Rarities) -> bool:
-    """Whether a closer look at a sentence could find it to say something else."""
-    placed = statement.placed
-    turned = not placed.vocabulary.isdisjoint(sentence.vocabulary & (placed.negated | sentence.negated))
-    valued = any(same_kind(value, stated) for value in placed.values[:MOST] for stated in sentence.values)
-    needed = SAME_MATTER if valued else SAME_SENTENCE
-    return (turned or valued) and _held(statement, sentence, rarities) >= needed
-
-
-def _held(statement: Statement, sentence: Window, rarities: Rarities) -> float:
-    """How much a sentence and a claim share: of the claim, or of the sentence, since a claim may join what two say."""
-    shared = len(sentence.words & statement.words)
-    own = shared / len(sentence.words) if len(sentence.words) >= FEWEST else 0.0
-    return max(containment(statement, sentence.words, rarities), own)
-
-
-def _spoken(statement: Statement, sentence: Window, turning: frozenset[str], held: float) -> Iterator[tuple[str, Said]]:
-    placed = statement.placed
-    for place, value in enumerate(placed.values[:MOST]):
-        if any(same_kind(value, stated) for stated in sentence.values):
-            said = _of_value(placed, place, sentence.placed)
-            yield f"value {place}", said if held >= SAME_MATTER else Said(said.same)
-    opposing = placed.negated | sentence.negated if held >= SAME_SENTENCE else frozenset()
-    for place, said in _turned(placed, sentence.placed, turning & sentence.vocabulary):
-        yield f"turn {place}", said if placed.terms[place] in opposing else Said(said.same)
-
-
-def _of_value(claimed: Placed, place: int, given: Placed) -> Said:
-    value, spot = claimed.values[place], claimed.value_spots[place]
-    said = Said()
-    for at, stated in enumerate(given.values):
-        where = given.value_spots[at]
-        if spot is None or where is None:
-            continue
-        close = company(spot, where)
-        if not close and not given.counts[at]:
-            continue  # nothing in common: what it says tells nothing
-        if says(value, stated):
-            other = _swapped(claimed, place, given, at)
-            against = Said(0.0, 1.0, f"{value.raw}, the evidence says {other.raw}") if other else None
-            said = said.joined(against or Said(close))
-        elif close >= SAME_PLACE and _in_its_place(claimed, place, stated, given.counts[at]):
-            said = said.joined(Said(0.0, close, f"{value.raw}, the evidence says {stated.raw}"))
-    return said
+def _kind(claimed: Placed, place: int, given: Placed, at: int) -> Literal["same", "unit", "value"] | None:
+    """What a value of a sentence is to one of the claim: the same, the same number of another unit, or another value
+    that could stand in its place; None for none of these."""
+    value, stated = claimed.values[place], given.values[at]
+    if claimed.named[place] or given.named[at]:
+        return None
+    if says(value, stated):
+        return "same"
+    if {value.unit, stated.unit} == _POUNDS and value.number == stated.number:
+        return "same"  # "1350 pounds" is read as money
+    if value.number == stated.number and value.unit != stated.unit and not value.dates and not stated.dates:
+        return "unit" if value.unit and (stated.unit or stated.kind == "number") else None
+    if not same_kind(value, stated) or any(same_kind(each, stated) and says(each, stated) for each in claimed.values):
+        return None
+    if value.dates and stated.dates and abs(value.dates.days - stated.dates.days) > SAME_LENGTH * value.dates.days:
+        return None
+    return "value" if stated.kind != "number" or given.counts[at] == claimed.counts[place] else None
 
 
 def _swapped(claimed: Placed, place: int, given: Placed, at: int) -> Value | None:
@@ -162,40 +235,85 @@ def _swapped(claimed: Placed, place: int, given: Placed, at: int) -> Value | Non
     return stated if crossed else None
 
 
-def _in_its_place(claimed: Placed, place: int, stated: Value, counts: str) -> bool:
-    """Whether a value could stand in the place of a claim's: of the same kind and unit, a bare number counts the same
-    things, a date is as exact, and the claim does not say it as well."""
-    value = claimed.values[place]
-    if not same_kind(value, stated) or value.unit != stated.unit:
+def _of_opposites(claimed: Placed, given: Placed, held: float) -> Iterator[tuple[str, Said]]:
+    alike: dict[tuple[int, int], float] = {}
+    opposed: list[tuple[int, int]] = []
+    for own, switch in enumerate(claimed.switches[:MOST]):
+        for there, other in enumerate(given.switches[:MOST]):
+            agrees = _agrees(claimed, switch, given, other)
+            if agrees is None:
+                continue
+            spots = claimed.around(switch.first, switch.last), given.around(other.first, other.last)
+            alike[own, there] = likeness(*spots, held)
+            if not agrees:
+                opposed.append((own, there))
+    agreed = alike.keys() - set(opposed)
+    for own, there in agreed:
+        yield f"opposite {own}", Said(alike[own, there])
+    for own, there in opposed:
+        switch, other = claimed.switches[own], given.switches[there]
+        taken = max((alike[each] for each in agreed if each[1] == there), default=0.0)
+        if taken < PROPORTION * alike[own, there]:
+            reason = f"“{switch.written}”, the evidence says “{other.written}”"
+            yield f"opposite {own}", Said(0.0, alike[own, there], reason, OPPOSITE.get(switch.kind, LOOSELY))
+
+
+def _agrees(claimed: Placed, switch: Switch, given: Placed, other: Switch) -> bool | None:
+    """Whether a word of a pair of opposites is meant as one of a sentence is; None where they cannot be compared."""
+    if other.kind != switch.kind or switch.loose:
+        return None
+    if switch.kind == "limit":
+        bound, stated = claimed.bounded(switch), given.bounded(other)
+        is_same = says(bound, stated) if bound and stated else bound is stated and switch.written == other.written
+        if not is_same:
+            return None
+    if _sense(claimed, switch) == _sense(given, other):
+        return True
+    if other.loose or (switch.written == other.written and switch.kind != "limit"):
+        return None
+    if switch.kind == "quantity" and claimed.next_term(switch.last) != given.next_term(other.last):
+        return None
+    if switch.kind != "limit":
+        is_table = len(given.values) >= CROWDED
+        if is_table or claimed.is_other_case(switch.first, given, other.first):
+            return None
+    return False
+
+
+def _sense(placed: Placed, switch: Switch) -> int:
+    """Which of the senses of its class a word has, a negation before it counted."""
+    return 1 - switch.sense if switch.kind in TURNING and switch.sense < 2 and placed.turned(switch) else switch.sense
+
+
+def _of_negations(claimed: Placed, given: Placed, held: float) -> Iterator[tuple[str, Said]]:
+    """A word that one of both negates, and the other has in a clause without any negation."""
+    shared = (claimed.head_terms | given.head_terms) & frozenset(claimed.word_terms) & frozenset(given.word_terms)
+    for term in filter(is_content, shared):
+        alike: dict[tuple[int, int], float] = {}
+        opposed: list[tuple[int, int]] = []
+        for own in islice(claimed.spots(term), MOST):
+            for there in islice(given.spots(term), MOST):
+                around, beside = claimed.around(own, own), given.around(there, there)
+                is_alone = not around.total and not beside.total  # "Do not freeze."
+                alike[own, there] = 1.0 if is_alone else likeness(around, beside, held)
+                if _is_negated_otherwise(claimed, own, given, there):
+                    opposed.append((own, there))
+        agreed = alike.keys() - set(opposed)
+        for own, there in agreed:
+            yield f"turn {own}", Said(alike[own, there])
+        for own, there in opposed:
+            meant = max((alike[each] for each in agreed if own == each[0] or there == each[1]), default=0.0)
+            if meant < PROPORTION * alike[own, there]:
+                reason = f"“{claimed.words[own].written}” is negated against the evidence"
+                yield f"turn {own}", Said(0.0, alike[own, there], reason, NEEDED["turn"])
+
+
+def _is_negated_otherwise(claimed: Placed, own: int, given: Placed, there: int) -> bool:
+    if (own in claimed.heads) == (there in given.heads) or claimed.is_negated(own) == given.is_negated(there):
         return False
-    if value.dates and stated.dates and abs(value.dates.days - stated.dates.days) > SAME_LENGTH * value.dates.days:
+    if claimed.is_condition(own) or given.is_condition(there):
         return False
-    alike = stated.kind != "number" or counts == claimed.counts[place]
-    return alike and not any(same_kind(each, stated) and says(each, stated) for each in claimed.values)
-
-
-def _turned(claimed: Placed, given: Placed, words: Iterable[str]) -> Iterator[tuple[int, Said]]:
-    """For each place of the words in a claim how closely a sentence says the same and the opposite.
-
-    Neither negation may be meant alike by another word behind it: "not currently supported" is "currently not
-    supported".
-    """
-    pairs = [(one, other) for word in words for one in claimed.turns(word)[:MOST]
-             for other in given.turns(word)[:MOST]]  # fmt: skip
-    meant: dict[tuple[str, int], float] = {}
-    opposed: list[tuple[Turn, Turn, float]] = []
-    for one, other in pairs:
-        close = close_company(one.spot, other.spot)
-        if one.agrees(other, copied=close >= COPIED):
-            same = company(one.spot, other.spot)
-            for key in (("claim", one.anchor), ("sentence", other.anchor)):
-                meant[key] = max(meant.get(key, 0.0), same)
-            yield one.spot.place, Said(same)
-        else:
-            opposed.append((one, other, close))
-    for one, other, close in opposed:
-        if close > max(meant.get(("claim", one.anchor), 0.0), meant.get(("sentence", other.anchor), 0.0)):
-            yield one.spot.place, Said(0.0, close, "negated against the evidence")
+    return claimed.turning(own) == given.turning(there) and not claimed.is_other_case(own, given, there)
 
 
 def rarities_of(statement: Statement, vocabulary: Vocabulary) -> Rarities:

@@ -6,10 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ragtrace.coverage.support.contradiction import Finding, Rarities, compare, containment, opposition, rarities_of
+from ragtrace.coverage.support.contradiction import (
+    Finding,
+    Origin,
+    Rarities,
+    compare,
+    containment,
+    opposition,
+    rarities_of,
+)
 from ragtrace.coverage.support.novelty import Around, Ground, Measures, around, measure, probability
 from ragtrace.coverage.support.reading import Evidence, Reading, Vocabulary, Window
 from ragtrace.coverage.support.statement import Statement
+from ragtrace.coverage.values import Value
 
 __all__ = ["Lexical", "Support"]
 
@@ -69,14 +78,14 @@ class Lexical:
         rarities = rarities_of(statement, self._vocabulary)
         held = [(containment(statement, chunk.words, rarities), chunk) for chunk in self._others]
         near = sorted((each for each in held if each[0] >= LEAST), key=lambda each: -each[0])[:LOOKED_AT]
-        compared = (_compared(statement, [each], rarities) for each in near)
+        compared = (self._compared(statement, [each], rarities) for each in near)
         found = [self._by_chunk(statement, one, Around()) for (one,) in compared]
         return max(found, key=lambda support: support.support, default=None)
 
     def _judge(self, statement: Statement, beside: Around) -> tuple[float, list[Support]]:
         rarities = rarities_of(statement, self._vocabulary)
         held = [(containment(statement, chunk.words, rarities), chunk) for chunk in self._selected]
-        compared = _compared(statement, held, rarities)
+        compared = self._compared(statement, held, rarities)
         each = [self._by_chunk(statement, one, beside) for one in compared]
         if any(one.finding.sentences for one in compared):
             ground = Ground([part for one in compared for part in _lent(one)], self._question)
@@ -85,19 +94,27 @@ class Lexical:
         together = _support(measure(statement, ground, beside))
         return max([together, *(support.support for support in each)]), each
 
+    def _compared(
+        self, statement: Statement, held: Sequence[tuple[float, Evidence]], rarities: Rarities
+    ) -> list[_Compared]:
+        """Chunks that hold enough of a claim, compared with it."""
+        origins: dict[Value, Origin] = {}
+
+        def origin_of(value: Value) -> Origin:
+            if value not in origins:
+                origins[value] = self._ground.origin(value, statement)
+            return origins[value]
+
+        close = [chunk.reading for share, chunk in held if share >= LEAST]
+        found = iter(compare(statement, close, rarities, origin_of))
+        return [_Compared(chunk, share, next(found) if share >= LEAST else Finding()) for share, chunk in held]
+
     def _by_chunk(self, statement: Statement, compared: _Compared, beside: Around) -> Support:
         chunk, finding = compared.evidence, compared.finding
         if compared.held < LEAST:
             return Support(chunk.chunk_id, 0.0)
         support = _support(measure(statement, Ground(_lent(compared), self._question), beside))
         return Support(chunk.chunk_id, support, finding)
-
-
-def _compared(statement: Statement, held: Sequence[tuple[float, Evidence]], rarities: Rarities) -> list[_Compared]:
-    """Chunks that hold enough of a claim, compared with it."""
-    close = [chunk.reading for share, chunk in held if share >= LEAST]
-    found = iter(compare(statement, close, rarities))
-    return [_Compared(chunk, share, next(found) if share >= LEAST else Finding()) for share, chunk in held]
 
 
 def _lent(compared: _Compared) -> Sequence[Reading | Window]:

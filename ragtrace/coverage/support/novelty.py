@@ -21,9 +21,9 @@ from calendar import month_abbr, month_name
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
-from ragtrace.coverage.figures import Figures
+from ragtrace.coverage.figures import Figures, Origin
 from ragtrace.coverage.support.reading import STEM, Reading, Window
 from ragtrace.coverage.support.statement import Name, Statement
 from ragtrace.coverage.text import stem
@@ -92,6 +92,16 @@ class Ground:
             if _is_exact(value) and not self.holds(value) and not self._is_topic(value, statement):
                 return value.raw
         return next((name.written for name in statement.names if not self.names(name)), None)
+
+    def origin(self, value: Value, statement: Statement) -> Origin | Literal["asked"]:
+        """Where a value of a claim comes from: the question, the evidence, its figures by arithmetic, or nowhere."""
+        if any(says(value, other) for other in self._asked.values):
+            return "asked"
+        if self.holds(value):
+            return "stated"
+        if value.dates or value.kind == "version":
+            return "unknown"
+        return self._figures.origin(value, statement.placed.text, (*statement.values, *self._asked.values))
 
     def _is_topic(self, value: Value, statement: Statement) -> bool:
         asked = self._asked.values

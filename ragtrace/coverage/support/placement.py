@@ -1,26 +1,38 @@
-"""What stands where: the values and the negated words of a text, each with the words around it.
+"""Where the words of a text stand: its clauses, what is negated, which words turn it around, and what is around each.
 
-A claim that copies its evidence but for one figure or one "not" has the same words around it. So a value or a negated
-word of a claim is looked up in each sentence by its neighbors.
+A claim that says the opposite of its evidence in the same words differs from it in one place. So what stands in a place
+of a claim, a value, a negated word or one of a pair of opposites, is looked up in each sentence by the words around it.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect, bisect_left
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from ragtrace.coverage.support.counting import counted
-from ragtrace.coverage.text import is_content, located_terms
-from ragtrace.coverage.values import Value, values
+from ragtrace.coverage.support.opposites import Switch, Word, switches
+from ragtrace.coverage.text import is_content, located_words, stem, term_of
+from ragtrace.coverage.values import Value, is_reference, says, values
 
-__all__ = ["Placed", "Spot", "Turn", "close_company", "company", "negated_words", "negates", "plain"]
+__all__ = ["Around", "Placed", "likeness", "negates", "plain"]
 
-NEAR: Final = 3  # words on each side that tell where something stands
-REACH: Final = (2, 4)  # words before a word among which a negation surely, and perhaps, belongs to it
+REACH: Final = 6  # words that carry meaning, on each side, that tell where something stands
+FADING: Final = 4.0  # of these, the distance at which one weighs half
+BEYOND: Final = 0.4  # weight of a word in another clause
+FEWEST: Final = 2  # words around in common, from which two places can be the same
+SCOPE: Final = 5  # words behind a negation among which the one stands that it negates
+BEFORE: Final = 2  # words before one of a pair of opposites among which a negation turns it
+BOUND: Final = 4  # words from a bound to its value: "at least the first 5"
+_BREAKS: Final = re.compile(
+    r"""[;:!?\n|()–—]|,(?!\d)|\.(?!\d)|\b(?:and|but|while|whereas|although|though|however|unless|if|when|because|so|that
+        |which|who)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
 _NEGATES_NOTHING: Final = (
     re.compile(  # "not only the roof", "No, the roof", "with or without a roof", "no more than 30"
         r"""\bnot(?=\s+(?:only|just|merely|simply|solely)\b)|^\W*no(?=[,.:;])|\bor\s+(?:without|not)\b
@@ -28,90 +40,76 @@ _NEGATES_NOTHING: Final = (
         re.IGNORECASE | re.VERBOSE,
     )
 )
-_COMPARED: Final = re.compile(
-    r"\b(?:more|less|fewer|later|earlier|longer|sooner|greater|higher|lower)\s+than\b|\bexceed\w*", re.IGNORECASE
+_NEGATING: Final = frozenset("not no never none neither nor cannot without nothing nobody".split())
+_TURNS: Final = frozenset(
+    map(
+        stem,
+        """avoid deny doubt except exclude fail hardly instead lack absence less little lose lost prevent rare rather
+        refuse reject seldom unable unlikely only prohibit forbid forbidden ban impossible free anymore otherwise
+        keep kept exempt relieve bar waive save unless stop""".split(),
+    )
+)  # words that turn a meaning in their own way
+_LIGHT: Final = frozenset(
+    map(
+        stem,
+        "possible able need require want have get make take do use current yet longer entitled allowed".split(),
+    )
+)  # words behind a negation that hand it on: "need not be signed"
+_HEADLESS: Final = frozenset(
+    map(stem, "within per via upon without among towards since anyone anything someone something until".split())
 )
-"""What makes a negation a bound: "do not take more than 8" is "take at most 8"."""
-_NEGATING: Final = frozenset("not no never none neither nor cannot without".split())
-_SOFT: Final = frozenset(
-    """avoid deni doubt except exclud fail hard instead lack absenc less littl prevent rare rather refus reject seldom
-    unabl unless unlik""".split()
-)  # stems that may turn a meaning in their own way
+_PARTIAL: Final = frozenset("all every always necessarily entirely yet quite everyone only".split())
+_CONDITIONS: Final = frozenset("if unless when whenever whether who whoever anyone where".split())
+_BARE: Final = frozenset(("over", "above", "below", "under"))  # bounds only right before their value
 
 
-class Spot(NamedTuple):
-    """A term's place in the order of a text's terms, and the words around it."""
+class Around(NamedTuple):
+    """The words around a place with their weights in (0, 1], and the sum of these."""
 
-    place: int
-    near: frozenset[str]
-
-
-class Turn(NamedTuple):
-    """A word's spot, the negations right before it and within reach, and whether another word may turn it.
-
-    `compares`: something is compared beside it; `bound`: a negation before it makes that a bound ("not more than 8").
-
-    `anchor`: the place of the negation right before it, else its own: "not currently supported" and "currently not
-    supported" negate the same.
-    """
-
-    spot: Spot
-    anchor: int
-    negations: tuple[int, int]
-    unclear: bool
-    compares: bool
-    bound: bool
-
-    def agrees(self, other: Turn, *, copied: bool) -> bool:
-        """Whether both may be meant alike; of a copy every negation must be.
-
-        Where only one of them has another word that may turn it, that word may stand for the other's negation. A bound
-        may be put without negation and comparison: "at most 8".
-        """
-        if (self.bound and not other.compares) or (other.bound and not self.compares):
-            return True
-        alike = [(own - others) % 2 == 0 for own, others in zip(self.negations, other.negations, strict=True)]
-        if copied:
-            return all(alike) or self.unclear != other.unclear
-        return any(alike) or self.unclear or other.unclear
+    weights: Mapping[str, float]
+    total: float
 
 
 @dataclass(frozen=True)
 class Placed:
-    """The terms of a text in order; of each the index of the value that it is part of, or -1, and the line that it
-    stands in, and its clause by semicolons; where something is compared; the values, and what each counts."""
+    """The words of a text in order, of each its term ("" for a stop word) and the index of the value that it is part
+    of, or -1; the values."""
 
-    terms: tuple[str, ...]
-    places: tuple[int, ...]
-    lines: tuple[int, ...]
-    clauses: tuple[int, ...]
-    compared: tuple[int, ...]
+    text: str
+    words: tuple[Word, ...]
+    word_terms: tuple[str, ...]
+    word_places: tuple[int, ...]
     values: tuple[Value, ...]
-    counts: tuple[str, ...]
 
     @classmethod
     def read(cls, text: str) -> Placed:
-        """All of a text's terms."""
-        text = plain(text)
-        found = values(text)
-        located = located_terms(text)
-        breaks = [at for at, character in enumerate(text) if character == "\n"] if "\n" in text else []
-        stops = [at for at, character in enumerate(text) if character == ";"] if ";" in text else []
-        starts = [start for _, start in located]
+        """All of a text's words."""
+        unturned = plain(text)
+        found = values(unturned)
+        words = tuple(Word(*each) for each in located_words(text))
+        same = unturned == text
         return cls(
-            terms=tuple(term for term, _ in located),
-            places=tuple(_places(starts, found)),
-            lines=tuple(bisect(breaks, start) for start in starts),
-            clauses=tuple(bisect(stops, start) for start in starts),
-            compared=tuple(bisect_left(starts, match.start()) for match in _COMPARED.finditer(text)),
+            text=text,
+            words=words,
+            word_terms=tuple(term_of(word.written) if same or unturned[word.start] != " " else "" for word in words),
+            word_places=tuple(_places([word.start for word in words], found)),
             values=found,
-            counts=tuple(counted(text, value) for value in found),
         )
 
     @cached_property
-    def vocabulary(self) -> frozenset[str]:
-        """Its terms."""
-        return frozenset(self.terms)
+    def terms(self) -> tuple[str, ...]:
+        """Its terms, without the negations that negate nothing."""
+        return tuple(filter(None, self.word_terms))
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Of each term the index of the value that it is part of, or -1."""
+        return tuple(place for term, place in zip(self.word_terms, self.word_places, strict=True) if term)
+
+    @cached_property
+    def counts(self) -> tuple[str, ...]:
+        """What each value counts."""
+        return tuple(counted(self.text, value) for value in self.values)
 
     @cached_property
     def counting(self) -> dict[str, Value]:
@@ -119,54 +117,194 @@ class Placed:
         return dict(reversed(list(zip(self.counts, self.values, strict=True))))
 
     @cached_property
-    def value_spots(self) -> tuple[Spot | None, ...]:
-        """Where each value stands; None for one without a term."""
-        ends: dict[int, tuple[int, int]] = {}
-        for at, place in enumerate(self.places):
-            ends[place] = (ends.get(place, (at, at))[0], at)
-        return tuple(self._spot(*ends[place]) if place in ends else None for place in range(len(self.values)))
+    def named(self) -> tuple[bool, ...]:
+        """Of each value whether it is part of a name: "section 26", "(2)", "Act 2015"."""
+        return tuple(is_reference(self.text, value) for value in self.values)
 
     @cached_property
-    def negated(self) -> frozenset[str]:
-        """The words that a negation stands before, at most one other word between."""
-        return negated_words(self.terms)
+    def clauses(self) -> tuple[int, ...]:
+        """Of each word the number of its clause."""
+        breaks = [match.start() for match in _BREAKS.finditer(self.text)]
+        return tuple(bisect_right(breaks, word.start) for word in self.words)
 
-    def turns(self, word: str) -> tuple[Turn, ...]:
-        """How often a word is negated wherever it stands."""
-        return tuple(self._turn(at) for at, term in enumerate(self.terms) if term == word)
+    @cached_property
+    def switches(self) -> tuple[Switch, ...]:
+        """Its words of pairs of opposites."""
+        return tuple(switches(self.words))
 
-    def _turn(self, at: int) -> Turn:
-        begins = bisect_left(self.clauses, self.clauses[at])  # "no line; check the cable": nothing is turned behind it
-        near, far = (self.terms[max(begins, at - reach) : at] for reach in REACH)
-        anchor = next((place for place in (at - 1, at - 2) if place >= begins and negates(self.terms[place])), at)
-        counts = sum(map(negates, near)), sum(map(negates, far))
-        # A heading says what a text is about, "Theft: exceptions", and turns nothing below it.
-        beside = (term for term, line in zip(far, self.lines[max(begins, at - REACH[1]) : at], strict=True)
-                  if line == self.lines[at])  # fmt: skip
-        compared = [place for place in self.compared if abs(place - at) <= REACH[1]]
-        before = [place for place in range(max(begins, at - REACH[1]), at) if negates(self.terms[place])]
-        bound = any(0 < place - negation <= REACH[1] for place in compared for negation in before)
-        return Turn(self._spot(at, at), anchor, counts, not _SOFT.isdisjoint(beside), bool(compared), bound)
+    @cached_property
+    def spans(self) -> tuple[tuple[int, int] | None, ...]:
+        """Of each value its first and last word; None for one without."""
+        ends: dict[int, tuple[int, int]] = {}
+        for at, place in enumerate(self.word_places):
+            ends[place] = (ends.get(place, (at, at))[0], at)
+        return tuple(ends.get(place) for place in range(len(self.values)))
 
-    def _spot(self, first: int, last: int) -> Spot:
-        around = (*self.terms[max(0, first - NEAR) : first], *self.terms[last + 1 : last + 1 + NEAR])
-        return Spot(first, frozenset(term for term in around if not negates(term)))
+    @cached_property
+    def names(self) -> tuple[tuple[int, int], ...]:
+        """The first and last word of each run of capitalized words that carry meaning."""
+        found: list[tuple[int, int]] = []
+        for at, word in enumerate(self.words):
+            if not self.word_terms[at] or not self.text[word.start].isupper() or self.word_places[at] >= 0:
+                continue
+            joins = found and found[-1][1] == at - 1 and self.text[self.words[at - 1].end : word.start] == " "
+            found[-1:] = [(found[-1][0], at)] if joins else [*found[-1:], (at, at)]
+        return tuple(found)
+
+    @cached_property
+    def negations(self) -> tuple[int, ...]:
+        """The places of the negations that negate something."""
+        return tuple(at for at, word in enumerate(self.words) if self.word_terms[at] and negates(word.written))
+
+    @cached_property
+    def heads(self) -> frozenset[int]:
+        """The places of the words that a negation belongs to: the next that carries meaning in its clause."""
+        found: set[int] = set()
+        for negation in self.negations:
+            if self.words[negation].written == "without" or self._is_partial(negation) or self._bounds(negation):
+                continue
+            for at in range(negation + 1, min(negation + 1 + SCOPE, len(self.words))):
+                if self.clauses[at] != self.clauses[negation]:
+                    break
+                term = self.word_terms[at]
+                if not term or not is_content(term) or term in _HEADLESS or self.words[at].written.endswith("ly"):
+                    continue
+                found.add(at)
+                if term not in _LIGHT:
+                    break
+        return frozenset(found)
+
+    def _bounds(self, negation: int) -> bool:
+        """Whether a negation makes a comparison behind it a bound: "do not take more than 8" is "take at most 8"."""
+        clause = self.clauses[negation]
+        return any(
+            switch.kind == "limit" and switch.first > negation and self.clauses[switch.first] == clause
+            for switch in self.switches
+        )
+
+    def _is_partial(self, negation: int) -> bool:
+        """Whether a negation leaves some: "not all", "not always"."""
+        return negation + 1 < len(self.words) and self.words[negation + 1].written in _PARTIAL
+
+    def is_condition(self, at: int) -> bool:
+        """Whether the clause of a word is a condition: what differs there tells of two cases."""
+        return self.clauses[at] in self._conditions
+
+    @cached_property
+    def _conditions(self) -> frozenset[int]:
+        pairs = enumerate(zip(self.words, self.clauses, strict=True))
+        begins = (at for at, (_, clause) in pairs if not at or self.clauses[at - 1] != clause)
+        return frozenset(self.clauses[at] for at in begins if self.words[at].written in _CONDITIONS)
+
+    @cached_property
+    def head_terms(self) -> frozenset[str]:
+        """The terms of these words."""
+        return frozenset(self.word_terms[at] for at in self.heads)
+
+    def next_term(self, at: int) -> str:
+        """The next word that carries meaning; "" at the end."""
+        return next(filter(None, self.word_terms[at + 1 :]), "")
+
+    def spots(self, term: str) -> Iterator[int]:
+        """The places of a term."""
+        return (at for at, other in enumerate(self.word_terms) if other == term)
+
+    def is_negated(self, at: int) -> bool:
+        """Whether the clause of a word has a negation, or another odd number of them."""
+        return self._negated[self.clauses[at]] % 2 == 1
+
+    @cached_property
+    def _negated(self) -> Counter[int]:
+        return Counter(self.clauses[negation] for negation in self.negations)
+
+    def turning(self, at: int) -> frozenset[str]:
+        """The words in the clause of a word that turn a meaning in their own way."""
+        return self._turning.get(self.clauses[at], frozenset())
+
+    @cached_property
+    def _turning(self) -> dict[int, frozenset[str]]:
+        found: dict[int, frozenset[str]] = {}
+        for word, clause in zip(self.words, self.clauses, strict=True):
+            if (root := stem(word.written)) in _TURNS:
+                found[clause] = found.get(clause, frozenset()) | {root}
+        return found
+
+    def turned(self, switch: Switch) -> bool:
+        """Whether a negation turns a word of a pair: right before it ("not included"), or of a bound anywhere before it
+        in its clause ("do not take more than 8")."""
+        reach = switch.first if switch.kind == "limit" else BEFORE
+        found = 0
+        for at in range(switch.first - 1, max(-1, switch.first - 1 - reach), -1):
+            if self.clauses[at] != self.clauses[switch.first]:
+                break
+            found += negates(self.words[at].written)
+        return found % 2 == 1
+
+    def bounded(self, switch: Switch) -> Value | None:
+        """The value that a bound belongs to: 5 of "at least 5" and of "5 or more"."""
+        written = self.words[switch.first].written
+        if written in ("or", "and"):
+            near: Iterable[int] = range(switch.first - 1, max(-1, switch.first - 1 - BEFORE), -1)
+        else:
+            reach = 1 if written in _BARE else BOUND
+            near = range(switch.last, min(len(self.words), switch.last + reach + 1))
+        place = next((self.word_places[at] for at in near if self.word_places[at] >= 0), -1)
+        return self.values[place] if place >= 0 else None
+
+    def is_other_case(self, at: int, other: Placed, there: int) -> bool:
+        """Whether the clauses of two words have values, and none in common: they tell of two cases."""
+        own, others = self._values_of(at), other._values_of(there)
+        return bool(own and others) and not any(says(one, two) for one in own for two in others)
+
+    def _values_of(self, at: int) -> list[Value]:
+        return self._values_by_clause.get(self.clauses[at], [])
+
+    @cached_property
+    def _values_by_clause(self) -> dict[int, list[Value]]:
+        found: dict[int, list[Value]] = {}
+        for value, span in zip(self.values, self.spans, strict=True):
+            if span:
+                found.setdefault(self.clauses[span[0]], []).append(value)
+        return found
+
+    def around(self, first: int, last: int) -> Around:
+        """The words around a place; each weighs less with its distance, and in another clause."""
+        key = first, last
+        if key not in self._arounds:
+            self._arounds[key] = self._around(first, last)
+        return self._arounds[key]
+
+    @cached_property
+    def _arounds(self) -> dict[tuple[int, int], Around]:
+        return {}
+
+    def _around(self, first: int, last: int) -> Around:
+        weights: dict[str, float] = {}
+        for words, clause in (
+            (range(first - 1, -1, -1), self.clauses[first]),
+            (range(last + 1, len(self.words)), self.clauses[last]),
+        ):
+            distance = 0
+            for at in words:
+                term = self.word_terms[at]
+                if not term or negates(self.words[at].written):
+                    continue
+                weight = FADING / (FADING + distance) * (1.0 if self.clauses[at] == clause else BEYOND)
+                weights[term] = max(weights.get(term, 0.0), weight)
+                distance += 1
+                if distance == REACH:
+                    break
+        return Around(weights, sum(weights.values()))
 
 
-def company(claimed: Spot, given: Spot) -> float:
-    """The share of the words around one spot that stand around the other, in [0, 1]."""
-    return len(claimed.near & given.near) / len(claimed.near) if claimed.near else 0.0
-
-
-def close_company(claimed: Spot, given: Spot) -> float:
-    """The same, of whichever has more words around it; 0 where fewer than two are shared. All of it where one text is
-    so short that the other has all that stands around ("Do not freeze.")."""
-    is_short = given.near and len(given.near) < NEAR and given.near <= claimed.near
-    is_within = 1 < len(claimed.near) < NEAR and claimed.near <= given.near
-    if is_short or is_within or not (claimed.near or given.near):
-        return 1.0
-    shared = len(claimed.near & given.near)
-    return shared / max(len(claimed.near), len(given.near)) if shared > 1 else 0.0
+def likeness(claimed: Around, given: Around, held: float) -> float:
+    """How surely two places are the same, in [0, 1]: the geometric mean of the shares of what stands around each that
+    stands around the other, and of `held`, the share of the claim's words that the sentence has."""
+    shared = [term for term in claimed.weights if term in given.weights]
+    if len(shared) < FEWEST:
+        return 0.0
+    common = sum((claimed.weights[term] * given.weights[term]) ** 0.5 for term in shared)
+    return float((min(1.0, common / claimed.total) * min(1.0, common / given.total) * held) ** (1 / 3))
 
 
 def plain(text: str) -> str:
@@ -174,18 +312,12 @@ def plain(text: str) -> str:
     return _NEGATES_NOTHING.sub(lambda match: " " * len(match.group()), text)
 
 
-def negated_words(terms: Sequence[str]) -> frozenset[str]:
-    """The words that a negation stands before, at most one other word between."""
-    heads = (terms[at + 1 : at + 3] for at, term in enumerate(terms) if negates(term))
-    return frozenset(word for head in heads for word in head if is_content(word))
-
-
 def negates(term: str) -> bool:
     """Whether a term is a negation."""
     return term in _NEGATING or term.endswith(("n't", "n’t"))
 
 
-def _places(starts: Sequence[int], found: Sequence[Value]) -> Iterator[int]:
+def _places(starts: list[int], found: tuple[Value, ...]) -> Iterator[int]:
     """For each start, in order, the index of the value that it lies in, or -1."""
     at = 0
     for start in starts:

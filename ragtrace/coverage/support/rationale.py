@@ -94,9 +94,9 @@ def _deciding(
 
 
 def _contradicting(statement: Statement, chunk_id: str, text: str, vocabulary: Vocabulary) -> frozenset[int]:
-    """The places of the sentences that contradict the claim as far as words tell."""
+    """The places of the sentences that contradict the claim as far as words tell; that the chunk does is known."""
     reading = Evidence.read(chunk_id, text).reading
-    return compare(statement, [reading], rarities_of(statement, vocabulary))[0].sentences
+    return compare(statement, [reading], rarities_of(statement, vocabulary), lambda value: "unknown")[0].sentences
 
 
 def _heading(text: str) -> int:

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 from typing import Final
 
-from ragtrace.coverage.support.placement import Placed, negated_words, negates, plain
+from ragtrace.coverage.support.placement import Placed
 from ragtrace.coverage.text import content_stems, is_content, sentences, stem, terms, without_accents
 from ragtrace.coverage.values import NUMBER_WORDS, Value, values
 from ragtrace.types import content_hash
@@ -62,11 +62,6 @@ class _Read:
         """The letters and digits of the text alone, small and without accents: ERR_LOCKED is errlocked."""
         return "".join(filter(str.isalnum, self.folded))
 
-    @cached_property
-    def negates(self) -> bool:
-        """Whether one of its words negates."""
-        return any(map(negates, self.vocabulary))
-
 
 class Window(_Read):
     """One sentence of a chunk, or two that follow each other."""
@@ -88,13 +83,8 @@ class Window(_Read):
         return values(self._text) if any(map(_may_be_value, self.vocabulary)) else ()
 
     @cached_property
-    def negated(self) -> frozenset[str]:
-        """The words that a negation stands before."""
-        return negated_words(terms(plain(self._text))) if self.negates else frozenset()
-
-    @cached_property
     def placed(self) -> Placed:
-        """Its values and negated words with the words around them."""
+        """Where its words stand."""
         return Placed.read(self._text)
 
 
@@ -122,11 +112,6 @@ class Reading(_Read):
         """The sentences, then every two that follow each other."""
         singles = self.sentences
         return (*singles, *(Window("", two) for two in pairwise(singles)))
-
-    @cached_property
-    def negated(self) -> frozenset[str]:
-        """The words that a negation stands before somewhere."""
-        return frozenset().union(*(sentence.negated for sentence in self.sentences)) if self.negates else frozenset()
 
     @cached_property
     def heading(self) -> frozenset[str]:

@@ -10,6 +10,7 @@ from ragtrace.coverage.values.dates import DateRange, best_overlap, date_ranges,
 from ragtrace.coverage.values.model import Value
 from ragtrace.coverage.values.quantities import NUMBER_WORDS
 from ragtrace.coverage.values.reading import parse_quantity, values
+from ragtrace.coverage.values.references import is_reference, reference_of
 
 __all__ = [
     "NUMBER_WORDS",
@@ -18,8 +19,10 @@ __all__ = [
     "best_overlap",
     "covers",
     "date_ranges",
+    "is_reference",
     "overlap",
     "parse_quantity",
+    "reference_of",
     "same_kind",
     "same_value",
     "says",

@@ -38,6 +38,7 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _TAIL_TOKEN: Final = re.compile(rf"[{_SIGNS}]|{_UNIT}", re.IGNORECASE)
+_POINTS: Final = re.compile(r"[\s-]points?\b", re.IGNORECASE)
 _TO: Final = re.compile(r"\s*(?:-|–|—|\bto\b)\s*")
 _EITHER: Final = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # 2.500: two thousand five hundred, or two and a half
 
@@ -111,5 +112,6 @@ def _tail(tail: str, money: bool) -> tuple[float, str, int]:
         if money:
             break  # "$300 next month"
         if unit := unit_of(token.group()):
-            return scale, unit, token.end()
+            points = _POINTS.match(tail, token.end()) if unit == "%" else None
+            return (scale, "percentage point", points.end()) if points else (scale, unit, token.end())
     return scale, "", end

@@ -1,0 +1,29 @@
+"""Numbers that are part of a name, and numbers that say how much."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.coverage.values import reference_of, values
+
+
+@pytest.mark.parametrize(
+    ("text", "head"),
+    [
+        ("as section 26 says", "section"),
+        ("Article 6 applies", "article"),
+        ("see pages 14 and 15", "page"),
+        ("the Boats Act 2015 applies", "act"),
+        ("Regulation (EU) 2016 applies", "regulation"),
+        ("specified in RFC 9110", "rfc"),
+    ],
+)
+def test_a_number_in_a_name_is_a_reference(text: str, head: str) -> None:
+    """The word before it tells what it numbers."""
+    assert next(reference_of(text, value) for value in values(text)) == head
+
+
+@pytest.mark.parametrize("text", ["it costs 26 euros", "in 2015 it rained", "30 days (2 weeks)", "at least 3 sections"])
+def test_an_amount_or_a_date_is_none(text: str) -> None:
+    """It says how much, or when."""
+    assert [reference_of(text, value) for value in values(text) if reference_of(text, value) is not None] == []
