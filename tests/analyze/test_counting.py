@@ -114,9 +114,9 @@ def test_a_stage_of_which_nothing_is_known_keeps_none_out() -> None:
 
 
 def test_what_is_not_judged_is_neither_good_nor_bad() -> None:
-    """It is counted apart, with its state and why, in one of at most eight words."""
+    """It is counted apart, with its state and why, in one of at most nine words."""
     assert "low_match" in REASONS
-    assert len(REASONS) <= 8
+    assert len(REASONS) <= 9
     found = states_of(judged(ranking="suspected:low_match"))
     assert not {sli("ranking", "all"), sli("ranking", "all", good=True)} & found.keys()
     assert found[unjudged("ranking", "all", "suspected", "low_match")] == 1.0
