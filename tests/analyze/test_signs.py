@@ -9,6 +9,7 @@ import numpy as np
 from ragtrace.analyze.analysis import judged_answer
 from ragtrace.analyze.signs import Signs, signs_of
 from ragtrace.coverage import united
+from ragtrace.coverage.miscitation import SURE
 from ragtrace.types import (
     Candidate,
     GenerateRun,
@@ -76,7 +77,7 @@ def test_a_wrong_citation_names_both_chunks() -> None:
     claim = "The pier of Oxmoor was built by Wilma Harke in 1887 [{}]."
     right, wrong = signs([3, 1], claim.format(2)), signs([3, 1], claim.format(1), "[1] {chunk:p3}\n[2] {chunk:p1}")
     assert (right.miscited or 1.0) < 0.5
-    assert (wrong.miscited or 0.0) >= 0.99
+    assert (wrong.miscited or 0.0) >= SURE
     assert wrong.wrong_citation == f"“{claim.format(1)}” cites p3; p1 bears it out"
 
 
@@ -84,4 +85,4 @@ def test_the_prompt_says_what_a_number_names() -> None:
     """Counted from 0 there, [1] is the second chunk."""
     claim = "The pier of Oxmoor was built by Wilma Harke in 1887 [1]."
     assert (signs([3, 1], claim, "[0] {chunk:p3}\n[1] {chunk:p1}").miscited or 1.0) < 0.5
-    assert 0.93 <= (signs([3, 1], claim).miscited or 0.0) < 0.99  # not known from where it counts
+    assert 0.93 <= (signs([3, 1], claim).miscited or 0.0) < SURE  # not known from where it counts

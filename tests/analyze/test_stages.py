@@ -223,7 +223,7 @@ def test_a_changed_copy_is_a_break_only_with_gold_evidence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sureness", "state"), [(0.4, "sound"), (0.7, "not_known"), (0.95, "suspected"), (0.995, "broken")]
+    ("sureness", "state"), [(0.4, "sound"), (0.7, "not_known"), (0.95, "suspected"), (0.997, "broken")]
 )
 def test_a_wrong_citation_is_as_sure_as_the_claim_is_told_apart(sureness: float, state: str) -> None:
     """Both chunks are named where it is in doubt; what generation made up is none of it."""
