@@ -249,6 +249,11 @@ def test_one_thing_exchanged_in_its_place_is_found_in_a_paraphrase(evidence: str
         ),
         ("The fee for the 12 m berth is 90 crowns.", "The fee for the 8 m berth is 60 crowns. The 12 m berth is 90."),
         ("Under section 26 the berth is free.", "Under section 31 the berth is free for members of the crew."),
+        (
+            "The slip may be used twice, as long as no other member has booked the winch.",
+            "The slip may be used twice unless another member has booked the winch.",
+        ),
+        ("Spare sails are stored above wet ropes.", "Wet ropes are stored below spare sails."),
         ("If you are a guest, the berth is free.", "If you are not a guest, the berth is charged by the night."),
         ("The three pontoons lie in the north of the bay.", "The bay has two cranes; three pontoons lie in its north."),
     ],

@@ -31,6 +31,7 @@ MARGIN: Final = 0.1  # by which it must be more alike than a sentence that says 
 PROPORTION: Final = 0.75  # of its likeness, the most that a sentence that says so may have
 FEWEST: Final = 6  # words of a sentence, from which the share of them that a claim holds tells something
 MOST: Final = 20  # values, words of pairs of opposites, and places of one word, that are compared on each side
+FEWEST_AROUND: Final = 2  # words in common around two values, of which the claim's is one that the evidence states
 CROWDED: Final = 6  # values of a sentence from which it is a table, and all of them alternatives
 NEEDED: Final[Mapping[str, float]] = {
     "unit": 0.4, "unknown": 0.4, "computed": 0.45, "stated": 0.7, "turn": 0.55, "crossing": 0.35
@@ -191,7 +192,8 @@ def _of_values(claimed: Placed, given: Placed, held: float, origin_of: OriginOf)
             if value.kind == "number" and not claimed.counts[place]:
                 origin = "stated"  # that both count the same is not known
             needed = NEEDED["unit"] if kind == "unit" else NEEDED[origin]
-            alike = likeness(claimed.around(*span), given.around(*where), held)
+            fewest = 1 if origin == "unknown" else FEWEST_AROUND
+            alike = likeness(claimed.around(*span), given.around(*where), held, fewest)
             yield f"value {place}", Said(0.0, alike, f"{value.raw}, the evidence says {stated.raw}", needed)
 
 
@@ -202,7 +204,7 @@ def _same_values(claimed: Placed, given: Placed, held: float, keys: Set[str]) ->
             continue
         for at, where in enumerate(given.spans[:MOST]):
             if where and _kind(claimed, place, given, at) == "same" and not _swapped(claimed, place, given, at):
-                yield f"value {place}", Said(likeness(claimed.around(*span), given.around(*where), held))
+                yield f"value {place}", Said(likeness(claimed.around(*span), given.around(*where), held, 1))
 
 
 def _kind(claimed: Placed, place: int, given: Placed, at: int) -> Literal["same", "unit", "value"] | None:
@@ -269,9 +271,9 @@ def _agrees(claimed: Placed, switch: Switch, given: Placed, other: Switch) -> bo
             return None
     if _sense(claimed, switch) == _sense(given, other):
         return True
-    if other.loose or (switch.written == other.written and switch.kind != "limit"):
+    if other.loose or (switch.written == other.written and not switch.compares):
         return None
-    if switch.kind == "quantity" and claimed.next_term(switch.last) != given.next_term(other.last):
+    if switch.kind in ("quantity", "position") and claimed.next_term(switch.last) != given.next_term(other.last):
         return None
     if switch.kind != "limit":
         is_table = len(given.values) >= CROWDED

@@ -102,6 +102,11 @@ class Switch:
     loose: bool
     written: str
 
+    @property
+    def compares(self) -> bool:
+        """Whether it compares with a bound: "more than", "exceed"."""
+        return self.kind == "limit" and (self.written.endswith(" than") or self.written.startswith("exceed"))
+
 
 class _Phrase(NamedTuple):
     exact: str

@@ -178,7 +178,7 @@ class Placed:
         """Whether a negation makes a comparison behind it a bound: "do not take more than 8" is "take at most 8"."""
         clause = self.clauses[negation]
         return any(
-            switch.kind == "limit" and switch.first > negation and self.clauses[switch.first] == clause
+            switch.compares and switch.first > negation and self.clauses[switch.first] == clause
             for switch in self.switches
         )
 
@@ -230,12 +230,15 @@ class Placed:
         return found
 
     def turned(self, switch: Switch) -> bool:
-        """Whether a negation turns a word of a pair: right before it ("not included"), or of a bound anywhere before it
-        in its clause ("do not take more than 8")."""
-        reach = switch.first if switch.kind == "limit" else BEFORE
+        """Whether a negation turns a word of a pair: right before it ("not included"), of a comparison anywhere before
+        in its clause ("do not take more than 8"), of a condition behind it ("if no other reader")."""
+        clause = self.clauses[switch.first]
+        if switch.kind == "condition":
+            return sum(at > switch.last and self.clauses[at] == clause for at in self.negations) % 2 == 1
+        reach = switch.first if switch.compares else BEFORE
         found = 0
         for at in range(switch.first - 1, max(-1, switch.first - 1 - reach), -1):
-            if self.clauses[at] != self.clauses[switch.first]:
+            if self.clauses[at] != clause:
                 break
             found += negates(self.words[at].written)
         return found % 2 == 1
@@ -297,11 +300,14 @@ class Placed:
         return Around(weights, sum(weights.values()))
 
 
-def likeness(claimed: Around, given: Around, held: float) -> float:
+def likeness(claimed: Around, given: Around, held: float, fewest: int = FEWEST) -> float:
     """How surely two places are the same, in [0, 1]: the geometric mean of the shares of what stands around each that
-    stands around the other, and of `held`, the share of the claim's words that the sentence has."""
+    stands around the other, and of `held`, the share of the claim's words that the sentence has.
+
+    fewest: words around in common, below which it is 0.
+    """
     shared = [term for term in claimed.weights if term in given.weights]
-    if len(shared) < FEWEST:
+    if len(shared) < fewest:
         return 0.0
     common = sum((claimed.weights[term] * given.weights[term]) ** 0.5 for term in shared)
     return float((min(1.0, common / claimed.total) * min(1.0, common / given.total) * held) ** (1 / 3))
