@@ -74,12 +74,12 @@ def _kind_of(placed: Placed, spot: _Spot) -> tuple[str, str]:
 
 def _shared_names(claimed: Placed, given: Placed) -> list[tuple[_Spot, _Spot]]:
     """The names of a claim that a sentence has once, with their places in both."""
-    ours, theirs = claimed.names[:MOST], given.names
+    ours = [(own, _terms(claimed, own)) for own in claimed.names[:MOST]]
+    theirs = [(other, _terms(given, other)) for other in given.names]
     found = []
-    for own in ours:
-        terms = frozenset(term for term in _terms(claimed, own) if len(term) >= SHORTEST)
-        there = [other for other in theirs if terms & _terms(given, other)]
-        if len(there) == 1 and sum(bool(terms & _terms(claimed, other)) for other in ours) == 1:
+    for own, terms in ours:
+        there = [other for other, others in theirs if not terms.isdisjoint(others)]
+        if len(there) == 1 and sum(not terms.isdisjoint(others) for _, others in ours) == 1:
             found.append((_Spot(*own), _Spot(*there[0])))
     return found
 
@@ -125,7 +125,7 @@ def _is_passive(placed: Placed, between: range) -> bool:
 
 
 def _terms(placed: Placed, spot: tuple[int, int]) -> frozenset[str]:
-    return frozenset(filter(None, placed.word_terms[spot[0] : spot[1] + 1]))
+    return frozenset(term for term in placed.word_terms[spot[0] : spot[1] + 1] if len(term) >= SHORTEST)
 
 
 def _written(placed: Placed, spot: _Spot) -> str:
