@@ -3,22 +3,27 @@
 Each score is a logistic regression of requests that break at its stage against sound ones (and, where the answer must
 not count against a stage, against those that break behind it), both outcomes and all domains weighed alike. It is
 fitted anew for each domain and injector, on all other domains and the other injector, and judged on those left out; the
-lines between the states are quantiles of these left-out scores.
+lines between the states are quantiles of these left-out scores: once of the scores alone, and once of their sums with
+the place that each has among its service's, for which every domain is a service with the traffic of production.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.verdicts.model import MIX
+from ragtrace.analyze.doubts import place_odds
+
 __all__ = ["SCORES", "Fitted", "Recipe", "Row", "fit_all", "logistic", "outcome_weights", "printed"]
 
 RIDGE: Final = 1.0
 ROUNDS: Final = 40
+TRAFFIC: Final = 500  # requests of a service that its others are set beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +43,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one score is fitted. against: the stages whose breaks count as sound here. sound: the share of the broken
-    requests that may lie below the line of soundness; suspected, broken: the share of the sound ones that may lie above
-    these lines."""
+    """How one score is fitted. against: the stages whose breaks count as sound here. unusual: the weight of the place
+    among a service's scores. sound: the share of the broken requests that may lie below the line of soundness;
+    suspected, broken: the share of the sound ones that may lie above these lines."""
 
     name: str
     stage: str
     features: tuple[str, ...]
     against: tuple[str, ...] = ()
+    unusual: float = 2.0
     sound: float | None = None
     suspected: float | None = None
     broken: float | None = None
@@ -60,11 +66,12 @@ SCORES: Final = (
            ("pool_match", "missing", "pool_facets", "top", "declined", "supported", "answered", "unclaimed"),
            sound=0.22),
     Recipe("RANKING", "ranking",
-           ("lead", "facets_lead", "packed_match", "left_count", "left_standing", "left_ahead", "declined", "answered"),
+           ("lead", "facets_lead", "packed_match", "left_count", "left_standing", "declined", "answered"),
            ("generation",),
-           sound=0.2, suspected=0.05, broken=0.003),
+           unusual=1.0, sound=0.2, suspected=0.05, broken=0.003),
     Recipe("GENERATION", "generation",
-           ("supported", "weakest", "foreign", "odd", "absent", "contradicted", "altered", "on_topic", "hedged"),
+           ("supported", "weakest", "foreign", "odd", "absent", "contradicted", "altered", "on_topic", "hedged",
+            "relevance"),
            sound=0.27, suspected=0.06, broken=0.004),
 )  # fmt: skip
 
@@ -73,8 +80,8 @@ SCORES: Final = (
 class Fitted:
     """A score: base and weights, its lines, and what the left-out rows say of it.
 
-    left_out: the score of each row, NaN where it is not usable; recall: of the broken rows, the share above each line;
-    spared: of the sound rows, the share below the line of soundness.
+    left_out: the log odds of each row by a fit that did not see it, NaN where it is not usable; known: the same beside
+    its domain's scores.
     """
 
     recipe: Recipe
@@ -82,6 +89,8 @@ class Fitted:
     weights: dict[str, float]
     lines: dict[str, float]
     left_out: NDArray[np.float64]
+    known_lines: dict[str, float]
+    known: NDArray[np.float64]
     rows: int
     broken: int
 
@@ -98,12 +107,19 @@ def printed(fitted: Iterable[Fitted], rows: Sequence[Row]) -> str:
         recipe = one.recipe
         lines += _comments(one, rows)
         lines.append(f"{recipe.name}: Final = Doubt(")
+        lines.append(f'    name="{recipe.name}",')
         lines.append(f"    base={one.base:.2f},")
         weights = ", ".join(f'"{name}": {weight:.2f}' for name, weight in one.weights.items())
         lines.append(f"    weights={{{weights}}},")
-        lines += [f"    {name}={value:.3f}," for name, value in one.lines.items()]
+        lines.append(f"    lines=Lines({_arguments(one.lines)}),")
+        lines.append(f"    unusual={recipe.unusual},")
+        lines.append(f"    known=Lines({_arguments(one.known_lines)}),")
         lines.append(")")
     return "\n".join(lines)
+
+
+def _arguments(lines: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:.2f}" for name, value in lines.items())
 
 
 def _fitted(recipe: Recipe, rows: Sequence[Row]) -> Fitted:
@@ -118,12 +134,16 @@ def _fitted(recipe: Recipe, rows: Sequence[Row]) -> Fitted:
     sound = np.array([row.truth is None for row in rows]) & usable & ~np.isnan(left_out)
     weights = outcome_weights(broken[used], domains[used])
     coefficients = logistic(table[used], broken[used].astype(float), weights)
+    known = _known(left_out, np.array([row.truth or "" for row in rows]), domains, recipe.unusual)
+    hit = broken & usable & ~np.isnan(left_out)
     return Fitted(
         recipe,
         float(coefficients[0]),
         dict(zip(recipe.features, map(float, coefficients[1:]), strict=True)),
-        _lines(recipe, left_out, sound, broken & usable & ~np.isnan(left_out), domains),
+        _lines(recipe, left_out, sound, hit, domains),
         left_out,
+        _lines(replace(recipe, broken=None), known, sound, hit, domains),
+        known,
         int(used.sum()),
         int((broken & used).sum()),
     )
@@ -158,6 +178,25 @@ def _left_out(
     return np.asarray(found)
 
 
+def _known(
+    odds: NDArray[np.float64], truths: NDArray[np.str_], domains: NDArray[np.str_], unusual: float
+) -> NDArray[np.float64]:
+    """The log odds beside those of their domain, of which as many are sound and broken as in production."""
+    chance = np.random.default_rng(0)
+    found = odds.copy()
+    for domain in sorted(set(domains.tolist())):
+        own = (domains == domain) & ~np.isnan(odds)
+        sound = odds[own & (truths == "")]
+        if not len(sound):
+            continue
+        usual: list[float] = []
+        for stage, share in MIX.items():
+            drawn = odds[own & (truths == (stage or ""))]
+            usual += chance.choice(drawn if len(drawn) else sound, round(TRAFFIC * share)).tolist()
+        found[own] += unusual * np.array([place_odds(value, usual) for value in odds[own]])
+    return found
+
+
 def outcome_weights(broken: NDArray[np.bool_], domains: NDArray[np.str_]) -> NDArray[np.float64]:
     """Both outcomes alike, and within each every domain alike; the sum is the number of rows."""
     weights = np.zeros(len(broken))
@@ -189,8 +228,8 @@ def logistic(
 
 
 def _score(coefficients: NDArray[np.float64], table: NDArray[np.float64]) -> NDArray[np.float64]:
-    scores: NDArray[np.float64] = 1 / (1 + np.exp(-(coefficients[0] + table @ coefficients[1:])))
-    return scores
+    odds: NDArray[np.float64] = coefficients[0] + table @ coefficients[1:]
+    return odds
 
 
 def _lines(
@@ -206,6 +245,8 @@ def _lines(
     for name, share in (("suspected", recipe.suspected), ("broken", recipe.broken)):
         if share is not None:
             lines[name] = _quantile(scores[sound], domains[sound], 1 - share)
+    if "sound" in lines and "suspected" in lines:
+        lines["sound"] = min(lines["sound"], lines["suspected"])
     return lines
 
 
@@ -226,13 +267,14 @@ def _comments(one: Fitted, rows: Sequence[Row]) -> list[str]:
     sound = np.array([row.truth is None for row in rows]) & usable
     domains = np.array([row.domain for row in rows])
     found = [f"# {one.recipe.name}: {one.rows} requests, {one.broken} broken; left out:"]
-    for name, line in one.lines.items():
-        is_sound = name == "sound"
-        hits = one.left_out < line if is_sound else one.left_out >= line
-        each = {domain: float(hits[sound & (domains == domain)].mean()) for domain in sorted(set(domains.tolist()))}
-        worst = min(each, key=lambda key: each[key]) if is_sound else max(each, key=lambda key: each[key])
-        found.append(
-            f"#   {name}: {hits[sound].mean():.1%} of sound requests ({each[worst]:.1%} in {worst}), "
-            f"{hits[broken].mean():.1%} of broken ones"
-        )
+    for kind, lines, scores in (("", one.lines, one.left_out), ("known, ", one.known_lines, one.known)):
+        for name, line in lines.items():
+            is_sound = name == "sound"
+            hits = scores < line if is_sound else scores >= line
+            each = {domain: float(hits[sound & (domains == domain)].mean()) for domain in sorted(set(domains.tolist()))}
+            worst = min(each, key=lambda key: each[key]) if is_sound else max(each, key=lambda key: each[key])
+            found.append(
+                f"#   {kind}{name}: {hits[sound].mean():.1%} of sound requests ({each[worst]:.1%} in {worst}), "
+                f"{hits[broken].mean():.1%} of broken ones"
+            )
     return found

@@ -13,11 +13,11 @@ from multiprocessing import get_context
 from typing import Any, Final, Literal
 
 from bench.verdicts.alterations_injector import AlterationsInjector
-from bench.verdicts.model import Domain, Injector, Path, Question, Stage
-from bench.verdicts.pipeline import SERVICES, Service, index_of, path_of
+from bench.verdicts.model import MIX, Domain, Fault, Injector, Path, Question, Stage
+from bench.verdicts.pipeline import SERVICES, Natural, Service, index_of, path_of
 from bench.verdicts.recording import SERVICE, answer_text, record_of
 from ragtrace.analyze import ServiceView, examine
-from ragtrace.analyze.doubts import features_of, usable
+from ragtrace.analyze.doubts import features_of, log_odds_of, usable
 from ragtrace.coverage import USUAL, Background, top_score
 from ragtrace.types import Analysis, Gold
 
@@ -247,8 +247,33 @@ def _view(domain: Domain, service: Service, seed: int) -> ServiceView:
         texts = {candidate.text or "" for record in records for candidate in record.candidates}
         best = [score for record in records if (score := top_score(record.candidates)) is not None]
         enough = best * -(-USUAL // max(1, len(best)))  # a domain of few questions, asked again
-        _VIEWS[key] = ServiceView(background=Background.of(sorted(texts)), top_scores=tuple(enough))
+        view = ServiceView(background=Background.of(sorted(texts)), top_scores=tuple(enough))
+        usual = _usual(domain, [natural for natural in found if natural is not None], view, seed)
+        _VIEWS[key] = replace(view, usual=usual)
     return _VIEWS[key]
+
+
+def _usual(domain: Domain, paths: Sequence[Natural], view: ServiceView, seed: int) -> dict[str, tuple[float, ...]]:
+    """How much the application's requests are in doubt, in traffic of which a fifth is broken."""
+    odds: dict[str, list[float]] = {}
+    faults: dict[Stage, list[tuple[Injector, Fault]]] = {stage: [] for stage in STAGES}
+    for injector in _BEGUN["injectors"]:
+        for fault in injector.faults:
+            faults[fault.stage].append((injector, fault))
+    chance = random.Random(f"{seed}:{domain.name}:usual")
+    for natural in paths:
+        path = natural.path
+        stage = chance.choices(list(MIX), list(MIX.values()))[0]
+        if natural.broken is None and stage is not None:
+            for injector, fault in chance.sample(faults[stage], len(faults[stage])):
+                broken = injector.inject(path, domain, fault, chance)
+                if broken is not None:
+                    path = broken
+                    break
+        _, case = examine(record_of(path, domain), service=view)
+        for name, odd in log_odds_of(case.signs).items():
+            odds.setdefault(name, []).append(odd)
+    return {name: tuple(values * -(-USUAL // len(values))) for name, values in odds.items()}
 
 
 def _gold(path: Path) -> Gold:

@@ -13,6 +13,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 __all__ = [
     "GHOST",
+    "MIX",
     "Domain",
     "Facet",
     "Fault",
@@ -30,6 +31,12 @@ __all__ = [
 Stage: TypeAlias = Literal["retrieval", "ranking", "generation", "citation"]
 
 GHOST: Final = "ghost-"  # begins the id of a mark whose chunk is in no prompt
+
+
+MIX: Final[Mapping[Stage | None, float]] = {
+    None: 0.80, "retrieval": 0.08, "generation": 0.06, "ranking": 0.04, "citation": 0.02
+}  # fmt: skip
+"""The traffic of production: the share of the requests that breaks first at each stage (None: nowhere)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from bench.verdicts.measurement import NATURAL, SOUND, STAGES, Result
-from bench.verdicts.model import Stage
+from bench.verdicts.model import MIX, Stage
 from ragtrace.wilson import wilson
 
-__all__ = ["MIX", "Mixed", "Point", "mixed", "outcome", "report", "risk_curve", "share", "show_errors"]
+__all__ = ["Mixed", "Point", "mixed", "outcome", "report", "risk_curve", "share", "show_errors"]
 
-MIX: Final[Mapping[Stage | None, float]] = {
-    None: 0.80, "retrieval": 0.08, "generation": 0.06, "ranking": 0.04, "citation": 0.02
-}  # fmt: skip
 OUTCOMES: Final = ("right", "wrong", "suspected", "sound", "nothing")
 STATES: Final = ("sound", "broken", "suspected", "not_known")
 FEW: Final = 20  # requests; a domain with fewer is not the worst one

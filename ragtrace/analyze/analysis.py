@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ragtrace import coverage
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE, Release, diagnose
+from ragtrace.analyze.doubts import Usual
 from ragtrace.analyze.signs import signs_of, with_facets
 from ragtrace.analyze.stages import Case, judge_stages
 from ragtrace.coverage.relevance import Rarity
@@ -47,11 +48,13 @@ _UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
 @dataclass(frozen=True, slots=True)
 class ServiceView:
     """What other requests of a service tell: whether its answers cite (None: not known yet), how usual words are in
-    what it returns, and the best scores of its retriever (`coverage.top_score`)."""
+    what it returns, the best scores of its retriever (`coverage.top_score`), and how much its stages usually are in
+    doubt (`doubts.log_odds_of`)."""
 
     cites: bool | None = None
     background: coverage.Background | None = None
     top_scores: Sequence[float] = ()
+    usual: Usual = field(default_factory=dict)
 
 
 _UNKNOWN_SERVICE: Final = ServiceView()
@@ -177,12 +180,14 @@ def examine(
         answered=record.generation is not None and bool((record.generation.answer or "").strip()),
         left_out=_is_left_out(record, candidates),
         cites=_is_cited(record, claims, service),
+        resolves=service.cites is True,
         unjudged=_unanswerable(record),
         reference=reference,
         lost=lost,
         facets=matches,
         terms=terms,
         claims=claims,
+        usual=service.usual,
     )
     return replace(analysis, diagnosis=_diagnosis(record, analysis, case, releases, verified_by)), case
 

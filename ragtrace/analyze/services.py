@@ -1,4 +1,4 @@
-"""What a worker knows of the services that it analyzes: whether they cite, and what they usually return."""
+"""What a worker knows of the services that it analyzes: whether they cite, and what is usual in their requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ragtrace.types import Analysis, Claim, RequestRecord
 __all__ = ["Services"]
 
 ENOUGH: Final = 1_000  # chunks of a service, from which on its background stays as it is
-SCORES: Final = 500  # best scores that are kept of each retriever
+SCORES: Final = 500  # best scores that are kept of each retriever, and doubts of each stage
+JUDGES: Final = 2  # whose doubts are kept, the last ones
 VERSIONS: Final = 8  # of a retriever whose scores are kept, the last used
 THINNED: Final = (
     20  # once these are full, every so many-th request replaces the oldest: an incident is not the usual soon
@@ -26,8 +27,9 @@ GROWTH: Final = 1.2  # by which what is known must have grown to be kept anew
 class Services:
     """The views of services, as of the store; what new requests tell is kept with them, batch by batch."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, judge: str) -> None:
         self._store = store
+        self._judge = judge  # doubts of two judges are not compared
         self._traffic: dict[str, ServiceTraffic] = {}
         self._kept: dict[str, int] = {}  # requests behind what the store has of each service
         self._citing: dict[str, Citing] = {}
@@ -57,13 +59,22 @@ class Services:
         if traffic is None:
             return ServiceView(cites=cites)
         scores = traffic.scores.get(_retriever(record), ())
-        return ServiceView(cites=cites, background=Background(len(traffic.seen), traffic.counts), top_scores=scores)
+        return ServiceView(
+            cites=cites,
+            background=Background(len(traffic.seen), traffic.counts),
+            top_scores=scores,
+            usual=traffic.doubts.get(self._judge, {}),
+        )
 
-    def note(self, results: Iterable[tuple[RequestRecord, Analysis]]) -> None:
-        """Take up what analyzed requests tell of their services, and keep it where it has grown enough."""
+    def note(self, results: Iterable[tuple[RequestRecord, Analysis, Mapping[str, float]]]) -> None:
+        """Take up what analyzed requests tell of their services, and keep it where it has grown enough.
+
+        results: with each analysis the log odds of the doubts (`doubts.log_odds_of`).
+        """
         answers: dict[str, tuple[int, int]] = {}
-        for record, analysis in results:
-            self._traffic[record.service] = _with(self._traffic.get(record.service, ServiceTraffic()), record)
+        for record, analysis, odds in results:
+            known = self._traffic.get(record.service, ServiceTraffic())
+            self._traffic[record.service] = _with(known, record, self._judge, odds)
             claims = [claim for claim in analysis.claims if claim.factual]
             if claims and record.started_at >= self._citing.get(record.service, Citing()).counted_from:
                 count, cited = answers.get(record.service, (0, 0))
@@ -89,7 +100,7 @@ def _retriever(record: RequestRecord) -> str:
     return "|".join(record.versions.get(component, "") for component in ("retriever", "embedding"))
 
 
-def _with(traffic: ServiceTraffic, record: RequestRecord) -> ServiceTraffic:
+def _with(traffic: ServiceTraffic, record: RequestRecord, judge: str, odds: Mapping[str, float]) -> ServiceTraffic:
     seen, counts, scores = traffic.seen, traffic.counts, traffic.scores
     texts = [candidate.text for candidate in record.candidates if candidate.text]
     new = {key: text for text in texts if (key := zlib.crc32(text.encode())) not in seen}
@@ -100,7 +111,15 @@ def _with(traffic: ServiceTraffic, record: RequestRecord) -> ServiceTraffic:
     if best is not None and (len(known) < SCORES or traffic.requests % THINNED == 0):
         others = [(version, best_scores) for version, best_scores in scores.items() if version != name]
         scores = dict([*others, (name, (*known, best)[-SCORES:])][-VERSIONS:])
-    return ServiceTraffic(seen, counts, scores, traffic.requests + 1, time.time_ns())
+    doubts = traffic.doubts
+    if odds and record.head_sampled:  # what was flagged is not usual
+        grown = doubts.get(judge, {}) | {
+            name: (*values, odd)[-SCORES:]
+            for name, odd in odds.items()
+            if len(values := doubts.get(judge, {}).get(name, ())) < SCORES or traffic.requests % THINNED == 0
+        }
+        doubts = dict([*((name, one) for name, one in doubts.items() if name != judge), (judge, grown)][-JUDGES:])
+    return ServiceTraffic(seen, counts, scores, doubts, traffic.requests + 1, time.time_ns())
 
 
 def _added(counts: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:

@@ -40,8 +40,8 @@ class Signs:
       the best chunk of the prompt and the best candidate outside of it (`left_chunk`, of `left_count`) hold in one
       place. missing: what no candidate holds at all. top: the share of the service's requests whose best candidate
       scored worse than this one's.
-    - left_standing: how far the retriever's score of `left_chunk` stands out of the rest (`standings`); left_ahead:
-      whether the retriever ranked it before every chunk that is whole in the prompt. They judge what came after it.
+    - left_standing: how far the retriever's score of `left_chunk` stands out of the rest (`standings`); it judges what
+      came after the retriever.
     - pool_facets, packed_facets, left_facets: the same for the facets that one chunk meets together.
     - pool_terms: of the question's key terms in small letters, which are no facets that count, what some candidate
       states.
@@ -69,7 +69,6 @@ class Signs:
     packed_match: float | None = None
     left_match: float | None = None
     left_standing: float | None = None
-    left_ahead: bool | None = None
     missing: float | None = None
     top: float | None = None
     pool_facets: float | None = None
@@ -184,7 +183,6 @@ def _question_signs(
         else {
             "left_chunk": candidates[best_left].chunk_id,
             "left_standing": float(coverage.standings(candidates)[best_left]),
-            "left_ahead": all(candidates[best_left].rank < item.rank for item in candidates if item.chunk_id in held),
         }
     )
     return found | {

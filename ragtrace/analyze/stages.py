@@ -11,10 +11,19 @@ Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverag
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from ragtrace.analyze.doubts import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, RETRIEVAL_UNSCORED, Doubt
+from ragtrace.analyze.doubts import (
+    ACQUITTAL,
+    GENERATION,
+    RANKING,
+    RETRIEVAL,
+    RETRIEVAL_UNSCORED,
+    Doubt,
+    Level,
+    Usual,
+)
 from ragtrace.analyze.signs import Signs
 from ragtrace.coverage import SUPPORTED
 from ragtrace.coverage.miscitation import SURE
@@ -44,7 +53,7 @@ FEW_CITED: Final = 0.5  # share below which citations are missing
 MISCITED: Final = 0.93  # sureness that a claim cites the wrong chunk, from which it is suspected; `SURE` breaks
 RIGHT: Final = 0.5  # sureness below which no citation is held to be wrong
 CLAIMS: Final = 2  # supported claims of an answer, from which the lack of any citation is no matter of style
-DOUBTED: Final = 0.5  # score of retrieval by question and candidates, from which it is in doubt
+DOUBTED: Final = 0.0  # log odds of retrieval by question and candidates alone, from which it is in doubt
 LEAD: Final = 0.1  # share of the question's words, or of its facets, that a chunk must have more to have the better
 SPEAKS: Final = 0.4  # share of the question's words in a chunk outside of the prompt, from which its lead proves a loss
 WORDS: Final = 3  # content words of a question, from which shares of them tell that much
@@ -62,11 +71,12 @@ class Case:
 
     before_answer: the signs as they are whatever the answer says, with the facets that count then; retrieved, packed,
     answered: whether these stages were recorded; is_empty: whether no candidate was found; left_out: whether a
-    candidate is not whole in the prompt; cites: whether citations are judged; unjudged: why the claims cannot be, if so
+    candidate is not whole in the prompt; cites: whether citations are judged; resolves: whether marks of
+    other answers of the service named chunks of their prompts; unjudged: why the claims cannot be, if so
     (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks that are not whole in the prompt;
     facets: how the candidates meet each; terms: how they meet the question's key terms, which judge nothing and are
     named where retrieval is suspected; claims: of the answer; probe: what the index said when it was
-    asked once more.
+    asked once more; usual: the scores of the service's other requests.
     """
 
     signs: Signs
@@ -77,6 +87,7 @@ class Case:
     answered: bool
     left_out: bool
     cites: bool
+    resolves: bool = False
     unjudged: str | None
     reference: Reference
     lost: Sequence[LostChunk] = ()
@@ -84,6 +95,11 @@ class Case:
     terms: Sequence[FacetMatch] = ()
     claims: Sequence[Claim] = ()
     probe: IndexProbe | None = None
+    usual: Usual = field(default_factory=dict)
+
+    def level(self, doubt: Doubt) -> Level:
+        """The score of the request's signs, beside what is usual."""
+        return doubt.level(self.signs, self.usual)
 
 
 def judge_stages(case: Case) -> tuple[StageFinding, ...]:
@@ -114,14 +130,14 @@ def _is_retrieval_doubted(case: Case, found: StageFinding) -> bool:
     if found.reason in ("facet_not_found", "corpus_gap") or (case.retrieved and case.is_empty):
         return True
     signs = case.before_answer
-    return signs.pool_match is not None and _question_doubt(signs).of(signs) >= DOUBTED
+    return signs.pool_match is not None and _question_doubt(signs).log_odds(signs) >= DOUBTED
 
 
 def _is_ranking_doubted(case: Case) -> bool:
     signs = case.before_answer
     if not (case.packed and case.left_out) or signs.left_match is None or signs.packed_match is None:
         return False
-    return RANKING.suspected is not None and RANKING.of(signs) >= RANKING.suspected
+    return RANKING.level(signs, {}).is_suspected
 
 
 def _finding(stage: Stage, state: StageState, reason: str | None = None, *evidence: str) -> StageFinding:
@@ -153,9 +169,9 @@ def _retrieval(case: Case) -> StageFinding:
     if unmet:
         lines = [f"no candidate meets {_named(match)}{_instead(match)}" for match in unmet]
         return _finding("retrieval", "suspected", "facet_not_found", *lines)
-    if _is_matched(signs) or _is_below(ACQUITTAL, signs):
+    if _is_matched(signs) or case.level(ACQUITTAL).is_sound:
         return _finding("retrieval", "sound")
-    if _is_suspected(_question_doubt(signs), signs):
+    if case.level(_question_doubt(signs)).is_suspected:
         return _finding(
             "retrieval",
             "suspected",
@@ -191,15 +207,14 @@ def _ranking(case: Case) -> StageFinding:
         return _finding("ranking", "sound")
     if signs.left_match is None or signs.packed_match is None:
         return _finding("ranking", "not_known", "undecided" if _has_texts(case) else "not_recorded")
-    score = RANKING.of(signs)
+    level = case.level(RANKING)
     lines = _ranking_lines(case)
-    is_clear = signs.left_match >= SPEAKS and signs.asked >= WORDS
-    if RANKING.broken is not None and score >= RANKING.broken and is_clear:
+    is_better = _leads(signs)
+    if level.is_broken and is_better and signs.left_match >= SPEAKS and signs.asked >= WORDS:
         return _finding("ranking", "broken", None, *lines)
-    is_better = _leads(signs) or signs.left_ahead
-    if RANKING.suspected is not None and score >= RANKING.suspected and (is_better or signs.declined):
+    if level.is_suspected and (is_better or signs.declined):
         return _finding("ranking", "suspected", "low_match" if is_better else "refused", *lines)
-    if _is_below(RANKING, signs):
+    if level.is_sound:
         return _finding("ranking", "sound")
     return _finding("ranking", "not_known", "refused" if signs.declined else "undecided")
 
@@ -210,7 +225,7 @@ def _is_evident(case: Case, retrieval: StageFinding, ranking: StageFinding) -> b
         return retrieval.state == ranking.state == "sound"
     if retrieval.state in ("broken", "suspected") or ranking.state in ("broken", "suspected"):
         return False
-    return _is_matched(case.signs) or _is_below(_question_doubt(case.signs), case.signs)
+    return _is_matched(case.signs) or case.level(_question_doubt(case.signs)).is_sound
 
 
 def _question_doubt(signs: Signs) -> Doubt:
@@ -233,14 +248,14 @@ def _generation(case: Case, *, is_evident: bool) -> StageFinding:
         )
     if signs.supported is None:
         return _finding("generation", "not_known", "undecided")
-    score, lines = GENERATION.of(signs), _claim_lines(case.claims)
-    is_invented = GENERATION.broken is not None and score >= GENERATION.broken and not signs.hedged
+    level, lines = case.level(GENERATION), _claim_lines(case.claims)
+    is_invented = level.is_broken and not signs.hedged
     is_altered = _is_altered(case)
     if is_evident and (is_invented or (is_altered and case.reference == "oracle")):
         return _finding("generation", "broken", None, *lines)
-    if is_altered or (GENERATION.suspected is not None and score >= GENERATION.suspected):
+    if is_altered or level.is_suspected:
         return _finding("generation", "suspected", "contradicted" if signs.contradicted else "unsupported", *lines)
-    if _is_below(GENERATION, signs) and signs.supported >= SUPPORTED:
+    if level.is_sound and signs.supported >= SUPPORTED:
         return _finding("generation", "sound")
     return _finding("generation", "not_known", "undecided", *lines)
 
@@ -266,7 +281,10 @@ def _citation(case: Case) -> StageFinding:
         return _finding("citation", "not_known", "language")
     uncited = [claim for claim in case.claims if claim.factual and not any(mark.chunk_id for mark in claim.citations)]
     lines = [f"{_uncited(claim)}: “{claim.text}”" for claim in uncited]
-    is_bare = signs.cited == 0 and signs.citable >= CLAIMS and not any(claim.citations for claim in case.claims)
+    marks = [mark for claim in case.claims for mark in claim.citations]
+    if case.resolves and marks and not any(mark.chunk_id for mark in marks):
+        return _finding("citation", "broken", None, *lines)
+    is_bare = signs.cited == 0 and signs.citable >= CLAIMS and not marks
     if is_bare and not signs.hedged:  # who says what is not in the documents has nothing to cite for it
         return _finding("citation", "broken", None, *lines, _UNCITED)
     miscited = signs.miscited or 0.0
@@ -291,14 +309,6 @@ def _leads(signs: Signs) -> bool:
     """Whether some chunk outside of the prompt speaks better of the question, or meets more facets, than any in it."""
     by_facets = (signs.left_facets or 0.0) - (1.0 if signs.packed_facets is None else signs.packed_facets)
     return (signs.left_match or 0.0) - (signs.packed_match or 0.0) >= LEAD or by_facets >= LEAD
-
-
-def _is_below(doubt: Doubt, signs: Signs) -> bool:
-    return doubt.sound is not None and doubt.of(signs) < doubt.sound
-
-
-def _is_suspected(doubt: Doubt, signs: Signs) -> bool:
-    return doubt.suspected is not None and doubt.of(signs) >= doubt.suspected
 
 
 def _has_texts(case: Case) -> bool:
@@ -340,8 +350,6 @@ def _ranking_lines(case: Case) -> list[str]:
         f"{signs.left_match or 0.0:.0%} of the question's words in one place; the best chunk of the prompt "
         f"{signs.packed_match or 0.0:.0%}"
     ]
-    if signs.left_ahead:
-        lines.append(f"the retriever ranked {signs.left_chunk} before every chunk that is whole in the prompt")
     return [*lines, *(_loss_line(loss) for loss in case.lost if loss.where != "retrieval")]
 
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from ragtrace.analyze.analysis import examine
+from ragtrace.analyze.analysis import examine, judge_id
 from ragtrace.analyze.counting import analysis_deltas
 from ragtrace.analyze.depths import Depths
+from ragtrace.analyze.doubts import log_odds_of
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Explainer
 from ragtrace.analyze.identity import seen_chunks
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
@@ -93,7 +94,7 @@ def run(
     name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     models = Models(tuple(each for each in (embeddings, verifier) if each is not None), entities)
     summary = WorkSummary()
-    services = Services(store)
+    services = Services(store, judge_id(verified_by(*models.layers)))
     prober = _prober(store, probe or _configured(), probe_budget)
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
@@ -151,6 +152,7 @@ def _work(
     finished: list[Finished] = []
     renew_at = time.monotonic() + lease_seconds / 2
     held = {job.id for job in jobs}
+    odds: dict[str, dict[str, float]] = {}
     for job in jobs:
         if time.monotonic() > renew_at:
             held = {kept.id for kept in store.heartbeat(jobs, lease_seconds)}
@@ -159,8 +161,9 @@ def _work(
             summary.lost += 1
             continue
         record = records.get(job.request_id)
-        outcome = _analyze(store, job, record, golds, releases, judged.get(job.request_id), models, services, prober)
-        if outcome:
+        analyzed = _analyze(store, job, record, golds, releases, judged.get(job.request_id), models, services, prober)
+        if analyzed:
+            outcome, odds[job.request_id] = analyzed
             flagged = _add_flags(store, records[job.request_id], outcome.analysis, low_score)
             finished.append(replace(outcome, follow_up=None if depths is None else _follow_up(flagged, depths)))
         else:
@@ -169,7 +172,7 @@ def _work(
     done = store.finish(finished) if finished else 0
     summary.done += done
     summary.lost += len(finished) - done
-    services.note((records[each.job.request_id], each.analysis) for each in finished)
+    services.note((records[each.job.request_id], each.analysis, odds[each.job.request_id]) for each in finished)
     for each in finished if done == len(finished) else _committed(store, finished):
         yield records[each.job.request_id], each.analysis
 
@@ -222,7 +225,8 @@ def _analyze(
     models: Models,
     services: Services,
     prober: IndexProber | None,
-) -> Finished | None:
+) -> tuple[Finished, dict[str, float]] | None:
+    """The outcome of a job, and how much its request's stages are in doubt; None where the job failed."""
     if record is None:
         store.fail(job, "the request is no longer in the store")
         return None
@@ -246,7 +250,7 @@ def _analyze(
         if prober is not None:
             analysis = prober.with_probe(record, analysis, case, view, releases[record.service], verified)
         deltas = analysis_deltas(record, analysis, now=now)
-        return Finished(job, analysis, deltas, seconds=time.perf_counter() - started)
+        return Finished(job, analysis, deltas, seconds=time.perf_counter() - started), log_odds_of(case.signs)
     except Exception as error:  # one request must not stop the others
         _log.exception("request %s cannot be analyzed", job.request_id)
         store.fail(job, f"{type(error).__name__}: {error}")

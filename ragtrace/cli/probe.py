@@ -62,7 +62,7 @@ def probe(
 def _of_request(
     probe: Probe, request_id: str, store: str | None, deeper: int, chunks: list[str], *, as_json: bool
 ) -> None:
-    from ragtrace.analyze import examine
+    from ragtrace.analyze import examine, judge_id
     from ragtrace.analyze.analysis import with_probe
     from ragtrace.analyze.index_probe import probed
     from ragtrace.analyze.services import Services
@@ -76,7 +76,7 @@ def _of_request(
     with Store.open(existing(store)) as opened:
         record = find_record(opened, request_id)
         gold = opened.find_golds([(record.service, record.query.original)]).get((record.service, record.query.original))
-        services = Services(opened)
+        services = Services(opened, judge_id())
         services.load([record.service])
         releases = opened.releases(record.service)
         view = services.view(record)

@@ -165,16 +165,18 @@ def found(number: int, **versions: str) -> RequestRecord:
     return replace(request(RetrieveRun(candidates=(own, common)), request_id=f"r{number}"), versions=versions)
 
 
-def note(services: Services, *records: RequestRecord) -> None:
+def note(services: Services, *records: RequestRecord, odds: dict[str, float] | None = None) -> None:
     """Take these requests up, as after their analysis."""
     services.load({record.service for record in records})
-    services.note([(record, Analysis(request_id=record.request_id, analyzer_version="v")) for record in records])
+    services.note(
+        [(record, Analysis(request_id=record.request_id, analyzer_version="v"), odds or {}) for record in records]
+    )
 
 
 def test_what_one_worker_learns_the_next_one_knows(store: Store) -> None:
     """Words by the number of chunks, and the best scores by the versions that made them; each chunk counts once."""
-    note(Services(store), found(0), found(1), found(1))
-    services = Services(store)
+    note(Services(store, "judge"), found(0), found(1), found(1))
+    services = Services(store, "judge")
     services.load(["s"])
     view = services.view(found(3))
     assert view.background == Background.of([text(0), text(1), COMMON])
@@ -186,7 +188,7 @@ def test_what_one_worker_learns_the_next_one_knows(store: Store) -> None:
 def test_what_was_learned_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores of each version of a retriever, versions, and chunks."""
     monkeypatch.setattr("ragtrace.analyze.services.ENOUGH", 5)
-    services = Services(store)
+    services = Services(store, "judge")
     note(services, *(found(number) for number in range(SCORES + 40)))
     assert len(services.view(found(1)).top_scores) == SCORES
     note(services, *(found(number, retriever=str(number)) for number in range(2 * VERSIONS)))
@@ -197,14 +199,36 @@ def test_what_was_learned_is_bounded(store: Store, monkeypatch: pytest.MonkeyPat
     assert known == list(range(VERSIONS, 2 * VERSIONS))
 
 
+def test_doubts_are_kept_by_what_judged(store: Store) -> None:
+    """The newest of each score, so many at the most; those of another judge are not compared with them."""
+    services = Services(store, "one")
+    note(services, *(found(number) for number in range(3)), odds={"RANKING": 0.5})
+    note(services, found(4), odds={"GENERATION": -1.0})
+    fresh = Services(store, "one")
+    fresh.load(["s"])
+    assert fresh.view(found(1)).usual == {"RANKING": (0.5, 0.5, 0.5), "GENERATION": (-1.0,)}
+    other = Services(store, "two")
+    other.load(["s"])
+    assert other.view(found(1)).usual == {}
+    note(other, *(found(number) for number in range(SCORES + 40)), odds={"RANKING": 1.0})
+    assert len(other.view(found(1)).usual["RANKING"]) == SCORES
+
+
+def test_doubts_of_flagged_requests_are_not_usual(store: Store) -> None:
+    """They were kept because something was wrong with them."""
+    services = Services(store, "judge")
+    note(services, replace(found(1), head_sampled=False, flags=("bad_feedback",)), odds={"RANKING": 0.5})
+    assert services.view(found(1)).usual == {}
+
+
 def test_what_was_erased_is_not_written_again(store: Store) -> None:
     """Neither by a worker that still knows it, nor by one that was in the middle of a batch; it is learned anew."""
     store.write([replace(request(request_id="r1"), tenant_id="acme")])
-    idle, busy = Services(store), Services(store)
+    idle, busy = Services(store, "judge"), Services(store, "judge")
     note(idle, found(1))
     busy.load(["s"])
     store.erase(Subject(tenant="acme"))
-    busy.note([(found(number), Analysis(request_id="r", analyzer_version="v")) for number in range(2, 9)])
+    busy.note([(found(number), Analysis(request_id="r", analyzer_version="v"), {}) for number in range(2, 9)])
     assert store.traffic("s") is None
     note(idle, found(9))
     kept = store.traffic("s")
@@ -215,7 +239,7 @@ def test_what_was_erased_is_not_written_again(store: Store) -> None:
 def test_two_workers_keep_what_knows_more(store: Store) -> None:
     """A worker that has seen less takes over what another one kept."""
     store.save_traffic("s", ServiceTraffic(counts={1: 1}, requests=50, made_at=time.time_ns() + 10**9))
-    services = Services(store)
+    services = Services(store, "judge")
     note(services, found(1))
     kept = store.traffic("s")
     assert kept is not None

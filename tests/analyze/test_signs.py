@@ -58,18 +58,18 @@ def signs(
 
 
 def test_the_retriever_says_how_good_a_chunk_was_that_is_not_in_the_prompt() -> None:
-    """It stands out, and was ranked before all that are; the retriever judges what came after it."""
+    """It stands out of the rest; the retriever judges what came after it."""
     lost = signs([2, 3])
-    assert (lost.left_chunk, lost.left_standing, lost.left_ahead) == ("p1", 1.0, True)
+    assert (lost.left_chunk, lost.left_standing) == ("p1", 1.0)
     kept = signs([1, 3])
-    assert (kept.left_chunk, kept.left_ahead) == ("p2", False)
+    assert kept.left_chunk == "p2"
     assert 0.0 < (kept.left_standing or 0.0) < 1.0
 
 
 def test_nothing_left_out_stands_nowhere() -> None:
     """Without a chunk outside of the prompt there is nothing to lose."""
     whole = signs(range(1, len(PIERS) + 1))
-    assert (whole.left_chunk, whole.left_standing, whole.left_ahead) == (None, None, None)
+    assert (whole.left_chunk, whole.left_standing) == (None, None)
 
 
 def test_a_wrong_citation_names_both_chunks() -> None:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.analyze.doubts import GENERATION, RANKING, RETRIEVAL, Doubt
+from ragtrace.analyze.doubts import (
+    ACQUITTAL,
+    GENERATION,
+    RANKING,
+    RETRIEVAL,
+    RETRIEVAL_UNSCORED,
+    USUAL,
+    Doubt,
+    Lines,
+    place_odds,
+)
 from ragtrace.analyze.signs import Signs
 from ragtrace.analyze.stages import REASONS, Case, judge_stages
 from ragtrace.types import Citation, Claim, Facet, FacetMatch, IndexProbe, LostChunk, ProbedChunk, StageFinding
@@ -160,17 +171,16 @@ def test_a_refusal_is_suspected_only_beside_a_chunk_that_matches_the_question() 
 
 
 def test_a_refusal_beside_a_chunk_as_good_as_those_of_the_prompt_makes_ranking_suspected() -> None:
-    """Not so an answer to the same prompt; and what the retriever ranked first needs no refusal."""
+    """Not so an answer to the same prompt."""
     level = {"left_match": 0.6, "packed_match": 0.55, "packed_facets": None, "left_facets": None, "pool_facets": None,
              "declined": True, "supported": None, "answered": None}  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ragtrace.analyze.stages.RANKING", Doubt(base=2.0, weights={}, suspected=0.5))
+        patch.setattr(
+            "ragtrace.analyze.stages.RANKING", replace(RANKING, base=2.0, weights={}, lines=Lines(suspected=0.0))
+        )
         declined = judged(level)["ranking"]
         assert (declined.state, declined.reason) == ("suspected", "refused")
         assert judged(level | {"declined": False})["ranking"].state == "not_known"
-        ahead = judged(level | {"declined": False, "left_ahead": True})["ranking"]
-    assert (ahead.state, ahead.reason) == ("suspected", "low_match")
-    assert "the retriever ranked c9 before every chunk that is whole in the prompt" in ahead.evidence
 
 
 def test_gold_evidence_decides_retrieval_and_ranking() -> None:
@@ -248,6 +258,21 @@ def test_unsupported_claims_are_quoted_with_what_holds_them_elsewhere() -> None:
     assert lines == (
         "not supported by the prompt, but by c4, which it does not hold in full: “It is 7.” (7 stands nowhere)",
     )
+
+
+GHOSTS = (Claim(start=0, end=9, text="The roof.", factual=True, citations=(Citation(marker="[7]"),)),)
+
+
+def test_marks_that_name_no_chunk_break_citation_where_others_do() -> None:
+    """All of them, where other answers of the service cite chunks of their prompts; else marks may be no citations."""
+    ghosts = {"cited": 0.0, "citable": 1}
+    found = judged(ghosts, claims=GHOSTS, resolves=True)["citation"]
+    assert found.state == "broken"
+    assert "[7] names no chunk of the prompt" in found.evidence[0]
+    assert judged(ghosts, claims=GHOSTS)["citation"].state == "suspected"
+    right = (Citation(marker="[1]", chunk_id="c1"),)
+    half = (*GHOSTS, Claim(start=10, end=19, text="The wall.", factual=True, citations=right))
+    assert judged({"cited": 0.5, "citable": 2}, claims=half, resolves=True)["citation"].state != "broken"
 
 
 REFUSAL: dict[str, Any] = {
@@ -417,9 +442,49 @@ def test_every_reason_is_one_of_nine() -> None:
     assert reasons - {None} <= set(REASONS)
 
 
-@pytest.mark.parametrize("doubt", [RETRIEVAL, RANKING, GENERATION])
+DOUBTS = (RETRIEVAL, RETRIEVAL_UNSCORED, ACQUITTAL, RANKING, GENERATION)
+
+
+@pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.name)
 def test_the_lines_of_a_doubt_stand_in_order(doubt: Doubt) -> None:
-    """Sound below suspected, suspected below broken; a score is a probability."""
-    lines = [line for line in (doubt.sound, doubt.suspected, doubt.broken) if line is not None]
-    assert lines == sorted(lines)
-    assert 0 < doubt.of(SOUND) < 1
+    """Sound below suspected, suspected below broken, with and without what is usual."""
+    for drawn in (doubt.lines, doubt.known):
+        lines = [line for line in (drawn.sound, drawn.suspected, drawn.broken) if line is not None]
+        assert lines == sorted(lines)
+        assert lines
+
+
+def test_few_other_requests_tell_nothing_of_what_is_usual() -> None:
+    """The score stands alone until enough are known."""
+    signs = SOUND
+    alone = GENERATION.level(signs, {})
+    assert GENERATION.level(signs, {"GENERATION": [9.0] * (USUAL - 1)}) == alone
+    assert GENERATION.level(signs, {"RANKING": [9.0] * USUAL}) == alone
+    beside = GENERATION.level(signs, {"GENERATION": [9.0] * USUAL})
+    assert beside.lines == GENERATION.known
+    assert beside.odds < alone.odds
+
+
+@given(
+    values=st.lists(st.floats(-20, 20), min_size=USUAL, max_size=60), low=st.floats(-25, 25), more=st.floats(0.001, 10)
+)
+def test_a_place_is_finite_and_grows_with_the_value(values: list[float], low: float, more: float) -> None:
+    """Below all of them and above all of them, too; turned around, it changes its sign."""
+    lower, upper = place_odds(low, values), place_odds(low + more, values)
+    assert -10 < lower <= upper < 10
+    assert place_odds(-low, [-value for value in values]) == pytest.approx(-lower)
+
+
+def test_what_is_usual_decides_what_is_suspected() -> None:
+    """Words of its own in a service whose answers copy the documents, and in one whose answers never do; proof stays
+    proof in both."""
+    words: dict[str, Any] = {"supported": 0.3, "weakest": 0.2, "foreign": 0.5, "outside": 0.5, "absent": 6}
+    odds = GENERATION.log_odds(replace(SOUND, **words))
+    copying = {"GENERATION": [odds - 3 - number / 100 for number in range(100)]}
+    telling = {"GENERATION": [odds - 1 + number / 50 for number in range(100)]}
+    assert judged(words, usual=copying)["generation"].state == "suspected"
+    assert judged(words, usual=telling)["generation"].state != "suspected"
+    invented: dict[str, Any] = dict(INVENTED)
+    made_up = GENERATION.log_odds(replace(SOUND, **invented))
+    for usual in ([made_up - 5.0] * 100, [made_up + 5.0] * 100):
+        assert judged(INVENTED, usual={"GENERATION": usual})["generation"].state == "broken"

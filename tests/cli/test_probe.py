@@ -1,4 +1,4 @@
-"""`ragtrace probe` and `ragtrace analyze --probe`: a probe of the user's own, found by name, and bad input."""
+"""`ragtrace probe` and `ragtrace analyze --probe`: an index of the user's own, found by name; what bad input gets."""
 
 from __future__ import annotations
 
