@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
 from bench.datasets import DATA, read_rows
-from ragtrace.analyze import analyze_record
+from ragtrace.analyze import ServiceView, analyze_record, examine
+from ragtrace.analyze.doubts import log_odds_of
 from ragtrace.engines.training.examples import is_held_out
 from ragtrace.types import (
     Candidate,
@@ -104,10 +105,10 @@ def main() -> None:
         except FileNotFoundError as error:
             print(f"{error.filename}: missing; give --data or RAGTRACE_BENCH_DATA", file=sys.stderr)
             continue
+        service = _service_of(cases)
         for case in cases:
-            finding = next(
-                each for each in analyze_record(record_of(case)).diagnosis.stages if each.stage == "generation"
-            )
+            analysis = analyze_record(record_of(case), service=service)
+            finding = next(each for each in analysis.diagnosis.stages if each.stage == "generation")
             states[case.source, case.label][finding.state] += 1
             shown[case.source, case.label, finding.state] += 1
             is_wrong = finding.state in ("broken", "suspected") and case.label in ("no span", "complete")
@@ -117,6 +118,15 @@ def main() -> None:
     for (source, label), found in sorted(states.items()):
         n = found.total()
         print(f"{source + ': ' + label:24} {n:5} " + " ".join(f"{100 * found[state] / n:12.1f}" for state in STATES))
+
+
+def _service_of(cases: Sequence[Labeled]) -> ServiceView:
+    """What a worker knows that has seen all of them: each source is a service, with the wrong answers that it has."""
+    usual: dict[str, list[float]] = defaultdict(list)
+    for case in cases:
+        for name, odds in log_odds_of(examine(record_of(case))[1].signs).items():
+            usual[name].append(odds)
+    return ServiceView(usual=usual)
 
 
 def _options() -> Any:

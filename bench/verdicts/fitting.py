@@ -70,9 +70,8 @@ SCORES: Final = (
            ("generation",),
            unusual=1.0, sound=0.2, suspected=0.05, broken=0.003),
     Recipe("GENERATION", "generation",
-           ("supported", "weakest", "foreign", "odd", "absent", "contradicted", "altered", "on_topic", "hedged",
-            "relevance"),
-           sound=0.27, suspected=0.06, broken=0.004),
+           ("supported", "weakest", "foreign", "odd", "absent", "contradicted", "altered", "on_topic"),
+           sound=0.25, suspected=0.06, broken=0.004),
 )  # fmt: skip
 
 
