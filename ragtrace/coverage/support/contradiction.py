@@ -13,8 +13,7 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.support.crossing import crossings
-from ragtrace.coverage.support.opposites import TURNING, Switch
-from ragtrace.coverage.support.placement import Placed, likeness
+from ragtrace.coverage.support.placement import Placed, Relation, likeness, relations
 from ragtrace.coverage.support.reading import Reading, Vocabulary, Window
 from ragtrace.coverage.support.statement import Statement
 from ragtrace.coverage.text import is_content
@@ -79,6 +78,16 @@ class Said:
         return Said(max(self.same, more.same), closest.other, closest.reason, closest.needed)
 
 
+class _Near(NamedTuple):
+    """A sentence that may speak of the same as a claim: its place in the chunk, the share of the claim's words that it
+    has, and what its values are to those of the claim."""
+
+    at: int
+    placed: Placed
+    held: float
+    related: Sequence[Sequence[Relation | None]]
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What a chunk says of each thing of a claim, and the places of the sentences that contradict."""
@@ -120,35 +129,33 @@ def compare(
     """
     placed = statement.placed
     near = [list(_near(statement, reading, rarities)) for reading in readings]
-    spoken = [[_joined(_spoken(placed, each, held, origin_of)) for _, each, held in sentences] for sentences in near]
+    spoken = [[_joined(_spoken(placed, sentence, origin_of)) for sentence in sentences] for sentences in near]
     doubted = {key for sentences in spoken for said in sentences for key, each in said.items() if each.is_close}
     for sentences, found in zip(near, spoken, strict=True):  # what agrees matters only where something does not
-        for (_, each, held), said in zip(sentences, found, strict=True):
-            for key, same in _same_values(
-                placed, each, held, doubted
-            ):  # what agrees matters only where something does not
-                said[key] = said.get(key, Said()).joined(same)
+        for sentence, said in zip(sentences, found, strict=True):
+            for key, same in _same_values(placed, sentence, doubted):
+                said[key] = said[key].joined(same) if key in said else same
     return [_finding(sentences, found) for sentences, found in zip(near, spoken, strict=True)]
 
 
-def _near(statement: Statement, reading: Reading, rarities: Rarities) -> Iterator[tuple[int, Placed, float]]:
-    """The sentences that may speak of the same, each with its place and the share of the claim's words in it."""
+def _near(statement: Statement, reading: Reading, rarities: Rarities) -> Iterator[_Near]:
     for at, sentence in enumerate(reading.sentences):
         held = containment(statement, sentence.words, rarities)
         if max(held, _own(statement, sentence)) >= SAME_MATTER:
-            yield at, sentence.placed, held
+            yield _Near(at, sentence.placed, held, relations(statement.placed, sentence.placed, MOST))
 
 
 def _joined(spoken: Iterable[tuple[str, Said]]) -> dict[str, Said]:
     found: dict[str, Said] = {}
     for key, said in spoken:
-        found[key] = found.get(key, Said()).joined(said)
+        found[key] = found[key].joined(said) if key in found else said
     return found
 
 
-def _finding(sentences: Sequence[tuple[int, Placed, float]], spoken: Sequence[Mapping[str, Said]]) -> Finding:
-    against = [at for (at, _, _), said in zip(sentences, spoken, strict=True) if any(s.opposes for s in said.values())]
-    return Finding(_joined(both for said in spoken for both in said.items()), frozenset(against))
+def _finding(sentences: Sequence[_Near], spoken: Sequence[Mapping[str, Said]]) -> Finding:
+    both = zip(sentences, spoken, strict=True)
+    against = frozenset(sentence.at for sentence, said in both if any(each.opposes for each in said.values()))
+    return Finding(_joined(each for said in spoken for each in said.items()), against)
 
 
 def _own(statement: Statement, sentence: Window) -> float:
@@ -157,20 +164,24 @@ def _own(statement: Statement, sentence: Window) -> float:
     return len(sentence.words & statement.words) / count if count >= FEWEST else 0.0
 
 
-def _spoken(claimed: Placed, given: Placed, held: float, origin_of: OriginOf) -> Iterator[tuple[str, Said]]:
-    yield from _of_values(claimed, given, held, origin_of)
+def _spoken(claimed: Placed, sentence: _Near, origin_of: OriginOf) -> Iterator[tuple[str, Said]]:
+    _, given, held, related = sentence
+    if claimed.values and given.values:
+        yield from _of_values(claimed, sentence, origin_of)
     yield from _of_opposites(claimed, given, held)
     if claimed.heads or given.heads:
         yield from _of_negations(claimed, given, held)
-    for pair, same, other in crossings(claimed, given, held):
+    for pair, same, other in crossings(claimed, given, held, related):
         yield pair, Said(same, other, f"{pair} are exchanged", NEEDED["crossing"])
 
 
-def _of_values(claimed: Placed, given: Placed, held: float, origin_of: OriginOf) -> Iterator[tuple[str, Said]]:
+def _of_values(claimed: Placed, sentence: _Near, origin_of: OriginOf) -> Iterator[tuple[str, Said]]:
     """Other values in the place of a claim's; none where two of them are others, which tells of another case."""
+    _, given, held, related = sentence
+    known = frozenset(at for row in related for at, relation in enumerate(row) if relation == "same")
     kinds = {
-        place: [(at, kind) for at in range(len(given.values[:MOST])) if (kind := _kind(claimed, place, given, at))]
-        for place in range(len(claimed.values[:MOST]))
+        place: [(at, kind) for at, each in enumerate(row) if (kind := _kind(claimed, place, given, at, each, known))]
+        for place, row in enumerate(related[:MOST])
     }
     said = {place for place, found in kinds.items() if any(kind == "same" for _, kind in found)}
     is_other = sum(place not in said and any(kind == "value" for _, kind in kinds[place]) for place in kinds) > 1
@@ -197,29 +208,35 @@ def _of_values(claimed: Placed, given: Placed, held: float, origin_of: OriginOf)
             yield f"value {place}", Said(0.0, alike, f"{value.raw}, the evidence says {stated.raw}", needed)
 
 
-def _same_values(claimed: Placed, given: Placed, held: float, keys: Set[str]) -> Iterator[tuple[str, Said]]:
+def _same_values(claimed: Placed, sentence: _Near, keys: Set[str]) -> Iterator[tuple[str, Said]]:
     """How closely a sentence says those values of the claim that another one is found in the place of."""
+    _, given, held, related = sentence
     for place, span in enumerate(claimed.spans[:MOST]):
         if span is None or f"value {place}" not in keys:
             continue
         for at, where in enumerate(given.spans[:MOST]):
-            if where and _kind(claimed, place, given, at) == "same" and not _swapped(claimed, place, given, at):
+            is_same = _kind(claimed, place, given, at, related[place][at], frozenset()) == "same"
+            if where and is_same and not _swapped(claimed, place, given, at):
                 yield f"value {place}", Said(likeness(claimed.around(*span), given.around(*where), held, 1))
 
 
-def _kind(claimed: Placed, place: int, given: Placed, at: int) -> Literal["same", "unit", "value"] | None:
+def _kind(
+    claimed: Placed, place: int, given: Placed, at: int, relation: Relation | None, known: Set[int]
+) -> Literal["same", "unit", "value"] | None:
     """What a value of a sentence is to one of the claim: the same, the same number of another unit, or another value
-    that could stand in its place; None for none of these."""
+    that could stand in its place; None for none of these. known: the values of the sentence that the claim states."""
     value, stated = claimed.values[place], given.values[at]
+    if relation is None and value.number != stated.number:
+        return None
     if claimed.named[place] or given.named[at]:
         return None
-    if says(value, stated):
+    if relation in ("same", "loosely"):
         return "same"
     if {value.unit, stated.unit} == _POUNDS and value.number == stated.number:
         return "same"  # "1350 pounds" is read as money
     if value.number == stated.number and value.unit != stated.unit and not value.dates and not stated.dates:
         return "unit" if value.unit and (stated.unit or stated.kind == "number") else None
-    if not same_kind(value, stated) or any(same_kind(each, stated) and says(each, stated) for each in claimed.values):
+    if relation is None or at in known:
         return None
     if value.dates and stated.dates and abs(value.dates.days - stated.dates.days) > SAME_LENGTH * value.dates.days:
         return None
@@ -241,14 +258,16 @@ def _of_opposites(claimed: Placed, given: Placed, held: float) -> Iterator[tuple
     alike: dict[tuple[int, int], float] = {}
     opposed: list[tuple[int, int]] = []
     for own, switch in enumerate(claimed.switches[:MOST]):
-        for there, other in enumerate(given.switches[:MOST]):
-            agrees = _agrees(claimed, switch, given, other)
-            if agrees is None:
+        for there in given.switches_by_kind.get(switch.kind, ()) if not switch.loose else ():
+            if there >= MOST or (agrees := _agrees(claimed, own, given, there)) is None:
                 continue
+            other = given.switches[there]
             spots = claimed.around(switch.first, switch.last), given.around(other.first, other.last)
             alike[own, there] = likeness(*spots, held)
             if not agrees:
                 opposed.append((own, there))
+    if not alike:
+        return
     agreed = alike.keys() - set(opposed)
     for own, there in agreed:
         yield f"opposite {own}", Said(alike[own, there])
@@ -260,16 +279,15 @@ def _of_opposites(claimed: Placed, given: Placed, held: float) -> Iterator[tuple
             yield f"opposite {own}", Said(0.0, alike[own, there], reason, OPPOSITE.get(switch.kind, LOOSELY))
 
 
-def _agrees(claimed: Placed, switch: Switch, given: Placed, other: Switch) -> bool | None:
+def _agrees(claimed: Placed, own: int, given: Placed, there: int) -> bool | None:
     """Whether a word of a pair of opposites is meant as one of a sentence is; None where they cannot be compared."""
-    if other.kind != switch.kind or switch.loose:
-        return None
+    switch, other = claimed.switches[own], given.switches[there]
     if switch.kind == "limit":
         bound, stated = claimed.bounded(switch), given.bounded(other)
         is_same = says(bound, stated) if bound and stated else bound is stated and switch.written == other.written
         if not is_same:
             return None
-    if _sense(claimed, switch) == _sense(given, other):
+    if claimed.senses[own] == given.senses[there]:
         return True
     if other.loose or (switch.written == other.written and not switch.compares):
         return None
@@ -280,11 +298,6 @@ def _agrees(claimed: Placed, switch: Switch, given: Placed, other: Switch) -> bo
         if is_table or claimed.is_other_case(switch.first, given, other.first):
             return None
     return False
-
-
-def _sense(placed: Placed, switch: Switch) -> int:
-    """Which of the senses of its class a word has, a negation before it counted."""
-    return 1 - switch.sense if switch.kind in TURNING and switch.sense < 2 and placed.turned(switch) else switch.sense
 
 
 def _of_negations(claimed: Placed, given: Placed, held: float) -> Iterator[tuple[str, Said]]:

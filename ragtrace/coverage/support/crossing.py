@@ -10,15 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from ragtrace.coverage.support.placement import Around, Placed, likeness
+from ragtrace.coverage.support.placement import Around, Placed, Relation, likeness
 from ragtrace.coverage.text import is_content, stem
-from ragtrace.coverage.values import same_kind, says
 
 __all__ = ["crossings"]
 
 MOST: Final = 12  # names, and values, of a claim that are compared two by two
 CROWDED: Final = 8  # values of a sentence from which it is a table
-SHORTEST: Final = 3  # letters of a name
 NEAR: Final = 9  # words between two names that a word of both relates
 ALIKE: Final = 0.5  # share of the words between two names that are the same the other way around
 SHARP: Final = 3  # power of the weights of the words around, which are those of the whole sentence
@@ -35,14 +33,18 @@ class _Spot(NamedTuple):
     last: int
 
 
-def crossings(claimed: Placed, given: Placed, held: float) -> Iterator[tuple[str, float, float]]:
+def crossings(
+    claimed: Placed, given: Placed, held: float, related: Sequence[Sequence[Relation | None]]
+) -> Iterator[tuple[str, float, float]]:
     """Of each two that a sentence has what they are, and how surely they stand there as in the claim and exchanged,
-    each in [0, 1]. held: the share of the claim's words that the sentence has."""
-    values = _shared_values(claimed, given) if len(claimed.values) > 1 and len(given.values) > 1 else []
-    for kind in dict.fromkeys(_kind_of(claimed, own) for own, _ in values):
+    each in [0, 1]. held: the share of the claim's words that the sentence has; related: `relations` of the values."""
+    values = _shared_values(claimed, given, related) if min(len(claimed.values), len(given.values)) > 1 else []
+    for kind in dict.fromkeys(_kind_of(claimed, own) for own, _ in values) if len(values) > 1 else ():
         alike = [both for both in values if _kind_of(claimed, both[0]) == kind]
         yield from _exchanged(claimed, given, alike, held, VALUES_CROSSED)
-    names = _shared_names(claimed, given) if len(claimed.names) > 1 and len(given.names) > 1 else []
+    if min(len(claimed.names), len(given.names), len(claimed.all_name_terms & given.all_name_terms)) < 2:
+        return
+    names = _shared_names(claimed, given)
     yield from _exchanged(claimed, given, names, held, NAMES_CROSSED)
     for (one, one_there), (two, two_there) in combinations(names, 2):
         (first, first_there), (second, second_there) = sorted([(one, one_there), (two, two_there)])
@@ -54,14 +56,15 @@ def crossings(claimed: Placed, given: Placed, held: float) -> Iterator[tuple[str
             yield pair, 0.0, _related(claimed, first, second, given, second_there, first_there) * held
 
 
-def _shared_values(claimed: Placed, given: Placed) -> list[tuple[_Spot, _Spot]]:
+def _shared_values(
+    claimed: Placed, given: Placed, related: Sequence[Sequence[Relation | None]]
+) -> list[tuple[_Spot, _Spot]]:
     """The values of a claim that a sentence states once, with their places in both."""
+    if len(given.values) > CROWDED:
+        return []
     found = []
-    for place, value in enumerate(claimed.values[:MOST]):
-        span = claimed.spans[place]
-        where = [at for at, stated in enumerate(given.values) if same_kind(value, stated) and says(value, stated)]
-        if len(given.values) > CROWDED:
-            break
+    for place, span in enumerate(claimed.spans[:MOST]):
+        where = [at for at, relation in enumerate(related[place]) if relation == "same"]
         if span and len(where) == 1 and (there := given.spans[where[0]]) and not claimed.named[place]:
             found.append((_Spot(*span), _Spot(*there)))
     return found
@@ -74,8 +77,8 @@ def _kind_of(placed: Placed, spot: _Spot) -> tuple[str, str]:
 
 def _shared_names(claimed: Placed, given: Placed) -> list[tuple[_Spot, _Spot]]:
     """The names of a claim that a sentence has once, with their places in both."""
-    ours = [(own, _terms(claimed, own)) for own in claimed.names[:MOST]]
-    theirs = [(other, _terms(given, other)) for other in given.names]
+    ours = list(zip(claimed.names, claimed.name_terms, strict=True))[:MOST]
+    theirs = list(zip(given.names, given.name_terms, strict=True))
     found = []
     for own, terms in ours:
         there = [other for other, others in theirs if not terms.isdisjoint(others)]
@@ -87,6 +90,8 @@ def _shared_names(claimed: Placed, given: Placed) -> list[tuple[_Spot, _Spot]]:
 def _exchanged(
     claimed: Placed, given: Placed, shared: Sequence[tuple[_Spot, _Spot]], held: float, needed: float
 ) -> Iterator[tuple[str, float, float]]:
+    if len(shared) < 2:
+        return
     around = [(_sharp(claimed.around(*own)), _sharp(given.around(*there))) for own, there in shared]
     for (at, one), (to, two) in combinations(enumerate(around), 2):
         crossed = likeness(one[0], two[1], held), likeness(two[0], one[1], held)
@@ -122,10 +127,6 @@ def _related(claimed: Placed, first: _Spot, second: _Spot, given: Placed, one: _
 
 def _is_passive(placed: Placed, between: range) -> bool:
     return any(placed.words[at].written in ("by", "from") for at in between)
-
-
-def _terms(placed: Placed, spot: tuple[int, int]) -> frozenset[str]:
-    return frozenset(term for term in placed.word_terms[spot[0] : spot[1] + 1] if len(term) >= SHORTEST)
 
 
 def _written(placed: Placed, spot: _Spot) -> str:

@@ -12,14 +12,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.support.counting import counted
-from ragtrace.coverage.support.opposites import Switch, Word, switches
+from ragtrace.coverage.support.opposites import TURNING, Switch, Word, switches
 from ragtrace.coverage.text import is_content, located_words, stem, term_of
-from ragtrace.coverage.values import Value, is_reference, says, values
+from ragtrace.coverage.values import Value, is_reference, same_kind, says, values
 
-__all__ = ["Around", "Placed", "likeness", "negates", "plain"]
+__all__ = ["Around", "Placed", "Relation", "likeness", "negates", "plain", "relations"]
+
+Relation: TypeAlias = Literal["same", "loosely", "other"]
 
 REACH: Final = 6  # words that carry meaning, on each side, that tell where something stands
 FADING: Final = 4.0  # of these, the distance at which one weighs half
@@ -27,10 +29,11 @@ BEYOND: Final = 0.4  # weight of a word in another clause
 FEWEST: Final = 2  # words around in common, from which two places can be the same
 SCOPE: Final = 5  # words behind a negation among which the one stands that it negates
 BEFORE: Final = 2  # words before one of a pair of opposites among which a negation turns it
+SHORTEST: Final = 3  # letters of a word of a name
 BOUND: Final = 4  # words from a bound to its value: "at least the first 5"
 _BREAKS: Final = re.compile(
-    r"""[;:!?\n|()–—]|,(?!\d)|\.(?!\d)|\b(?:and|but|while|whereas|although|though|however|unless|if|when|because|so|that
-        |which|who)\b""",
+    r"""[;:!?\n|()–—]|[,.](?!\d)|\b(?=[abhistuw])
+        (?:and|but|while|whereas|although|though|however|unless|if|when|because|so|that|which|who)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 _NEGATES_NOTHING: Final = (
@@ -133,6 +136,22 @@ class Placed:
         return tuple(switches(self.words))
 
     @cached_property
+    def switches_by_kind(self) -> dict[str, list[int]]:
+        """The places of these, of each class, among `switches`."""
+        found: dict[str, list[int]] = {}
+        for at, switch in enumerate(self.switches):
+            found.setdefault(switch.kind, []).append(at)
+        return found
+
+    @cached_property
+    def senses(self) -> tuple[int, ...]:
+        """Which of the senses of its class each of these has, a negation before it counted."""
+        return tuple(
+            1 - switch.sense if switch.kind in TURNING and switch.sense < 2 and self.turned(switch) else switch.sense
+            for switch in self.switches
+        )
+
+    @cached_property
     def spans(self) -> tuple[tuple[int, int] | None, ...]:
         """Of each value its first and last word; None for one without."""
         ends: dict[int, tuple[int, int]] = {}
@@ -150,6 +169,19 @@ class Placed:
             joins = found and found[-1][1] == at - 1 and self.text[self.words[at - 1].end : word.start] == " "
             found[-1:] = [(found[-1][0], at)] if joins else [*found[-1:], (at, at)]
         return tuple(found)
+
+    @cached_property
+    def name_terms(self) -> tuple[frozenset[str], ...]:
+        """Of each name its words that are long enough to tell it."""
+        return tuple(
+            frozenset(term for term in self.word_terms[first : last + 1] if len(term) >= SHORTEST)
+            for first, last in self.names
+        )
+
+    @cached_property
+    def all_name_terms(self) -> frozenset[str]:
+        """The words of all names."""
+        return frozenset().union(*self.name_terms)
 
     @cached_property
     def negations(self) -> tuple[int, ...]:
@@ -281,6 +313,12 @@ class Placed:
     def _arounds(self) -> dict[tuple[int, int], Around]:
         return {}
 
+    @cached_property
+    def _unnegated(self) -> tuple[str, ...]:
+        """Of each word its term; "" for a stop word or a negation."""
+        pairs = zip(self.word_terms, self.words, strict=True)
+        return tuple("" if negates(word.written) else term for term, word in pairs)
+
     def _around(self, first: int, last: int) -> Around:
         weights: dict[str, float] = {}
         for words, clause in (
@@ -289,8 +327,7 @@ class Placed:
         ):
             distance = 0
             for at in words:
-                term = self.word_terms[at]
-                if not term or negates(self.words[at].written):
+                if not (term := self._unnegated[at]):
                     continue
                 weight = FADING / (FADING + distance) * (1.0 if self.clauses[at] == clause else BEYOND)
                 weights[term] = max(weights.get(term, 0.0), weight)
@@ -313,8 +350,25 @@ def likeness(claimed: Around, given: Around, held: float, fewest: int = FEWEST) 
     return float((min(1.0, common / claimed.total) * min(1.0, common / given.total) * held) ** (1 / 3))
 
 
+def relations(claimed: Placed, given: Placed, most: int) -> list[list[Relation | None]]:
+    """What each of the first `most` values of a sentence is to each value of a claim: the same; the same, of another
+    kind, as a number without its unit is; another one of the same kind; or None of these."""
+    return [[_relation(value, stated) for stated in given.values[:most]] for value in claimed.values]
+
+
+def _relation(value: Value, stated: Value) -> Relation | None:
+    if (value.dates is None) != (stated.dates is None):
+        return None
+    if same_kind(value, stated):
+        return "same" if says(value, stated) else "other"
+    return "loosely" if says(value, stated) else None
+
+
 def plain(text: str) -> str:
     """`text` without the negations that negate nothing, every other character in its place."""
+    folded = text.casefold()
+    if "no" not in folded and "without" not in folded:
+        return text
     return _NEGATES_NOTHING.sub(lambda match: " " * len(match.group()), text)
 
 
