@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
-from ragtrace.analyze import analyze_record, worker
+from ragtrace.analyze import examine, worker
 from ragtrace.errors import ConfigurationError
 from ragtrace.export.events import EvaluationEvents
 from ragtrace.store import Store
@@ -159,16 +159,16 @@ def test_the_worker_tells_each_committed_result_once(cli_store: str) -> None:
 
 def test_a_worker_that_lost_its_lease_tells_nothing(cli_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What another worker commits is told by that one."""
-    whole = analyze_record
+    whole = examine
     told: list[str] = []
 
-    def overtaken(record: RequestRecord, *arguments: Any, **named: Any) -> Analysis:
+    def overtaken(record: RequestRecord, *arguments: Any, **named: Any) -> Any:
         if record.request_id == "r1":
             with Store.open(cli_store) as other:
                 other.heartbeat(other.claim("other", limit=2, now=1e12), 60.0)
         return whole(record, *arguments, **named)
 
-    monkeypatch.setattr(worker, "analyze_record", overtaken)
+    monkeypatch.setattr(worker, "examine", overtaken)
     summary = worker.run(cli_store, on_result=lambda record, analysis: told.append(record.request_id))
     assert summary.lost > 0
     assert len(told) == summary.done

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.analyze import analyze_record as whole
+from ragtrace.analyze import examine as whole
 from ragtrace.analyze import worker
 from ragtrace.analyze.executors import Work, executor_of
 from ragtrace.analyze.worker import OnResult
@@ -32,7 +32,7 @@ def held_once() -> Iterator[OnResult]:
     """In a worker's process: the first that comes to its sixth record writes its id, and waits for its signal."""
     seen = 0
 
-    def analyze_record(*arguments: Any, **named: Any) -> Analysis:
+    def examine(*arguments: Any, **named: Any) -> Any:
         nonlocal seen
         seen += 1
         if seen == 6:
@@ -40,7 +40,7 @@ def held_once() -> Iterator[OnResult]:
         return whole(*arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker, "analyze_record", analyze_record)
+        patch.setattr(worker, "examine", examine)
         yield _ignore
 
 
