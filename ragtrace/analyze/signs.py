@@ -297,7 +297,7 @@ def _is_cited(claim: Claim) -> bool:
 
 def _odd(statement: Statement, text: str, ground: Ground, figures: Figures, named: Sequence[Value]) -> dict[str, int]:
     """How many figures, dates and names of unknown origin a claim has."""
-    exact = [value for value in statement.values if value.raw[:1].isdigit() or value.dates or value.unit]
+    exact = [value for value in statement.stated if value.raw[:1].isdigit() or value.dates or value.unit]
     unheld = [value for value in exact[:MOST] if not ground.holds(value)]
     return {
         "odd_figures": sum(not one.dates and figures.origin(one, text, named) == "unknown" for one in unheld),

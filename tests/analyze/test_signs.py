@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from ragtrace.analyze.analysis import judged_answer
 from ragtrace.analyze.signs import Signs, signs_of
@@ -86,3 +87,17 @@ def test_the_prompt_says_what_a_number_names() -> None:
     claim = "The pier of Oxmoor was built by Wilma Harke in 1887 [1]."
     assert (signs([3, 1], claim, "[0] {chunk:p3}\n[1] {chunk:p1}").miscited or 1.0) < 0.5
     assert 0.93 <= (signs([3, 1], claim).miscited or 0.0) < SURE  # not known from where it counts
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Under section 26, the pier of Oxmoor was built by Wilma Harke.",
+        "The pier of Oxmoor was built by Wilma Harke (see page 12).",
+        "The pier of Oxmoor was built by Wilma Harke, as footnote 3 says.",
+    ],
+)
+def test_the_number_of_a_section_is_no_figure(claim: str) -> None:
+    """It says how much of nothing, so that the evidence need not state it."""
+    assert signs([3, 1], claim).odd == 0
+    assert signs([3, 1], "The pier of Oxmoor was built by Wilma Harke for 26 crowns.").odd == 1

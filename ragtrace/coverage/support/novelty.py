@@ -88,7 +88,7 @@ class Ground:
 
         A value of the question is what a claim is about and not what it states, where it states something else.
         """
-        for value in statement.values:
+        for value in statement.stated:
             if _is_exact(value) and not self.holds(value) and not self._is_topic(value, statement):
                 return value.raw
         return next((name.written for name in statement.names if not self.names(name)), None)

@@ -73,6 +73,11 @@ class Statement:
         """What it says in figures."""
         return self.placed.values
 
+    @property
+    def stated(self) -> tuple[Value, ...]:
+        """The values that it states: all but the numbers of names, such as "section 26" and "Act 2015"."""
+        return tuple(value for value, is_named in zip(self.values, self.placed.named, strict=True) if not is_named)
+
 
 @lru_cache(maxsize=1024)  # an answer's claims are read to judge it, and again for its signs
 def _statement(text: str) -> Statement:
