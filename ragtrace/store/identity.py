@@ -147,7 +147,7 @@ class PostgresIdentity:
         def _connected(connection: Any, record: Any) -> None:
             was, connection.autocommit = connection.autocommit, True
             try:
-                record.info[_INFO] = _of_postgres(connection)
+                record.info[_INFO] = _of_postgres(connection, engine.dialect.loaded_dbapi.Error)
             finally:
                 connection.autocommit = was
 
@@ -172,12 +172,10 @@ class PostgresIdentity:
         self._opened = None
 
 
-def _of_postgres(connection: Any) -> Known:
-    import psycopg
-
+def _of_postgres(connection: Any, errors: type[Exception]) -> Known:
     try:
         cluster, database = connection.execute(_MINE).fetchone()
-    except psycopg.Error:  # a server that lets only its owner ask
+    except errors:  # a server that lets only its owner ask
         cluster, database = connection.execute(_MINE_ALONE).fetchone()
     return (cluster, database)
 
