@@ -48,6 +48,7 @@ REASONS: Final = (
 CERTAIN: Final = ("version",)  # kinds that are read with precision; a time may be the asker's own ("two weeks ago")
 FACET_MET: Final = 0.5  # match from which a facet is met
 MATCHED: Final = 0.8  # share of the question's words in one chunk that meets all facets, which then matches it
+COPIED: Final = 0.75  # share of a claim's pairs of words in one place of the prompt, from which it is a copy of it
 CITED: Final = 0.9  # share of the claims with a citation, from which on they are cited
 FEW_CITED: Final = 0.5  # share below which citations are missing
 MISCITED: Final = 0.93  # sureness that a claim cites the wrong chunk, from which it is suspected; `SURE` breaks
@@ -250,27 +251,25 @@ def _generation(case: Case, *, is_evident: bool) -> StageFinding:
         return _finding("generation", "not_known", "undecided")
     level, lines = case.level(GENERATION), _claim_lines(case.claims)
     is_invented = level.is_broken and not signs.hedged
-    is_altered = _is_altered(case)
-    if is_evident and (is_invented or (is_altered and case.reference == "oracle")):
+    if is_evident and (is_invented or (case.reference == "oracle" and _is_proven(signs))):
         return _finding("generation", "broken", None, *lines)
-    if is_altered or level.is_suspected:
+    if _is_altered(signs) or level.is_suspected:
         return _finding("generation", "suspected", "contradicted" if signs.contradicted else "unsupported", *lines)
     if level.is_sound and signs.supported >= SUPPORTED:
         return _finding("generation", "sound")
     return _finding("generation", "not_known", "undecided", *lines)
 
 
-def _is_altered(case: Case) -> bool:
-    """Whether a claim copies what the prompt says with something changed.
-
-    With gold evidence in the prompt, an answer in the prompt's own words that is contradicted, or has a value of
-    unknown origin, is taken for such, and proves a break. Without it, a claim in which one thing stands exchanged in
-    its place: the place may be that of another line or version, so that it is a suspicion.
-    """
-    signs = case.signs
-    if case.reference == "oracle" and not signs.absent and ((signs.contradicted or 0.0) >= SUPPORTED or signs.odd):
-        return True
+def _is_altered(signs: Signs) -> bool:
+    """Whether one thing of a claim stands exchanged in its place; the place may be that of another line or version."""
     return (signs.contradicted or 0.0) >= SUPPORTED
+
+
+def _is_proven(signs: Signs) -> bool:
+    """Whether the evidence proves an answer wrong, which is in the prompt: it is told in the prompt's own words with
+    something exchanged in it, or a value of unknown origin."""
+    is_copied = not signs.absent or (signs.altered or 0.0) >= COPIED
+    return (is_copied and _is_altered(signs)) or (not signs.absent and bool(signs.odd))
 
 
 def _citation(case: Case) -> StageFinding:
