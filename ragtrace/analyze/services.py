@@ -10,6 +10,7 @@ from typing import Final
 from ragtrace.analyze.analysis import ServiceView
 from ragtrace.coverage import Background, top_score
 from ragtrace.store import Citing, ServiceTraffic, Store
+from ragtrace.store.traits import REPLAY
 from ragtrace.types import Analysis, Claim, RequestRecord
 
 __all__ = ["Services"]
@@ -63,7 +64,7 @@ class Services:
             cites=cites,
             background=Background(len(traffic.seen), traffic.counts),
             top_scores=scores,
-            usual=traffic.doubts.get(self._judge, {}),
+            usual={} if _is_replayed(record) else traffic.doubts.get(self._judge, {}),
         )
 
     def note(self, results: Iterable[tuple[RequestRecord, Analysis, Mapping[str, float]]]) -> None:
@@ -95,6 +96,11 @@ def _cites(claims: Iterable[Claim]) -> bool:
     return any(mark.chunk_id is not None for claim in claims for mark in claim.citations)
 
 
+def _is_replayed(record: RequestRecord) -> bool:
+    """Whether a request is one of a replay: whichever is analyzed first, two of them are judged by the same lines."""
+    return f"{REPLAY}run" in record.attributes
+
+
 def _retriever(record: RequestRecord) -> str:
     """What made the scores of a request: they are compared with those of the same versions alone."""
     return "|".join(record.versions.get(component, "") for component in ("retriever", "embedding"))
@@ -112,7 +118,7 @@ def _with(traffic: ServiceTraffic, record: RequestRecord, judge: str, odds: Mapp
         others = [(version, best_scores) for version, best_scores in scores.items() if version != name]
         scores = dict([*others, (name, (*known, best)[-SCORES:])][-VERSIONS:])
     doubts = traffic.doubts
-    if odds and record.head_sampled:  # what was flagged is not usual
+    if odds and record.head_sampled and not _is_replayed(record):  # what was flagged is not usual
         grown = doubts.get(judge, {}) | {
             name: (*values, odd)[-SCORES:]
             for name, odd in odds.items()

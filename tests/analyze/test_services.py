@@ -221,6 +221,17 @@ def test_doubts_of_flagged_requests_are_not_usual(store: Store) -> None:
     assert services.view(found(1)).usual == {}
 
 
+def test_replayed_requests_are_judged_without_what_is_usual(store: Store) -> None:
+    """Two runs of the same questions are compared, and one is analyzed after the other."""
+    services = Services(store, "judge")
+    run = replace(found(1), attributes={"ragtrace.replay.run": "main"})
+    note(services, run, odds={"RANKING": 0.5})
+    assert services.view(found(1)).usual == {}
+    note(services, found(2), odds={"RANKING": 0.7})
+    assert services.view(found(1)).usual == {"RANKING": (0.7,)}
+    assert services.view(run).usual == {}
+
+
 def test_what_was_erased_is_not_written_again(store: Store) -> None:
     """Neither by a worker that still knows it, nor by one that was in the middle of a batch; it is learned anew."""
     store.write([replace(request(request_id="r1"), tenant_id="acme")])
