@@ -164,9 +164,7 @@ def examine(
         verified_by=verified_by if judged else None,
         computed_at=computed_at,
     )
-    signs = signs_of(
-        record, kept, table, judged, service.background, service.top_scores, terms, relevance=relevance.value
-    )
+    signs = signs_of(record, kept, table, judged, service.background, service.top_scores, relevance=relevance.value)
     before = signs.before_answer()
     if answer and facets:  # it may have told which of them count
         rows = trusted(presence=_presence_score(record, reference, facets).value)

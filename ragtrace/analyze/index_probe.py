@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from ragtrace.analyze.analysis import ServiceView, with_probe
 from ragtrace.analyze.diagnosis import Release
-from ragtrace.analyze.stages import CERTAIN, Case
+from ragtrace.analyze.stages import Case, is_certain
 from ragtrace.errors import ConfigurationError, ProbeError
 from ragtrace.probe import DEEPER, Probe, ask, compare
-from ragtrace.types import Analysis, Facet, IndexProbe, RequestRecord, VerifiedBy, replace
+from ragtrace.types import Analysis, IndexProbe, RequestRecord, VerifiedBy, replace
 
 __all__ = ["FAULTS", "IndexProber", "ProbeBudget", "is_suspected", "probed"]
 
@@ -80,11 +80,7 @@ def probed(
 ) -> IndexProbe:
     """What a probe finds for an analyzed request. Raises: ProbeError for what the probe raises."""
     lost = [loss.chunk_id for loss in analysis.lost if loss.where == "retrieval"]
-    certain: Sequence[Facet] = [
-        match.facet
-        for match in analysis.facets
-        if match.reason is None and (match.facet.source != "query" or match.facet.kind in CERTAIN)
-    ]
+    certain = [match.facet for match in analysis.facets if match.reason is None and is_certain(match)]
     return compare(
         probe,
         record,

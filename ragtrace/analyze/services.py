@@ -114,15 +114,17 @@ def _with(traffic: ServiceTraffic, record: RequestRecord, judge: str, odds: Mapp
         seen, counts = seen | new.keys(), _added(counts, Background.of(new.values()).counts)
     best, name = top_score(record.candidates), _retriever(record)
     known = scores.get(name, ())
-    if best is not None and (len(known) < SCORES or traffic.requests % THINNED == 0):
+    is_thinned = traffic.requests % THINNED == 0
+    if best is not None and (len(known) < SCORES or is_thinned):
         others = [(version, best_scores) for version, best_scores in scores.items() if version != name]
         scores = dict([*others, (name, (*known, best)[-SCORES:])][-VERSIONS:])
     doubts = traffic.doubts
     if odds and record.head_sampled and not _is_replayed(record):  # what was flagged is not usual
-        grown = doubts.get(judge, {}) | {
+        ours = doubts.get(judge, {})
+        grown = ours | {
             name: (*values, odd)[-SCORES:]
             for name, odd in odds.items()
-            if len(values := doubts.get(judge, {}).get(name, ())) < SCORES or traffic.requests % THINNED == 0
+            if len(values := ours.get(name, ())) < SCORES or is_thinned
         }
         doubts = dict([*((name, one) for name, one in doubts.items() if name != judge), (judge, grown)][-JUDGES:])
     return ServiceTraffic(seen, counts, scores, doubts, traffic.requests + 1, time.time_ns())

@@ -20,16 +20,15 @@ from ragtrace.coverage.relevance import Background, Rarity, question_match, spok
 from ragtrace.coverage.support import Evidence, Statement
 from ragtrace.coverage.support.novelty import Ground
 from ragtrace.coverage.support.reading import Reading, Window
-from ragtrace.coverage.text import content_words, speaks_english
+from ragtrace.coverage.text import content_words, is_prose, speaks_english
 from ragtrace.coverage.values import Value
-from ragtrace.types import Candidate, Claim, Facet, FacetMatch, PackedChunk, RequestRecord
+from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
 __all__ = ["Signs", "signs_of", "with_facets"]
 
 
 MOST: Final = 20  # figures and dates of one claim that are looked up
 FEWEST: Final = 4  # pairs of words of a claim, from which it can be a copy of what the prompt says
-_DATA: Final = ("{", "[{", "```json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +42,6 @@ class Signs:
     - left_standing: how far the retriever's score of `left_chunk` stands out of the rest (`standings`); it judges what
       came after the retriever.
     - pool_facets, packed_facets, left_facets: the same for the facets that one chunk meets together.
-    - pool_terms: of the question's key terms in small letters, which are no facets that count, what some candidate
-      states.
     - declined: the answer abstains, wholly; hedged: it says somewhere that the evidence is silent; readable: it is
       prose in English, as are the chunks of the prompt.
     - supported: the weight of its claims that the prompt supports over that of all; weakest: the least support of a
@@ -74,7 +71,6 @@ class Signs:
     pool_facets: float | None = None
     packed_facets: float | None = None
     left_facets: float | None = None
-    pool_terms: float | None = None
     declined: bool = False
     hedged: bool = False
     readable: bool = True
@@ -110,12 +106,11 @@ def signs_of(
     judged: coverage.JudgedAnswer | None,
     background: Background | None = None,
     top_scores: Sequence[float] = (),
-    terms: Sequence[FacetMatch] = (),
     relevance: float | None = None,
 ) -> Signs:
     """The signs of a record. matrix: `facet_matrix` of the facets and the record's candidates; judged: the claims of
-    its answer, None where they cannot be judged; background, top_scores: what the service usually returns; terms: how
-    the candidates meet the question's key terms; relevance: of its answer to its question."""
+    its answer, None where they cannot be judged; background, top_scores: what the service usually returns; relevance:
+    of its answer to its question."""
     candidates = record.candidates
     chunks = record.packing.chunks if record.packing else ()
     pool = [Evidence.read(item.chunk_id, item.text or "") for item in candidates]
@@ -127,11 +122,10 @@ def signs_of(
     return Signs(
         **_question_signs(record, candidates, chunks, pool, packed, rarity),
         **_facet_signs(candidates, chunks, facets, matrix),
-        pool_terms=_met(terms),
         top=None if best is None else coverage.place_among(best, top_scores),
         declined=coverage.is_abstention(answer),
         hedged=coverage.abstains_somewhere(answer),
-        readable=_is_prose(answer) and not any(_is_foreign(chunk.text or "") for chunk in chunks),
+        readable=is_prose(answer) and not any(_is_foreign(chunk.text or "") for chunk in chunks),
         claims=len(claims),
         relevance=relevance,
         **(_citation_signs(record, judged, packed, rarity) if judged and claims else {}),
@@ -139,22 +133,11 @@ def signs_of(
     )
 
 
-def _met(terms: Sequence[FacetMatch]) -> float | None:
-    """The share of the terms that are met, of those of which it is known."""
-    known = [term.match >= coverage.MET for term in terms if term.reason is None]
-    return sum(known) / len(known) if known else None
-
-
 def with_facets(signs: Signs, record: RequestRecord, facets: Sequence[Facet], matrix: NDArray[np.float64]) -> Signs:
     """The signs of a record as they are by other facets. matrix: as in `signs_of`."""
     chunks = record.packing.chunks if record.packing else ()
     found: dict[str, Any] = dict.fromkeys(("pool_facets", "packed_facets", "left_facets"))
     return replace(signs, **found | _facet_signs(record.candidates, chunks, facets, matrix))
-
-
-def _is_prose(text: str) -> bool:
-    """Whether a text is English prose, not data and not another language."""
-    return not text.lstrip().startswith(_DATA) and coverage.is_english(text) and speaks_english(text)
 
 
 def _is_foreign(text: str) -> bool:
@@ -297,7 +280,7 @@ def _is_cited(claim: Claim) -> bool:
 
 def _odd(statement: Statement, text: str, ground: Ground, figures: Figures, named: Sequence[Value]) -> dict[str, int]:
     """How many figures, dates and names of unknown origin a claim has."""
-    exact = [value for value in statement.stated if value.raw[:1].isdigit() or value.dates or value.unit]
+    exact = [value for value in statement.stated if value.is_exact]
     unheld = [value for value in exact[:MOST] if not ground.holds(value)]
     return {
         "odd_figures": sum(not one.dates and figures.origin(one, text, named) == "unknown" for one in unheld),

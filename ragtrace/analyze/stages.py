@@ -30,7 +30,7 @@ from ragtrace.coverage.miscitation import SURE
 from ragtrace.registry.wording import probe_lines
 from ragtrace.types import Claim, FacetMatch, IndexProbe, LostChunk, Reference, Stage, StageFinding, StageState, replace
 
-__all__ = ["REASONS", "Case", "judge_stages"]
+__all__ = ["REASONS", "Case", "is_certain", "judge_stages"]
 
 REASONS: Final = (
     "corpus_gap",  # the same, and the whole index holds nothing better: a probe has asked it
@@ -157,7 +157,7 @@ def _retrieval(case: Case) -> StageFinding:
         ]
         dropped = [f"the rewritten query dropped {_named(match)}" for match in case.facets if match.in_rewrite is False]
         return _finding("retrieval", "broken", None, *absent, *dropped) if absent else _finding("retrieval", "sound")
-    unmet = [match for match in case.facets if _is_certain(match) and match.match < FACET_MET and match.reason is None]
+    unmet = [match for match in case.facets if is_certain(match) and match.match < FACET_MET and match.reason is None]
     if gone := [match for match in unmet if match.in_rewrite is False]:
         lines = [
             f"the rewritten query dropped {_named(each)}, and no candidate meets it{_instead(each)}" for each in gone
@@ -314,7 +314,7 @@ def _has_texts(case: Case) -> bool:
     return case.unjudged != "no_evidence_text"
 
 
-def _is_certain(match: FacetMatch) -> bool:
+def is_certain(match: FacetMatch) -> bool:
     """Whether a facet is what the question requires: given by the host, or of a kind that is read with precision."""
     return match.facet.source != "query" or match.facet.kind in CERTAIN
 

@@ -30,7 +30,6 @@ from ragtrace.coverage.evidence import (
     truncated_tokens,
 )
 from ragtrace.coverage.facets import (
-    MET,
     ReadEntities,
     contradictions,
     extract_facets,
@@ -55,7 +54,6 @@ from ragtrace.coverage.verifier import JudgedAnswer, Verifier, verify_answers
 
 __all__ = [
     "ANALYZER_VERSION",
-    "MET",
     "METRICS",
     "SUPPORTED",
     "USUAL",

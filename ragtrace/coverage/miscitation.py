@@ -125,8 +125,7 @@ def _bearing(words: frozenset[str], statement: Statement, chunk: Evidence, suppo
 
 
 def _exact(statement: Statement) -> list[Value]:
-    """The values that are written in digits, are dates or have a unit: "one" may be no number at all."""
-    return [value for value in statement.values if value.raw[:1].isdigit() or value.dates or value.unit]
+    return [value for value in statement.values if value.is_exact]
 
 
 def _strength(bearing: _Bearing) -> float:

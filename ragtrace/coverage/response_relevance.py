@@ -14,7 +14,7 @@ from typing import Final
 
 from ragtrace.coverage.claims import is_abstention
 from ragtrace.coverage.questions import AnswerKind, expected_answer, needs_retrieval, sub_questions
-from ragtrace.coverage.text import content_words, is_english, speaks_english, words
+from ragtrace.coverage.text import content_words, is_english, is_prose, words
 from ragtrace.coverage.values import DateRange, Value, values
 
 __all__ = ["answer_relevance", "relevance_features", "why_no_relevance"]
@@ -33,7 +33,6 @@ SHORT: Final = 6  # words of an answer that need not repeat the question: "14 da
 UNREPEATED: Final = 0.4  # share of the question's words that is taken for such an answer's
 PREFIX: Final = 5  # letters from which on words that begin alike count as the same
 
-_DATA: Final = ("{", "[{", "```json")
 _PERIODS: Final = frozenset(("second", "minute", "hour", "day", "week", "month", "year", "millisecond", "decade"))
 _PATTERNS: Final[Mapping[AnswerKind, str]] = {
     "duration": r"""\b(?:immediately|daily|weekly|monthly|yearly|annually|hourly|every|overnight|indefinitely
@@ -95,8 +94,7 @@ def why_no_relevance(question: str, answer: str) -> str | None:
         return "no_answer"
     if is_abstention(answer):
         return "abstained"
-    is_read = is_english(answer) and speaks_english(answer) and is_english(question)
-    if not is_read or answer.lstrip().startswith(_DATA):
+    if not (is_prose(answer) and is_english(question)):
         return "language"
     is_asked = needs_retrieval(question) and (content_words(question) or expected_answer(question))
     return None if is_asked else "no_question"

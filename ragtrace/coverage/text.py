@@ -24,6 +24,7 @@ __all__ = [
     "is_code",
     "is_content",
     "is_english",
+    "is_prose",
     "located_terms",
     "located_words",
     "sentences",
@@ -196,6 +197,7 @@ _FUNCTION_WORDS: Final = frozenset(
     were will no only per than then there they their which all any but do does each i we he she my may must when up
     """.split()
 )
+_DATA: Final = ("{", "[{", "```json")
 _LEAST_ENGLISH: Final = 0.1  # share of function words that English prose has at the least
 _FEW_WORDS: Final = 6  # of fewer, nothing can be told
 
@@ -204,6 +206,11 @@ def speaks_english(text: str) -> bool:
     """Whether a text has as many of English's function words as English prose has; true for one of few words."""
     found = [word.casefold() for word in words(text) if word[0].isalpha()]
     return len(found) < _FEW_WORDS or sum(word in _FUNCTION_WORDS for word in found) >= _LEAST_ENGLISH * len(found)
+
+
+def is_prose(text: str) -> bool:
+    """Whether a text is English prose, not data and not another language."""
+    return not text.lstrip().startswith(_DATA) and is_english(text) and speaks_english(text)
 
 
 def sentences(text: str, language: str = "en") -> list[Sentence]:

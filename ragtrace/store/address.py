@@ -12,7 +12,7 @@ from sqlalchemy.exc import ArgumentError
 
 from ragtrace.errors import ConfigurationError
 
-__all__ = ["Address", "from_anywhere"]
+__all__ = ["Address", "from_anywhere", "masked"]
 
 _ALLOWED: Final = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
 _DRIVERS: Final = {
@@ -38,11 +38,9 @@ class Address:
         try:
             url = sa.make_url(text)
         except (ArgumentError, ValueError) as error:
-            masked = re.sub(r"//.*@", "//***@", text)
-            raise ConfigurationError(f"store {masked!r} is no database URL; give {_ALLOWED}") from error
+            raise ConfigurationError(f"store {masked(text)!r} is no database URL; give {_ALLOWED}") from error
         if "@" in (url.host or ""):
-            masked = re.sub(r"//.*@", "//***@", text)
-            raise ConfigurationError(f"store {masked!r} has an @ in its user or password; write it as %40")
+            raise ConfigurationError(f"store {masked(text)!r} has an @ in its user or password; write it as %40")
         shown = _shown(url)
         driver = _DRIVERS.get(url.drivername)
         if driver is None:
@@ -67,6 +65,11 @@ class Address:
         """`message` without the password, should a driver have repeated it."""
         password = self.url.password
         return re.sub(rf"(?<!\w){re.escape(password)}(?!\w)", "***", message) if password else message
+
+
+def masked(url: str) -> str:
+    """A URL, be it one or not, without what stands before its host."""
+    return re.sub(r"//.*@", "//***@", url)
 
 
 def from_anywhere(text: str) -> str:

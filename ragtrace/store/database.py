@@ -16,7 +16,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from ragtrace.errors import MissingExtraError, StoreUnavailable
 from ragtrace.store.address import Address
-from ragtrace.store.identity import Identity, PostgresIdentity, SqliteIdentity
+from ragtrace.store.identity import Identity, Known, PostgresIdentity, SqliteIdentity
 from ragtrace.store.trouble import driver_errors, explained
 
 __all__ = ["BINARY", "Database", "insert", "take_turn"]
@@ -52,7 +52,7 @@ class Database:
         self._engine = _sqlite(address) if address.is_sqlite else _postgresql(address)
         self._reader = self._engine if address.is_sqlite else self._engine.execution_options(**_SNAPSHOT)
         self._writer = self._engine.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
-        self._identity: Identity = SqliteIdentity(address) if address.is_sqlite else PostgresIdentity(address)
+        self._identity: Identity = SqliteIdentity(address) if address.is_sqlite else PostgresIdentity()
         self._identity.watch(self._engine)
         self._prepare = prepare
         self._preparing = threading.RLock()
@@ -76,8 +76,7 @@ class Database:
         """
         self.prepare()
         with explained(self.address), self._writer.begin() as connection:
-            self._see_to(connection)
-            opened = self._identity.of(connection)
+            opened = self._see_to(connection)
             yield connection
         if trouble := self._identity.trouble(opened):
             self._let_go(trouble)
@@ -111,11 +110,13 @@ class Database:
         """Close the connections that are not in use."""
         self._engine.dispose()
 
-    def _see_to(self, connection: sa.Connection) -> None:
-        """Raise where a connection no longer leads to the database that the address names."""
-        if trouble := self._identity.trouble(self._identity.of(connection)):
+    def _see_to(self, connection: sa.Connection) -> Known:
+        """The database that a connection leads to. Raises: StoreUnavailable where the address names another one."""
+        opened = self._identity.of(connection)
+        if trouble := self._identity.trouble(opened):
             connection.invalidate()
             self._let_go(trouble)
+        return opened
 
     def _let_go(self, trouble: str) -> None:
         """Close what leads to the old database. Raises: StoreUnavailable."""

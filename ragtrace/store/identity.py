@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from ragtrace.errors import CorruptStore, StoreUnavailable
 from ragtrace.store.address import Address
 
-__all__ = ["Identity", "PostgresIdentity", "SqliteIdentity"]
+__all__ = ["Identity", "Known", "PostgresIdentity", "SqliteIdentity"]
 
 _LOG: Final = logging.getLogger("ragtrace")
 ABSENT: Final = 5.0  # seconds for which a deleted file must be gone before an empty store takes its place
@@ -136,8 +136,7 @@ class SqliteIdentity:
 class PostgresIdentity:
     """By the identifiers of the cluster and of the database in it."""
 
-    def __init__(self, address: Address) -> None:
-        self._address = address
+    def __init__(self) -> None:
         self._opened: Known = None
 
     def watch(self, engine: sa.Engine) -> None:

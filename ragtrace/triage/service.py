@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import logging
 import os
-import re
 import socket
 import threading
 import time
@@ -28,6 +27,7 @@ import msgspec
 
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.store import Store
+from ragtrace.store.address import masked
 from ragtrace.triage.alerts import Alert, read_payload, triage_alert
 from ragtrace.triage.rendering import markdown
 from ragtrace.triage.report import Report
@@ -218,8 +218,7 @@ class Forward:
         except ValueError:
             is_http = False
         if not is_http:
-            shown = re.sub(r"//.*@", "//***@", url)
-            raise ConfigurationError.of("--forward", shown, "a URL that begins with http:// or https://")
+            raise ConfigurationError.of("--forward", masked(url), "a URL that begins with http:// or https://")
         if "@" in parts.netloc:
             shown = parts._replace(netloc=f"***@{parts.netloc.rpartition('@')[2]}").geturl()
             raise ConfigurationError.of(

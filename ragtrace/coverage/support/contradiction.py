@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support.crossing import crossings
+from ragtrace.coverage.support.exchange import exchanges
 from ragtrace.coverage.support.placement import Placed, Relation, likeness, relations
 from ragtrace.coverage.support.reading import Reading, Vocabulary, Window
 from ragtrace.coverage.support.statement import Statement
@@ -33,7 +33,7 @@ MOST: Final = 20  # values, words of pairs of opposites, and places of one word,
 FEWEST_AROUND: Final = 2  # words in common around two values, of which the claim's is one that the evidence states
 CROWDED: Final = 6  # values of a sentence from which it is a table, and all of them alternatives
 NEEDED: Final[Mapping[str, float]] = {
-    "unit": 0.4, "unknown": 0.4, "computed": 0.45, "stated": 0.7, "turn": 0.55, "crossing": 0.35
+    "unit": 0.4, "unknown": 0.4, "computed": 0.45, "stated": 0.7, "turn": 0.55, "exchange": 0.35
 }  # fmt: skip
 """The likeness from which a thing of this kind contradicts, chosen on the domains that the verdict is fitted on."""
 OPPOSITE: Final[Mapping[str, float]] = dict.fromkeys(
@@ -171,8 +171,8 @@ def _spoken(claimed: Placed, sentence: _Near, origin_of: OriginOf) -> Iterator[t
     yield from _of_opposites(claimed, given, held)
     if claimed.heads or given.heads:
         yield from _of_negations(claimed, given, held)
-    for pair, same, other in crossings(claimed, given, held, related):
-        yield pair, Said(same, other, f"{pair} are exchanged", NEEDED["crossing"])
+    for pair, same, other in exchanges(claimed, given, held, related):
+        yield pair, Said(same, other, f"{pair} are exchanged", NEEDED["exchange"])
 
 
 def _of_values(claimed: Placed, sentence: _Near, origin_of: OriginOf) -> Iterator[tuple[str, Said]]:

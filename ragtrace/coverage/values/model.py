@@ -44,6 +44,11 @@ class Value:
     bounds: DateRange | None = None
 
     @property
+    def is_exact(self) -> bool:
+        """Whether it is written in digits, is a date or has a unit: "one" may be no number at all."""
+        return bool(self.raw[:1].isdigit() or self.dates or self.unit)
+
+    @property
     def readings(self) -> tuple[DateRange, ...]:
         """The dates that it may mean: 3/4/2025 is a day of March or of April."""
         if self.other_dates is None:  # nearly always

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from ragtrace.coverage.support.placement import Around, Placed, Relation, likeness
 from ragtrace.coverage.text import is_content, stem
 
-__all__ = ["crossings"]
+__all__ = ["exchanges"]
 
 MOST: Final = 12  # names, and values, of a claim that are compared two by two
 CROWDED: Final = 8  # values of a sentence from which it is a table
@@ -33,7 +33,7 @@ class _Spot(NamedTuple):
     last: int
 
 
-def crossings(
+def exchanges(
     claimed: Placed, given: Placed, held: float, related: Sequence[Sequence[Relation | None]]
 ) -> Iterator[tuple[str, float, float]]:
     """Of each two that a sentence has what they are, and how surely they stand there as in the claim and exchanged,
