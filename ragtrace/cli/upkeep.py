@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "erase", "prune", "vacuum"]
 
-_READ: Final = "somebody reads the database; run `ragtrace db vacuum --compact` when that has ended"
+_READ: Final = "somebody reads the database; run `ragtrace db vacuum --{}` when that has ended"
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")]
@@ -91,6 +91,14 @@ def vacuum(
             "or let PostgreSQL vacuum and analyze the tables.",
         ),
     ] = False,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="As --compact, but rewrite PostgreSQL's tables, so that no copy of a deleted row is left in them "
+            "(takes the size of the largest; nobody reads or writes a table while it is rewritten).",
+        ),
+    ] = False,
     dry_run: DryRunOption = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -99,25 +107,27 @@ def vacuum(
     from ragtrace.cli.stores import existing
     from ragtrace.store import Store
 
-    if compact and dry_run:
-        raise ConfigurationError("give --compact or --dry-run, one of the two")
+    if (compact or full) and dry_run:
+        raise ConfigurationError("give --compact (or --full) or --dry-run, one of the two")
     with Store.open(existing(store)) as opened, progress() as bar:
         task = bar.add_task("looking for texts that are not used", total=None)
         swept = opened.collect_garbage(
             dry_run=dry_run, on_batch=lambda done: bar.update(task, total=done.texts, completed=done.examined)
         )
-        spaces = opened.compact() if compact else None
+        before, after, clean = opened.compact(full=full) if compact or full else (None, None, None)
     if as_json:
-        space = {"before": asdict(spaces[0]), "after": asdict(spaces[1])} if spaces else None
+        space = {"before": asdict(before), "after": asdict(after), "clean": clean} if before and after else None
         print_json({"dry_run": dry_run, **asdict(swept), "space": space})
         return
     freed = "" if dry_run else f", {_size(swept.bytes)}"
     done = "are not used" if dry_run else "were not used and are deleted"
     console().print(f"{swept.deleted:,} of {swept.texts:,} texts {done}{freed}")
-    if spaces:
-        console().print(f"the database has {_size(spaces[1].bytes)}, {_size(spaces[0].bytes)} before")
-        if spaces[1].log:
-            console().print(f"its write-ahead log could not be emptied: {_READ}", soft_wrap=True)
+    if before and after:
+        console().print(f"the database has {_size(after.bytes)}, {_size(before.bytes)} before")
+    if clean is False:
+        what = "its tables still hold" if full else "its write-ahead log could not be emptied, and may hold"
+        how = _READ.format("full" if full else "compact")
+        console().print(f"{what} copies of deleted rows: {how}", soft_wrap=True)
 
 
 def erase(
@@ -133,7 +143,8 @@ def erase(
         bool,
         typer.Option(
             "--rewrite/--no-rewrite",
-            help="Write a SQLite file anew at the end, so that no copy of a row is left in it; writers wait meanwhile.",
+            help="Write a SQLite file, or PostgreSQL's tables, anew at the end, so that no copy of a row is left; "
+            "whoever needs them waits meanwhile.",
         ),
     ] = True,
     dry_run: DryRunOption = False,
@@ -215,18 +226,20 @@ def _print_erased(found: Erased, left: Erased, of: Mapping[str, Any]) -> None:
             soft_wrap=True,
         )
         return
-    if found.rewritten is None:
-        console().print(
-            "PostgreSQL keeps deleted rows until it vacuums: ragtrace db vacuum --compact does it now", soft_wrap=True
-        )
+    is_file = of["store"].startswith("sqlite")
+    what, how = ("file", "compact") if is_file else ("tables", "full")
     if found.rewritten is False:
         console().print(
-            "the file may hold copies of deleted rows: ragtrace db vacuum --compact rewrites it", soft_wrap=True
+            f"the {what} may hold copies of deleted rows: ragtrace db vacuum --{how} writes them anew", soft_wrap=True
         )
     if found.emptied is False:
-        console().print(f"the write-ahead log still holds copies of deleted rows: {_READ}", soft_wrap=True)
+        holds = "write-ahead log still holds" if is_file else "tables still hold"
+        console().print(f"the {holds} copies of deleted rows: {_READ.format(how)}", soft_wrap=True)
+    server = "" if is_file else "the server's write-ahead log and replicas, "
     console().print(
-        "not touched: gold sets, reports of the gate, backups, spool files of hosts, and what other tools recorded"
+        f"not touched: gold sets, reports of the gate, {server}backups, spool files of hosts, and what other tools "
+        "recorded",
+        soft_wrap=True,
     )
     if _is_something(left):
         _print_rows(f"came meanwhile of {_named(of)}, to be erased again", left.rows)

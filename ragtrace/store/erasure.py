@@ -32,8 +32,9 @@ class Erased:
     """What was found, or erased: how many requests, the ids of the first ones, rows by table.
 
     The texts that no other request uses are known, as rows of `content`, after the erasure only. exemplars: totals that
-    pointed to an erased trace. rewritten: whether a SQLite file was written anew; emptied: whether its write-ahead log
-    was emptied, which holds copies of the rows until then: not while somebody reads. None for PostgreSQL.
+    pointed to an erased trace. rewritten: whether the SQLite file, or PostgreSQL's tables, were written anew. emptied:
+    whether no copy of a row is left there that somebody who reads may still see: in SQLite's write-ahead log, or in a
+    table; None where PostgreSQL's tables were not written anew.
     """
 
     requests: int = 0
@@ -65,7 +66,7 @@ def find(database: Database, subject: Subject) -> Erased:
 
 
 def erase(database: Database, subject: Subject, *, rewrite: bool) -> Erased:
-    """Delete it. rewrite: write a SQLite file anew, since copies of deleted rows stay in its pages.
+    """Delete it. rewrite: write SQLite's file, or PostgreSQL's tables, anew: copies of deleted rows stay in the pages.
 
     Raises: StoreUnavailable before anything is deleted where the disk has no room for that.
     """
@@ -87,11 +88,10 @@ def erase(database: Database, subject: Subject, *, rewrite: bool) -> Erased:
         condemned.condemn_orphans(database, alone, lambda connection: _begin(connection, alone))
         rows[content.name] = condemned.delete(database, alone, lambda connection: _begin(connection, alone))
     outcome = found.number, tuple(found.first), _some(rows), exemplars
-    if not database.address.is_sqlite:
-        return Erased(*outcome)
     if rewrite:
-        space.rewrite(database)
-    return Erased(*outcome, rewritten=rewrite, emptied=space.empty_log(database))
+        return Erased(*outcome, rewritten=True, emptied=space.rewrite(database))
+    emptied = space.empty_log(database) if database.address.is_sqlite else None
+    return Erased(*outcome, rewritten=False, emptied=emptied)
 
 
 @dataclass(slots=True)

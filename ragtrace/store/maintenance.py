@@ -50,12 +50,13 @@ class Maintenance(Opened):
         """
         return garbage.collect(self._database, moment(now), dry_run=dry_run, on_batch=on_batch)
 
-    def compact(self) -> tuple[Space, Space]:
-        """Rewrite a SQLite file without free pages, or vacuum PostgreSQL's tables; the space before and after.
+    def compact(self, *, full: bool = False) -> tuple[Space, Space, bool | None]:
+        """Rewrite a SQLite file without free pages, or vacuum PostgreSQL's tables; `full`: rewrite these too.
 
-        Raises: StoreUnavailable where the disk has no room for the copy.
+        Returns the space before and after, and whether a rewriting left no copy of a deleted row (None: PostgreSQL
+        rewrote nothing). Raises: StoreUnavailable where the disk has no room for the copy.
         """
-        return space.compact(self._database)
+        return space.compact(self._database, full=full)
 
     def find_subject(self, subject: Subject) -> Erased:
         """What is stored of a subject."""
@@ -64,8 +65,8 @@ class Maintenance(Opened):
     def erase(self, subject: Subject, *, rewrite: bool = True) -> Erased:
         """Delete it at once, and remember that it was, so that nothing on its way brings it back.
 
-        rewrite: write a SQLite file anew, without which copies of deleted rows may stay in it. Raises: StoreUnavailable
-        before anything is deleted where the disk has no room for that.
+        rewrite: write the SQLite file, or PostgreSQL's tables, anew, without which copies of deleted rows stay in them.
+        Raises: StoreUnavailable before anything is deleted where SQLite's disk has no room for that.
         """
         return erasure.erase(self._database, subject, rewrite=rewrite)
 
