@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Any, Final, TypeAlias
 
 from ragtrace import privacy
+from ragtrace.bounds import LEAST_PROBABILITY, MOST_SKEW
 from ragtrace.errors import ConfigurationError
 
 __all__ = ["SWITCH", "Config", "load", "read_probe"]
@@ -64,6 +65,22 @@ def _share(name: str, value: Any) -> float:
     if isinstance(value, bool) or not 0.0 <= share <= 1.0:
         raise _refuse(name, value, "a number from 0 to 1")
     return share
+
+
+def _rate(name: str, value: Any) -> float:
+    rate = _share(name, value)
+    if rate and rate < LEAST_PROBABILITY:
+        raise _refuse(
+            name, value, f"0, or a number from {LEAST_PROBABILITY} to 1: a smaller one gives no usable weight"
+        )
+    return rate
+
+
+def _skew(name: str, value: Any) -> float:
+    seconds = _seconds(name, value)
+    if seconds > MOST_SKEW:
+        raise _refuse(name, value, f"a number of seconds from 0 to {MOST_SKEW:.0f}, which is a day")
+    return seconds
 
 
 def _bytes(name: str, value: Any) -> int:
@@ -153,7 +170,9 @@ class Config:
     sample_rate: float = field(
         default=1.0,
         metadata=_about(
-            _share, "Share of requests kept at random, 0 to 1; flagged ones are always kept.", "RAGTRACE_SAMPLE_RATE"
+            _rate,
+            "Share of requests kept at random: 0, or from 1e-9 to 1; flagged ones are always kept.",
+            "RAGTRACE_SAMPLE_RATE",
         ),
     )
     sample_floor: int = field(
@@ -196,6 +215,15 @@ class Config:
         default=3600.0,
         metadata=_about(
             _seconds, "Seconds after which a request that has not ended is closed; 0 for never.", "RAGTRACE_REQUEST_TTL"
+        ),
+    )
+    clock_skew: float = field(
+        default=300.0,
+        metadata=_about(
+            _skew,
+            "Seconds by which the clock of a sender may be ahead, up to a day; a request that is said to begin later "
+            "has the time of its arrival.",
+            "RAGTRACE_CLOCK_SKEW",
         ),
     )
     capture_content: privacy.Capture = field(

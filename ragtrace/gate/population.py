@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.bounds import is_weighable, sampling_weight
 from ragtrace.errors import InputError
 from ragtrace.gate import files
 from ragtrace.gate.metrics import ANALYZED, METRICS, Metric, is_state
@@ -260,7 +261,7 @@ class Columns:
         place = self._ids[found.request_id] = len(self._ids)
         self._note_replay(found, place)
         self._note_words(found)
-        self._weights.append(1.0 / found.head_probability)
+        self._weights.append(sampling_weight(found.head_probability))
         self._times.append(found.started_at)
         is_oracle = found.reference == "oracle"
         self._is_oracle.append(is_oracle)
@@ -401,7 +402,7 @@ def _unusable(found: Measured) -> str | None:
         return "not analyzed" if found.head_sampled else "outside the random sample"
     if not found.head_sampled:
         return "outside the random sample"
-    return None if 0 < found.head_probability <= 1 else "without a usable sampling probability"
+    return None if is_weighable(found.head_probability) else "without a usable sampling probability"
 
 
 def _own_values(found: Measured) -> dict[str, float | None]:

@@ -84,7 +84,7 @@ def record_of(told: Sequence[Told], count: int) -> RequestRecord | None:
         stages=tuple(runs.runs),
         flags=tuple(dict.fromkeys(flag for each in readings for flag in each.flags)),
         head_sampled=root.reading.head_sampled is not False,
-        head_probability=root.reading.head_probability or 1.0,
+        head_probability=1.0 if root.reading.head_probability is None else root.reading.head_probability,
         feedback=tuple(
             _feedback(each, request_id, reading_of.span)
             for reading_of in told

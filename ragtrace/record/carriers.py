@@ -15,6 +15,7 @@ from opentelemetry.context import Context, get_current, set_value
 from opentelemetry.trace import Tracer, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from ragtrace.bounds import LEAST_PROBABILITY, is_weighable
 from ragtrace.record.contexts import Opened, within
 from ragtrace.record.current import Request, current_request
 from ragtrace.record.recorder import Recorder, active
@@ -97,8 +98,8 @@ def _read(text: str) -> Entry:
         probability = float(parts["probability"])
     except ValueError:
         probability = nan
-    if not 0.0 <= probability <= 1.0:
-        raise ValueError("the probability in the carrier's entry is no number in [0, 1]")
+    if probability != 0.0 and not is_weighable(probability):
+        raise ValueError(f"the probability in the carrier's entry is neither 0 nor from {LEAST_PROBABILITY} to 1")
     return Entry(unquote(parts["id"]), unquote(parts["service"]), parts["sampled"] == "1", probability)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ragtrace.bounds import settle, settle_moment
 from ragtrace.config import Config
 from ragtrace.privacy import CaptureMode
 from ragtrace.prompts import escaped
@@ -45,7 +47,8 @@ _OWN: Final = "ragtrace.replay."  # begins the names of attributes that a replay
 
 
 class ContentPolicy:
-    """What of an item may be written: by field nothing, a hash, the redacted text, or the text.
+    """What of an item may be written: by field nothing, a hash, the redacted text, or the text. Times that cannot be
+    are settled (`ragtrace.bounds`).
 
     Ids, ranks, scores, labels, versions and counts always may. `report` counts, as `(where, kind)`, each text that is
     dropped because the host's redactor failed.
@@ -55,6 +58,7 @@ class ContentPolicy:
         self.capture = config.capture_content
         self.report = report
         self._redactor = self._redactor_of(config) if self.capture.redacts else None
+        self._skew = config.clock_skew
         self._is_open = self.capture.chunks == self.capture.prompt == "full"
         self._is_full = self.capture.chunks == self.capture.metadata == "full"
 
@@ -72,10 +76,12 @@ class ContentPolicy:
 
     def finish(self, item: Item) -> Item:
         """`item` as it may be written, with hashes. Finishing it again changes nothing."""
+        now = time_ns()
         if isinstance(item, RequestRecord):
-            return self._record(item)
+            return self._record(settle(item, now, self._skew))
         if isinstance(item, Addendum):
-            item = replace(item, stages=templated(item.stages))
+            created_at = settle_moment(item.created_at, now, self._skew)
+            item = replace(item, created_at=created_at, stages=templated(item.stages))
             packed = packed_of(item.stages)
             has_chunks = bool(packed) or not self.hides_chunks
             runs = [self.finish_run(run, packed) for run in item.stages]
@@ -156,7 +162,8 @@ class ContentPolicy:
         )
 
     def _feedback(self, feedback: Feedback) -> Feedback:
-        return replace(feedback, comment=self.text("feedback", feedback.comment))
+        created_at = settle_moment(feedback.created_at, time_ns(), self._skew)
+        return replace(feedback, created_at=created_at, comment=self.text("feedback", feedback.comment))
 
     def finish_run(self, run: StageRun, packed: list[PackedChunk]) -> StageRun:
         """A run as it may be written; `packed` are the chunks that its prompt may hold."""

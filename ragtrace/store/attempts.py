@@ -14,22 +14,32 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from ragtrace.bounds import stated_start
 from ragtrace.store.bulk import chunks
 from ragtrace.store.tables import request
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import Fault, RequestRecord, replace
 
-__all__ = ["another", "given_id", "newest", "repeated", "split", "tell_apart"]
+__all__ = ["BEGAN_AT", "another", "began_at", "given_id", "newest", "repeated", "split", "tell_apart"]
 
 _SECOND: Final = 1_000_000_000
 _APART: Final = re.compile(r"~\d{8}T\d{6}\.\d{9}\Z", re.ASCII)  # a moment
+
+
+BEGAN_AT: Final = sa.func.coalesce(request.c.stated_at, request.c.started_at).label("started_at")
+"""The start of a stored request by which it is known: what its sender said, where that cannot be."""
+
+
+def began_at(record: RequestRecord) -> int:
+    """The start of a record by which it is known."""
+    return bigint(stated_start(record))
 
 
 def newest(records: Iterable[RequestRecord]) -> list[RequestRecord]:
     """Each attempt once, at its highest revision, by id and start."""
     found: dict[tuple[str, int], RequestRecord] = {}
     for record in records:
-        key = (clean(record.request_id), bigint(record.started_at))
+        key = (clean(record.request_id), began_at(record))
         known = found.get(key)
         if known is None or known.record_revision < record.record_revision:
             found[key] = record if key[0] == record.request_id else replace(record, request_id=key[0])
@@ -48,7 +58,7 @@ def tell_apart(connection: sa.Connection, records: Iterable[RequestRecord]) -> l
     given = list(records)
     started: dict[str, tuple[int, str | None]] = {}
     for ids in chunks(dict.fromkeys(record.request_id for record in given)):
-        columns = (request.c.request_id, request.c.started_at, request.c.trace_id)
+        columns = (request.c.request_id, BEGAN_AT, request.c.trace_id)
         rows = connection.execute(sa.select(*columns).where(request.c.request_id.in_(ids)))
         started.update((row.request_id, (row.started_at, row.trace_id)) for row in rows)
     return [
@@ -59,7 +69,7 @@ def tell_apart(connection: sa.Connection, records: Iterable[RequestRecord]) -> l
 
 def another(record: RequestRecord) -> RequestRecord:
     """The record of a request that has the id of another one, under an id of its own."""
-    return replace(record, request_id=f"{record.request_id}~{_moment(bigint(record.started_at))}")
+    return replace(record, request_id=f"{record.request_id}~{_moment(began_at(record))}")
 
 
 def given_id(request_id: str) -> str:
@@ -68,7 +78,7 @@ def given_id(request_id: str) -> str:
 
 
 def _is_same(record: RequestRecord, started_at: int, trace_id: str | None) -> bool:
-    if started_at == bigint(record.started_at):
+    if started_at == began_at(record):
         return True
     # a tenant's requests have its name before the trace's id, and a trace's later ones a time behind it
     own = given_id(record.request_id).rpartition(":")[2]

@@ -11,7 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.attempts import given_id
+from ragtrace.store.attempts import began_at, given_id
 from ragtrace.store.bulk import chunks, look_up
 from ragtrace.store.database import insert
 from ragtrace.store.tables import request
@@ -83,5 +83,5 @@ def without(connection: sa.Connection, items: Sequence[Item]) -> Sequence[Item]:
 
 def _of(item: Item) -> str | None:
     if isinstance(item, RequestRecord):
-        return of_record(given_id(item.request_id), item.started_at)
+        return of_record(given_id(item.request_id), began_at(item))
     return of_id(item.request_id) if isinstance(item, _JOINING) else None

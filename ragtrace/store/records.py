@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
+from ragtrace.bounds import MOST_SKEW, sentences, settle
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.registry.instruments import REQUESTS
@@ -61,8 +62,11 @@ class Batch:
     """
 
     def __init__(self, items: Sequence[Item]) -> None:
-        self._items = tuple(items)
-        records = attempts.newest(item for item in items if isinstance(item, RequestRecord))
+        now = time.time_ns()
+        self._items = tuple(
+            settle(item, now, MOST_SKEW, earliest=0) if isinstance(item, RequestRecord) else item for item in items
+        )
+        records = attempts.newest(item for item in self._items if isinstance(item, RequestRecord))
         self._records, self._others = attempts.split(records)
         self._feedback = [item for item in items if isinstance(item, Feedback)]
         self._faults = [item for item in items if isinstance(item, Fault)]
@@ -103,7 +107,8 @@ class Batch:
         feedback = [*self._feedback, *arrivals.carried(given)]
         arrivals.add_feedback(connection, feedback)
         repeated = [attempts.repeated(given[each]) for each in sorted(new - self._rows.keys())]
-        arrivals.add_faults(connection, [*self._faults, *repeated])
+        outside = [fault for each in sorted(new) for fault in _outside(given[each])]
+        arrivals.add_faults(connection, [*self._faults, *repeated, *outside])
         sources.add(connection, self._reports)
         traced.take_over(connection, [given[each] for each in sorted(new)])
         begun = ((each, _REQUEST, bigint(given[each].started_at)) for each in new)
@@ -236,7 +241,15 @@ def _row(record: RequestRecord, texts: Texts) -> dict[str, Any]:
         "payload": write_record(bare, slots),
         "tenant_id": clean(record.tenant_id),
         "session_id": clean(record.session_id),
+        "stated_at": attempts.began_at(record) if "started_at" in record.stated else None,
     }
+
+
+def _outside(record: RequestRecord) -> Iterator[Fault]:
+    """One for each kind of number in a record that cannot be."""
+    for name, sentence in sentences(record.stated).items():
+        message = f"request {record.request_id}: {sentence}"
+        yield Fault(service=record.service, where="bounds", kind=name, message=message, at=record.started_at)
 
 
 def _job(record: RequestRecord) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 
 from ragtrace.store import erased, spans
+from ragtrace.store.attempts import BEGAN_AT
 from ragtrace.store.bulk import chunks
 from ragtrace.store.database import Database
 from ragtrace.store.tables import addendum, feedback, request, trace
@@ -35,7 +36,7 @@ class Subject:
 
 def pages(database: Database, subject: Subject) -> Iterator[Sequence[sa.Row[Any]]]:
     """Its requests, by id: each with its start, tenant and trace."""
-    columns = [request.c[name] for name in ("request_id", "started_at", "tenant_id", "trace_id")]
+    columns = [request.c.request_id, BEGAN_AT, request.c.tenant_id, request.c.trace_id]
     for chosen in _chosen(subject):
         query = sa.select(*columns).where(*chosen).order_by(request.c.request_id).limit(_PAGE)
         last: str | None = None

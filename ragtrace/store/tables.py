@@ -68,6 +68,7 @@ request: Final = sa.Table(
     sa.Column("payload", sa.LargeBinary, nullable=False),
     sa.Column("tenant_id", sa.Text),
     sa.Column("session_id", sa.Text),
+    sa.Column("stated_at", sa.BigInteger),  # what its sender says, where it cannot have begun then
     sa.Index(None, "service", "segment", "started_at", "request_id", "head_sampled"),  # the last two: samples are
     sa.Index(None, "service", "started_at", "request_id", "head_sampled"),  # drawn from the index alone
     sa.Index(None, "started_at"),

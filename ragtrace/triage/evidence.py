@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from ragtrace.analyze.diagnosis import stages_in_scope
 from ragtrace.analyze.judgeability import remedy
+from ragtrace.bounds import sampling_weight
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import Objective
 from ragtrace.registry.wording import cause_words, reason_words
@@ -98,7 +99,7 @@ class Judged:
     @property
     def weight(self) -> float:
         """How many requests of the traffic it stands for."""
-        return _weight(self.row)
+        return sampling_weight(self.row.head_probability)
 
     def is_judged(self, stage: Stage) -> bool:
         """Whether the stage is sound or broken."""
@@ -267,11 +268,6 @@ def _judged(row: Sampled) -> Judged:
     return Judged(row, {stage: row.states[stage] for stage in stages_in_scope(row.states)})
 
 
-def _weight(row: Sampled) -> float:
-    kept = row.head_probability
-    return 1.0 / kept if 0.0 < kept <= 1.0 else 1.0
-
-
 def weighed(requests: Iterable[Judged], counts: Callable[[Judged], bool]) -> Weighed:
     """Each request with its weight, and whether it counts."""
     return [(counts(request), request.weight) for request in requests]
@@ -295,7 +291,9 @@ def _judgeable(stage: Stage, rows: Sequence[Sampled], *, is_verified: bool) -> J
     reasons = reasons_of((row.reasons.get(stage) or "undecided" for row in unjudged), stage)
     remedies = (remedy(stage, each.reason, is_verified=is_verified) for each in reasons)
     helpful = dict.fromkeys(one for one in remedies if one is not None)
-    judged = share_of([(row.states[stage] in ("sound", "broken"), _weight(row)) for row in rows])
+    judged = share_of(
+        [(row.states[stage] in ("sound", "broken"), sampling_weight(row.head_probability)) for row in rows]
+    )
     return Judgeable(stage=stage, judged=judged, reasons=reasons, remedies=tuple(helpful))
 
 

@@ -132,13 +132,33 @@ def test_what_a_record_says_of_its_citations_stays(url: str, tmp_path: Path, mon
 def test_evaluations_of_another_time(url: str, tmp_path: Path) -> None:
     """A file that was copied, or checked out anew, adds the rows that are not stored yet."""
     path = tmp_path / "set.json"
-    for rows, time in (([ROW], 1_000), ([ROW, {**ROW, "question": "Who lost?"}], 2_000)):
+    for rows, time in (([ROW], 10**9), ([ROW, {**ROW, "question": "Who lost?"}], 10**9 + 1)):
         path.write_text(json.dumps(rows), encoding="utf-8")
         os.utime(path, (time, time))
         run("import", str(path), "--store", url)
 
     with Store.open(url) as store:
-        assert [row.started_at // 10**9 for row in store.find_requests()] == [2_000, 1_000]
+        assert [row.started_at // 10**9 for row in store.find_requests()] == [10**9 + 1, 10**9]
+
+
+def test_records_of_a_wrong_clock(url: str, tmp_path: Path) -> None:
+    """They are known by what they say, so that the same file again changes nothing; the odd numbers are counted."""
+    path = tmp_path / "records.jsonl"
+    odd = [(0, 0, 1.0), (2**63 + 5, 2**63 + 7, 5e-324), (10**18, 10**9, 0.5), (10**18 + 1, 2**64 - 1, 1.0)]
+    records = [
+        RequestRecord(request_id=f"r{place}", service="s", started_at=start, ended_at=end, head_probability=kept)
+        for place, (start, end, kept) in enumerate(odd)
+    ]
+    path.write_bytes(b"\n".join(map(encode_record, records)))
+    for _ in range(2):
+        run("import", str(path), "--kind", "records", "--store", url)
+
+    with Store.open(url) as store:
+        stored = store.get_records(record.request_id for record in records)
+        assert len(store.find_requests()) == len(stored) == 4
+        counted = {each.kind: each.count for each in store.faults() if each.where == "bounds"}
+    assert counted == {"started_at": 2, "ended_at": 3, "head_probability": 1}
+    assert [stored[f"r{place}"].stated.get("started_at") for place in range(4)] == [0, 2**63 + 5, None, None]
 
 
 def test_records(url: str, tmp_path: Path) -> None:

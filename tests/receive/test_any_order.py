@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrace import config
+from ragtrace.bounds import EARLIEST
 from ragtrace.receive.assembling import Assembler
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
@@ -38,7 +39,10 @@ def test_one_request(store: Store, batches: list[set[int]], assembled_after: set
     """Its record is that of all spans at once, its revision their number, and each revision has one job."""
     trace_id = f"{next(NUMBERS):032x}"
     judge = model(4, 1, "Is it grounded?", "yes")
-    spans = [replace(each, trace_id=trace_id) for each in (*request(), judge, span(5, 3))]
+    spans = [
+        replace(each, trace_id=trace_id, started_at=EARLIEST + each.started_at, ended_at=EARLIEST + each.ended_at)
+        for each in (*request(), judge, span(5, 3))
+    ]
     sent = [*batches, set(range(5)) - set().union(*batches)]
     random.shuffle(sent)
     assembler = Assembler(store, POLICY)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from threading import Event
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from ragtrace.bounds import EARLIEST
 from ragtrace.errors import CorruptStore, StoreError
 from ragtrace.receive import assembling
 from ragtrace.receive.assembling import Assembler
@@ -116,18 +118,36 @@ def test_a_broken_trace_stops_no_other(store: Store, assembler: Assembler) -> No
 
 def test_a_root_that_comes_late(store: Store, assembler: Assembler) -> None:
     """It began before all others, and is the same request nevertheless."""
-    root, *others = request()
+    root, *others = [replace(each, started_at=EARLIEST + each.started_at, ended_at=0) for each in request()]
     store.add_spans([part(others)], now=100)
     assembler.step(now=200)
     store.add_spans([part([root])], now=300)
     assembler.step(now=400)
 
     (row,) = store.find_requests()
-    assert row.started_at == 1_000
+    assert row.started_at == EARLIEST + 1_000
     record = store.get_record(TRACE)
     assert record is not None
-    assert record.started_at == 1_000
+    assert record.started_at == EARLIEST + 1_000
     assert record.query.original == "What is the tariff?"
+
+
+def test_a_clock_of_another_century(store: Store, assembler: Assembler) -> None:
+    """Times of 64 bits without a sign are those of the arrival, and a late span makes no second request of it."""
+    ahead = 2**64 - 10_000
+    root, *others = [replace(each, started_at=ahead + each.started_at, ended_at=2**64 - 1) for each in request()]
+    for number, some in enumerate(([root, *others[:1]], others[1:], [root])):
+        store.add_spans([part(some)], now=100 + 200 * number)
+        assembler.step(now=200 + 200 * number)
+
+    (row,) = store.find_requests()
+    record = store.get_record(TRACE)
+    assert record is not None
+    assert row.started_at == record.started_at
+    assert record.stated["started_at"] == root.started_at
+    assert EARLIEST < record.started_at <= record.ended_at <= time.time_ns()
+    assert all(record.started_at <= run.started_at <= run.ended_at <= record.ended_at for run in record.stages)
+    assert store.prune({"all": 0.0}, now=time.time() + 1).rows["request"] == 1
 
 
 def test_the_same_judgement_of_two_tenants(store: Store, assembler: Assembler) -> None:

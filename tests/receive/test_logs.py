@@ -68,8 +68,8 @@ def test_event_as_an_attribute() -> None:
     """Older senders name the event in an attribute; the time may be that of the collector."""
     older = {name: value for name, value in EVALUATION.items() if name not in ("eventName", "timeUnixNano")}
     older["attributes"] = [*EVALUATION["attributes"], attribute("event.name", "gen_ai.evaluation.result")]
-    (found,) = read(logs(older | {"observedTimeUnixNano": "7"})).judgements
-    assert (found.said.source, found.said.created_at) == ("relevance", 7)
+    (found,) = read(logs(older | {"observedTimeUnixNano": "1544712660000000007"})).judgements
+    assert (found.said.source, found.said.created_at) == ("relevance", 1544712660000000007)
 
 
 def test_content_policy() -> None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ragtrace.bounds import EARLIEST
 from ragtrace.config import load
 from ragtrace.prompts import rebuild
 from ragtrace.record import ContentPolicy, scrub
@@ -220,8 +221,8 @@ def test_finishing_twice_changes_nothing(capture: Any) -> None:
 
 def test_feedback_and_faults() -> None:
     """A comment is content; a fault passes as it is, since its message was treated when it was counted."""
-    feedback = Feedback(request_id="r", label="good", comment=f"thanks, {MAIL}")
-    assert finished(feedback, "off") == Feedback(request_id="r", label="good")
+    feedback = Feedback(request_id="r", label="good", comment=f"thanks, {MAIL}", created_at=EARLIEST)
+    assert finished(feedback, "off") == replace(feedback, comment=None)
     assert finished(feedback, "redacted").comment == "thanks, [EMAIL]"
     fault = Fault(service="s", where="w", kind="k", message="m")
     assert finished(fault, "off") == fault

@@ -131,8 +131,8 @@ def test_only_sampled_or_flagged_records_are_analyzed(store: Store, make_record:
 
 
 def test_values_that_columns_cannot_hold_are_kept_in_the_payload(store: Store, make_record: MakeRecord) -> None:
-    """NUL in a name and a time past 64 bits neither fail the batch nor change the record."""
-    record = make_record(segment="a\x00b", started_at=2**63 + 5, versions={"model": "v\x00"})
+    """NUL in a name and a revision past 64 bits neither fail the batch nor change the record."""
+    record = make_record(segment="a\x00b", record_revision=2**63 + 5, versions={"model": "v\x00"})
     store.write([record])
     assert store.get_record("r1") == _as_read(record)
     assert [row.segment for row in store.find_requests(segment="a\x00b")] == ["a\ufffdb"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
+from ragtrace.bounds import sampling_weight
 from ragtrace.explanations import Alignment, Explanation
 from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import RequestRecord
@@ -32,7 +33,7 @@ class Explained:
     @property
     def weight(self) -> float:
         """The inverse of the probability with which the request was sampled; 1 for one that a flag brought."""
-        return 1 / self.record.head_probability if self.drawn and self.record.head_probability > 0 else 1.0
+        return sampling_weight(self.record.head_probability) if self.drawn else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from ragtrace.analyze.explaining.engines import GeneratorEngine
 from ragtrace.analyze.explaining.prompts import SubsetPrompts, Unexplained
 from ragtrace.attribution import CoalitionLog, shapley_values
 from ragtrace.attribution.game import Coalitions, Values
+from ragtrace.bounds import sampling_weight
 from ragtrace.engines.precision import CheckedScoring
 from ragtrace.explanations import RESOLUTION
 from ragtrace.types import RequestRecord
@@ -149,7 +150,7 @@ def _settling(
         method=method,
         budget=budget,
         exact_reference=is_exact,
-        weight=1 / record.head_probability if record.head_probability > 0 else 1.0,
+        weight=sampling_weight(record.head_probability),
         ranking=spearman(now, final) or 0.0,
         first=bool(reference[int(np.argmax(scores))] >= reference.max() - RESOLUTION),
         warg_error=abs(warg(places, now, PERSISTENCE) - warg(places, final, PERSISTENCE)),

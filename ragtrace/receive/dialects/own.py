@@ -69,8 +69,8 @@ def _request(span: ReceivedSpan) -> Reading:
 
 
 def _probability(value: Any) -> float | None:
-    found = number(value)
-    return found if found is not None and 0 < found <= 1 else None
+    """One that cannot be weighed stays as it is said: the record is settled before it is stored."""
+    return number(value)
 
 
 def _list(value: Any) -> list[Any]:
