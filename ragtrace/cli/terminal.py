@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -41,8 +40,10 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def print_json(data: Any) -> None:
-    """Print `data` as one indented JSON document."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    """Print `data` as one indented JSON document that any strict parser reads."""
+    from ragtrace.strict_json import dumps
+
+    typer.echo(dumps(data))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

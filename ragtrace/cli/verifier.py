@@ -189,17 +189,16 @@ def _tell(
     path: Path | None = None,
 ) -> None:
     """Measure and print; `path`: keep the report there."""
-    import json
-
     from ragtrace.engines.training.fitting import evaluate as measured
     from ragtrace.engines.training.fitting import report, some
+    from ragtrace.strict_json import dumps
 
     with progress() as bar:
         task = bar.add_task("evaluating", total=len(some(examples, "held_out", claims)))
         found = measured(verifier, examples, claims=claims, on_progress=lambda count: bar.advance(task, count))
     whole = report(verifier, found)
     if path is not None:
-        path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+        path.write_text(dumps(whole, indent=1) + "\n", encoding="utf-8")
     if as_json:
         print_json(whole)
         return

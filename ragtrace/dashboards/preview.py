@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ from ragtrace.dashboards.model import COLORS, Dashboard, Panel, Target
 from ragtrace.dashboards.prometheus import Exemplar, Prometheus, Series, Span
 from ragtrace.dashboards.promql import ANY, TRACE_URL
 from ragtrace.registry.instruments import STAGES
+from ragtrace.strict_json import dumps
 
 __all__ = ["legend", "page", "preview", "read"]
 
@@ -86,7 +86,7 @@ def page(data: dict[str, Any]) -> str:
         policy=escape(_policy(library, script)),
         title="ragtrace dashboards",
         style=_asset("uplot", "uPlot.min.css") + _asset("preview.css"),
-        data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
+        data=dumps(data, indent=None).replace("<", "\\u003c"),
         library=library,
         script=script,
     )

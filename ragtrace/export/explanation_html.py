@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -17,6 +16,7 @@ from ragtrace.export.explanation_svg import rankings, warg_scale
 from ragtrace.export.explanation_tables import answer_words, badge, question_words, shares, wargs
 from ragtrace.export.explanation_view import Document, View, main_p, number, view
 from ragtrace.export.markup import Html, join, tag
+from ragtrace.strict_json import dumps
 from ragtrace.types import Claim, RequestRecord
 
 __all__ = ["page"]
@@ -54,7 +54,7 @@ def page(record: RequestRecord, explanation: Explanation, claims: Sequence[Claim
 
 def _embedded(data: dict[str, Any]) -> str:
     """JSON for a script element, in which nothing is escaped: no "<" may stand in it."""
-    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return dumps(data, indent=None).replace("<", "\\u003c")
 
 
 def _header(shown: View) -> Html:

@@ -8,6 +8,7 @@ import msgspec
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.model import GateReport
+from ragtrace.strict_json import dumps
 
 __all__ = ["SUFFIXES", "Format", "render"]
 
@@ -33,7 +34,7 @@ def render(report: GateReport, format: Format, *, width: int = 120, every: bool 
 
         return html(report)
     if format == "json":
-        return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+        return dumps(msgspec.to_builtins(report)) + "\n"
     if format == "junit":
         from ragtrace.gate.reports.junit import junit
 

@@ -1,0 +1,226 @@
+"""`--json` of every verb is JSON by the letter of its standard, whatever stands in the store."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner, Result
+
+from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
+from ragtrace.cli import app
+from ragtrace.errors import RagtraceError
+from ragtrace.store import Store
+from ragtrace.strict_json import dumps
+from ragtrace.types import Feedback, SourceReport
+from tests.analyze.alignment_report.explained import explain, request
+from tests.triage.conftest import END, START
+from tests.triage.test_alerts import alert, payload
+
+NAN, INFINITE = float("nan"), float("inf")
+SINCE, HALF, UNTIL = "2023-11-14T18:13:20Z", "2023-11-14T20:13:20Z", "2023-11-14T22:13:20Z"
+WINDOW: Final = ("--service", SERVICE, "--since", HALF, "--until", UNTIL)
+SIDES: Final = (f"window:{SINCE}..{HALF}", f"window:{HALF}..{UNTIL}")
+APPLICATION: Final = """
+import ragtrace
+from ragtrace.probe import CallableProbe
+
+@ragtrace.retrieve
+def search(query):
+    return [{"id": "c1", "text": "Theft is covered.", "score": float("nan")}, {"id": "c2", "score": float("inf")}]
+
+@ragtrace.generate
+def answer(question, hits=None):
+    return "Theft is covered [1]." if search(question) else ""
+
+probe = CallableProbe(search=lambda query, depth: search(query), contains=lambda chunk: True)
+"""
+
+
+def _no_number(name: str) -> Any:
+    raise AssertionError(f"{name} is no JSON")
+
+
+def strictly(text: str) -> Any:
+    """The value of a JSON text; NaN, Infinity and a second document are errors."""
+    return json.loads(text, parse_constant=_no_number)
+
+
+def _nothing_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demo in which nothing was affected, so that every share is undefined."""
+    result = SimpleNamespace(to_json=lambda: {"scenarios": [{"first_stage_accuracy": NAN, "lift": INFINITE}]})
+    monkeypatch.setattr("ragtrace.demo.runner.run", lambda *_: result)
+
+
+def _nothing_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A classifier of claims that were all of one kind."""
+    fitted = SimpleNamespace(id="c", ece=NAN, claims=0, save=lambda path: None)
+    verifier = SimpleNamespace(calibration=fitted, name="m", digest="d")
+    monkeypatch.setattr("ragtrace.engines.training.training.train", lambda *_, **__: None)
+    monkeypatch.setattr("ragtrace.engines.encoder.packaged_encoder", lambda: "m")
+    monkeypatch.setattr("ragtrace.engines.training.datasets.read_examples", lambda *_: [])
+    monkeypatch.setattr("ragtrace.engines.training.fitting.some", lambda *_: [])
+    monkeypatch.setattr("ragtrace.engines.training.fitting.calibrate", lambda *_, **__: fitted)
+    monkeypatch.setattr("ragtrace.engines.training.fitting.evaluate", lambda *_, **__: [])
+    monkeypatch.setattr("ragtrace.engines.training.fitting.report", lambda *_: {"auroc": NAN})
+    monkeypatch.setattr("ragtrace.cli.verifier._loaded", lambda *_, **__: verifier)
+
+
+STUBS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
+    "demo": _nothing_to_count,
+    "verifier train": _nothing_to_train,
+    "verifier calibrate": _nothing_to_train,
+    "verifier evaluate": _nothing_to_train,
+}
+"""What takes minutes is replaced by an outcome that is undefined; what is printed of it is the verb's own."""
+
+ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "demo": (),
+    "analyze": ("--limit", "5"),
+    "show": ("{id}",),
+    "probe": ("{id}", "--probe", "odd_application:probe"),
+    "explain": ("r1",),
+    "drift": (),
+    "replay": ("--questions", "questions.txt", "--pipeline", "odd_application:answer", "--name", "a"),
+    "import": ("records.jsonl",),
+    "doctor": (),
+    "triage request": ("{id}",),
+    "triage segment": WINDOW,
+    "triage alert": ("alert.json",),
+    "triage judge": (),
+    "gate run": ("--baseline", SIDES[0], "--candidate", SIDES[1], "--service", SERVICE),
+    "gate selfcheck": ("--baseline", SIDES[0], "--runs", "20", "--service", SERVICE),
+    "gate list": (),
+    "gate show": ("{run}",),
+    "align report": (),
+    "release list": (),
+    "source list": (),
+    "citing list": (),
+    "verifier train": ("--data", ".", "--out", "."),
+    "verifier calibrate": (".", "--data", "."),
+    "verifier evaluate": (".", "--data", "."),
+    "jobs list": ("--state", "done"),
+    "db upgrade": (),
+    "db prune": ("--keep", "all=30d", "--dry-run"),
+    "db vacuum": ("--dry-run",),
+    "db erase": ("--tenant", "tenant-1", "--dry-run"),
+    "db check": (),
+}
+
+
+def _verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The verbs that have `--json`, from the parser itself."""
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _verbs(inner, (*path, name))
+    if any("--json" in parameter.opts for parameter in command.params):
+        yield " ".join(path)
+
+
+VERBS: Final = sorted(_verbs(get_command(app)))
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store as an older version may have left it: weights and scores without bounds, and a kept run of the gate."""
+    file = tmp_path_factory.mktemp("odd") / "odd.db"
+    with Store.open(f"sqlite:///{file}") as store:
+        store_traffic(store, Traffic(240, START, END, (Break("ranking", 0.6, 0.5, component="packer"),)))
+        explain(store, request("r1", started_at=START + MINUTE))
+        first = store.find_request_ids("", 1)[0]
+        store.write(
+            [
+                Feedback(request_id=first, score=-1.0, created_at=1),
+                SourceReport(service=SERVICE, source="wiki", reported_at=END, delay_seconds=1e308),
+            ]
+        )
+    with sqlite3.connect(file) as connection:
+        connection.execute("UPDATE request SET head_probability = 5e-324 WHERE rowid % 3 = 0")
+        connection.execute("UPDATE request SET head_probability = 9e999 WHERE rowid % 7 = 0")
+        connection.execute("UPDATE source_report SET delay_seconds = 9e999")
+        connection.execute("UPDATE feedback SET score = 9e999")
+    connection.close()
+    return file
+
+
+@pytest.fixture
+def here(odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a copy of that store, and what verbs are given."""
+    shutil.copy(odd, tmp_path / "odd.db")
+    (tmp_path / "odd_application.py").write_text(APPLICATION)
+    (tmp_path / "questions.txt").write_text("Is theft covered?\n")
+    (tmp_path / "alert.json").write_bytes(payload(alert(segment="limit")))
+    (tmp_path / "records.jsonl").write_text(
+        '{"request_id": "new", "service": "s", "stages": [], "head_probability": 5e-324}\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "odd_application", raising=False)
+    return tmp_path
+
+
+def _run(verb: str, url: str, **places: str) -> Result:
+    given = [word.format(**places) for word in ARGUMENTS[verb]]
+    store = [] if verb.startswith("verifier") else ["--store", url]
+    return CliRunner().invoke(app, [*verb.split(), *given, *store, "--json"])
+
+
+def test_every_verb_is_tried() -> None:
+    """A verb that gets `--json` gets its arguments here, or this fails."""
+    assert sorted(ARGUMENTS) == VERBS
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_whatever_the_store_holds(verb: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny probabilities, infinite scores and delays: each verb prints one document that a strict parser reads."""
+    if verb in STUBS:
+        STUBS[verb](monkeypatch)
+    url = f"sqlite:///{here}/odd.db"
+    with Store.open(url) as store:
+        first = store.find_request_ids("", 1)[0]
+    run = ""
+    if "{run}" in ARGUMENTS[verb]:
+        _run("gate run", url)
+        run = strictly(_run("gate list", url).stdout)["runs"][0]["run_id"]
+
+    done = _run(verb, url, id=first, run=run)
+
+    assert not isinstance(done.exception, Exception), done.exception
+    assert strictly(done.stdout) is not None
+
+
+def test_of_an_empty_store(here: Path) -> None:
+    """Without a request a verb prints such a document, or says in an error what is missing."""
+    url = f"sqlite:///{here}/empty.db"
+    Store.open(url).close()
+
+    for verb in sorted(set(VERBS) - STUBS.keys() - {"doctor"}, key=lambda each: (each in ("import", "replay"), each)):
+        done = _run(verb, url, id="r", run="r")
+        if isinstance(done.exception, RagtraceError):
+            assert done.stdout == "", verb
+        else:
+            assert not isinstance(done.exception, Exception), (verb, done.exception)
+            assert strictly(done.stdout) is not None, verb
+
+
+def test_what_json_lacks_is_null() -> None:
+    """At any depth; what can be said is said as it is."""
+    said = {"a": [1.5, NAN, (INFINITE, -INFINITE)], "b": {"c": True, "d": None, "e": "NaN"}}
+    assert strictly(dumps(said)) == {"a": [1.5, None, [None, None]], "b": {"c": True, "d": None, "e": "NaN"}}
+    assert dumps([0.1, NAN], indent=None) == "[0.1,null]"
+
+
+def test_what_commands_a_terminal_is_escaped() -> None:
+    """Escapes, marks of direction and half characters say the same and can be printed anywhere."""
+    said = "a\x1b[2J\x9b1m\u202e\ud800 é"
+    text = dumps(said)
+    assert text == '"a\\u001b[2J\\u009b1m\\u202e\\ud800 é"'
+    assert strictly(text) == said
+    assert text.encode()
