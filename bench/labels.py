@@ -4,7 +4,11 @@ RAGTruth: answers to questions from passages, in which people marked made-up spa
 experts called completely, partly or not supported by the evidence of that claim. The measures of a claim were fitted on
 the development half of RAGTruth's sources, which is left out; nothing was fitted on ExpertQA.
 
-Usage: python bench/labels.py [--data FOLDER] [--examples N]
+Then, claim by claim, how many of those with a support below `SUPPORTED` people call unsupported: a sentence that a
+marked span touches (RAGTruth), one that experts call incompletely supported or not at all (ExpertQA). Intervals are of
+95 %, over resampled questions.
+
+Usage: python bench/labels.py [--data FOLDER] [--examples N] [--claims]
 """
 
 from __future__ import annotations
@@ -15,13 +19,17 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
 from bench.datasets import DATA, read_rows
+from bench.support import interval
 from ragtrace.analyze import ServiceView, analyze_record, examine
 from ragtrace.analyze.doubts import log_odds_of
+from ragtrace.coverage import SUPPORTED, judge_claims
 from ragtrace.engines.training.examples import is_held_out
 from ragtrace.types import (
     Candidate,
@@ -37,17 +45,38 @@ from ragtrace.types import (
 )
 
 STATES = ("sound", "broken", "suspected", "not_known")
+UNSUPPORTED: Final = ("span", "Incomplete", "Missing")  # labels of a claim that the evidence does not support
+JUDGED: Final = ("no span", "span", "Complete", "Partial", "Incomplete", "Missing")  # any other tells nothing
 _MARK = re.compile(r"\s*\[\d+\]")
 
 
+class Mark(NamedTuple):
+    """What people said of `answer[start:end]`."""
+
+    start: int
+    end: int
+    label: str
+
+
 class Labeled(NamedTuple):
-    """An answer with the passages that it was given. label: what people said of it."""
+    """An answer with the passages that it was given. label: what people said of it; marks: and of its parts, `default`
+    being what the rest of it is."""
 
     source: str
     label: str
     question: str
     passages: tuple[str, ...]
     answer: str
+    marks: tuple[Mark, ...] = ()
+    default: str = ""
+
+
+class LabeledClaim(NamedTuple):
+    """A factual claim's support by the passages, in [0, 1], and what people said of it."""
+
+    question: str
+    support: float
+    label: str
 
 
 def read_ragtruth(folder: Path) -> Iterator[Labeled]:
@@ -60,7 +89,10 @@ def read_ragtruth(folder: Path) -> Iterator[Labeled]:
         for response in row["responses"]:
             kinds = {each["label_type"] for each in response["labels"]}
             label = "no span" if not kinds else "evident" if any("Evident" in kind for kind in kinds) else "subtle"
-            yield Labeled("ragtruth", label, row["source"]["question"], given, response["response"])
+            marks = tuple(Mark(each["start"], each["end"], "span") for each in response["labels"])
+            yield Labeled(
+                "ragtruth", label, row["source"]["question"], given, response["response"], marks, default="no span"
+            )
 
 
 def read_expertqa(folder: Path) -> Iterator[Labeled]:
@@ -70,7 +102,30 @@ def read_expertqa(folder: Path) -> Iterator[Labeled]:
         if passages:
             said = {claim["support"] for claim in row["claims"]}
             label = "complete" if said == {"Complete"} else "missing" if "Missing" in said else "partial"
-            yield Labeled("expertqa", label, row["question"], tuple(passages), _MARK.sub("", row["answer"]))
+            answer = _MARK.sub("", row["answer"])
+            yield Labeled("expertqa", label, row["question"], tuple(passages), answer, _marks(answer, row["claims"]))
+
+
+def _marks(answer: str, claims: Sequence[Any]) -> tuple[Mark, ...]:
+    """Where the claims stand in the answer, those that do not stand in it as written left out."""
+    found = []
+    for claim in claims:
+        text = _MARK.sub("", claim.get("claim_string", "")).strip()
+        start = answer.find(text) if text else -1
+        if start >= 0:
+            found.append(Mark(start, start + len(text), claim["support"]))
+    return tuple(found)
+
+
+def labeled_claims(case: Labeled) -> Iterator[LabeledClaim]:
+    """The factual claims of an answer that people judged, each with the label of the mark that covers most of it."""
+    packed = [PackedChunk(chunk_id=f"p{place}", position=place, text=text) for place, text in enumerate(case.passages)]
+    for claim in judge_claims(case.answer, packed, query=case.question)[0]:
+        shared = {mark: min(mark.end, claim.end) - max(mark.start, claim.start) for mark in case.marks}
+        mark = max(shared, key=lambda each: shared[each], default=None)
+        label = mark.label if mark and shared[mark] > 0 else case.default
+        if claim.factual and label in JUDGED:
+            yield LabeledClaim(case.question, claim.support or 0.0, label)
 
 
 def record_of(case: Labeled) -> RequestRecord:
@@ -99,11 +154,15 @@ def main() -> None:
     options = _options()
     states: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     shown: Counter[tuple[str, str, str]] = Counter()
+    judged: dict[str, list[LabeledClaim]] = {}
     for read in (read_ragtruth, read_expertqa):
         try:
             cases: Sequence[Labeled] = list(read(options.data))
         except FileNotFoundError as error:
             print(f"{error.filename}: missing; give --data or RAGTRACE_BENCH_DATA", file=sys.stderr)
+            continue
+        judged[cases[0].source] = [claim for case in cases for claim in labeled_claims(case)]
+        if options.claims:
             continue
         service = _service_of(cases)
         for case in cases:
@@ -114,10 +173,28 @@ def main() -> None:
             is_wrong = finding.state in ("broken", "suspected") and case.label in ("no span", "complete")
             if is_wrong and shown[case.source, case.label, finding.state] <= options.examples:
                 print(f"{finding.state}: {case.question}\n  {case.answer}\n  " + "\n  ".join(finding.evidence))
-    print(f"{'answers':24} {'n':>5} " + " ".join(f"{state + ' %':>12}" for state in STATES))
+    if states:
+        print(f"{'answers':24} {'n':>5} " + " ".join(f"{state + ' %':>12}" for state in STATES))
     for (source, label), found in sorted(states.items()):
         n = found.total()
         print(f"{source + ': ' + label:24} {n:5} " + " ".join(f"{100 * found[state] / n:12.1f}" for state in STATES))
+    print(f"\nclaims with a support below {SUPPORTED}: what people say of them")
+    for source, claims in judged.items():
+        print_weak(source, claims)
+
+
+def print_weak(source: str, claims: Sequence[LabeledClaim]) -> None:
+    """Print the share of the claims below the line that are unsupported by label, beside that of all claims."""
+    weak = [claim for claim in claims if claim.support < SUPPORTED]
+    for name, chosen in (("below the line", weak), ("all", claims)):
+        counts = Counter(claim.label for claim in chosen)
+        labels = ", ".join(f"{label} {counts[label]}" for label in JUDGED if counts[label])
+        if not chosen:
+            print(f"{source}: {name}: no claim")
+            continue
+        unsupported = np.array([claim.label in UNSUPPORTED for claim in chosen])
+        share = interval([claim.question for claim in chosen], lambda rows, hits=unsupported: float(hits[rows].mean()))
+        print(f"{source + ': ' + name:24} n {len(chosen):5}  unsupported by label {share}  ({labels})")
 
 
 def _service_of(cases: Sequence[Labeled]) -> ServiceView:
@@ -132,6 +209,7 @@ def _service_of(cases: Sequence[Labeled]) -> ServiceView:
 def _options() -> Any:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets (RAGTRACE_BENCH_DATA)")
+    parser.add_argument("--claims", action="store_true", help="judge claims alone, and no requests")
     parser.add_argument("--examples", type=int, default=0, help="sound answers that are blamed or suspected, to show")
     return parser.parse_args()
 

@@ -8,12 +8,14 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from ragtrace.analyze.explaining.resting import ABLATION
 from ragtrace.coverage import SUPPORTED, Rationale, rationales, united
+from ragtrace.coverage.verifier import ENTAILMENT
 from ragtrace.types import Claim, RequestRecord
 
 __all__ = ["ClaimLine", "ClaimState", "ClaimView", "claim_rationales", "claim_views", "summary"]
 
-ClaimState: TypeAlias = Literal["contradicted", "not supported", "not known", "supported"]
-"""What a claim is called, the worst first."""
+ClaimState: TypeAlias = Literal["contradicted", "not supported", "weak words", "not known", "supported"]
+"""What a claim is called, the worst first. Below the line of support it has weak words where words decided, and is not
+supported where a model of entailment did: people call a third of the claims with weak words unsupported."""
 
 _STATES: Final[tuple[ClaimState, ...]] = get_args(ClaimState)
 _LISTED: Final = 4  # chunks of one claim that are named beside the one that decides
@@ -74,7 +76,9 @@ def _state(claim: Claim) -> ClaimState:
         return "contradicted"
     if claim.support is None:
         return "not known"
-    return "supported" if claim.support >= SUPPORTED else "not supported"
+    if claim.support >= SUPPORTED:
+        return "supported"
+    return "not supported" if claim.layer == ENTAILMENT else "weak words"
 
 
 @dataclass(frozen=True, slots=True)

@@ -317,7 +317,7 @@ def _answer(record: RequestRecord, analysis: Analysis | None) -> Iterator[Render
 
 
 def _claims(record: RequestRecord, claims: Sequence[Claim], doubted: str) -> Table:
-    """A line with the states of the claims, then a block for each. doubted: the style of what is not supported."""
+    """A line with the states of the claims, then a block for each. doubted: the style of all but what is supported."""
     views = claim_views(record, claims)
     styles = {state: _GOOD if state == "supported" else doubted for state, _ in summary(views)}
     counts = Text(", ").join(Text(said, style=styles[state]) for state, said in summary(views))

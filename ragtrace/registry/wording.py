@@ -44,7 +44,7 @@ REASONS: Final[dict[str, str]] = {
     "corpus_gap": "a required fact that nothing in the index holds",
     "facet_not_found": "a required fact that no candidate holds",
     "low_match": "words that do not match the question",
-    "unsupported": "claims without support in the prompt",
+    "unsupported": "claims with weak words in the prompt",
     "contradicted": "claims that the prompt seems to contradict",
     "refused": "an answer that declines",
     "not_recorded": "texts that were not recorded",
@@ -80,8 +80,9 @@ CAUSES: Final[dict[str, str]] = {
     "absent_from_candidates": "not among the candidates",
     "absent_from_index": "not among the candidates",  # results of versions before 9, which had not asked the index
     "lost_in_rewrite": "dropped by the rewritten query",
+    "unsupported": "weak words",
 }
-"""The words for the causes of a broken retrieval."""
+"""The words for the causes of a broken retrieval, and for those of other stages that are not their ids."""
 
 FIXES: Final[dict[str, str]] = {
     "not_indexed": "Index it: look for its document in the ingestion's logs and in `ragtrace source list`, ingest it "

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.labels import Labeled, main, read_expertqa, read_ragtruth, record_of
+from bench.labels import Labeled, Mark, labeled_claims, main, read_expertqa, read_ragtruth, record_of
 from ragtrace.analyze import analyze_record
+from ragtrace.coverage import SUPPORTED
 from ragtrace.engines.training.examples import is_held_out
 
 PASSAGES = "passage 1:The ferry to Anholt leaves at 9.\n\npassage 2:Bicycles travel free of charge."
@@ -21,10 +22,16 @@ def data(tmp_path: Path) -> Path:
     other = next(number for number in range(100) if not is_held_out(str(number)))
     responses = [
         {"response": "It leaves at 9.", "labels": []},
-        {"response": "It leaves at 9 from pier 4.", "labels": [{"label_type": "Subtle Baseless Info"}]},
+        {
+            "response": "It leaves at 9 from pier 4.",
+            "labels": [{"label_type": "Subtle Baseless Info", "start": 17, "end": 27}],
+        },
         {
             "response": "It leaves at 7.",
-            "labels": [{"label_type": "Evident Conflict"}, {"label_type": "Subtle Conflict"}],
+            "labels": [
+                {"label_type": "Evident Conflict", "start": 12, "end": 13},
+                {"label_type": "Subtle Conflict", "start": 12, "end": 13},
+            ],
         },
     ]
     source = {"question": "when does the ferry leave", "passages": PASSAGES}
@@ -38,7 +45,7 @@ def data(tmp_path: Path) -> Path:
         {
             "question": "q",
             "answer": "Yes [1].",
-            "claims": [{"support": said, "evidence": found} for said, found in each],
+            "claims": [{"support": said, "evidence": found, "claim_string": "Yes [1]."} for said, found in each],
         }
         for each in claims
     ]
@@ -71,12 +78,24 @@ def test_the_table_has_a_row_for_each_label(
     """With how many answers there are."""
     monkeypatch.setattr("sys.argv", ["labels.py", "--data", str(data)])
     main()
-    rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines()[1:]]
-    assert rows[-3:] == [
+    answers, _, claims = capsys.readouterr().out.partition("\n\n")
+    assert [line.split()[:4] for line in answers.splitlines()[-3:]] == [
         ["ragtruth:", "evident", "1", "0.0"],
         ["ragtruth:", "no", "span", "1"],
         ["ragtruth:", "subtle", "1", "0.0"],
     ]
+    assert "ragtruth: all            n     3  unsupported by label 0.667" in claims
+    assert "(no span 1, span 2)" in claims
+
+
+def test_a_claim_has_the_label_of_what_covers_it() -> None:
+    """A claim that no mark touches has the answer's own label, and none at all where it is unknown."""
+    answer = "The ferry leaves at 9. Bicycles travel free of charge."
+    case = Labeled("x", "", "When?", ("The ferry leaves at 9.",), answer, (Mark(20, 21, "span"),), default="no span")
+    assert [claim.label for claim in labeled_claims(case)] == ["span", "no span"]
+    judged = case._replace(marks=(Mark(0, 22, "Complete"), Mark(23, 54, "N/A")), default="")
+    (claim,) = labeled_claims(judged)
+    assert (claim.label, claim.support >= SUPPORTED) == ("Complete", True)
 
 
 def test_data_that_is_absent_is_named(

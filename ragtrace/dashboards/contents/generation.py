@@ -44,9 +44,10 @@ _TREND: Final = Panel(
 )
 
 _UNSUPPORTED: Final = Panel(
-    title="Claims with weak support",
+    title="Claims with weak words",
     kind="timeseries",
-    description=f"{CLAIM_SUPPORT.brief} Share of the claims whose support is at most one half, by segment.",
+    description=f"{CLAIM_SUPPORT.brief} Share of the claims whose support is at most one half, by segment: people call a "
+    "third of them unsupported.",
     unit="percentunit",
     targets=(Target(share_upto(CLAIM_SUPPORT, 0.5, "segment"), "{{segment}}"),),
     width=12,
@@ -64,7 +65,7 @@ GENERATION: Final = Dashboard(
         Section("Objective", (sound_now(_STAGE), sound_by_segment(_STAGE))),
         Section("How much is known", states(_STAGE)),
         Section(
-            "What is not supported",
+            "What the prompt says of the claims",
             (
                 distribution(CLAIM_SUPPORT, title="Support of claims: distribution"),
                 _UNSUPPORTED,
