@@ -46,8 +46,8 @@ _TREND: Final = Panel(
 _UNSUPPORTED: Final = Panel(
     title="Claims with weak words",
     kind="timeseries",
-    description=f"{CLAIM_SUPPORT.brief} Share of the claims whose support is at most one half, by segment: people call a "
-    "third of them unsupported.",
+    description=f"{CLAIM_SUPPORT.brief} Share of the claims whose support is at most one half, by segment: people call "
+    "a third of them unsupported.",
     unit="percentunit",
     targets=(Target(share_upto(CLAIM_SUPPORT, 0.5, "segment"), "{{segment}}"),),
     width=12,
