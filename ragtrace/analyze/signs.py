@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace import coverage
-from ragtrace.coverage.figures import Figures
 from ragtrace.coverage.miscitation import miscitation
 from ragtrace.coverage.relevance import Background, Rarity, question_match, spoken_of
 from ragtrace.coverage.support import Evidence, Statement
+from ragtrace.coverage.support.figures import Figures
 from ragtrace.coverage.support.novelty import Ground
 from ragtrace.coverage.support.reading import Reading, Window
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
-from ragtrace.coverage.values import Value
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
 __all__ = ["Signs", "signs_of", "with_facets"]
@@ -50,7 +49,8 @@ class Signs:
     - outside: the share of the claims' words beyond the question that stand in no chunk of the prompt; foreign: the
       largest such share of one claim; absent: how many such words there are.
     - odd_figures, odd_dates, odd_names: claims with a figure that is neither stated nor computed, with a date or a name
-      that the prompt does not state, over all claims; odd: how many of these there are.
+      that the prompt does not state, over all claims; odd: how many of these there are; unproven: figures that a claim
+      says it computes, and that no operation gives.
     - contradicted: the largest contradiction of a claim; altered: of a claim that the prompt contradicts, the share of
       its pairs of words that one place of the contradicting chunk has: near 1, it is a copy with something changed.
     - relevance: how likely the answer is one to this question and not to another (`coverage.answer_relevance`).
@@ -86,6 +86,7 @@ class Signs:
     odd_names: float | None = None
     absent: int | None = None
     odd: int | None = None
+    unproven: int = 0
     contradicted: float | None = None
     altered: float | None = None
     relevance: float | None = None
@@ -210,11 +211,11 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
     ground = Ground([chunk.reading for chunk in packed], Reading(query)) if packed else None
     weight = sum(claim.weight for claim in claims)
     answered, on_topic, altered = [0.0], [0.0], [0.0]
-    foreign, outside, beyond, count = [0.0], 0, 0, 0
+    foreign, outside, beyond, count, unproven = [0.0], 0, 0, 0, 0
     odd = {"odd_figures": 0, "odd_dates": 0, "odd_names": 0}
-    figures = Figures(value for chunk in packed for value in chunk.reading.values)
+    figures = Figures([chunk.reading for chunk in packed], query)
     statements = [Statement.read(claim) for claim in claims]
-    named = [*Reading(query).values, *(value for each in statements for value in each.values)]
+    answer = "\n".join(claim.text for claim in claims)
     for claim, statement in zip(claims, statements, strict=True):
         words = frozenset(content_words(claim.text))
         on_topic.append(rarity.share(asked, words & asked))
@@ -233,7 +234,9 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
         if len(new) >= 4:
             foreign.append(len(absent) / len(new))
         if ground is not None:
-            for what, number in _odd(statement, claim.text, ground, figures, named).items():
+            origins = _origins(statement, claim.text, ground, figures, answer)
+            unproven += origins.count("unproven")
+            for what, number in _odd(statement, ground, origins).items():
                 odd[what] += number > 0
                 count += number
     return {
@@ -246,6 +249,7 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
         **{what: number / len(claims) for what, number in odd.items()},
         "absent": outside,
         "odd": count,
+        "unproven": unproven,
         "altered": max(altered),
         "contradicted": max(claim.contradiction or 0.0 for claim in claims),
     }
@@ -278,13 +282,18 @@ def _is_cited(claim: Claim) -> bool:
     return any(mark.chunk_id for mark in claim.citations)
 
 
-def _odd(statement: Statement, text: str, ground: Ground, figures: Figures, named: Sequence[Value]) -> dict[str, int]:
-    """How many figures, dates and names of unknown origin a claim has."""
+def _origins(statement: Statement, text: str, ground: Ground, figures: Figures, answer: str) -> list[str]:
+    """Where the values of a claim come from that its evidence does not state: `date`, or as `Figures.origin`."""
     exact = [value for value in statement.stated if value.is_exact]
     unheld = [value for value in exact[:MOST] if not ground.holds(value)]
+    return ["date" if value.dates else figures.origin(value, text, answer) for value in unheld]
+
+
+def _odd(statement: Statement, ground: Ground, origins: Sequence[str]) -> dict[str, int]:
+    """How many figures, dates and names of unknown origin a claim has."""
     return {
-        "odd_figures": sum(not one.dates and figures.origin(one, text, named) == "unknown" for one in unheld),
-        "odd_dates": sum(value.dates is not None for value in unheld),
+        "odd_figures": origins.count("unknown"),
+        "odd_dates": origins.count("date"),
         "odd_names": sum(not ground.names(name) for name in statement.names),
     }
 

@@ -256,7 +256,7 @@ def _generation(case: Case, *, is_evident: bool) -> StageFinding:
         return _finding("generation", "broken", None, *lines)
     if _is_altered(signs) or level.is_suspected:
         return _finding("generation", "suspected", "contradicted" if signs.contradicted else "unsupported", *lines)
-    if level.is_sound and signs.supported >= SUPPORTED:
+    if level.is_sound and signs.supported >= SUPPORTED and not signs.unproven:
         return _finding("generation", "sound")
     return _finding("generation", "not_known", "undecided", *lines)
 

@@ -112,7 +112,7 @@ __all__ = [
     "why_no_relevance",
 ]
 
-ANALYZER_VERSION: Final = "coverage-9"  # raise it whenever a change could give a stored request another score
+ANALYZER_VERSION: Final = "coverage-10"  # raise it whenever a change could give a stored request another score
 
 METRICS: Final = (
     query_coverage,

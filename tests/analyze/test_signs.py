@@ -101,3 +101,11 @@ def test_the_number_of_a_section_is_no_figure(claim: str) -> None:
     """It says how much of nothing, so that the evidence need not state it."""
     assert signs([3, 1], claim).odd == 0
     assert signs([3, 1], "The pier of Oxmoor was built by Wilma Harke for 26 crowns.").odd == 1
+
+
+def test_figures_are_odd_unproven_or_computed() -> None:
+    """By whether the claim says that it computes, and whether some operation gives them."""
+    odd = signs([1, 2], "It was built by Wilma Harke and is 422 metres long.")
+    unproven = signs([1, 2], "It was built by Wilma Harke and is 422 metres longer in total.")
+    computed = signs([1, 2], "It was built by Wilma Harke and is 155 metres long to its half.")
+    assert [(found.odd, found.unproven) for found in (odd, unproven, computed)] == [(1, 0), (0, 1), (0, 0)]

@@ -100,6 +100,12 @@ def test_a_made_up_answer_beside_perfect_evidence_breaks_generation_alone() -> N
     assert found["generation"].state == "broken"
 
 
+def test_a_figure_that_a_claim_computes_and_no_operation_gives_leaves_generation_not_known() -> None:
+    """It is no sign of an invention, and nothing proves it."""
+    assert judged()["generation"].state == "sound"
+    assert judged({"unproven": 1})["generation"].state == "not_known"
+
+
 def test_words_that_match_nothing_are_suspicion_and_never_a_break() -> None:
     """Without gold only proof breaks retrieval."""
     found = judged(WORDLESS | {"declined": True, "supported": None, "answered": None, "claims": 0})["retrieval"]

@@ -17,6 +17,7 @@ from ragtrace.coverage import (
     split_claims,
 )
 from ragtrace.coverage.claims import claim_weight
+from ragtrace.coverage.support import Statement
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk
 
@@ -227,6 +228,22 @@ def test_an_address_is_no_citation_where_none_is_known_or_a_chunk_holds_it() -> 
 def test_what_only_speaks_of_the_evidence_or_the_answer_states_nothing(text: str) -> None:
     """Refusals, frames, rules, code and footnotes are no factual claims."""
     assert [claim.factual for claim in split_claims(text)] == [False]
+
+
+@pytest.mark.parametrize(
+    ("answer", "stated"),
+    [
+        ('{"answer": "The fee is 30 euros.", "confidence": 0.97}', ["30 euros"]),
+        ('{"confidence_score": "93%", "answer": "The fee is 30 euros"}', ["30 euros"]),
+        ('{"answer": "30 euros", "score": 0.8, "probability": 0.4}', ["30 euros"]),
+        ('{"probability": 0.05}', ["0.05"]),
+        ("The score was 3.", ["3"]),
+    ],
+)
+def test_how_sure_an_answer_in_json_is_states_nothing(answer: str, stated: list[str]) -> None:
+    """A field of that name beside others; the only field is the answer."""
+    claims = [claim for claim in split_claims(answer) if claim.factual]
+    assert [value.raw for claim in claims for value in Statement.read(claim).stated] == stated
 
 
 def test_tables_lists_and_code_are_split_into_what_they_state() -> None:

@@ -40,6 +40,21 @@ _MENTION: Final = re.compile(
 )
 
 
+_CONFIDENCE: Final = re.compile(
+    r"""["']?\b(?:confidence|certainty|probability|likelihood|relevance|score)(?:[_ -]?(?:score|level|value))?["']
+        \s*:\s*["']?(?:0?\.\d+|[01](?:\.\d+)?|\d{1,3}(?:\.\d+)?\s?%|high|medium|low)["']?(?=\s*[,}\]\n]|\s*$)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_FIELD: Final = re.compile(r"""["']\s*:""")
+
+
 def mentions_blanked(text: str) -> str:
-    """`text` with what names a piece of evidence ("passages 1 and 3") blanked out, every character in its place."""
-    return _MENTION.sub(lambda match: " " * len(match.group()), text)
+    """`text` with what states nothing of the matter blanked out, every character in its place: names of pieces of
+    evidence ("passages 1 and 3"), and fields of JSON in which an answer says how sure it is."""
+    if len(_FIELD.findall(text)) > 1 or not text.lstrip().startswith("{"):  # the only field is the answer
+        text = _CONFIDENCE.sub(_blank, text)
+    return _MENTION.sub(_blank, text)
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match.group())

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from ragtrace.coverage.citations import without_citations
+from ragtrace.coverage.claims.frames import mentions_blanked
 from ragtrace.coverage.text import content_words
 from ragtrace.coverage.values import values
 
@@ -22,6 +23,6 @@ def claim_weight(text: str, asked: Collection[str]) -> float:
 
     asked: the question's content words. "Yes, it is covered." weighs little beside what has an amount.
     """
-    bare = without_citations(text)
+    bare = mentions_blanked(without_citations(text))
     own = FULL if values(bare) else len(set(content_words(bare)).difference(asked))
     return min(FULL, max(1, own)) / FULL

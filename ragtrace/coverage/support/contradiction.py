@@ -21,7 +21,7 @@ from ragtrace.coverage.values import Value, same_kind, says
 
 __all__ = ["Finding", "Origin", "OriginOf", "compare", "containment", "opposition", "rarities_of"]
 
-Origin: TypeAlias = Literal["stated", "computed", "unknown", "asked"]
+Origin: TypeAlias = Literal["stated", "computed", "unproven", "unknown", "asked"]
 OriginOf: TypeAlias = Callable[[Value], Origin]
 
 SAME_MATTER: Final = 0.3  # share of a claim's words, by rarity, that such a sentence holds, or of its own in the claim
@@ -33,7 +33,7 @@ MOST: Final = 20  # values, words of pairs of opposites, and places of one word,
 FEWEST_AROUND: Final = 2  # words in common around two values, of which the claim's is one that the evidence states
 CROWDED: Final = 6  # values of a sentence from which it is a table, and all of them alternatives
 NEEDED: Final[Mapping[str, float]] = {
-    "unit": 0.4, "unknown": 0.4, "computed": 0.45, "stated": 0.7, "turn": 0.55, "exchange": 0.35
+    "unit": 0.4, "unknown": 0.4, "unproven": 0.4, "computed": 0.45, "stated": 0.7, "turn": 0.55, "exchange": 0.35
 }  # fmt: skip
 """The likeness from which a thing of this kind contradicts, chosen on the domains that the verdict is fitted on."""
 OPPOSITE: Final[Mapping[str, float]] = dict.fromkeys(

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
 
-from ragtrace.coverage.figures import Figures, Origin
+from ragtrace.coverage.support.figures import Figures, Origin
 from ragtrace.coverage.support.reading import STEM, Reading, Window
 from ragtrace.coverage.support.statement import Name, Statement
 from ragtrace.coverage.text import stem
@@ -67,7 +67,7 @@ class Ground:
 
     @cached_property
     def _figures(self) -> Figures:
-        return Figures(value for part in self._parts for value in part.values)
+        return Figures(self._parts, self._asked.text)
 
     def _has_day(self, dates: DateRange) -> bool:
         months = {stem(name[dates.first.month]) for name in (month_name, month_abbr)}
@@ -101,7 +101,7 @@ class Ground:
             return "stated"
         if value.dates or value.kind == "version":
             return "unknown"
-        return self._figures.origin(value, statement.placed.text, (*statement.values, *self._asked.values))
+        return self._figures.origin(value, statement.placed.text)
 
     def _is_topic(self, value: Value, statement: Statement) -> bool:
         asked = self._asked.values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Final
 
 from ragtrace.coverage.support.placement import Placed
 from ragtrace.coverage.text import content_stems, is_content, sentences, stem, terms, without_accents
-from ragtrace.coverage.values import NUMBER_WORDS, Value, values
+from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, figures_in, values
 from ragtrace.types import content_hash
 
 __all__ = ["Evidence", "Reading", "Vocabulary", "Window"]
@@ -28,12 +29,12 @@ class _Read:
     """The words and pairs of a text."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self.text = text
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
         """Words and numbers in order."""
-        return tuple(terms(self._text))
+        return tuple(terms(self.text))
 
     @cached_property
     def vocabulary(self) -> frozenset[str]:
@@ -55,7 +56,7 @@ class _Read:
     @cached_property
     def folded(self) -> str:
         """The text in small letters, without accents."""
-        return without_accents(self._text.casefold())
+        return without_accents(self.text.casefold())
 
     @cached_property
     def joined(self) -> str:
@@ -64,11 +65,12 @@ class _Read:
 
 
 class Window(_Read):
-    """One sentence of a chunk, or two that follow each other."""
+    """One sentence of a chunk, or two that follow each other; whole: the chunk, and where the sentence begins in it."""
 
-    def __init__(self, text: str, parts: Sequence[Window] = ()) -> None:
+    def __init__(self, text: str, parts: Sequence[Window] = (), whole: tuple[Reading, int] | None = None) -> None:
         super().__init__(text)
         self._parts = parts
+        self._whole = whole
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -80,12 +82,21 @@ class Window(_Read):
         """What it says in figures."""
         if self._parts:
             return tuple(value for part in self._parts for value in part.values)
-        return values(self._text) if any(map(_may_be_value, self.vocabulary)) else ()
+        return values(self.text) if any(map(_may_be_value, self.vocabulary)) else ()
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """Its figures with their places in the chunk's tables."""
+        if self._whole is None:
+            return tuple(figure for part in self._parts for figure in part.figures)
+        reading, start = self._whole
+        places = [each.value.start for each in reading.figures]
+        return reading.figures[bisect_left(places, start) : bisect_left(places, start + len(self.text))]
 
     @cached_property
     def placed(self) -> Placed:
         """Where its words stand."""
-        return Placed.read(self._text)
+        return Placed.read(self.text)
 
 
 class Reading(_Read):
@@ -100,12 +111,12 @@ class Reading(_Read):
     def words(self) -> frozenset[str]:
         """Words that carry meaning, no numbers."""
         # Sentences are split only where they are needed: of most candidates nothing but the words is.
-        return _content(self.terms) if "sentences" in self.__dict__ else content_stems(self._text)
+        return _content(self.terms) if "sentences" in self.__dict__ else content_stems(self.text)
 
     @cached_property
     def sentences(self) -> tuple[Window, ...]:
         """Each sentence as a window of its own."""
-        return tuple(Window(sentence.text) for sentence in sentences(self._text))
+        return tuple(Window(sentence.text, whole=(self, sentence.start)) for sentence in sentences(self.text))
 
     @cached_property
     def windows(self) -> tuple[Window, ...]:
@@ -123,9 +134,14 @@ class Reading(_Read):
         """The values of all sentences."""
         return tuple(value for window in self.sentences for value in window.values)
 
+    @cached_property
+    def figures(self) -> tuple[Figure, ...]:
+        """Its figures, with row, column and the scale of their heading; the sentences are the rows of prose."""
+        return figures_in(self.text, [(sentence.start, sentence.end) for sentence in sentences(self.text)])
+
     @property
     def _first_line(self) -> str:
-        return self._text.lstrip().partition("\n")[0][:HEADING]
+        return self.text.lstrip().partition("\n")[0][:HEADING]
 
 
 class _Readings:

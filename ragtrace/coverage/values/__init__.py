@@ -10,19 +10,22 @@ from ragtrace.coverage.values.dates import DateRange, best_overlap, date_ranges,
 from ragtrace.coverage.values.model import Value
 from ragtrace.coverage.values.quantities import NUMBER_WORDS
 from ragtrace.coverage.values.reading import parse_quantity, values
-from ragtrace.coverage.values.references import is_reference, reference_of
+from ragtrace.coverage.values.references import head_of, is_reference
+from ragtrace.coverage.values.tables import Figure, figures_in
 
 __all__ = [
     "NUMBER_WORDS",
     "DateRange",
+    "Figure",
     "Value",
     "best_overlap",
     "covers",
     "date_ranges",
+    "figures_in",
+    "head_of",
     "is_reference",
     "overlap",
     "parse_quantity",
-    "reference_of",
     "same_kind",
     "same_value",
     "says",

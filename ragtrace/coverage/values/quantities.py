@@ -73,7 +73,7 @@ def _value(match: re.Match[str]) -> Value:
     currency = CURRENCIES.get(prefix, prefix.upper())
     scale, unit, length = _tail(match.group("tail") or "", bool(currency))
     money = bool(currency) or unit in CODES
-    number = _written(match, money=money)
+    number = _written(match, money=money and scale == 1.0)  # 1.577 billion dollars are no 1,577
     number = -number if match.group("sign") else number
     return Value(
         "quantity" if currency or unit else "number",

@@ -7,7 +7,7 @@ from typing import Final
 
 from ragtrace.coverage.values.model import Value
 
-__all__ = ["is_reference", "reference_of"]
+__all__ = ["head_of", "is_reference"]
 
 _REACH: Final = 40  # characters before a number in which the word stands that it belongs to
 _PARTS: Final = r"""sub-?section|section|sect?\.|article|art\.|sub-?clause|clause|chapter|ch\.|sub-?paragraph|paragraph
@@ -28,10 +28,10 @@ _STANDARD: Final = re.compile(r"\b[A-Z]{2,6}[ -]\d[\d./-]*[:-]$")
 
 def is_reference(text: str, value: Value) -> bool:
     """Whether a value of `text` is the number of a section, page or list item, or the year or number in a name."""
-    return reference_of(text, value) is not None
+    return head_of(text, value) is not None
 
 
-def reference_of(text: str, value: Value) -> str | None:
+def head_of(text: str, value: Value) -> str | None:
     """The word that such a number belongs to, in small letters ("section"); "" for one in brackets; else None."""
     if value.kind == "quantity" or value.bounds or not text[value.start : value.start + 1].isdigit():
         return None

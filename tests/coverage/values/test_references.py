@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.coverage.values import reference_of, values
+from ragtrace.coverage.values import head_of, values
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ from ragtrace.coverage.values import reference_of, values
 )
 def test_a_number_in_a_name_is_a_reference(text: str, head: str) -> None:
     """The word before it tells what it numbers."""
-    assert next(reference_of(text, value) for value in values(text)) == head
+    assert next(head_of(text, value) for value in values(text)) == head
 
 
 @pytest.mark.parametrize("text", ["it costs 26 euros", "in 2015 it rained", "30 days (2 weeks)", "at least 3 sections"])
 def test_an_amount_or_a_date_is_none(text: str) -> None:
     """It says how much, or when."""
-    assert [reference_of(text, value) for value in values(text) if reference_of(text, value) is not None] == []
+    assert [head_of(text, value) for value in values(text) if head_of(text, value) is not None] == []

@@ -1,0 +1,371 @@
+"""Is a figure of an answer stated by the evidence, stated on the scale of a heading, or computed from other figures?
+
+A figure is computed where one operation on two figures gives it within the rounding that it shows, or an expression
+that the claim writes out ("3 × 40"). The operation must be one that the claim or the question names ("difference", "per
+cent", "total"), unless both figures stand in them. Figures of the evidence count only from the rows and sentences that
+have most of the words of claim and question, two of them only from one row or one column, and units must fit. So a
+random figure is hardly ever taken for computed (`bench/figures.py`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import cached_property
+from itertools import combinations
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from ragtrace.coverage.support.reading import Reading, Window
+from ragtrace.coverage.text import content_stems
+from ragtrace.coverage.values import Figure, Value, values
+from ragtrace.coverage.values.units import CODES, base
+
+__all__ = ["Figures", "Origin"]
+
+Origin: TypeAlias = Literal["stated", "computed", "unproven", "unknown"]
+
+MOST: Final = 16  # figures named by answer and question, and figures of the evidence, that are combined
+ROWS: Final = 6  # rows of the evidence that are taken to speak of what a claim speaks of
+NEAR: Final = 0.5  # share of the words of the best row that such a row has
+_OPERATIONS: Final = {
+    "sum": r"""total | altogether | combined | together | sum | in\s+all | overall | plus | and\s+another |
+        add\w* | until""",
+    "difference": r"""differ\w* | minus | more | less | fewer | higher | lower | longer | shorter | later |
+        earlier | above | below | ahead | behind | increas\w* | decreas\w* | declin\w* | grew | grow\w* | rose |
+        risen | rises? | rising | fell | fallen | falls? | drop\w* | changed? | (?:up|down|be|come)\s+by |
+        went\s+(?:up|down|by) | leaves? | left | remain\w* | sav(?:e|es|ed|ing|ings) | gap | exceed\w* | gain\w*
+        | lost | loss | reduc\w* | cut | rest | not | ago | time""",
+    "product": r"""times | multipl\w+ | each | per | every | twice | half | double | annual\w* | monthly |
+        yearly | daily | makes? | comes?\s+to | works\s+out | amounts?\s+to | equals? | altogether | total |
+        in\s+all | corresponds? | use[sd]? | needs? | pay | costs?""",
+    "ratio": r"""ratio | divid\w* | per | each | every | averaged?s? | mean | times | twice | half | double
+        | triple | split | monthly | yearly | annual\w* | weekly | daily | \w*fold | quotient | makes?""",
+    "mean": r"averaged?s? | mean | midpoint | halfway",
+    "share": r"""shares? | proportion\w* | fraction | out\s+of | of | makes?\s+up | made\s+up | represent\w*
+        | correspond\w* | account\w* | availability""",
+    "growth": r"""increas\w* | decreas\w* | declin\w* | grew | grow\w* | rose | risen | rises? | rising |
+        fell | fallen | falls? | drop\w* | chang\w* | up | down | higher | lower | more | less | fewer | gain\w*
+        | reduc\w* | cut | jump\w* | shrank | shr[iu]nk | by""",
+}
+_CUES: Final = {
+    name: re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE | re.VERBOSE) for name, words in _OPERATIONS.items()
+}
+_SAYS_SO: Final = re.compile(
+    r"=|\bi\.e\.|\bthat\s+is\b|\bthat['’]s\b|\bso\b|\bhence\b|\bthus\b|\btherefore\b", re.IGNORECASE
+)
+_COMPUTES: Final = re.compile(  # so clearly that such a figure is no invention, but one that cannot be checked
+    r"""[=×÷]|\b(?:total|altogether|combined|together|sum|in\s+all|differ\w*|minus|averaged?s?|ratio|divided|multipl\w+|sav(?:e|es|ed|ing)
+    |left\s+over|i\.e\.|comes?\s+to|works\s+out|amounts?\s+to|(?:increase|decrease|rise|fall|drop|growth)\s+of|(?:grew|rose|fell|up|down
+    |more|less|shr[au]nk|increased|decreased|dropped|declined|differs?)\s+by|times\s+as|out\s+of)\b|\d\s?(?:%|per\s?cent)\s+(?:of|more|less|higher|lower)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ROUNDS: Final = re.compile(
+    r"\b(?:about|around|roughly|nearly|almost|approximately|approx|some|circa|just\s+(?:over|under)|over|under|up\s+to|close\s+to"
+    r"|more\s+than|less\s+than|good)\b|[~≈]",
+    re.IGNORECASE,
+)
+_CONSTANTS: Final = (
+    (r"\bhalf\b|\bhalves\b|\btwice\b|\bdoubl", (2.0,)), (r"\bthird|\btriple", (3.0,)), (r"\bquarter", (4.0,)),
+    (r"\bmonth", (12.0, 30.0)), (r"\bweek", (7.0, 52.0)), (r"\bday|\bdaily", (7.0, 30.0, 365.0, 24.0)),
+    (r"\byear|\bannual|\bannum", (12.0, 52.0, 365.0)), (r"\bhour", (24.0, 60.0)), (r"\bminute", (60.0,)),
+)  # fmt: skip
+_SCALES: Final = (1e3, 1e6, 1e9)
+_SCALED: Final = re.compile(r"(?:hundred|thousand|k|million|m|mn|billion|bn|trillion)\b|000$", re.IGNORECASE)
+_FRACTION: Final = re.compile(r"[.,](\d+)(?!.*\d[.,])")
+_GROUPED: Final = re.compile(r"\d{1,3}(?:[, \u00a0\u202f’]\d{3})+(?!\d)")
+_DIGITS: Final = re.compile(r"\D")
+_TERM: Final = re.compile(r"(?<![\w.,])(\d[\d.,]*\d|\d)")
+_SIGNS: Final = {"+": "+", "-": "-", "−": "-", "–": "-", "×": "*", "x": "*", "*": "*", "·": "*", "÷": "/", "/": "/",
+                 "plus": "+", "minus": "-", "times": "*", "divided by": "/"}  # fmt: skip
+_SIGN: Final = re.compile(r"[^\d.;=]{0,14}?(plus|minus|times|divided by|[-+−–×x*·÷/])[^\d.;=]{0,6}", re.IGNORECASE)
+_EXACT: Final = 1e-6
+_PERCENT: Final = frozenset(("%", "percentage point"))
+_CALENDAR: Final = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
+
+
+class _Operand(NamedTuple):
+    """A figure to compute with. row, column: where it stands in the evidence; -1: answer or question name it."""
+
+    number: float
+    unit: str
+    row: tuple[int, int] = (-1, -1)
+    column: int = -1
+
+    @property
+    def is_named(self) -> bool:
+        return self.row[0] < 0
+
+
+class Figures:
+    """The figures of some evidence, ready to be asked where a figure of an answer comes from.
+
+    parts: of the evidence; asked: the question.
+    """
+
+    def __init__(self, parts: Sequence[Reading | Window], asked: str = "") -> None:
+        self._parts = parts
+        self._asked = asked
+
+    @cached_property
+    def _exact(self) -> list[float]:
+        return sorted(_numbers(value for part in self._parts for value in part.values))
+
+    @cached_property
+    def _figures(self) -> list[tuple[int, Figure]]:
+        return [(number, figure) for number, part in enumerate(self._parts) for figure in part.figures]
+
+    @cached_property
+    def _scaled(self) -> list[float]:
+        """What the figures mean: on the scale of a heading; of one without a scale that is known, on any."""
+        found = []
+        for _, figure in self._figures:
+            number = abs(figure.value.number)
+            found += [abs(figure.meant.number)] if figure.meant else []
+            if not figure.meant and not figure.value.unit and not _SCALED.search(figure.value.raw):
+                found += [number * scale for scale in _SCALES]
+        return sorted(found)
+
+    @cached_property
+    def _unscaled(self) -> list[float]:
+        """What figures with a scale of their own are in a table that has the scale in its heading."""
+        found = [figure.value for _, figure in self._figures if _SCALED.search(figure.value.raw)]
+        return sorted(abs(value.number) / scale for value in found for scale in _SCALES)
+
+    @cached_property
+    def _parted(self) -> tuple[list[float], list[float]]:
+        """Shares of one as per cent, and per cent as shares of one."""
+        found = [figure.value for _, figure in self._figures]
+        return (
+            sorted(100 * abs(value.number) for value in found if not value.unit and abs(value.number) <= 1),
+            sorted(abs(value.number) / 100 for value in found if value.unit == "%"),
+        )
+
+    def states(self, value: Value) -> bool:
+        """Whether the evidence has the figure: as it is, on the scale of its heading, or as a share of one hundred.
+
+        A figure of one digit is taken as it is.
+        """
+        number = abs(value.number)
+        if _has(self._exact, number):
+            return True
+        if len(_DIGITS.sub("", value.raw).strip("0")) < 2:
+            return _SCALED.search(value.raw) is not None and _has(self._scaled, number)
+        if _SCALED.search(value.raw):
+            return _has(self._scaled, number)
+        known = self._parted[0] if value.unit == "%" else () if value.unit else (*self._unscaled, *self._parted[1])
+        return _has(sorted(known), number) or (value.unit in CODES and _has(self._unscaled, number))
+
+    def origin(self, value: Value, claim: str, answer: str = "") -> Origin:
+        """Where a figure of a claim comes from. Dates and versions are not asked here.
+
+        Args:
+            claim: the text of the claim.
+            answer: that of the whole answer, which may compute with other figures and in other sentences.
+
+        Returns: `stated` (see `states`), `computed` within the rounding that is shown, `unproven` where the claim says
+            that it computes and no operation gives the figure (an operand may stand nowhere), or `unknown`.
+        """
+        if self.states(value):
+            return "stated"
+        slack = max(_rounding(value, is_rough=_ROUNDS.search(claim) is not None), _EXACT * max(1.0, abs(value.number)))
+        found = (abs(number - abs(value.number)) <= slack for number in self._results(value, claim, answer or claim))
+        if any(found):
+            return "computed"
+        return "unproven" if _COMPUTES.search(claim) else "unknown"
+
+    def _results(self, value: Value, claim: str, answer: str) -> Iterator[float]:
+        """What could be computed that `value` could stand for, in its unit."""
+        yield from _expressions(answer)
+        text = f"{self._asked} {claim}"
+        cues = frozenset(name for name, cue in _CUES.items() if cue.search(text))
+        own = _operands([*values(claim), *values(self._asked)], value)
+        rest = _operands(values(answer), value)
+        given = self._given(text)
+        if _ROUNDS.search(claim) or len(_DIGITS.sub("", value.raw)) > 1:
+            yield from (number for one in given if (number := _in(value.unit, one)) is not None)
+        told = cues | {"sum", "difference", "product", "ratio"} if _SAYS_SO.search(claim) else cues
+        rest = [one for one in rest if one not in own]
+        for one, two in combinations([*own, *rest], 2):
+            yield from _combined(value.unit, one, two, told)
+        if len(_DIGITS.sub("", value.raw)) < 2:
+            given = []
+        for one, two in combinations([*own, *rest, *given], 2):
+            if one.is_named and two.is_named:
+                continue
+            if (
+                one.is_named
+                or two.is_named
+                or one.row == two.row
+                or (one.row[0] == two.row[0] and one.column == two.column)
+            ):
+                yield from _combined(value.unit, one, two, cues)
+        yield from _several(value.unit, own, told, text)
+        yield from self._totals(value.unit, given, cues)
+        yield from _times(value.unit, [*own, *given], cues, text)
+        yield from _spans(value, text)
+
+    def _given(self, text: str) -> list[_Operand]:
+        """The figures of those rows of the evidence that have most of the words of claim and question."""
+        words = content_stems(text)
+        rows: dict[tuple[int, int], list[_Operand]] = {}
+        known: dict[tuple[int, int], set[str]] = {}
+        for number, figure in self._figures:
+            meant = figure.meant or figure.value
+            row = number, figure.row
+            rows.setdefault(row, []).append(_Operand(abs(meant.number), meant.unit, row, figure.column))
+            known.setdefault(row, set()).update(words & figure.words)
+        counts = Counter(word for each in known.values() for word in each)
+        shared = {row: sum(math.log1p(len(rows) / counts[word]) for word in each) for row, each in known.items()}
+        best = max(shared.values(), default=0.0)
+        near = sorted((row for row in rows if shared[row] and shared[row] >= NEAR * best), key=lambda row: -shared[row])
+        return [operand for row in near[:ROWS] for operand in rows[row]][:MOST]
+
+    def _totals(self, unit: str, given: Sequence[_Operand], cues: Set[str]) -> Iterator[float]:
+        """The totals and means of a row, and of a column, of the evidence."""
+        if not cues & {"sum", "mean"}:
+            return
+        groups: dict[tuple[object, ...], list[float]] = {}
+        for operand in given:
+            if (number := _in(unit, operand)) is not None:
+                groups.setdefault(("row", operand.row), []).append(number)
+                if operand.column >= 0:
+                    groups.setdefault(("column", operand.row[0], operand.column), []).append(number)
+        for numbers in groups.values():
+            if len(numbers) > 1:
+                yield from ([sum(numbers)] if "sum" in cues else [])
+                yield from ([sum(numbers) / len(numbers)] if "mean" in cues else [])
+
+
+def _has(known: Sequence[float], number: float) -> bool:
+    slack = _EXACT * max(1.0, number)
+    place = bisect_left(known, number - slack)
+    return place < len(known) and known[place] <= number + slack
+
+
+def _numbers(found: Iterable[Value]) -> list[float]:
+    return list(dict.fromkeys(abs(one.number) for one in found if one.dates is None and one.kind != "version"))
+
+
+def _operands(found: Iterable[Value], value: Value) -> list[_Operand]:
+    figures = (each for each in found if each.dates is None and each.kind != "version")
+    operands = (_Operand(abs(each.number), each.unit) for each in figures)
+    return list(dict.fromkeys(each for each in operands if each.number != abs(value.number)))[:MOST]
+
+
+def _in(unit: str, operand: _Operand) -> float | None:
+    """An operand in a unit; None where it is of another kind. What has no unit is in any."""
+    if not unit or not operand.unit or unit == operand.unit or {unit, operand.unit} == _PERCENT:
+        return operand.number
+    if unit in CODES or operand.unit in CODES:
+        return None
+    (dimension, scale, offset), (other, other_scale, other_offset) = base(unit), base(operand.unit)
+    return (operand.number * other_scale + other_offset - offset) / scale if dimension == other else None
+
+
+def _combined(unit: str, one: _Operand, two: _Operand, operations: Set[str]) -> Iterator[float]:
+    """What the operations make of two operands, in a unit."""
+    first, second = _in(unit, one), _in(unit, two)
+    both_named = one.is_named and two.is_named
+    converted = _in(one.unit, two)
+    if first is not None and second is not None:
+        if "sum" in operations:
+            yield first + second
+        if "difference" in operations:
+            yield abs(first - second)
+        if "mean" in operations:
+            yield (first + second) / 2
+    for number, other, of in ((first, two, one), (second, one, two)):
+        if number is None or not other.number:
+            continue
+        is_apart = not unit or not other.unit or other.unit != unit
+        is_counted = other.unit != unit and (unit or not of.unit) and of.unit == unit
+        if "product" in operations and is_apart and other.unit not in _PERCENT and (is_counted or both_named):
+            yield number * other.number
+        if other.unit == "%" and unit != "%":
+            yield number * other.number / 100
+            if operations & {"growth", "difference", "sum"}:
+                yield from (number * (1 + other.number / 100), number * (1 - other.number / 100))
+        if "ratio" in operations and is_apart and (unit or not of.unit or of.unit == other.unit):
+            yield number / other.number
+    if converted is None or not one.number or not converted:
+        return
+    if "ratio" in operations and not unit:
+        yield from (one.number / converted, converted / one.number)
+    if unit == "%" and one.unit != "%" and two.unit != "%":
+        if "share" in operations:
+            yield from (100 * one.number / converted, 100 * converted / one.number)
+            yield from (100 - 100 * one.number / converted, 100 - 100 * converted / one.number)
+        if "growth" in operations:
+            yield from (100 * abs(one.number / converted - 1), 100 * abs(converted / one.number - 1))
+
+
+def _several(unit: str, own: Sequence[_Operand], operations: Set[str], text: str) -> Iterator[float]:
+    """Sums of three or four figures that the claim and the question name, products of three, the rest of 100 %."""
+    numbers = [number for operand in own[:8] if (number := _in(unit, operand)) is not None]
+    for count in (3, 4):
+        yield from (sum(chosen) for chosen in combinations(numbers, count) if "sum" in operations)
+    if "product" in operations:
+        yield from (math.prod(one.number for one in chosen) for chosen in combinations(own[:6], 3))
+        yield from (2 * one.number * two.number for one, two in combinations(own[:6], 2) if "twice" in text)
+    if unit == "%" and operations & {"difference", "sum"}:
+        yield from (100 - number for number in numbers)
+
+
+def _times(unit: str, operands: Sequence[_Operand], cues: Set[str], text: str) -> Iterator[float]:
+    """Multiples and parts by constants that the words name: halves, months of a year, hours of a day."""
+    if not cues & {"product", "ratio"}:
+        return
+    constants = {number for words, numbers in _CONSTANTS if re.search(words, text, re.IGNORECASE) for number in numbers}
+    for operand in operands:
+        number = _in(unit, operand)
+        yield from ((number * each) for each in constants if number is not None)
+        yield from ((number / each) for each in constants if number is not None)
+
+
+def _spans(value: Value, text: str) -> Iterator[float]:
+    """The time between two dates that claim and question name, and that from the first to the last day of one."""
+    length = _CALENDAR.get(value.unit or "day")
+    dates = [each.dates for each in values(text) if each.dates and not each.dates.is_open][:8]
+    for one, two in combinations([*dates, *dates], 2) if length else ():
+        days = abs((two.first - one.first).days) or one.days - 1
+        yield from (days / (length or 1.0), days / (length or 1.0) + 1)
+        if value.unit == "year":
+            yield float(abs(two.first.year - one.first.year))
+
+
+def _expressions(claim: str) -> Iterator[float]:
+    """What each row of numbers with signs between them comes to: "2 × 11.50 + 2 × 5"."""
+    terms = list(_TERM.finditer(claim))
+    for start in range(len(terms)):
+        total, product, sign = 0.0, _number(terms[start].group(1)), 1.0
+        for one, two in zip(terms[start:], terms[start + 1 :], strict=False):
+            between = _SIGN.fullmatch(claim, one.end(), two.start())
+            if between is None:
+                break
+            number, operation = _number(two.group(1)), _SIGNS[between.group(1).casefold()]
+            if operation in "*/":
+                product = product * number if operation == "*" else product / number if number else 0.0
+            else:
+                total, product, sign = total + sign * product, number, 1.0 if operation == "+" else -1.0
+            yield total + sign * product
+
+
+def _number(written: str) -> float:
+    if _GROUPED.match(written):
+        return float(re.sub(r"[^\d.]", "", written) or 0)
+    return float(next((abs(value.number) for value in values(written) if value.dates is None), 0.0))
+
+
+def _rounding(value: Value, *, is_rough: bool) -> float:
+    """Half of the last digit that a figure shows, on its scale: 21.4 % is 21.35 to 21.45, "£2.1 million" by 50,000; of
+    one that is called rough, half of the last that is not 0."""
+    fraction = _FRACTION.search(value.raw) if not _GROUPED.search(value.raw) or "." in value.raw else None
+    digits = len(fraction[1]) if fraction else 0
+    written = re.sub(r"[^\d]", "", value.raw)
+    shown = int(written) / 10**digits if written else 0.0
+    scale = abs(value.number) / shown if shown else 1.0
+    zeros = len(written) - len(written.rstrip("0")) if is_rough and not digits and shown else 0
+    return 0.5 * float(10.0 ** (min(zeros, 6) - digits)) * (scale if scale >= 1 else 1.0)

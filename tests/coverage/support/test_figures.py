@@ -1,0 +1,84 @@
+"""Where a figure of an answer comes from: stated, computed, or from nowhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.coverage.support.figures import Figures
+from ragtrace.coverage.support.reading import Reading
+from ragtrace.coverage.values import values
+
+SALES = """Results (Millions)
+| Segment | 2018 | 2017 |
+|---|---|---|
+| Net sales | 1,577 | 1,402 |
+| Staff costs | 310 | 295 |"""
+STOCK = (
+    "The store opened in May. It holds 48 tables, 120 chairs and 17 lamps. Parking costs 6 euros for each of 3 days."
+)
+
+
+def origin(claim: str, evidence: str, question: str = "", answer: str = "") -> str:
+    """Of the last figure of a claim."""
+    figure = [value for value in values(claim) if not value.dates][-1]
+    return Figures([Reading(evidence)], question).origin(figure, claim, answer)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Net sales were 1,577 million.", "Net sales came to $1.577 billion.", "Net sales were $1,577 million.",
+        "Staff costs were 310,000,000.", "Net sales: 1,577.",
+    ],
+)  # fmt: skip
+def test_a_figure_is_stated_on_the_scale_of_its_heading(claim: str) -> None:
+    """In whatever words the answer has for it."""
+    assert origin(claim, SALES) == "stated"
+
+
+@pytest.mark.parametrize("claim", ["Net sales were 1,577 thousand.", "Net sales came to $1.577 trillion."])
+def test_a_figure_on_another_scale_than_its_heading_gives_is_not_stated(claim: str) -> None:
+    """Where the heading is cut off, any scale of a thousand may be meant."""
+    assert origin(claim, SALES) == "unknown"
+    assert origin(claim, SALES.removeprefix("Results (Millions)\n")) == "stated"
+
+
+@pytest.mark.parametrize(
+    ("claim", "question"),
+    [
+        ("Net sales grew by 12.5 %.", ""),
+        ("It rose by $175 million.", "How much did net sales rise?"),
+        ("Staff costs were 19.7 % of net sales.", ""),
+        ("Net sales averaged 1,489.5 million.", ""),
+        ("Net sales were about $1.6 billion.", ""),
+        ("The ratio of net sales to staff costs is 5.09.", ""),
+    ],
+)
+def test_an_operation_that_is_named_on_figures_of_one_row_or_column_computes(claim: str, question: str) -> None:
+    """Growth, difference, share, mean and ratio, and a figure that is only rounded."""
+    assert origin(claim, SALES, question) == "computed"
+
+
+@pytest.mark.parametrize(
+    ("claim", "answer"),
+    [
+        ("Parking for you comes to 18 euros.", ""),
+        ("You pay 150 euros.", "Twice 60 and 30: 2 × 60 + 30 = 150 euros."),
+        ("All in all that is 135.", "Tickets are 100 and parking 35, together 135."),
+        ("From 3 May 1990 to 3 May 2024 it stood for 34 years.", ""),
+    ],
+)
+def test_figures_that_the_answer_names_compute_one_another(claim: str, answer: str) -> None:
+    """Written out as an expression or in words; the time between two dates as well."""
+    assert origin(claim, STOCK, "What does parking cost for 3 days in all?", answer or claim) == "computed"
+
+
+@pytest.mark.parametrize("claim", ["The hall has 31 windows.", "The store holds 168 sofas.", "Lamps cost 72 euros."])
+def test_a_figure_that_some_operation_happens_to_give_is_not_computed(claim: str) -> None:
+    """48 - 17 is 31 and 48 + 120 is 168, but nothing in the claim says that it computes."""
+    assert origin(claim, STOCK) == "unknown"
+
+
+def test_what_a_claim_says_that_it_computes_and_no_operation_gives_is_unproven() -> None:
+    """One of its operands may stand nowhere."""
+    assert origin("In total the store holds 999 pieces.", STOCK) == "unproven"
