@@ -1,9 +1,12 @@
-"""Judges every metric over all requests and in every segment, and decides; docs/gate-statistics.md says how and why."""
+"""Judgments of every metric over all requests and in every segment, and the decision; docs/gate-statistics.md says how.
+
+Source of the adjustment for multiplicity: Holm (1979), "A simple sequentially rejective multiple test procedure".
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,22 +14,21 @@ import numpy as np
 
 from ragtrace.gate.metrics import METRICS
 from ragtrace.gate.model import Action, Cell, Comparison, Decision, Family, Outcome, Policy, Rule
-from ragtrace.gate.statistics.estimates import Estimate, estimate
-from ragtrace.gate.statistics.floors import Floor, against_floor
-from ragtrace.gate.statistics.multiplicity import holm, shares
+from ragtrace.gate.statistics.estimates import Estimate, Floor, against_floor, estimate
 from ragtrace.gate.statistics.power import detectable, needed
-from ragtrace.gate.statistics.rows import Rows, rows_of
-from ragtrace.gate.statistics.samples import Floats, Sample, side_of
+from ragtrace.gate.statistics.samples import Floats, Rows, Sample, rows_of, side_of
 from ragtrace.registry.instruments import STAGES
 from ragtrace.types import Stage
 from ragtrace.wilson import ONE_SIDED_95
 
-__all__ = ["FEWEST", "decide", "first_broken", "judge"]
+__all__ = ["FEWEST", "alpha_shares", "decide", "first_broken", "holm", "judge"]
 
 FEWEST: Final = 10
 """Requests, or clusters where requests share one, below which there is no verdict, whatever a rule's minimum is."""
 
 _OPEN: Final = ("inconclusive", "not_enough_data")
+_WEIGHTS: Final[Mapping[Family, float]] = {"overall": 1.0, "segments": 3.0, "floors": 1.0}
+"""Segments get three times the share, since they hold the most cells and the fewest requests."""
 
 
 @dataclass(slots=True, eq=False)
@@ -130,7 +132,7 @@ def _cohorts(questions: Sequence[_Question]) -> Iterator[tuple[list[_Question], 
     for question in questions:
         members[question.cohort].append(question)
     actions: tuple[Action, ...] = ("block", "warn")
-    parts = {action: shares(family for family, does in members if does == action) for action in actions}
+    parts = {action: alpha_shares(family for family, does in members if does == action) for action in actions}
     for (family, action), asked in members.items():
         yield asked, parts[action][family]
 
@@ -362,3 +364,20 @@ def _p(value: float) -> str:
 
 def _count(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
+
+
+def alpha_shares(families: Iterable[Family]) -> dict[Family, float]:
+    """The part of alpha of each family that has cells; they sum to 1."""
+    present = set(families)
+    whole = sum(weight for family, weight in _WEIGHTS.items() if family in present)
+    return {family: weight / whole for family, weight in _WEIGHTS.items() if family in present}
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values in the given order: reject where one is at most alpha."""
+    order = sorted(range(len(p_values)), key=lambda at: p_values[at])
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for step, at in enumerate(order):
+        highest = max(highest, min(1.0, (len(p_values) - step) * p_values[at]))
+        adjusted[at] = highest
+    return adjusted

@@ -16,9 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate.judgment import decide, judge
+from ragtrace.gate.judgment import alpha_shares, decide, judge
 from ragtrace.gate.model import Cell, Comparison, Policy, Population, Rule
-from ragtrace.gate.statistics.multiplicity import shares
 from ragtrace.wilson import wilson
 
 __all__ = ["SelfCheck", "selfcheck", "worsen"]
@@ -139,7 +138,7 @@ def _finds(
     rules = tuple(msgspec.structs.replace(rule, floor=None) for rule in policy.rules if rule.metric in asked)
     if not rules:
         return []
-    level = policy.alpha * shares(cell.family for cell in judged)["overall"] / len(asked)
+    level = policy.alpha * alpha_shares(cell.family for cell in judged)["overall"] / len(asked)
     one, two = comparison.baseline, comparison.candidate
     worse = worsen(two, rules, chance)
     one, worse = (replace(side, segments=[""] * len(side)) for side in (one, worse))

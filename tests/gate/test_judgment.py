@@ -9,12 +9,17 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ragtrace.gate.judgment import decide, first_broken, judge
+from ragtrace.gate.judgment import alpha_shares, decide, first_broken, holm, judge
 from ragtrace.gate.model import Cell, Policy, Rule
 from ragtrace.gate.policy import default_rule
 from tests.gate.populations import RULES, pair, population, traffic_pair, unpaired
 from tests.gate.verdicts import SCORE, cell_of, of, scores, segment_of, sure, verdict
+
+PASS = cell_of("pass")
+P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -232,9 +237,6 @@ def test_floors(mean: float, outcome: str, direction: Any) -> None:
     assert sure(cell.low) <= values.mean() <= sure(cell.high)
 
 
-PASS = cell_of("pass")
-
-
 @pytest.mark.parametrize(
     ("cells", "changes", "decision"),
     [
@@ -277,3 +279,34 @@ def test_the_earliest_stage_that_blocks_is_named() -> None:
     assert first_broken([late, early, cell_of("fail", "errors")]) == "ranking"
     assert first_broken([late, segment_of("fail", metric="evidence_recall", action="warn")]) == "citation"
     assert first_broken([cell_of("fail", "errors")]) is None
+
+
+def test_holm_as_published() -> None:
+    """As R's p.adjust gives them."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+
+@given(P_VALUES)
+def test_holm_rejects_step_by_step(p_values: list[float]) -> None:
+    """What is at most alpha is what the procedure rejects when it is walked through."""
+    rejected, left = set(), sorted(range(len(p_values)), key=lambda at: p_values[at])
+    for step, at in enumerate(left):
+        if p_values[at] * (len(left) - step) > 0.05:
+            break
+        rejected.add(at)
+    assert {at for at, adjusted in enumerate(holm(p_values)) if adjusted <= 0.05} == rejected
+
+
+@given(P_VALUES)
+def test_holm_lies_between_itself_and_bonferroni(p_values: list[float]) -> None:
+    """Never below the p-value, never above Bonferroni's."""
+    for p, adjusted in zip(p_values, holm(p_values), strict=True):
+        assert p <= adjusted <= min(1.0, p * len(p_values)) + 1e-12
+
+
+@given(st.sets(st.sampled_from(["overall", "segments", "floors"]), min_size=1))
+def test_shares_sum_to_one(families: set[str]) -> None:
+    """Whatever families there are."""
+    found = alpha_shares(families)  # type: ignore[arg-type]  # sampled from the literals
+    assert set(found) == families
+    assert sum(found.values()) == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""Every metric in one segment: means, difference, interval, and the p-values of both questions.
+"""Estimates of every metric in one segment: means, difference, interval, the p-values of both questions; and floors.
 
 Inside, higher is better: values of a metric where lower is better change their sign.
 """
@@ -15,16 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.gate.model import Policy, Rule
-from ragtrace.gate.statistics import bootstrap, exchanges
-from ragtrace.gate.statistics.booleans import Halves, Table, fisher_mid_p, inferiority, mcnemar_mid_p
 from ragtrace.gate.statistics.library import special
-from ragtrace.gate.statistics.power import Spread
-from ragtrace.gate.statistics.rows import Rows
-from ragtrace.gate.statistics.samples import Floats, Sample, side_of
-from ragtrace.gate.statistics.spreads import spread_of
+from ragtrace.gate.statistics.means import EXCHANGE_LIMIT, RESAMPLE_LIMIT, exchange_p_values, resample
+from ragtrace.gate.statistics.power import Spread, spread_of
+from ragtrace.gate.statistics.samples import Floats, Rows, Sample, side_of
+from ragtrace.gate.statistics.shares import Halves, Table, fisher_mid_p, inferiority, mcnemar_mid_p
 from ragtrace.wilson import effective_size
 
-__all__ = ["Estimate", "estimate", "generator"]
+__all__ = ["Estimate", "Floor", "against_floor", "estimate", "generator"]
 
 _ROUNDING: Final = 1e-12
 _PLAINLY: Final = 2.0  # times alpha: with a p-value of t above this no exchange is drawn, and the cell cannot fail
@@ -80,8 +78,8 @@ def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float
     """
     columns = [_column(rows, rule) for rule in rules]
     sample = _sample(rows, columns, contrast=False)
-    rare = sample.units <= bootstrap.LIMIT
-    if sample.smallest > bootstrap.LIMIT and rare.any():
+    rare = sample.units <= RESAMPLE_LIMIT
+    if sample.smallest > RESAMPLE_LIMIT and rare.any():
         return _apart(rows, rules, policy, strictest, rare)
     contrast = _sample(rows, columns, contrast=True) if any(column.share for column in columns) else sample
     p_harm, tests = _harm(rows, columns, sample, policy, strictest)
@@ -164,14 +162,14 @@ def _harm(
     booleans = [at for at, column in enumerate(columns) if column.rule.kind == "boolean" and _plain(rows)]
     for at in booleans:
         p[at], tests[at] = _mid_p(rows, columns[at])
-    if sample.smallest <= exchanges.LIMIT:
+    if sample.smallest <= EXCHANGE_LIMIT:
         name = "signs exchanged" if rows.paired else "labels exchanged"
         large = _PLAINLY * policy.alpha
         close = np.array([at for at in range(len(columns)) if at not in booleans and not p[at] > large], dtype=np.int64)
         tests = [name if at in close else test for at, test in enumerate(tests)]
         if len(close):
             draws = max(policy.resamples, ceil(10 / strictest))
-            p[close] = exchanges.exchange_p_values(sample.take(close), draws, generator(policy, rows.segment, 1))
+            p[close] = exchange_p_values(sample.take(close), draws, generator(policy, rows.segment, 1))
     return np.asarray(p), tests
 
 
@@ -210,11 +208,9 @@ class _Bounds:
         # What is bounded is the difference plus the share of the baseline that a relative margin is.
         shares = np.array([column.margin if column.share else 0.0 for column in columns])
         goals = np.array([0.0 if column.share else -column.margin for column in columns])
-        if contrast.smallest <= bootstrap.LIMIT:
+        if contrast.smallest <= RESAMPLE_LIMIT:
             self.method = "BCa bootstrap"
-            replicates = bootstrap.resample(
-                contrast, policy.resamples, self._worst(), generator(policy, rows.segment, 2)
-            )
+            replicates = resample(contrast, policy.resamples, self._worst(), generator(policy, rows.segment, 2))
             low, high, self._p = replicates.low(policy.alpha), replicates.high(policy.alpha), replicates.at_most(goals)
         else:
             self.method = "Student's t interval"
@@ -253,3 +249,50 @@ class _Bounds:
 def _settled(ends: Floats, shares: Floats) -> Floats:
     """Zero where a relative margin leaves nothing but rounding."""
     return np.where(np.abs(ends) <= _ROUNDING * shares, 0.0, ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The candidate's mean with its interval, and the p-value of "it reaches the floor"."""
+
+    mean: float
+    low: float
+    high: float
+    floor: float
+    reached: bool
+    p_harm: float
+    method: str
+
+
+def against_floor(rows: Rows, rule: Rule, policy: Policy) -> Floor:
+    """The candidate's requests, of pairs those that have one, against `rule.floor`."""
+    floor = 0.0 if rule.floor is None else rule.floor
+    own = rows.candidate.column(rule.metric)
+    half = rows.candidate.take(np.flatnonzero(~np.isnan(own)))
+    sign = -1.0 if rule.direction == "higher" else 1.0  # above the negated floor is what must be shown
+    side = side_of([sign * half.column(rule.metric)], half.weights, half.clusters if half.clustered else None)
+    sample = Sample((side,), (1,))
+    low, high, p_value, method = _floor_bounds(sample, np.array([sign * floor]), rule, rows, policy)
+    mean = sign * float(sample.values[0])
+    ends = (low, high) if sign > 0 else (-high, -low)
+    reached = mean >= floor if sign < 0 else mean <= floor
+    return Floor(mean, *ends, floor, reached, p_value, method)
+
+
+def _floor_bounds(
+    sample: Sample, goal: Floats, rule: Rule, rows: Rows, policy: Policy
+) -> tuple[float, float, float, str]:
+    if sample.smallest <= RESAMPLE_LIMIT:
+        bounded = rule.kind != "quantity"
+        worst = np.array([(0.0 if rule.direction == "lower" else -1.0) if bounded else -np.inf])
+        found = resample(sample, policy.resamples, [worst], generator(policy, rows.segment, 3))
+        low, high = float(found.low(policy.alpha)[0]), float(found.high(policy.alpha)[0])
+        return low, high, float(found.at_most(goal)[0]), "BCa bootstrap"
+    student, known = sample.student, special()
+    reach = float(known.stdtrit(student.freedom, 1 - policy.alpha)[0] * student.errors[0])
+    mean, error = float(sample.values[0]), float(student.errors[0])
+    if error > 0:
+        p_value = float(known.stdtr(student.freedom[0], (goal[0] - mean) / error))
+    else:
+        p_value = 0.0 if mean > goal[0] else 1.0
+    return mean - reach, mean + reach, p_value, "Student's t"

@@ -1,0 +1,242 @@
+"""Bounds and p-values of means, by resampling clusters and by exchanging them.
+
+Bounds: the bootstrap (BCa), held against the worst case that the sample may not have shown yet. Clusters are resampled,
+each side by itself, and the same resamples serve every metric.
+p-values of harm: permutation tests, which exchange what equal versions make exchangeable, exact however skewed or tied
+the scores are. Of pairs the sign of each cluster's difference is flipped; of independent samples clusters are dealt
+anew to the two sides, and the studentized difference is compared. Drawing ends early where the p-value is plainly
+large.
+Sources: Efron (1987), "Better bootstrap confidence intervals"; Davison and Hinkley (1997), chapter 5, for several
+samples; Gaffke (2005), "Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
+variable"; Janssen (1997) and Chung and Romano (2013) on studentized permutation tests, which stay right for means when
+the sides differ in more; Besag and Clifford (1991), "Sequential Monte Carlo p-values".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace.gate.statistics.library import special
+from ragtrace.gate.statistics.samples import Floats, Sample, Side
+
+__all__ = ["EXCHANGE_LIMIT", "RESAMPLE_LIMIT", "Replicates", "exchange_p_values", "resample"]
+
+RESAMPLE_LIMIT: Final = 2_000
+"""Clusters of a side up to which it is resampled; a mean of more is as good as normal."""
+
+_NOTHING: Final = 1e-12  # what rounding makes of equal values
+_CELLS: Final = 1 << 14  # entries of a round's matrix of weights: it stays in the cache, and in one thread
+EXCHANGE_LIMIT: Final = 2_000
+"""Clusters (of the smaller side) up to which labels are exchanged; with more, Student's t is as good."""
+_ENOUGH: Final = 50  # draws as extreme as what was seen, after which drawing ends
+_FIRST, _MOST = 256, 8192  # draws of the first round, which doubles until it has the most
+_SIGNS, _HANDS = 1 << 14, 1 << 18  # entries of a matrix of signs (it stays in the cache), and of deals
+_TIE: Final = 1e-9
+
+
+class Replicates:
+    """The value of each metric in every resample, and what BCa needs beside it.
+
+    draws: (resamples, metrics). unlucky: the same with an unseen share of requests at the worst value that a request
+    can have; +inf where values have no bound.
+    """
+
+    def __init__(self, sample: Sample, draws: Floats, unlucky: Floats) -> None:
+        self._values = sample.values
+        below = (draws < self._values).sum(axis=0) + 0.5 * (draws == self._values).sum(axis=0)
+        offset = special().ndtri(np.clip(below, 0.5, len(draws) - 0.5) / len(draws))
+        self._draws, self._unlucky = np.sort(draws, axis=0), np.sort(unlucky, axis=0)
+        self._still = np.ptp(self._draws, axis=0) < _NOTHING
+        self._offset = np.where(self._still, 0.0, offset)
+        self._acceleration = np.where(self._still, 0.0, _acceleration(sample))
+
+    def low(self, alpha: float) -> Floats:
+        """The bound that the value exceeds with confidence 1 - alpha."""
+        return np.asarray(np.minimum(self._bound(alpha), np.quantile(self._unlucky, alpha, axis=0, method="lower")))
+
+    def high(self, alpha: float) -> Floats:
+        """The bound that the value stays below with confidence 1 - alpha."""
+        return self._bound(1 - alpha)
+
+    def at_most(self, bounds: Floats) -> Floats:
+        """The p-values of "the value is at most this": where the lower bound first reaches it."""
+        count = len(self._draws)
+        below = np.array([_share(column, bound) for column, bound in zip(self._draws.T, bounds, strict=True)])
+        known = special()
+        z = known.ndtri(np.clip(below, 0.5 / count, 1 - 0.5 / count)) - self._offset
+        p = known.ndtr(z / np.maximum(1 + self._acceleration * z, _NOTHING) - self._offset)
+        p = np.where(self._still, np.where(self._values <= bounds, 1.0, 0.0), p)
+        return np.asarray(np.maximum(p, (self._unlucky <= bounds).sum(axis=0) / count))
+
+    def _bound(self, level: float) -> Floats:
+        known = special()
+        z = self._offset + known.ndtri(level)
+        levels = known.ndtr(self._offset + z / np.maximum(1 - self._acceleration * z, _NOTHING))
+        return _quantiles(self._draws, levels)
+
+
+def resample(sample: Sample, count: int, worst: Sequence[Floats], chance: np.random.Generator) -> Replicates:
+    """Draw `count` resamples of the clusters.
+
+    worst: of each side the value of each metric that is the worst for the candidate; infinite where there is none.
+    """
+    draws = unlucky = np.zeros((count, len(sample.values)))
+    for sign, side, value in zip(sample.signs, sample.sides, worst, strict=True):
+        means = _means(side, count, chance)
+        means = np.where(np.isnan(means), side.means, means)
+        unseen = _unseen(side, count, chance)
+        draws = draws + sign * means
+        unlucky = unlucky + sign * np.where(np.isfinite(value), (1 - unseen) * means + unseen * value, sign * np.inf)
+    return Replicates(sample, draws, unlucky)
+
+
+def _quantiles(ordered: Floats, levels: Floats) -> Floats:
+    """Of each sorted column the quantile at its own level, between neighbors in proportion."""
+    places = np.nan_to_num(levels, nan=0.5) * (len(ordered) - 1)
+    below = np.floor(places).astype(np.int64)
+    above = np.minimum(below + 1, len(ordered) - 1)
+    one, two = (np.take_along_axis(ordered, at[None, :], axis=0)[0] for at in (below, above))
+    return np.asarray(one + (places - below) * (two - one))
+
+
+def _means(side: Side, count: int, chance: np.random.Generator) -> Floats:
+    clusters = len(side.totals)
+    if clusters > RESAMPLE_LIMIT:
+        return side.means + np.sqrt(side.variances) * chance.standard_normal((count, side.totals.shape[1]))
+    found = np.empty((count, side.totals.shape[1]))
+    step = max(1, _CELLS // max(1, clusters))
+    for start in range(0, count, step):
+        size = min(step, count - start)
+        drawn = chance.integers(0, clusters, size=(size, clusters)) + clusters * np.arange(size)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=size * clusters).reshape(size, clusters).astype(np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found[start : start + size] = (times @ side.totals) / (times @ side.weights)
+    return found
+
+
+def _unseen(side: Side, count: int, chance: np.random.Generator) -> Floats:
+    """Shares of requests that none in the sample is like: Beta(1, effective clusters), by quantiles in random order."""
+    grid = (chance.permutation(count)[:, None] + 0.5) / count
+    return np.asarray(1 - (1 - grid) ** (1.0 / np.maximum(side.effective, 1)))
+
+
+def _acceleration(sample: Sample) -> Floats:
+    influences = np.vstack([sign * side.influences for sign, side in zip(sample.signs, sample.sides, strict=True)])
+    squares = (influences**2).sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = (influences**3).sum(axis=0) / (6 * squares**1.5)
+    return np.asarray(np.nan_to_num(found, nan=0.0))
+
+
+def _share(column: NDArray[np.float64], bound: float) -> float:
+    low, high = np.searchsorted(column, bound, side="left"), np.searchsorted(column, bound, side="right")
+    return float((low + high) / 2 / len(column))
+
+
+def exchange_p_values(sample: Sample, draws: int, chance: np.random.Generator) -> Floats:
+    """One-sided p-values of "the candidate is not worse", one for each metric, from at most `draws` exchanges."""
+    deal = _Flips(sample.sides[0]) if len(sample.sides) == 1 else _Deals(sample, chance)
+    found = np.full(deal.metrics, np.nan)
+    extreme = np.zeros(deal.metrics, dtype=np.int64)
+    drawn, size = 0, _FIRST
+    while drawn < draws and np.isnan(found).any():
+        going = np.flatnonzero(np.isnan(found))
+        size = min(size, draws - drawn, _MOST)
+        counts = extreme[going] + deal.draw(size, going, chance).cumsum(axis=0)
+        done = counts[-1] >= _ENOUGH
+        found[going[done]] = _ENOUGH / (drawn + 1.0 + (counts[:, done] >= _ENOUGH).argmax(axis=0))
+        extreme[going] = counts[-1]
+        drawn += size
+        size *= 2
+    return np.where(np.isnan(found), (extreme + 1.0) / (draws + 1.0), found)
+
+
+class _Flips:
+    """Signs of the clusters' differences. The mean is a monotone function of its own t here, since flipping leaves
+    the sum of squares as it is."""
+
+    def __init__(self, side: Side) -> None:
+        self._totals = side.totals[np.any(side.totals != 0.0, axis=1)]
+        self._seen = self._totals.sum(axis=0)
+        self._seen += _TIE * np.abs(self._totals).sum(axis=0)
+        self.clusters, self.metrics = max(1, len(self._totals)), self._totals.shape[1]
+
+    def draw(self, size: int, columns: NDArray[np.int64], chance: np.random.Generator) -> NDArray[np.bool_]:
+        """Which of `size` flips are as bad as what was seen, in each of the columns."""
+        totals = self._totals[:, columns]
+        found = np.empty((size, len(columns)), dtype=np.bool_)
+        for part in _parts(size, _SIGNS // self.clusters):
+            signs = chance.integers(0, 2, size=(len(found[part]), len(totals)), dtype=np.int8) * 2.0 - 1.0
+            found[part] = signs @ totals <= self._seen[columns]
+        return found
+
+
+class _Deals:
+    """Clusters of both sides, dealt to two hands of the same sizes. A side's weights are scaled to a mean of one, and
+    of a far larger side a random part is taken."""
+
+    def __init__(self, sample: Sample, chance: np.random.Generator) -> None:
+        most = 2 * EXCHANGE_LIMIT
+        one, two = (_scaled(_thinned(side, most, chance)) for side in sample.sides)
+        self._dealt = len(one.totals)
+        totals, weights = np.vstack([one.totals, two.totals]), np.vstack([one.weights, two.weights])
+        self.clusters, self.metrics = totals.shape
+        parts = (totals, weights, totals**2, totals * weights, weights**2, (weights > 0).astype(np.float64))
+        self._clusters = np.stack(parts, axis=1)
+        self._sums = self._clusters.sum(axis=0)
+        seen = _studentized(self._clusters[: self._dealt].sum(axis=0), self._sums)
+        self._seen = seen + _TIE * np.abs(np.where(np.isfinite(seen), seen, 0.0))
+
+    def draw(self, size: int, columns: NDArray[np.int64], chance: np.random.Generator) -> NDArray[np.bool_]:
+        """Which of `size` deals are as bad as what was seen, in each of the columns."""
+        sums = self._sums[:, columns]
+        each = np.ascontiguousarray(self._clusters[:, :, columns]).reshape(self.clusters, -1)
+        found = np.empty((size, len(columns)), dtype=np.bool_)
+        for part in _parts(size, _HANDS // self.clusters):
+            held = np.zeros((len(found[part]), self.clusters), dtype=np.int8)
+            held[:, : self._dealt] = 1
+            chance.permuted(held, axis=1, out=held)
+            one = (held.astype(np.float64) @ each).reshape(len(held), *sums.shape)
+            found[part] = _studentized(one, sums) <= self._seen[columns]
+        return found
+
+
+def _parts(size: int, step: int) -> Iterator[slice]:
+    step = max(1, step)
+    return (slice(start, min(size, start + step)) for start in range(0, size, step))
+
+
+def _studentized(one: Floats, sums: Floats) -> Floats:
+    """Of each deal and metric, from the sums of one hand and of both: (..., 6, metrics)."""
+    mean, variance = _moments(one)
+    other, variance_too = _moments(sums - one)
+    gap, error = mean - other, np.sqrt(np.maximum(variance + variance_too, 0.0))
+    gap = np.where(np.abs(gap) < _TIE, 0.0, gap)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = np.where(error > _TIE, gap / error, np.where(gap == 0.0, 0.0, np.copysign(np.inf, gap)))
+    return np.where(np.isnan(found), -np.inf, found)  # a hand without values counts against the candidate
+
+
+def _moments(sums: Floats) -> tuple[Floats, Floats]:
+    totals, weights, squares, crossed, weighted, units = np.moveaxis(sums, -2, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = totals / weights
+        spread = squares - 2 * mean * crossed + mean**2 * weighted
+        return mean, np.maximum(spread, 0.0) / weights**2 * np.where(units > 1, units / (units - 1), 1.0)
+
+
+def _scaled(side: Side) -> Side:
+    sums = side.weights.sum(axis=0)
+    scale = np.where(sums > 0, side.units / np.where(sums > 0, sums, 1.0), 1.0)
+    return Side(side.totals * scale, side.weights * scale)
+
+
+def _thinned(side: Side, most: int, chance: np.random.Generator) -> Side:
+    if len(side.totals) <= most:
+        return side
+    rows = np.sort(chance.choice(len(side.totals), size=most, replace=False))
+    return Side(side.totals[rows], side.weights[rows])
