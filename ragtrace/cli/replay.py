@@ -14,7 +14,7 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from ragtrace.gate.replay.running import ReplaySummary
+    from ragtrace.gate.replay.run import ReplaySummary
 
 __all__ = ["replay"]
 
@@ -76,17 +76,17 @@ def replay(
     import msgspec
 
     from ragtrace import config
-    from ragtrace.gate.replay import running
+    from ragtrace.gate.replay import run
     from ragtrace.gate.replay.questions import Fields, read_questions
 
-    running.check_options(name, timeout)
+    run.check_options(name, timeout)
     fields = Fields(id=id_field, question=question_field, segment=segment_field, gold=gold_field, session=session_field)
     asked = read_questions(questions, fields)
-    how: running.Again = "no" if again is None else ("resume" if again else "restart")
+    how: run.Again = "no" if again is None else ("resume" if again else "restart")
     # what the application prints is none of the JSON document
     with progress() as bar, contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         try:
-            summary = running.replay(
+            summary = run.replay(
                 asked, pipeline, name, config.load(store=store).store, service=service, again=how,
                 concurrency=concurrency, retries=retries, timeout=timeout, analyze=analyze, progress=_Bar(bar, name),
             )  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 import ragtrace
 from ragtrace.gate.replay.questions import Question
-from ragtrace.gate.replay.running import ReplaySummary, replay
+from ragtrace.gate.replay.run import ReplaySummary, replay
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord
 

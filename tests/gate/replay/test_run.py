@@ -1,7 +1,12 @@
-"""A replay records every question once, whatever kind of function the pipeline is, and goes on where it ended."""
+"""A replay records every question once, whatever kind of function the pipeline is, alone, and goes on after a kill."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,15 +14,44 @@ import pytest
 import ragtrace
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.replay.questions import Question
-from ragtrace.gate.replay.running import check_options
+from ragtrace.gate.replay.run import check_options, hold_run
 from ragtrace.store import Store
 from ragtrace.types import GenerateRun, PackRun, RetrieveRun
-from tests.gate.replay.conftest import Run, stored
+from tests.cli.conftest import environment
+from tests.gate.replay.conftest import Run, lines, stored
 
 KINDS = (
     "plain", "decorated", "asynchronous", "streaming", "streaming_later", "bound_to_its_thread",
     "with_a_loop_of_its_own", "make()", "application", "application.ask",
 )  # fmt: skip
+HOLDER = """
+import sys
+from ragtrace.gate.replay.run import hold_run
+from ragtrace.store import Store
+with Store.open(sys.argv[1]) as store, hold_run(store, "a"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+APPLICATION = """
+import os, signal
+import ragtrace
+
+@ragtrace.retrieve
+def search(query):
+    return [{"id": "c1", "text": "Theft is covered."}]
+
+async def answer(question):
+    return say(question)
+
+def say(question):
+    search(question)
+    with open("asked", "a") as file:
+        print(question, file=file)
+    if question == os.environ.get("DIES_AFTER"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "Yes."
+"""
+NUMBER = 40
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -222,3 +256,102 @@ def test_a_timeout_that_is_none_is_refused(timeout: float) -> None:
     """Before any work."""
     with pytest.raises(ConfigurationError, match="timeout"):
         check_options("a", timeout)
+
+
+@pytest.fixture
+def known_store(store_url: str) -> str:
+    """A store that is there already."""
+    Store.open(store_url).close()
+    return store_url
+
+
+def test_a_second_replay_of_a_name_is_refused_while_the_first_one_runs(run: Run, known_store: str) -> None:
+    """Another name goes on beside it; so does the same one as soon as the first has been killed."""
+    command = [sys.executable, "-c", HOLDER, known_store]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(), text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(ConfigurationError, match=r"run 'a' is being replayed into store .* by another process"):
+            run("plain")
+        assert run("plain", name="b").answered == 1
+        os.kill(holder.pid, signal.SIGKILL)
+    assert run("plain").answered == 1
+
+
+def test_another_machine_is_kept_out_by_the_store(known_store: str) -> None:
+    """It has no lock in common with this one; what it left behind runs out."""
+    with Store.open(known_store) as store:
+        assert store.acquire("replay a", "elsewhere 1 2", 600.0)
+        with pytest.raises(ConfigurationError, match=r"lets go after 60 s"), hold_run(store, "a"):
+            pass
+        store.release("replay a", "elsewhere 1 2")
+        with hold_run(store, "a"):
+            assert not store.acquire("replay a", "elsewhere 1 2", 600.0)
+        assert store.acquire("replay a", "elsewhere 1 2", 600.0)
+
+
+def _replay(folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ragtrace", "replay", "--questions", "questions.jsonl", "--name", "a",
+               "--store", "sqlite:///kept.db", "--no-analyze", "--pipeline", *options]  # fmt: skip
+    return subprocess.run(
+        command, cwd=folder, env=environment(**variables), capture_output=True, text=True, check=False
+    )
+
+
+def _prepare(folder: Path) -> list[str]:
+    questions = [f"Is theft {number} covered?" for number in range(NUMBER)]
+    (folder / "application.py").write_text(APPLICATION)
+    rows = [{"id": f"q{number:02}", "question": text} for number, text in enumerate(questions)]
+    (folder / "questions.jsonl").write_text(lines(*rows))
+    return questions
+
+
+@pytest.mark.parametrize("function", ["say", "answer"])
+def test_no_answer_is_lost_to_a_kill(tmp_path: Path, function: str) -> None:
+    """Killed at three places, one of them in the middle of a question: each question is stored once, and only those in
+    whose middle the kill came were asked twice."""
+    questions = _prepare(tmp_path)
+    kills = (questions[7], questions[8], questions[25])
+    for number, at in enumerate(kills):
+        done = _replay(tmp_path, f"application:{function}", *(["--resume"] if number else []), DIES_AFTER=at)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    done = _replay(tmp_path, f"application:{function}", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert f"{NUMBER} questions, {NUMBER - 25} answered, 0 failed, 25 answered before" in done.stdout
+    records = stored(f"sqlite:///{tmp_path}/kept.db")
+    assert [record.query.original for record in records] == questions
+    assert {(record.status, len(record.stages)) for record in records} == {("ok", 1)}
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert sorted(asked) == sorted([*questions, *kills])
+
+
+def test_no_answer_is_lost_where_several_are_asked(tmp_path: Path) -> None:
+    """The same with four at once: each question is stored once, and none but those that ran at a kill are asked
+    twice."""
+    questions = _prepare(tmp_path)
+    kills = (questions[10], questions[27])
+    options = ("application:answer", "--concurrency", "4")
+    for number, at in enumerate(kills):
+        done = _replay(tmp_path, *options, *(["--resume"] if number else []), DIES_AFTER=at)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+    assert _replay(tmp_path, *options, "--resume").returncode == 0
+    records = stored(f"sqlite:///{tmp_path}/kept.db")
+    assert [record.query.original for record in records] == questions
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert set(asked) == set(questions)
+    assert len(asked) <= NUMBER + 4 * len(kills)
+
+
+def test_ctrl_c_stops_and_resume_goes_on(tmp_path: Path) -> None:
+    """The question that runs is not recorded, those before it are."""
+    questions = _prepare(tmp_path)
+    kind = (tmp_path / "application.py").read_text().replace("signal.SIGKILL", "signal.SIGINT")
+    (tmp_path / "application.py").write_text(kind + "    \n")
+    done = _replay(tmp_path, "application:say", DIES_AFTER=questions[3])
+    assert done.returncode == 130
+    assert "--resume goes on with run 'a'" in done.stderr
+    assert len(stored(f"sqlite:///{tmp_path}/kept.db")) == 3
+    assert _replay(tmp_path, "application:say", "--resume").returncode == 0
+    assert [record.query.original for record in stored(f"sqlite:///{tmp_path}/kept.db")] == questions
