@@ -62,7 +62,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Decide. Exit code 0: pass; 1: blocked; 2: bad input; 3: could not decide; 70: a fault of ragtrace."""
-    from ragtrace.gate.running import run as judged
+    from ragtrace.gate.runs import run as judged
 
     files: dict[Format, str | None] = {"markdown": markdown, "junit": junit, "html": html}
     wanted: dict[Format, str | None] = {"json": "-", **files} if as_json else files
@@ -129,12 +129,12 @@ def _show(report: GateReport, every: bool, store: str | None) -> None:
     from ragtrace.cli.stores import shown
     from ragtrace.gate.reports import terminal
 
-    console().print(terminal.render(report, every=every, store=shown(store) if store else None))
+    console().print(terminal.render_report(report, every=every, store=shown(store) if store else None))
 
 
 def _save(report: GateReport, url: str | None) -> None:
     from ragtrace.errors import StoreError
-    from ragtrace.gate.running import save
+    from ragtrace.gate.runs import save
     from ragtrace.store import Store
 
     if url is None:
@@ -167,7 +167,7 @@ def selfcheck(
     """Split the baseline at random, again and again: how often would the policy block it against itself? With a second
     run of the same version, exchange the sides of its pairs instead."""
     from ragtrace.cli.stores import existing
-    from ragtrace.gate.running import check_itself
+    from ragtrace.gate.runs import check_itself
     from ragtrace.types import to_builtins
 
     given = [each for each in (baseline, candidate) if each is not None]
@@ -187,9 +187,9 @@ def selfcheck(
     if as_json:
         print_json(to_builtins(found))
     else:
-        from ragtrace.gate.reports.selfcheck import render
+        from ragtrace.gate.reports.terminal import render_selfcheck
 
-        console().print(render(found))
+        console().print(render_selfcheck(found))
 
 
 @app.command("list")
@@ -225,7 +225,7 @@ def show(
     from ragtrace.cli.stores import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.gate import reports
-    from ragtrace.gate.running import read_report
+    from ragtrace.gate.runs import read_report
     from ragtrace.store import Store
 
     if form not in _SHOWN:

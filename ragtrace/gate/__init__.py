@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ragtrace.gate.model import Comparison, GateReport, Policy, Population, Rule
     from ragtrace.gate.policy import read_policy
     from ragtrace.gate.population import compared
-    from ragtrace.gate.running import check_itself, compare, run
+    from ragtrace.gate.runs import check_itself, compare, run
 
 __all__ = [
     "Comparison",
@@ -31,12 +31,12 @@ __all__ = [
 
 _PLACES: Final = {
     **dict.fromkeys(("Comparison", "GateReport", "Policy", "Population", "Rule"), "model"),
-    "check_itself": "running",
-    "compare": "running",
+    "check_itself": "runs",
+    "compare": "runs",
     "compared": "population",
     "judge": "judgment",
     "read_policy": "policy",
-    "run": "running",
+    "run": "runs",
 }
 
 

@@ -110,7 +110,7 @@ def _marked(item: pytest.Item) -> GateReport:
 
 def _judged(item: pytest.Item, said: Given) -> GateReport:
     from ragtrace.errors import RagtraceError
-    from ragtrace.gate.running import run
+    from ragtrace.gate.runs import run
 
     given = _given(item, said)
     try:

@@ -23,8 +23,7 @@ from ragtrace.errors import InputError
 from ragtrace.gate import files
 from ragtrace.gate.metrics import ANALYZED, METRICS, Metric, is_state
 from ragtrace.gate.model import NOWHERE, STATES, Comparison, Population
-from ragtrace.gate.rollouts import refuse_two_rollouts
-from ragtrace.gate.selection import Selection
+from ragtrace.gate.selection import Selection, refuse_two_rollouts
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Judge, Measured, Store, Wanted, check
 from ragtrace.store.address import Address

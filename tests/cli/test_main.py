@@ -99,8 +99,8 @@ def test_debug_shows_the_traceback(cli: Cli) -> None:
 def test_a_fault_of_ragtrace_is_no_verdict(tmp_path: Path) -> None:
     """An exception of ours ends with 70, since 1 says "blocked"; its traceback is there to be reported."""
     program = (
-        "import sys, ragtrace.gate.running as running; from ragtrace.cli import main\n"
-        "running.run = lambda *_, **__: 1 / 0\n"
+        "import sys, ragtrace.gate.runs as runs; from ragtrace.cli import main\n"
+        "runs.run = lambda *_, **__: 1 / 0\n"
         "sys.argv = ['ragtrace', 'gate', 'run', '--baseline', 'a.jsonl', '--candidate', 'b.jsonl']\n"
         "sys.exit(main())"
     )

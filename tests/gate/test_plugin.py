@@ -12,7 +12,7 @@ import pytest
 
 import ragtrace
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate import running
+from ragtrace.gate import runs
 from tests.gate import reported
 
 pytest_plugins = ["pytester"]
@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         name = {"version:model=gpt-x": "passed", "open": "undecided"}.get(candidate, "blocked")
         return getattr(reported, name)()
 
-    monkeypatch.setattr(running, "run", run)
+    monkeypatch.setattr(runs, "run", run)
     return calls
 
 

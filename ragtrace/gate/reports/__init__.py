@@ -53,8 +53,8 @@ def _text(report: GateReport, width: int, every: bool) -> str:
 
     from rich.console import Console
 
-    from ragtrace.gate.reports.terminal import render as on_terminal
+    from ragtrace.gate.reports.terminal import render_report
 
     out = StringIO()
-    Console(file=out, width=width, markup=False, highlight=False).print(on_terminal(report, every=every))
+    Console(file=out, width=width, markup=False, highlight=False).print(render_report(report, every=every))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

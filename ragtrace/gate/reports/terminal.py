@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from shlex import quote
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -12,13 +12,17 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled, plain_table
+from ragtrace.gate.metrics import METRICS
 from ragtrace.gate.model import Break, Cell, GateReport
 from ragtrace.gate.reports import figures
 from ragtrace.gate.reports.layout import RESULTS, Section, floor_of, hidden, place, result, sections
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
-from ragtrace.triage.wording import plain, show_command
+from ragtrace.triage.wording import percent, plain, show_command
 
-__all__ = ["render"]
+if TYPE_CHECKING:
+    from ragtrace.gate.selfcheck import SelfCheck
+
+__all__ = ["render_report", "render_selfcheck"]
 
 _COLORS: Final = {"block": "bold red", "undecided": "bold yellow", "pass": "bold green"}
 _STYLES: Final = {"failed": "bold red", "warned": "yellow", "inconclusive": "yellow", "no_data": "dim",
@@ -30,7 +34,7 @@ _EXAMPLES: Final = 2
 _NAMED: Final = 3
 
 
-def render(report: GateReport, *, every: bool = False, store: str | None = None) -> RenderableType:
+def render_report(report: GateReport, *, every: bool = False, store: str | None = None) -> RenderableType:
     """The report. every: also the segments that passed, and all breaks. store: named in the commands, where given."""
     found = sections(report)
     parts: list[RenderableType] = [Text(headline(report), style=_COLORS[report.decision]), Text()]
@@ -151,3 +155,37 @@ class _Cells:
             yield Text(figures.level(cell, floor))
         if wide:
             yield Text(figures.count(cell))
+
+
+def render_selfcheck(found: SelfCheck) -> RenderableType:
+    """The share of false blocks against what is promised, and what the policy would find, the weakest metric first."""
+    kept = found.low <= found.alpha
+    what = "random splits of the baseline" if found.pairs is None else "random exchanges within its pairs"
+    verdict = f"{percent(found.false_block_rate)} of {found.runs:,} {what} were blocked"
+    promise = f"at most {percent(found.alpha)} is promised: {'kept' if kept else 'NOT KEPT'}"
+    lines = [
+        ("false blocks", f"{percent(found.low)} to {percent(found.high)} with 95 % confidence"),
+        ("passed", percent(found.pass_rate)),
+        ("inconclusive", percent(found.inconclusive_rate)),
+        ("requests", f"{found.requests:,}, half of them on each side")
+        if found.pairs is None
+        else ("pairs", f"{found.pairs:,}"),
+    ]
+    parts: list[RenderableType] = [
+        Text(f"{verdict}; {promise}.", style="bold green" if kept else "bold red"),
+        Text(),
+        labeled(*((name, Text(text)) for name, text in lines)),
+    ]
+    if found.powers:
+        table = plain_table("metric", "power at its margin", "")
+        for metric, power in sorted(found.powers.items(), key=lambda each: each[1]):
+            enough = power >= found.wanted_power
+            word = Text(
+                "enough" if enough else f"below {percent(found.wanted_power)}", style="" if enough else "yellow"
+            )
+            name = METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
+            table.add_row(name, percent(power), word)
+        parts += [Text(), table]
+    if found.warnings:
+        parts += [Text(), Text("Mind", style="bold"), *(Text(f"- {plain(warning)}") for warning in found.warnings)]
+    return Group(*parts)

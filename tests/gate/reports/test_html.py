@@ -12,7 +12,7 @@ import pytest
 
 from ragtrace.gate.model import GateReport
 from ragtrace.gate.reports import render
-from ragtrace.gate.reports.plots import scale
+from ragtrace.gate.reports.html import scale
 from tests.dashboards.browser import examined, photographed
 from tests.dashboards.pictures import pixels
 from tests.gate import reported

@@ -11,8 +11,8 @@ from rich.console import Console
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.model import GateReport
 from ragtrace.gate.reports import render
-from ragtrace.gate.reports.selfcheck import render as self_checked
-from ragtrace.gate.reports.terminal import render as rendered
+from ragtrace.gate.reports.terminal import render_report as rendered
+from ragtrace.gate.reports.terminal import render_selfcheck as self_checked
 from ragtrace.gate.selfcheck import SelfCheck
 from tests.gate import reported
 from tests.gate.reported import cell, failed, grid, report, unclear
