@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,6 +26,7 @@ from ragtrace.types import (
     RerankRun,
     RetrieveRun,
 )
+from tests.cli.command_server import CommandServer
 from tests.engines.conftest import model_server, tiny_causal_lm, tiny_chat_lm
 
 __all__ = ["model_server", "tiny_causal_lm", "tiny_chat_lm"]
@@ -43,15 +43,21 @@ def environment(**variables: str) -> dict[str, str]:
     return kept | {"PYTHONPATH": root, "COLUMNS": "200"} | variables
 
 
+@pytest.fixture(scope="session")
+def command_server() -> Iterator[CommandServer]:
+    """A process that has imported ragtrace and runs commands."""
+    server = CommandServer()
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(tmp_path: Path, command_server: CommandServer, tmp_path_factory: pytest.TempPathFactory) -> Cli:
     """Run `python -m ragtrace ARGUMENTS` in an empty folder."""
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "ragtrace", *arguments]
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment(**variables), capture_output=True, text=True, check=False
-        )
+        scratch = tmp_path_factory.mktemp("printed")
+        return command_server.run(arguments, folder=tmp_path, environment=environment(**variables), scratch=scratch)
 
     return run
 
