@@ -235,12 +235,18 @@ def _print_erased(found: Erased, left: Erased, of: Mapping[str, Any]) -> None:
     if found.emptied is False:
         holds = "write-ahead log still holds" if is_file else "tables still hold"
         console().print(f"the {holds} copies of deleted rows: {_READ.format(how)}", soft_wrap=True)
+    is_whole = of["subject"]["tenant"] is not None and of["subject"]["session"] is None and not found.shared
+    kept = "" if is_whole else "gold sets, reports of the gate, "
     server = "" if is_file else "the server's write-ahead log and replicas, "
     console().print(
-        f"not touched: gold sets, reports of the gate, {server}backups, spool files of hosts, and what other tools "
-        "recorded",
-        soft_wrap=True,
+        f"not touched: {kept}{server}backups, spool files of hosts, and what other tools recorded", soft_wrap=True
     )
+    if found.shared:
+        console().print(
+            f"of {', '.join(found.shared)}, which others may have sent to as well, all that is kept by service stays: "
+            "totals, releases, sources, gold sets; where nobody else did, `ragtrace totals forget` deletes the totals",
+            soft_wrap=True,
+        )
     if _is_something(left):
         _print_rows(f"came meanwhile of {_named(of)}, to be erased again", left.rows)
     else:

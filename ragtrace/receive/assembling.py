@@ -12,14 +12,18 @@ from ragtrace.config import Config
 from ragtrace.errors import CorruptStore, SchemaMismatch, StoreError, StoreUnavailable
 from ragtrace.receive.assembly import judgements_of, record_of
 from ragtrace.receive.otlp import read_protobuf
+from ragtrace.receive.tenants import NO_RIGHTS, Claim, Rights, believed, owned
 from ragtrace.receive.told import in_order
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Assembled, DueTrace, Store, StoredPart
-from ragtrace.types import Feedback, RequestRecord, replace
+from ragtrace.types import Feedback, RequestRecord
 
-__all__ = ["Assembler", "Fate"]
+__all__ = ["Assembler", "Counted", "Fate"]
 
 Fate: TypeAlias = Literal["assembled", "failed"]
+Counted: TypeAlias = Callable[[Fate | Claim, int], object]
+"""Is told how many traces were assembled, or failed, and what became of their senders' word on sampling."""
+
 _Said = TypeVar("_Said", RequestRecord, Feedback)
 
 _LOG: Final = logging.getLogger("ragtrace.receive")
@@ -38,7 +42,7 @@ class Assembler:
     """Makes records of traces. Several may run, in several processes: each trace is one's at a time.
 
     config: its capture policy says what of content is kept. keep: seconds for which the spans of an assembled trace
-    stay, so that a late one can still be united with them. counted: is told how many traces were assembled, or failed.
+    stay, so that a late one can still be united with them. rights: what the spans of a tenant may say.
     """
 
     def __init__(
@@ -47,9 +51,11 @@ class Assembler:
         config: Config,
         *,
         keep: float = 3600.0,
-        counted: Callable[[Fate, int], object] = lambda fate, count: None,
+        rights: Callable[[str], Rights] = lambda tenant: NO_RIGHTS,
+        counted: Counted = lambda fate, count: None,
     ) -> None:
         self._store = store
+        self._rights = rights
         self._counted = counted
         self._policy = ContentPolicy(config)
         self._keep = keep
@@ -109,7 +115,11 @@ class Assembler:
             said = tuple(self._finished(each) for each in judgements_of(told))
             return Assembled(due, None, judgements=said)
         span_ids = {each.span.span_id for each in told}
-        return Assembled(due, _owned(self._finished(record), due.tenant), parts, span_ids)
+        rights = self._rights(due.tenant)
+        record, claim = believed(self._finished(record), due.tenant, rights)
+        if claim is not None:
+            self._counted(claim, 1)
+        return Assembled(due, owned(record, due.tenant, rights), parts, span_ids)
 
     def _finished(self, item: _Said) -> _Said:
         """What of it may be kept."""
@@ -180,12 +190,3 @@ def _pages(due: Sequence[DueTrace]) -> Iterator[list[DueTrace]]:
         size += each.bytes
     if page:
         yield page
-
-
-def _owned(record: RequestRecord, tenant: str) -> RequestRecord:
-    """A tenant's record: its id begins with the tenant, so that no tenant's spans touch another's request."""
-    if not tenant:
-        return record
-    request_id = f"{tenant}:{record.request_id}"
-    feedback = tuple(replace(each, request_id=request_id) for each in record.feedback)
-    return replace(record, request_id=request_id, tenant_id=tenant, feedback=feedback)

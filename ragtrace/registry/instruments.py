@@ -52,6 +52,7 @@ __all__ = [
     "QUEUE_OLDEST",
     "RANK_SHIFT",
     "RECEIVER_BYTES",
+    "RECEIVER_CLAIMS",
     "RECEIVER_COMMIT",
     "RECEIVER_ITEMS",
     "RECEIVER_OLDEST",
@@ -115,6 +116,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "signal": ("traces", "logs"),
     "answer": ("accepted", "partial", "invalid", "unauthorized", "busy", "failed"),
     "fate": ("accepted", "rejected", "ignored", "assembled", "failed"),
+    "claim": ("believed", "bounded", "ignored"),
     "severity": ("page", "ticket"),
     "judgment": ("right", "wrong_stage", "false"),
 }
@@ -661,6 +663,16 @@ RECEIVER_TRACES: Final = Instrument(
     attributes=("fate",),
 )
 
+RECEIVER_CLAIMS: Final = Instrument(
+    id="receiver_claims",
+    name="ragtrace_receiver_claims_total",
+    kind="counter",
+    unit="{request}",
+    brief="Requests whose tenant states how they were sampled, by what became of that statement.",
+    owner="platform",
+    attributes=("claim",),
+)
+
 REQUESTS: Final = Instrument(
     id="requests",
     name="ragtrace_requests_total",
@@ -1027,6 +1039,7 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "receiver_waiting": RECEIVER_WAITING,
     "receiver_oldest": RECEIVER_OLDEST,
     "receiver_traces": RECEIVER_TRACES,
+    "receiver_claims": RECEIVER_CLAIMS,
     "requests": REQUESTS,
     "stage_duration": STAGE_DURATION,
     "sli_requests": SLI_REQUESTS,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore
-from ragtrace.store import addenda, erased, fragments, parts, records, spans, traced
+from ragtrace.store import addenda, erased, fragments, parts, records, spans, tenants, traced
 from ragtrace.store.opened import Opened, moment
 from ragtrace.store.span_rows import Assembled, DueTrace, SpanPart, StoredPart, TraceJudgement
 from ragtrace.types import RequestRecord
@@ -90,6 +90,7 @@ class Arriving(Opened):
             parts.rewrite(
                 connection, [each for each in smaller if each.trace in whole and stored.issuperset(each.texts)]
             )
+            tenants.note(connection, _named(made, gone))
 
     def fail_trace(self, failed: DueTrace, error: str, now: float | None = None) -> None:
         """Try a trace again later; at the cap of attempts it waits for another span. If its lease ran out and another
@@ -110,6 +111,14 @@ class Arriving(Opened):
 
 def _traces(record: RequestRecord) -> set[tuple[str, str]]:
     return erased.traces_of(record.request_id, record.tenant_id, record.trace_id)
+
+
+def _named(made: Iterable[Assembled], gone: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The services that spans with a tenant's token named, but those of erased traces."""
+    for each in made:
+        trace = each.trace.tenant, each.trace.trace_id
+        if each.record is not None and each.trace.tenant and trace not in gone:
+            yield each.trace.tenant, each.record.service
 
 
 def _unerased(connection: sa.Connection, packed: Sequence[spans.Packed]) -> Sequence[spans.Packed]:

@@ -6,6 +6,7 @@ so that nothing brings it back, and condemns the texts. What a run that was kill
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import Counter
@@ -15,12 +16,37 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.store import addenda, attempts, condemned, dependents, erased, outcomes, services, space, spans, subjects
+from ragtrace.store import (
+    addenda,
+    attempts,
+    condemned,
+    dependents,
+    erased,
+    outcomes,
+    services,
+    space,
+    spans,
+    subjects,
+    tenants,
+)
 from ragtrace.store.alone import Alone
 from ragtrace.store.bulk import chunks
 from ragtrace.store.database import Database
 from ragtrace.store.subjects import Key, Subject
-from ragtrace.store.tables import addendum, content, counted, fault, feedback, job, page_judgment, request, total, trace
+from ragtrace.store.tables import (
+    addendum,
+    background,
+    content,
+    counted,
+    fault,
+    feedback,
+    job,
+    page_judgment,
+    request,
+    total,
+    trace,
+)
+from ragtrace.store.upkeep_tables import tenant_service
 
 __all__ = ["Erased", "erase", "find"]
 
@@ -32,7 +58,8 @@ class Erased:
     """What was found, or erased: how many requests, the ids of the first ones, rows by table.
 
     The texts that no other request uses are known, as rows of `content`, after the erasure only. exemplars: totals that
-    pointed to an erased trace. rewritten: whether the SQLite file, or PostgreSQL's tables, were written anew. emptied:
+    pointed to an erased trace. shared: the services that a tenant named and that others may name as well; what is kept
+    by service of these stays. rewritten: whether the SQLite file, or PostgreSQL's tables, were written anew. emptied:
     whether no copy of a row is left there that somebody who reads may still see: in SQLite's write-ahead log, or in a
     table; None where PostgreSQL's tables were not written anew.
     """
@@ -41,6 +68,7 @@ class Erased:
     first: tuple[str, ...] = ()
     rows: Mapping[str, int] = field(default_factory=dict)
     exemplars: int = 0
+    shared: tuple[str, ...] = ()
     rewritten: bool | None = None
     emptied: bool | None = None
 
@@ -55,14 +83,18 @@ def find(database: Database, subject: Subject) -> Erased:
             rows[table.name] += len(ids)
         unassembled = subjects.unassembled(connection, subject)
         rows[trace.name] += len(subjects.stored(connection, unassembled))
+        named = _named(connection, subject)
+        own = [] if subject.tenant is None else tenants.alone(connection, subject.tenant, named)
+        if subject.tenant is not None and subject.session is None:
+            rows.update(tenants.count(connection, subject.tenant, own))
     for page in subjects.pages(database, subject):
         with database.read() as connection:
             rows.update(dependents.count(connection, [row.request_id for row in page]))
             keys = subjects.own_traces(connection, page)
             rows[trace.name] += len(subjects.stored(connection, keys - unassembled))
-            exemplars += len(_exemplars(connection, keys))
+            exemplars += len(_exemplars(connection, keys, page))
         found.add(page)
-    return Erased(found.number, tuple(found.first), _some(rows), exemplars)
+    return Erased(found.number, tuple(found.first), _some(rows), exemplars, _without(named, own))
 
 
 def erase(database: Database, subject: Subject, *, rewrite: bool) -> Erased:
@@ -75,6 +107,8 @@ def erase(database: Database, subject: Subject, *, rewrite: bool) -> Erased:
     exemplars = 0
     if rewrite:
         space.refuse_full(database)
+    with database.read() as connection:
+        named = _named(connection, subject)
     with Alone(database, "ragtrace db erase") as alone:
         for page in subjects.pages(database, subject):
             with database.write() as connection:
@@ -85,9 +119,10 @@ def erase(database: Database, subject: Subject, *, rewrite: bool) -> Erased:
             _begin(connection, alone)
             _erase_waiting(connection, subject, rows)
             _erase_traces(connection, subjects.unassembled(connection, subject), rows)
+            own = _erase_services(connection, subject, named, rows)
         condemned.condemn_orphans(database, alone, lambda connection: _begin(connection, alone))
         rows[content.name] = condemned.delete(database, alone, lambda connection: _begin(connection, alone))
-    outcome = found.number, tuple(found.first), _some(rows), exemplars
+    outcome = found.number, tuple(found.first), _some(rows), exemplars, _without(named, own)
     if rewrite:
         return Erased(*outcome, rewritten=True, emptied=space.rewrite(database))
     emptied = space.empty_log(database) if database.address.is_sqlite else None
@@ -125,11 +160,11 @@ def _erase(connection: sa.Connection, page: Sequence[sa.Row[Any]], rows: Counter
     condemned.condemn(connection, ids)
     keys = subjects.own_traces(connection, page)
     _remember(connection, page)
-    services.forget_traffic(connection, ids)
+    rows[background.name] += services.forget_traffic(connection, ids)
     rows[counted.name] += _uncount(connection, ids)
     rows.update(dependents.delete(connection, ids))
     _blank_words(connection, ids)
-    exemplars = _exemplars(connection, keys, lock=True)
+    exemplars = _exemplars(connection, keys, page, lock=True)
     for some in chunks(exemplars):
         shown = sa.tuple_(total.c.name, total.c.labels).in_(some)
         nothing = {"exemplar_trace_id": None, "exemplar_value": None, "exemplar_at": None}
@@ -169,16 +204,43 @@ def _remember(connection: sa.Connection, page: Iterable[sa.Row[Any]]) -> None:
     erased.add(connection, digests, time.time())
 
 
-def _exemplars(connection: sa.Connection, keys: Iterable[Key], *, lock: bool = False) -> list[Key]:
-    """The totals whose exemplar is one of these traces, in the order in which writers lock them."""
+def _named(connection: sa.Connection, subject: Subject) -> list[str]:
+    """The services that a tenant named; those of a session or of a request are the tenant's still."""
+    if subject.tenant is None or subject.session is not None:
+        return []
+    return tenants.named(connection, subject.tenant)
+
+
+def _without(named: Sequence[str], own: Sequence[str]) -> tuple[str, ...]:
+    return tuple(each for each in named if each not in own)
+
+
+def _erase_services(connection: sa.Connection, subject: Subject, named: Sequence[str], rows: Counter[str]) -> list[str]:
+    """Delete what is kept of the services that were the tenant's alone; returns these. One that a request came to
+    meanwhile is left for the next erasure."""
+    if subject.tenant is None or subject.session is not None:
+        return []
+    own = tenants.alone(connection, subject.tenant, named, unused=True)
+    rows.update(tenants.delete(connection, subject.tenant, own))
+    rows[tenant_service.name] += tenants.forget(connection, subject.tenant, own)
+    return own
+
+
+def _exemplars(
+    connection: sa.Connection, keys: Iterable[Key], page: Iterable[sa.Row[Any]], *, lock: bool = False
+) -> list[Key]:
+    """The totals whose exemplar is one of these traces of these requests, in the order in which writers lock them. A
+    trace of the same id that another tenant sent is an example in the totals of that tenant's services."""
     found: list[Key] = []
+    of_page = {row.service for row in page}
     for some in chunks(sorted({trace_id for _, trace_id in keys})):
         query = sa.select(total.c.name, total.c.labels).where(total.c.exemplar_trace_id.in_(some))
         python = connection.dialect.name == "sqlite"  # writers sort as Python does
         ordered = query.order_by(*[each if python else each.collate("C") for each in (total.c.name, total.c.labels)])
         if lock:
             ordered = ordered.with_for_update()
-        found += [(row.name, row.labels) for row in connection.execute(ordered)]
+        rows = [(row.name, row.labels) for row in connection.execute(ordered)]
+        found += [row for row in rows if dict(json.loads(row[1])).get("service") in (None, *of_page)]
     return found
 
 

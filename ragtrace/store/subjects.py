@@ -35,8 +35,8 @@ class Subject:
 
 
 def pages(database: Database, subject: Subject) -> Iterator[Sequence[sa.Row[Any]]]:
-    """Its requests, by id: each with its start, tenant and trace."""
-    columns = [request.c.request_id, BEGAN_AT, request.c.tenant_id, request.c.trace_id]
+    """Its requests, by id: each with its start, tenant, trace and service."""
+    columns = [request.c.request_id, BEGAN_AT, request.c.tenant_id, request.c.trace_id, request.c.service]
     for chosen in _chosen(subject):
         query = sa.select(*columns).where(*chosen).order_by(request.c.request_id).limit(_PAGE)
         last: str | None = None

@@ -1,4 +1,5 @@
-"""The tables of upkeep and of reading by SQL: what was erased, the shares of documents and the findings of probes."""
+"""The tables of upkeep and of reading by SQL: what was erased, whose services are, the shares of documents and the
+findings of probes."""
 
 from __future__ import annotations
 
@@ -8,13 +9,21 @@ import sqlalchemy as sa
 
 from ragtrace.store.tables import metadata
 
-__all__ = ["attribution_share", "erased", "index_probe"]
+__all__ = ["attribution_share", "erased", "index_probe", "tenant_service"]
 
 erased: Final = sa.Table(
     "erased",
     metadata,
     sa.Column("digest", sa.Text, primary_key=True),
     sa.Column("at", sa.BigInteger, nullable=False),
+)
+
+tenant_service: Final = sa.Table(  # which services the spans of a tenant named
+    "tenant_service",
+    metadata,
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Index(None, "service"),
 )
 
 attribution_share: Final = sa.Table(

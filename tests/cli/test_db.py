@@ -126,6 +126,7 @@ def test_erase_asks_first(url: str) -> None:
     said, code, _ = run("erase", "--tenant", "old tenant", "--store", url, answer="y\n")
     assert "deleted: 1 content, 1 counted, 1 job, 1 request, 1 trait" in said
     assert "not touched: gold sets, reports of the gate, backups" in said
+    assert "of shop, which others may have sent to as well, all that is kept by service stays" in said
     assert (code, _ids(url)) == (0, ["new"])
     done = json.loads(run("erase", "--session", "s", "--yes", "--no-rewrite", "--json", "--store", url)[0])
     assert (done["requests"], done["first"], done["rewritten"]) == (1, ["new"], False)

@@ -10,14 +10,16 @@ import logging
 import multiprocessing
 import signal
 import time
-from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from threading import Event, Thread
 from typing import Final
 
 from ragtrace.config import Config
 from ragtrace.errors import RagtraceError
-from ragtrace.receive.assembling import Assembler, Fate
+from ragtrace.receive.assembling import Assembler, Counted, Fate
+from ragtrace.receive.server.access import Access
+from ragtrace.receive.tenants import Claim
 from ragtrace.store import Store
 
 __all__ = ["Assemblers"]
@@ -31,12 +33,13 @@ _ENDING: Final = 5.0  # seconds to end, with nothing left to do
 
 
 class Assemblers:
-    """So many processes. config, keep, counted: as for `Assembler`."""
+    """So many processes. config, keep, counted: as for `Assembler`. access: says what the spans of a tenant may say, in
+    each process as in this one, and reads its file again in each."""
 
     def __init__(
-        self, count: int, store_url: str, config: Config, *, keep: float, counted: Callable[[Fate, int], object]
+        self, count: int, store_url: str, config: Config, *, keep: float, access: Access, counted: Counted
     ) -> None:
-        self._given = (store_url, config, keep)
+        self._given = (store_url, config, keep, access)
         self._counted = counted
         self._stop = Event()
         self._threads = [Thread(target=self._keep_one, name=f"ragtrace-assembler-{each}") for each in range(count)]
@@ -91,7 +94,7 @@ class Assemblers:
             return
 
 
-def _assemble(channel: Connection, store_url: str, config: Config, keep: float) -> None:
+def _assemble(channel: Connection, store_url: str, config: Config, keep: float, access: Access) -> None:
     """One process: assemble until it is told to stop, or its receiver is gone."""
     stop = Event()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the receiver's to hear
@@ -99,13 +102,14 @@ def _assemble(channel: Connection, store_url: str, config: Config, keep: float) 
     Thread(target=_wait, args=(channel, stop), daemon=True).start()
     try:
         with Store.open(store_url) as store:
-            Assembler(store, config, keep=keep, counted=lambda fate, count: _tell(channel, fate, count)).run(stop)
+            told = partial(_tell, channel)
+            Assembler(store, config, keep=keep, rights=access.rights, counted=told).run(stop)
     except RagtraceError as error:
         _LOG.warning("spans wait: %s", error)
         raise SystemExit(1) from None
 
 
-def _tell(channel: Connection, fate: Fate, count: int) -> None:
+def _tell(channel: Connection, fate: Fate | Claim, count: int) -> None:
     try:
         channel.send((fate, count))
     except OSError:

@@ -14,10 +14,12 @@ from ragtrace.receive.assembling import Fate
 from ragtrace.receive.server.backlog import Waits
 from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.signals import SIGNALS, Taken
+from ragtrace.receive.tenants import Claim
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import (
     ATTRIBUTES,
     RECEIVER_BYTES,
+    RECEIVER_CLAIMS,
     RECEIVER_COMMIT,
     RECEIVER_ITEMS,
     RECEIVER_OLDEST,
@@ -54,6 +56,9 @@ class Meter:
                 self._items.labels(signal.name, fate)
         for fate in _TRACE_FATES:
             self._traces.labels(fate)
+        self._claims = self._counter(RECEIVER_CLAIMS)
+        for claim in ATTRIBUTES["claim"]:
+            self._claims.labels(claim)
 
     def _counter(self, instrument: Instrument) -> Counter:
         return Counter(instrument.name, instrument.brief, instrument.attributes, registry=self._registry)
@@ -79,9 +84,9 @@ class Meter:
         """A transaction of the intake was committed."""
         self._commit.observe(seconds)
 
-    def assembled(self, fate: Fate, count: int) -> None:
-        """Traces became requests, or could not."""
-        self._traces.labels(fate).inc(count)
+    def assembled(self, fate: Fate | Claim, count: int) -> None:
+        """Traces became requests, or could not, or what their senders say of sampling was believed, or was not."""
+        (self._traces if fate in _TRACE_FATES else self._claims).labels(fate).inc(count)
 
     def exposition(self, waits: Waits | None = None) -> bytes:
         """All of it as text. waits: what waits in the store; None: it does not say so now, which leaves that out."""

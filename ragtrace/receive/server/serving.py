@@ -100,7 +100,9 @@ def run(store_url: str, config: Config, settings: Settings, ready: Callable[[], 
         intake = Intake(store, grace=settings.grace, ttl=settings.ttl, most=settings.room, committed=meter.committed)
         meter.watch(intake)
         taking = Taking(intake, access, ContentPolicy(config), meter)
-        assemblers = Assemblers(settings.assemblers, store_url, config, keep=settings.keep, counted=meter.assembled)
+        assemblers = Assemblers(
+            settings.assemblers, store_url, config, keep=settings.keep, access=access, counted=meter.assembled
+        )
         http = uvicorn.Server(
             uvicorn.Config(
                 make_app(store, intake, taking, meter, scrapers),
@@ -146,7 +148,7 @@ def _told_to_stop(server: Any) -> Iterator[None]:
 def _scrapers(settings: Settings) -> Access | None:
     """Who may read the metrics: all where all may send, else who has a token for it. Raises: ConfigurationError."""
     if settings.metrics_tokens is not None:
-        return Tokens(settings.metrics_tokens)
+        return Tokens(settings.metrics_tokens, has_rights=False)
     return Everybody() if settings.tokens is None else None
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from ragtrace import config
 from ragtrace.receive.server import assemblers
+from ragtrace.receive.server.access import Everybody
 from ragtrace.receive.server.assemblers import Assemblers
 
 
@@ -23,7 +24,7 @@ def deaf(channel: Connection, *_: object) -> None:
 
 def made(tmp_path: Path, counted: Any = lambda fate, count: None) -> Assemblers:
     """One process, of a store that is not needed."""
-    return Assemblers(1, f"sqlite:///{tmp_path}/spans.db", config.load(), keep=1, counted=counted)
+    return Assemblers(1, f"sqlite:///{tmp_path}/spans.db", config.load(), keep=1, access=Everybody(), counted=counted)
 
 
 def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
