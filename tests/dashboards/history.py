@@ -309,6 +309,7 @@ def _gauges(course: _Course, drawn: random.Random) -> None:
         ("receiver_items", 96.0, {"signal": "traces", "fate": "accepted"}),
         ("receiver_bytes", 9e5, {"protocol": "http", "signal": "traces"}),
         ("receiver_traces", 12.0, {"fate": "assembled"}),
+        ("receiver_claims", 1.0, {"claim": "believed"}),
     ):
         course.add(counted[name], by, **labels)
     for name, value in given.items():

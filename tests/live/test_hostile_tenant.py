@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import sqlalchemy as sa
@@ -57,6 +57,13 @@ NAMES = (
 for it."""
 
 
+class Numbered(Protocol):
+    """What gives requests their ids and their times, in nanoseconds."""
+
+    numbers: Iterator[int]
+    started_at: int
+
+
 class Scene:
     """`ragtrace serve` with three tenants, over one database."""
 
@@ -75,7 +82,7 @@ class Scene:
             self.process = subprocess.Popen(command, stderr=log)
         self.store = Store.open(url)
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.rpc}")
-        self.numbers = iter(range(1, 1_000_000))
+        self.numbers: Iterator[int] = iter(range(1, 1_000_000))
         while self.ask("/readyz", None)[0] != 200:
             assert self.process.poll() is None, (folder / "serve.log").read_text()
             time.sleep(0.05)
@@ -134,9 +141,11 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
     running.close()
 
 
-def trace(scene: Scene, service: str, *, answer: str = ANSWER, own: dict[str, Any] | None = None) -> bytes:
+def trace(
+    scene: Numbered, service: str, *, answer: str = ANSWER, own: dict[str, Any] | None = None, after: int = 0
+) -> bytes:
     """One request in JSON: in OpenInference's words with the service in its resource, or (own) with a root in
-    ragtrace's own words that says this of it."""
+    ragtrace's own words that says this of it. after: nanoseconds from the beginning to its own."""
     number = next(scene.numbers)
     said = f"{ANSWER}."
     kinds: list[dict[str, Any]] = [
@@ -157,8 +166,8 @@ def trace(scene: Scene, service: str, *, answer: str = ANSWER, own: dict[str, An
             "spanId": f"{place:016x}",
             "parentSpanId": "" if place == 1 else f"{1:016x}",
             "name": "step",
-            "startTimeUnixNano": str(scene.started_at + place),
-            "endTimeUnixNano": str(scene.started_at + 10 - place),
+            "startTimeUnixNano": str(scene.started_at + after + place),
+            "endTimeUnixNano": str(scene.started_at + after + 10 - place),
             "attributes": [{"key": key, "value": _written(value)} for key, value in given.items()],
         }
         for place, given in enumerate(kinds, 1)
