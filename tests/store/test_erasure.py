@@ -312,7 +312,7 @@ def test_totals_are_locked_in_the_order_of_their_writers(store: Store) -> None:
             pytest.skip("this server has the collation C alone")
         connection.execute(sa.text('ALTER TABLE total ALTER COLUMN labels TYPE text COLLATE "en-x-icu"'))
         totals.add(connection, deltas)
-        found = erasure._exemplars(connection, [("", ONE)], lock=True)
+        found = erasure._exemplars(connection, [("", ONE)], [], lock=True)
     assert len(found) == 4
     assert found == sorted(found)
 
