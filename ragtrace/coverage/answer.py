@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from ragtrace.coverage.citations import without_citations
 from ragtrace.coverage.claims import claim_weight, shared_citations, split_claims
-from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, opposition
+from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, Vocabulary, opposition
+from ragtrace.coverage.support.fragments import CERTAIN, Proposition, affirmed, misplaced, proposition_of
 from ragtrace.coverage.text import content_words
 from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
@@ -74,7 +76,56 @@ def judge_claims(
         _judged(claim, *next(found), evidence, marks) if claim.factual else (claim, {})
         for claim, marks in zip(claims, loose, strict=True)
     ]
+    judged = _with_question(judged, selected, others, query or "")
     return tuple(claim for claim, _ in judged), tuple(support for _, support in judged)
+
+
+def _with_question(
+    judged: list[tuple[Claim, dict[str, float]]], selected: Sequence[Evidence], others: Sequence[Evidence], query: str
+) -> list[tuple[Claim, dict[str, float]]]:
+    """The claims of an answer of a word or two, read with the question; "yes" and "no" are claims where it decides."""
+    spoken = [each for each in judged if any(map(str.isalnum, without_citations(each[0].text)))]
+    if len(spoken) != 1 or not query or not selected:
+        return judged
+    claim, by_chunk = spoken[0]
+    bare = without_citations(claim.text).strip()
+    if proposition := proposition_of(bare, query):
+        found = _polar(claim, proposition, Lexical(selected, others), selected)
+        return [found if each is spoken[0] else each for each in judged] if found else judged
+    vocabulary = Vocabulary([*selected, *others])
+    wrong = misplaced(bare, query, selected, vocabulary) if claim.factual and not claim.contradiction else None
+    if wrong is None:
+        return judged
+    against = replace(claim, contradiction=wrong.contradiction, best_chunk=wrong.chunk_id, reason=wrong.reason,
+                      contradictions={wrong.chunk_id: wrong.contradiction})  # fmt: skip
+    return [(against, by_chunk) if each is spoken[0] else each for each in judged]
+
+
+def _polar(
+    claim: Claim, proposition: Proposition, evidence: Lexical, selected: Sequence[Evidence]
+) -> tuple[Claim, dict[str, float]] | None:
+    """A "yes" or "no" as a claim, where the evidence says what was asked, or its opposite; else None."""
+    said = Statement.read(Claim(text=proposition.text, start=0, end=len(proposition.text)))
+    ((_, supports),) = evidence.judge([said])
+    against, contradiction, reason = _against([], supports)
+    affirming = None if against else affirmed(proposition.text, selected, evidence.vocabulary)
+    deciding = against.chunk_id if against else affirming
+    if deciding is None:
+        return None
+    is_wrong = (against is None) == proposition.is_denied
+    sureness = contradiction if against else CERTAIN
+    by_chunk = {} if is_wrong else {deciding: sureness}
+    judged = replace(
+        claim,
+        factual=True,
+        support=0.0 if is_wrong else sureness,
+        contradiction=sureness if is_wrong else 0.0,
+        best_chunk=deciding,
+        reason=(reason or f"“{claim.text}”, and the evidence says so") if is_wrong else None,
+        supports=sparse(by_chunk),
+        contradictions=sparse({deciding: sureness} if is_wrong else {}),
+    )
+    return judged, by_chunk
 
 
 def sparse(by_chunk: Mapping[str, float]) -> dict[str, float]:

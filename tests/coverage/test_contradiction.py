@@ -231,6 +231,56 @@ def test_long_texts_of_one_pattern_are_judged(part: str) -> None:
             "Nils Brandt carved the mast in 1911, and Ada Roe repaired it in 1954.",
             "Ada Roe carved the mast in 1911, and Nils Brandt repaired it in 1954.",
         ),
+        (
+            "Harbor staff must report a leak within 24 hours to the authority.",
+            "Harbor staff may report a leak within 24 hours to the authority.",
+            "Harbor staff have to report a leak to the authority within 24 hours.",
+        ),
+        (
+            "The supplier shall deliver the sails to the dock by Friday.",
+            "The supplier can deliver the sails to the dock by Friday.",
+            "The supplier must deliver the sails to the dock by Friday.",
+        ),
+        (
+            "The board may waive the fee in cases of hardship.",
+            "The board will always waive the fee in cases of hardship.",
+            "The board can waive the fee in hardship cases.",
+        ),
+        (
+            "The winch often leaks when the seal is older than two years.",
+            "The winch always leaks when the seal is older than two years.",
+            "The winch frequently leaks when the seal is older than two years.",
+        ),
+        (
+            "Most stalls of the fair close at noon on Saturdays.",
+            "All stalls of the fair close at noon on Saturdays.",
+            "The majority of the fair's stalls close at noon on Saturdays.",
+        ),
+        (
+            "Rowers need at least five years of practice at sea.",
+            "Rowers need exactly five years of practice at sea.",
+            "Rowers need five years or more of practice at sea.",
+        ),
+        (
+            "Tickets can be bought online or at the station counter before the trip.",
+            "Tickets can only be bought online before the trip.",
+            "Before the trip, tickets can be bought online.",
+        ),
+        (
+            "The owner pays the water bill and the tenant pays the electricity bill.",
+            "The tenant pays the water bill and the owner pays the electricity bill.",
+            "The electricity bill is paid by the tenant, and the water bill by the owner.",
+        ),
+        (
+            "The supplier insures the goods during transport; the buyer insures them in the warehouse.",
+            "The buyer insures the goods during transport; the supplier insures them in the warehouse.",
+            "During transport the goods are insured by the supplier; in the warehouse the buyer insures them.",
+        ),
+        (
+            "The employer must notify the works council before any dismissal.",
+            "The works council must notify the employer before any dismissal.",
+            "Before any dismissal the works council must be notified by the employer.",
+        ),
     ],
 )
 def test_one_thing_exchanged_in_its_place_is_found_in_a_paraphrase(evidence: str, altered: str, faithful: str) -> None:
@@ -255,6 +305,9 @@ def test_one_thing_exchanged_in_its_place_is_found_in_a_paraphrase(evidence: str
         ),
         ("Spare sails are stored above wet ropes.", "Wet ropes are stored below spare sails."),
         ("If you are a guest, the berth is free.", "If you are not a guest, the berth is charged by the night."),
+        ("You must not moor at the crane.", "Boats may not moor at the crane."),
+        ("Rowing boats sometimes wait for the lock.", "Rowing boats do not always wait for the lock."),
+        ("Berths cost only 90 crowns.", "Berths cost 90 crowns, paid in cash or by card."),
         ("The three pontoons lie in the north of the bay.", "The bay has two cranes; three pontoons lie in its north."),
     ],
 )

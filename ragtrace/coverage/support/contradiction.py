@@ -7,8 +7,9 @@ value that the evidence states somewhere needs more likeness than one that it do
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -33,14 +34,21 @@ MOST: Final = 20  # values, words of pairs of opposites, and places of one word,
 FEWEST_AROUND: Final = 2  # words in common around two values, of which the claim's is one that the evidence states
 CROWDED: Final = 6  # values of a sentence from which it is a table, and all of them alternatives
 NEEDED: Final[Mapping[str, float]] = {
-    "unit": 0.4, "unknown": 0.4, "unproven": 0.4, "computed": 0.45, "stated": 0.7, "turn": 0.55, "exchange": 0.35
+    "unit": 0.4, "unknown": 0.4, "unproven": 0.4, "computed": 0.45, "stated": 0.7, "turn": 0.55, "exchange": 0.35,
+    "only": 0.55,
 }  # fmt: skip
 """The likeness from which a thing of this kind contradicts, chosen on the domains that the verdict is fitted on."""
 OPPOSITE: Final[Mapping[str, float]] = dict.fromkeys(
     ("limit", "order", "level", "rank in order", "change", "period"), 0.4
 )  # the same, of pairs of opposites
 LOOSELY: Final = 0.55  # the same, of the other pairs of opposites
+IN_FRONT: Final = frozenset(("quantity", "position", "frequency", "modality"))  # before the same word alone
 
+_ALTERNATIVE: Final = re.compile(r"\b(?:or|also|either|as\s+well|both|too|alternatively)\b", re.IGNORECASE)
+_RESTRICTS: Final = re.compile(
+    r"\b(?:only|solely|exclusively|just|limited|no\s+other|nobody|except|unless|sole|alone|merely|must|not)\b|n['’]t\b",
+    re.IGNORECASE,
+)
 _POUNDS: Final = frozenset(("GBP", "lb"))
 
 
@@ -171,6 +179,8 @@ def _spoken(claimed: Placed, sentence: _Near, origin_of: OriginOf) -> Iterator[t
     yield from _of_opposites(claimed, given, held)
     if claimed.heads or given.heads:
         yield from _of_negations(claimed, given, held)
+    if "only" in claimed.text:
+        yield from _of_only(claimed, given, held)
     for pair, same, other in exchanges(claimed, given, held, related):
         yield pair, Said(same, other, f"{pair} are exchanged", NEEDED["exchange"])
 
@@ -266,17 +276,39 @@ def _of_opposites(claimed: Placed, given: Placed, held: float) -> Iterator[tuple
             alike[own, there] = likeness(*spots, held)
             if not agrees:
                 opposed.append((own, there))
-    if not alike:
-        return
-    agreed = alike.keys() - set(opposed)
-    for own, there in agreed:
-        yield f"opposite {own}", Said(alike[own, there])
-    for own, there in opposed:
+    for own, there, said in _contrasted(alike, opposed):
         switch, other = claimed.switches[own], given.switches[there]
-        taken = max((alike[each] for each in agreed if each[1] == there), default=0.0)
-        if taken < PROPORTION * alike[own, there]:
-            reason = f"“{switch.written}”, the evidence says “{other.written}”"
-            yield f"opposite {own}", Said(0.0, alike[own, there], reason, OPPOSITE.get(switch.kind, LOOSELY))
+        reason = f"“{switch.written}”, the evidence says “{other.written}”"
+        yield f"opposite {own}", replace(said, reason=reason, needed=OPPOSITE.get(switch.kind, LOOSELY))
+
+
+def _contrasted(
+    alike: Mapping[tuple[int, int], float], opposed: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int, Said]]:
+    """What two places say of each other: as closely the same, or the opposite where no place of both agrees as closely.
+
+    alike: the likeness of each place of a claim with one of a sentence; opposed: those that say opposite things.
+    """
+    agreed = alike.keys() - set(opposed)
+    yield from ((own, there, Said(alike[own, there])) for own, there in agreed)
+    for own, there in opposed:
+        meant = max((alike[each] for each in agreed if own == each[0] or there == each[1]), default=0.0)
+        if meant < PROPORTION * alike[own, there]:
+            yield own, there, Said(0.0, alike[own, there])
+
+
+def _of_only(claimed: Placed, given: Placed, held: float) -> Iterator[tuple[str, Said]]:
+    """An "only" before something of which a sentence names alternatives: "online or at the counter"."""
+    alternatives = _ALTERNATIVE.search(given.text) and not (
+        _ALTERNATIVE.search(claimed.text) or _RESTRICTS.search(given.text)
+    )
+    for at, word in enumerate(claimed.words[:-1]):
+        if word.written != "only" or not claimed.next_term(at) or claimed.word_places[at + 1] >= 0:
+            continue
+        for there in islice(given.spots(claimed.next_term(at)), MOST):
+            alike = likeness(claimed.around(at, at), given.around(there, there), held)
+            reason = "“only”, the evidence names others"
+            yield f"only {at}", Said(0.0, alike, reason, NEEDED["only"]) if alternatives else Said(alike)
 
 
 def _agrees(claimed: Placed, own: int, given: Placed, there: int) -> bool | None:
@@ -289,10 +321,12 @@ def _agrees(claimed: Placed, own: int, given: Placed, there: int) -> bool | None
             return None
     if claimed.senses[own] == given.senses[there]:
         return True
-    if other.loose or (switch.written == other.written and not switch.compares):
+    if other.loose or switch.weak or (switch.written == other.written and not switch.compares):
         return None
-    if switch.kind in ("quantity", "position") and claimed.next_term(switch.last) != given.next_term(other.last):
+    if switch.kind in IN_FRONT and claimed.next_term(switch.last) != given.next_term(other.last):
         return None
+    if switch.kind == "modality" and (claimed.is_negated(switch.first) or given.is_negated(other.first)):
+        return None  # "must not" and "may not" say the same
     if switch.kind != "limit":
         is_table = len(given.values) >= CROWDED
         if is_table or claimed.is_other_case(switch.first, given, other.first):
@@ -313,14 +347,9 @@ def _of_negations(claimed: Placed, given: Placed, held: float) -> Iterator[tuple
                 alike[own, there] = 1.0 if is_alone else likeness(around, beside, held)
                 if _is_negated_otherwise(claimed, own, given, there):
                     opposed.append((own, there))
-        agreed = alike.keys() - set(opposed)
-        for own, there in agreed:
-            yield f"turn {own}", Said(alike[own, there])
-        for own, there in opposed:
-            meant = max((alike[each] for each in agreed if own == each[0] or there == each[1]), default=0.0)
-            if meant < PROPORTION * alike[own, there]:
-                reason = f"“{claimed.words[own].written}” is negated against the evidence"
-                yield f"turn {own}", Said(0.0, alike[own, there], reason, NEEDED["turn"])
+        for own, _, said in _contrasted(alike, opposed):
+            reason = f"“{claimed.words[own].written}” is negated against the evidence"
+            yield f"turn {own}", replace(said, reason=reason, needed=NEEDED["turn"])
 
 
 def _is_negated_otherwise(claimed: Placed, own: int, given: Placed, there: int) -> bool:

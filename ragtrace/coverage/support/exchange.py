@@ -1,4 +1,4 @@
-"""Two names or values of a claim that stand in each other's place in the evidence: who acquired whom, whose is 40 %.
+"""Two names, roles or values of a claim that stand in each other's place: who acquired whom, who pays, whose is 40 %.
 
 Both stand in one sentence of the evidence. They are exchanged where the words around each are around the other there,
 or where they stand the other way around the same word ("A acquired B"), both active or both passive.
@@ -22,6 +22,9 @@ ALIKE: Final = 0.5  # share of the words between two names that are the same the
 SHARP: Final = 3  # power of the weights of the words around, which are those of the whole sentence
 VALUES_CROSSED: Final = 0.35  # likeness of each value with the place of the other
 NAMES_CROSSED: Final = 0.55  # the same, of names
+ROLES_CROSSED: Final = 0.8  # the same, of roles
+NEARLY: Final = 0.9  # of both likenesses of roles together, the most that those with the own places may have
+SAME: Final = 0.7  # share of a claim's words that a sentence has in which its roles are exchanged
 STRAIGHT: Final = 0.85  # of both likenesses together, the most that those with the own places may have
 _MUTUAL: Final = frozenset(
     map(stem, "meet met marry married border connect join differ equal versus compare play mean name call".split())
@@ -42,10 +45,24 @@ def exchanges(
     for kind in dict.fromkeys(_kind_of(claimed, own) for own, _ in values) if len(values) > 1 else ():
         alike = [both for both in values if _kind_of(claimed, both[0]) == kind]
         yield from _exchanged(claimed, given, alike, held, VALUES_CROSSED)
-    if min(len(claimed.names), len(given.names), len(claimed.all_name_terms & given.all_name_terms)) < 2:
-        return
-    names = _shared_names(claimed, given)
-    yield from _exchanged(claimed, given, names, held, NAMES_CROSSED)
+    if min(len(claimed.names), len(given.names), len(claimed.all_name_terms & given.all_name_terms)) > 1:
+        yield from _names(
+            claimed, given, _shared(claimed.names, claimed.name_terms, given.names, given.name_terms), held
+        )
+    if held >= SAME and min(len(claimed.roles), len(given.roles)) > 1:
+        yield from _names(
+            claimed,
+            given,
+            _shared(claimed.roles, claimed.role_terms, given.roles, given.role_terms),
+            held,
+            ROLES_CROSSED,
+        )
+
+
+def _names(
+    claimed: Placed, given: Placed, names: Sequence[tuple[_Spot, _Spot]], held: float, needed: float = NAMES_CROSSED
+) -> Iterator[tuple[str, float, float]]:
+    yield from _exchanged(claimed, given, names, held, needed)
     for (one, one_there), (two, two_there) in combinations(names, 2):
         (first, first_there), (second, second_there) = sorted([(one, one_there), (two, two_there)])
         pair = f"{_written(claimed, first)} and {_written(claimed, second)}"
@@ -75,15 +92,20 @@ def _kind_of(placed: Placed, spot: _Spot) -> tuple[str, str]:
     return value.kind, value.unit
 
 
-def _shared_names(claimed: Placed, given: Placed) -> list[tuple[_Spot, _Spot]]:
-    """The names of a claim that a sentence has once, with their places in both."""
-    ours = list(zip(claimed.names, claimed.name_terms, strict=True))[:MOST]
-    theirs = list(zip(given.names, given.name_terms, strict=True))
+def _shared(
+    own: Sequence[tuple[int, int]],
+    own_terms: Sequence[frozenset[str]],
+    given: Sequence[tuple[int, int]],
+    given_terms: Sequence[frozenset[str]],
+) -> list[tuple[_Spot, _Spot]]:
+    """The names or roles of a claim that a sentence has once, with their places in both."""
+    ours = list(zip(own, own_terms, strict=True))[:MOST]
+    theirs = list(zip(given, given_terms, strict=True))[:MOST]
     found = []
-    for own, terms in ours:
+    for place, terms in ours:
         there = [other for other, others in theirs if not terms.isdisjoint(others)]
         if len(there) == 1 and sum(not terms.isdisjoint(others) for _, others in ours) == 1:
-            found.append((_Spot(*own), _Spot(*there[0])))
+            found.append((_Spot(*place), _Spot(*there[0])))
     return found
 
 
@@ -97,8 +119,9 @@ def _exchanged(
         crossed = likeness(one[0], two[1], held), likeness(two[0], one[1], held)
         straight = likeness(one[0], one[1], held), likeness(two[0], two[1], held)
         pair = f"the places of {_written(claimed, shared[at][0])} and {_written(claimed, shared[to][0])}"
-        is_exchanged = min(crossed) >= needed and sum(straight) < STRAIGHT * sum(crossed)
-        yield pair, sum(straight) / 2, sum(crossed) / 2 if is_exchanged else 0.0
+        is_copy = needed == ROLES_CROSSED  # all words around but the other role's are the same in both places
+        is_exchanged = min(crossed) >= needed and sum(straight) < (NEARLY if is_copy else STRAIGHT) * sum(crossed)
+        yield pair, 0.0 if is_copy and is_exchanged else sum(straight) / 2, sum(crossed) / 2 if is_exchanged else 0.0
 
 
 def _sharp(around: Around) -> Around:

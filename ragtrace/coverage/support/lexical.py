@@ -69,6 +69,11 @@ class Lexical:
         """
         return [self._judge(*each) for each in zip(statements, around(statements, self._ground), strict=True)]
 
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """How rare words are among all chunks."""
+        return self._vocabulary
+
     def lacks(self, statement: Statement) -> str | None:
         """The first value or name of a claim that no selected chunk states."""
         return self._ground.lacks(statement)

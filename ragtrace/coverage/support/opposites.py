@@ -2,7 +2,8 @@
 
 Each class has two or more senses that exclude each other. The lists are our own, of the prose of policies, contracts
 and manuals. A word that a class has in parentheses is too loose to contradict, and can only agree: "once" may mean
-after. One with = counts as it is written alone, others in every inflection.
+after. One with = counts as it is written alone, others in every inflection. One with ~ is weaker than the other sense:
+it is contradicted by it, and does not contradict it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from typing import Final, NamedTuple
 
 from ragtrace.coverage.text import stem
 
-__all__ = ["TURNING", "Switch", "Word", "switches"]
+__all__ = ["PARTIAL", "TURNING", "Switch", "Word", "switches"]
 
 _CLASSES: Final = """
 limit: at least, minimum, minimum of, more than, =over, =above, exceed, in excess of, longer than, greater than,
     higher than, later than, or more, or longer, or above, or higher, or over, and above, and over, upwards of
   | at most, maximum, maximum of, up to, less than, fewer than, =under, =below, shorter than, smaller than, lower than,
     or less, or fewer, or below, or under, and below, (within), (limited to), as many as, as much as, (until), (through)
+  | =exactly, =precisely
 order: after, following, later than, (once), (since), (from), (past), (as soon as), afterwards
   | before, prior to, ahead of, earlier than, (until), (till), (by), (no later than), (in advance), beforehand
 change: increase, =rise, =rises, =rising, rose, risen, =grow, =grows, =growing, grew, grown, growth, =raised, =raises,
@@ -49,7 +51,9 @@ amount: =gross | =net
 right: =public, publicly | =private, privately
 frequency: always, invariably, in every case, in all cases, in each and every case, without any exception,
     without exception, whatever the circumstances
-  | never, sometimes, rarely, seldom, occasionally, (usually), (normally), (typically), (generally), (often), (may)
+  | never, (under no circumstances)
+  | sometimes, rarely, seldom, occasionally, ~usually, ~normally, ~typically, ~generally, ~often, ~frequently, ~mostly,
+    ~=may, ~=might, ~in most cases, ~as a rule
 speed: =earlier, =sooner, =early | =later, =late
 size: =longer, =larger, =bigger, =greater | =shorter, =smaller
 degree: =high | =low
@@ -73,11 +77,15 @@ period: (=hourly), (an hour), per hour, every hour, each hour | =daily, (a day),
 weekday: monday, mondays | tuesday, tuesdays | wednesday, wednesdays | thursday, thursdays | friday, fridays
   | saturday, saturdays | sunday, sundays
 compass: =north, =northern | =south, =southern | =east, =eastern | =west, =western
-quantity: =all, =every, =entire, =each | =some, =certain
+quantity: =all, =every, =entire, =each | =some, =certain, ~=most, ~=many, ~=several, ~=few, ~majority of, ~=only
+modality: =must, =shall, have to, has to, had to, required to, obliged to, obligated to, need to, needs to
+  | =may, =can, =might, =could, allowed to, permitted to, free to, entitled to
 """
 TURNING: Final = frozenset(("change", "inclusion", "permission", "duty", "condition", "access", "state", "approval",
                             "outcome", "charge", "order", "limit"))  # fmt: skip
 """Classes whose sense a negation turns: "not included" is excluded."""
+PARTIAL: Final = {"frequency": 2, "quantity": 1}
+"""Classes of which a negation leaves some, with the sense that it leaves: "not always"."""
 
 
 class Word(NamedTuple):
@@ -92,7 +100,7 @@ class Word(NamedTuple):
 class Switch:
     """A word or phrase of a class in a text: `first` to `last` of its words, and which of the senses it has.
 
-    `loose`: it can agree and not contradict. `written`: the phrase.
+    `loose`: it can agree and not contradict; `weak`: it can be contradicted, and not contradict. `written`: the phrase.
     """
 
     kind: str
@@ -100,6 +108,7 @@ class Switch:
     first: int
     last: int
     loose: bool
+    weak: bool
     written: str
 
     @property
@@ -114,6 +123,7 @@ class _Phrase(NamedTuple):
     kind: str
     sense: int
     loose: bool
+    weak: bool
 
 
 @cache
@@ -125,10 +135,11 @@ def _phrases() -> dict[str, tuple[_Phrase, ...]]:
         for sense, listed in enumerate(senses.split("|")):
             for written in filter(None, (each.strip() for each in listed.split(","))):
                 loose = written.startswith("(")
-                plain = written.strip("()")
+                weak = written.startswith("~")
+                plain = written.strip("()~")
                 exact = plain[1:] if plain.startswith("=") else ""
                 first, *rest = map(stem, plain.lstrip("=").split())
-                found.setdefault(first, []).append(_Phrase(exact, tuple(rest), kind.strip(), sense, loose))
+                found.setdefault(first, []).append(_Phrase(exact, tuple(rest), kind.strip(), sense, loose, weak))
     return {first: tuple(sorted(each, key=lambda phrase: -len(phrase.rest))) for first, each in found.items()}
 
 
@@ -150,4 +161,4 @@ def switches(words: Sequence[Word]) -> Iterator[Switch]:
             if all(stem(words[at + 1 + step].written) == term for step, term in enumerate(phrase.rest)):
                 until[phrase.kind] = last + 1
                 written = " ".join(each.written for each in words[at : last + 1])
-                yield Switch(phrase.kind, phrase.sense, at, last, phrase.loose, written)
+                yield Switch(phrase.kind, phrase.sense, at, last, phrase.loose, phrase.weak, written)

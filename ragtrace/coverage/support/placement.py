@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.support.counting import counted
-from ragtrace.coverage.support.opposites import TURNING, Switch, Word, switches
+from ragtrace.coverage.support.opposites import PARTIAL, TURNING, Switch, Word, switches
 from ragtrace.coverage.text import is_content, located_words, stem, term_of
 from ragtrace.coverage.values import Value, is_reference, same_kind, says, values
 
@@ -63,6 +63,9 @@ _HEADLESS: Final = frozenset(
 )
 _PARTIAL: Final = frozenset("all every always necessarily entirely yet quite everyone only".split())
 _CONDITIONS: Final = frozenset("if unless when whenever whether who whoever anyone where".split())
+_DETERMINERS: Final = frozenset("the a an each every our your their its this that these those any".split())
+_AGENT: Final = re.compile(r"[a-z]{3,}(?:er|or|ee|ant|ist)s")  # suppliers, tenants
+_VERBAL: Final = re.compile(r"\w+(?:ed|s|ing)")  # "the tenant pays": a verb behind its subject, or a plural
 _BARE: Final = frozenset(("over", "above", "below", "under"))  # bounds only right before their value
 
 
@@ -146,10 +149,18 @@ class Placed:
     @cached_property
     def senses(self) -> tuple[int, ...]:
         """Which of the senses of its class each of these has, a negation before it counted."""
-        return tuple(
-            1 - switch.sense if switch.kind in TURNING and switch.sense < 2 and self.turned(switch) else switch.sense
-            for switch in self.switches
-        )
+        return tuple(map(self._sense, self.switches))
+
+    def _sense(self, switch: Switch) -> int:
+        if switch.kind in TURNING and switch.sense < 2 and self.turned(switch):
+            return 1 - switch.sense
+        if (
+            switch.kind in PARTIAL
+            and switch.first
+            and self.words[switch.first - 1].written in ("not", "nearly", "almost")
+        ):
+            return PARTIAL[switch.kind]  # "not always" is sometimes, "nearly all" is most
+        return switch.sense
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int] | None, ...]:
@@ -169,6 +180,35 @@ class Placed:
             joins = found and found[-1][1] == at - 1 and self.text[self.words[at - 1].end : word.start] == " "
             found[-1:] = [(found[-1][0], at)] if joins else [*found[-1:], (at, at)]
         return tuple(found)
+
+    @cached_property
+    def roles(self) -> tuple[tuple[int, int], ...]:
+        """The first and last word of who or what acts, in small letters: "the works council", "suppliers"."""
+        found: list[tuple[int, int]] = []
+        for at, word in enumerate(self.words):
+            is_led = at > 0 and self.words[at - 1].written in _DETERMINERS and self.word_places[at - 1] < 0
+            if not self._may_act(at) or not (is_led or _AGENT.fullmatch(word.written)):
+                continue
+            if found and found[-1][1] >= at:
+                continue
+            last = at
+            while is_led and last + 1 < len(self.words) and last - at < 2 and self._may_act(last + 1, behind=last):
+                last += 1
+            found.append((at, last))
+        return tuple(found)
+
+    def _may_act(self, at: int, behind: int | None = None) -> bool:
+        """Whether a word may be one of a role: it carries meaning, is no value and begins with a small letter."""
+        word = self.words[at]
+        is_joined = behind is None or self.text[self.words[behind].end : word.start] == " "
+        term = self.word_terms[at]
+        is_noun = bool(term) and is_content(term) and self.word_places[at] < 0 and not negates(word.written)
+        return is_noun and is_joined and (behind is None or not _VERBAL.fullmatch(word.written))
+
+    @cached_property
+    def role_terms(self) -> tuple[frozenset[str], ...]:
+        """Of each role its words."""
+        return tuple(frozenset(filter(None, self.word_terms[first : last + 1])) for first, last in self.roles)
 
     @cached_property
     def name_terms(self) -> tuple[frozenset[str], ...]:

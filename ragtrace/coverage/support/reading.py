@@ -69,26 +69,26 @@ class Window(_Read):
 
     def __init__(self, text: str, parts: Sequence[Window] = (), whole: tuple[Reading, int] | None = None) -> None:
         super().__init__(text)
-        self._parts = parts
+        self.parts = parts
         self._whole = whole
 
     @cached_property
     def words(self) -> frozenset[str]:
         """Words that carry meaning, no numbers."""
-        return frozenset().union(*(part.words for part in self._parts)) if self._parts else _content(self.terms)
+        return frozenset().union(*(part.words for part in self.parts)) if self.parts else _content(self.terms)
 
     @cached_property
     def values(self) -> tuple[Value, ...]:
         """What it says in figures."""
-        if self._parts:
-            return tuple(value for part in self._parts for value in part.values)
+        if self.parts:
+            return tuple(value for part in self.parts for value in part.values)
         return values(self.text) if any(map(_may_be_value, self.vocabulary)) else ()
 
     @property
     def figures(self) -> tuple[Figure, ...]:
         """Its figures with their places in the chunk's tables."""
         if self._whole is None:
-            return tuple(figure for part in self._parts for figure in part.figures)
+            return tuple(figure for part in self.parts for figure in part.figures)
         reading, start = self._whole
         places = [each.value.start for each in reading.figures]
         return reading.figures[bisect_left(places, start) : bisect_left(places, start + len(self.text))]
