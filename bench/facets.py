@@ -31,7 +31,7 @@ from ragtrace.types import Facet
 
 __all__ = ["PARTS", "Figures", "Label", "Question", "measure", "read_questions"]
 
-PARTS: Final = ("development", "sealed")
+PARTS: Final = ("development", "mixed", "sealed")
 TODAY: Final = date(2024, 5, 20)
 _FOLDER: Final = Path(__file__).parent / "questions"
 _EDGES: Final = re.compile(r"^(?:the|an?|in|on|at|over|during|for|from|within)\s+|(?:['’]s)?[\s.,?!]*$", re.IGNORECASE)

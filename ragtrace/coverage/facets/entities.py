@@ -67,6 +67,7 @@ _TREATIES: Final = frozenset("Treaty Convention Agreement Declaration Protocol C
 _POSSESSED: Final = frozenset("day eve hospital college court church square".split())
 """Words that are one with a possessive before them, beside `_BODIES`: New Year's Eve."""
 _LEGAL_FORMS: Final = frozenset("Inc Inc. Ltd LLC LLP LP Corp Co PLC plc GmbH SA AG NV".split())
+_BOUND: Final = re.compile(r"\s(?:or|and)\s(?:later|newer|higher|above|up|earlier|older|lower|below)\b")
 _LETTERED: Final = frozenset("Part Type Class Plan Schedule Group Series Form Title Exhibit Appendix Annex".split())
 _ROMAN: Final = re.compile(r"[IVX]{1,4}")
 _COUNTED: Final = frozenset("type phase step level page stage day week class grade tier group".split())
@@ -254,11 +255,13 @@ def _continues(run: list[re.Match[str]], token: re.Match[str], following: list[r
     """Whether a word in lower case or a number goes on with a name: Bank *of* America, Windows *11*."""
     word = token.group()
     behind = following[1:] if following and following[0].group() == "the" else following
-    is_followed = bool(behind) and _capital(behind[0])
+    is_case = len(behind) > 1 and word in _VERSUS and behind[0].group() == "A" and _capital(behind[1])
+    is_followed = bool(behind) and (_capital(behind[0]) or is_case)
     if word in _VERSUS:
         return is_followed
     if word == "and":
-        return is_followed and _is_body(run, following)
+        is_title = run[0].group() == "The" and len(run) > 1  # The Old Man and the Sea
+        return is_followed and (is_title or _is_body(run, following))
     if word in ("on", "against", "concerning"):
         return is_followed and (run[0].group() in _TREATIES or run[-1].group() in _TREATIES)
     if word in _LINKS:
@@ -266,6 +269,10 @@ def _continues(run: list[re.Match[str]], token: re.Match[str], following: list[r
         return is_followed and not is_measure
     if any(unit_of(each.group()) for each in following[:1]) or token.string[token.end() : token.end() + 1] == "%":
         return False  # Ozempic 1 mg
+    if word == "A" and run[-1].group() in _VERSUS:
+        return is_followed  # Salomon v A Salomon & Co
+    if _BOUND.match(token.string, token.end()):
+        return False  # Postgres 14 or later
     if len(word) == 1 and word.isupper() and run[-1].group() in _LETTERED:
         return True
     is_roman = bool(_ROMAN.fullmatch(word)) and (word != "I" or len(run) > 1)

@@ -16,7 +16,7 @@ _CURRENCY_WORDS: Final = {"euro": "EUR", "euros": "EUR", "dollar": "USD", "dolla
                           "pounds": "GBP", "franc": "CHF", "francs": "CHF", "yen": "JPY", "rupee": "INR",
                           "rupees": "INR"}  # fmt: skip
 _COUNTED: Final = frozenset(
-    "points employees users seats tokens bits pages people persons items ppm ppb rpm db".split()
+    "points employees users seats tokens bits pages people persons items ppm ppb rpm db iu".split()
 )
 _PINT: Final = {
     "second": "second", "sec": "second", "minute": "minute", "min": "minute", "hour": "hour", "hr": "hour",

@@ -24,6 +24,9 @@ def found(question: str, today: date | None = TODAY) -> list[tuple[str, str]]:
     ("question", "expected"),
     [
         ("What changed before 2023?", [("time", "before 2023")]),
+        ("Who wrote The Old Man and the Sea?", [("entity", "The Old Man and the Sea")]),
+        ("What was held in Salomon v A Salomon & Co Ltd?", [("entity", "Salomon v A Salomon & Co Ltd")]),
+        ("Is vitamin D toxic above 4000 IU a day?", [("entity", "vitamin D"), ("quantity", "above 4000 IU")]),
         ("What has applied since May 2024 in Jordan?", [("time", "since May 2024"), ("jurisdiction", "Jordan")]),
         ("What did Jordan Smith say?", [("entity", "Jordan Smith")]),
         (
