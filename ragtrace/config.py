@@ -93,6 +93,13 @@ def _bytes(name: str, value: Any) -> int:
     return size
 
 
+def _count(name: str, value: Any) -> int:
+    number = _whole(name, value)
+    if number < 1:
+        raise _refuse(name, value, "a whole number above 0")
+    return number
+
+
 def _whole(name: str, value: Any) -> int:
     try:
         number = int(value)
@@ -315,6 +322,22 @@ class Config:
         default=2**30,
         metadata=_about(
             _bytes, "Disk for what waits for the store; random samples beyond it drop.", "RAGTRACE_SPOOL_BYTES"
+        ),
+    )
+    read_items: int = field(
+        default=10_000,
+        metadata=_about(
+            _count,
+            "Items of one result that are read in the application's thread; what is beyond is counted.",
+            "RAGTRACE_READ_ITEMS",
+        ),
+    )
+    read_seconds: float = field(
+        default=0.5,
+        metadata=_about(
+            _seconds,
+            "Seconds for which one result is read in the application's thread; what is not read then is counted.",
+            "RAGTRACE_READ_SECONDS",
         ),
     )
     follow_threads: bool = field(

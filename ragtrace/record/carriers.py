@@ -18,6 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from ragtrace.bounds import LEAST_PROBABILITY, is_weighable
 from ragtrace.record.contexts import Opened, within
 from ragtrace.record.current import Request, current_request
+from ragtrace.record.faults import let_through
 from ragtrace.record.recorder import Recorder, active
 from ragtrace.record.recording import is_failure
 from ragtrace.record.requests import ERROR_FLAG, KEY, RequestRecording, current_recording
@@ -62,7 +63,7 @@ def inject(carrier: Any = None) -> Any:
     if recorder is not None:
         try:
             _inject(recorder, carrier)
-        except Exception as error:
+        except BaseException as error:
             recorder.guard.caught("carrier.inject", error)
     return carrier
 
@@ -128,7 +129,7 @@ class extract:
         if recorder is not None:
             try:
                 entered = self._enter(recorder)
-            except Exception as error:
+            except BaseException as error:
                 recorder.guard.caught("carrier.extract", error)
         self._open.push(entered)
         return current_request()
@@ -208,7 +209,8 @@ def _headers(carrier: Any, recorder: Recorder) -> dict[str, str]:
                 if len(found[key]) > _LENGTH:
                     _broken(recorder, "ValueError", f"{key} has {len(found[key])} characters, more than {_LENGTH}")
                     return {}
-    except Exception as error:  # also one of the host's own, whose message may be its content
+    except BaseException as error:  # also one of the host's own, whose message may be its content
+        let_through(error)
         _broken(recorder, type(error).__name__, "the carrier is no mapping and no pairs of text or bytes")
         return {}
     return found

@@ -68,7 +68,7 @@ class Request:
             return
         try:
             recording.recorder.sink.flag(recording.request_id, tuple(read_flags(name)))
-        except Exception as error:
+        except BaseException as error:
             recording.recorder.guard.caught("request.flag", error)
 
     def _update(self, where: str, values: Mapping[str, Any]) -> None:

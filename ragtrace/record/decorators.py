@@ -140,7 +140,7 @@ class Instrument(ABC, Generic[H]):
             return None
         try:
             return self.record(recorder, self.name or self.operation, self.given)
-        except Exception as error:
+        except BaseException as error:
             recorder.guard.caught(f"record.{self.operation}", error)
             return None
 

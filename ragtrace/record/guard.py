@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from ragtrace.record.faults import fault_now, is_of_the_host
+from ragtrace.record.faults import fault_now, is_of_the_host, let_through
 from ragtrace.types import Fault
 
 __all__ = ["Guard"]
@@ -56,5 +56,6 @@ class Guard:
     def _message(self, error: BaseException) -> str:
         try:
             return self._kept(str(error)[:_LENGTH])
-        except Exception:
+        except BaseException as fault:
+            let_through(fault)
             return "(its message cannot be read)"

@@ -52,7 +52,7 @@ def feedback(
                 recorder.flag(item.request_id, (THUMBS_DOWN,))
             elif item.label == _TASK[False][0]:
                 recorder.flag(item.request_id, (item.label,))
-    except Exception as error:
+    except BaseException as error:
         recorder.guard.caught("feedback", error)
 
 
@@ -68,7 +68,7 @@ def flag(request_id: str, name: str) -> None:
         return
     try:
         recorder.flag(str(request_id), tuple(read_flags(name)))
-    except Exception as error:
+    except BaseException as error:
         recorder.guard.caught("flag", error)
 
 

@@ -7,6 +7,7 @@ from operator import is_
 from typing import Any, Final, Protocol
 
 from ragtrace.record.coercion import Chunk, Known
+from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.chunks import read_chunk
 from ragtrace.record.drafts import Part
 from ragtrace.types import Candidate, RetrieveRun
@@ -84,7 +85,7 @@ class Lineage:
 
     def recognize(self, items: Iterable[Any]) -> Given:
         """Where a stage's inputs come from; an item that no stage returned is read. Raises: Unreadable."""
-        listed = items if isinstance(items, list | tuple) else list(items)
+        listed = items if isinstance(items, list | tuple) else list(within(items))
         if (found := self.recognize_whole(listed)) is not None:
             return found
         outputs = self._outputs
@@ -93,7 +94,7 @@ class Lineage:
             taken = outputs.copy()
             places = {id(item): (source, place) for known, source in taken for place, item in enumerate(known)}
             self._places = len(taken), places
-        return Given(parts=[places.get(id(item)) or read_chunk(item) for item in listed])
+        return Given(parts=[places.get(id(item)) or read_chunk(item) for item in within(listed)])
 
     def forget(self) -> None:
         """Let go of the host's items."""

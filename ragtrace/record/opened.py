@@ -80,5 +80,5 @@ class OpenRequests:
     def _close(self, request: RequestRecording) -> None:
         try:
             request.expire()
-        except Exception as error:
+        except BaseException as error:
             self._guard.caught("request.expire", error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ragtrace.record.coercion import (
     Chunk,
@@ -18,6 +18,7 @@ from ragtrace.record.coercion import (
     read_prompt,
     told_apart,
 )
+from ragtrace.record.coercion.allowance import cut
 from ragtrace.record.coercion.items import items_of
 from ragtrace.record.coercion.moves import read_moves
 from ragtrace.record.coercion.values import label, size, whole
@@ -28,6 +29,8 @@ from ragtrace.record.stages import CHUNK, StageRecording
 from ragtrace.types import RerankRun, RetrieveRun, StageRun
 
 __all__ = ["RerankRecording", "RetrieveRecording"]
+
+_PART: Final = 4  # of the memory for requests on their way, what one stage found may take this part
 
 
 class RankingRecording(StageRecording):
@@ -41,25 +44,25 @@ class RankingRecording(StageRecording):
 
     def take(self, value: Any) -> None:
         """Candidates in the order of the value; their rank is their place in it."""
-        request = self.request
-        found: Columns | Frozen | None = freeze_known(value)
+        request, part = self.request, cut(value)
+        found: Columns | Frozen | None = freeze_known(part)
         if found is not None:
             request.lineage.remember(value, self)
         elif type(value) is StreamedChunks:
             found = Frozen(value.rows, value.weight)
             request.lineage.remember(value.items, self)
         else:
-            items = items_of(value)
+            items = items_of(part)
             if type(items) is list or isinstance(items, list | tuple):
-                found = freeze(items)
+                found = freeze(cut(items))
                 request.lineage.remember(items, self)
         if found is None:
-            self._taken = chunks = read_chunks(value)
+            self._taken = chunks = read_chunks(part)
             self.weight += sum(len(chunk.text or "") + CHUNK for _, chunk in chunks.ranked)
             if chunks.ranked and chunks.ranked[0][1].metadata:
                 self.weight += size(chunks.ranked[0][1].metadata) * len(chunks.ranked)  # the first for all
         else:
-            self._taken = found
+            self._taken = found = self._light(found)
             self.weight += found.weight
         parts = request.parts
         self._earlier = ended = len(parts)
@@ -70,6 +73,14 @@ class RankingRecording(StageRecording):
             and (before._earlier == ended or type(parts[-1]) is type(self))  # nothing else has ended in between
         ):
             self._before = before
+
+    def _light(self, found: Columns | Frozen) -> Columns | Frozen:
+        """The items that take no more than their part of the memory for requests on their way."""
+        most = self.recorder.config.queue_bytes // _PART
+        light = found.light(most) if found.weight > most else found
+        if len(light.rows) < len(found.rows):
+            self.leave_out(len(found.rows) - len(light.rows))
+        return light
 
     def streamed(self) -> Parts:
         """Chunks that are found one by one, or page by page."""
@@ -135,7 +146,7 @@ class RetrieveRecording(RankingRecording):
         self.placed(ranked, ids)
         before, self._before = self._before, None
         self._left = tuple(dict.fromkeys((*(before.left() if before is not None else ()), *ids)))
-        return RetrieveRun(query=self._query, top_k=self._top_k, candidates=tuple(found))
+        return RetrieveRun(query=self._query, top_k=self._top_k, candidates=tuple(found), incomplete=self.is_partial)
 
     def described(self) -> Attributes:
         """Ids and scores, and the data source."""
@@ -161,4 +172,5 @@ class RerankRecording(RankingRecording):
         ids, kept, lost = read_moves(ranked, inputs, candidates)
         self.placed(ranked, ids)
         self._left = tuple(move.chunk_id for move in kept)
-        return RerankRun(moves=(*kept, *lost))
+        # what was not read of the result is not known to have been dropped
+        return RerankRun(moves=kept if self.is_partial else (*kept, *lost))

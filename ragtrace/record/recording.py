@@ -11,7 +11,9 @@ from opentelemetry.context import Context, attach
 from opentelemetry.trace import INVALID_SPAN, Span, Tracer, format_span_id, set_span_in_context
 
 from ragtrace.record.coercion import Unreadable
+from ragtrace.record.coercion.allowance import Allowance
 from ragtrace.record.contexts import restore
+from ragtrace.record.faults import let_through
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.spans import Attributes, add_exception, mark_failed
 from ragtrace.types import ErrorInfo
@@ -19,6 +21,7 @@ from ragtrace.types import ErrorInfo
 __all__ = ["Parts", "Recording", "describe_error", "is_failure"]
 
 _MESSAGE: Final = 1000
+_TOO_MANY: Final = "items beyond read_items, read_seconds or a quarter of queue_bytes are not read"
 
 
 class Parts(Protocol):
@@ -45,7 +48,8 @@ def describe_error(error: BaseException, stage: str | None) -> ErrorInfo:
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     try:
         message = str(error)[:_MESSAGE]
-    except Exception:
+    except BaseException as fault:
+        let_through(fault)
         message = "(its message cannot be read)"
     return ErrorInfo(type=name, message=message, stage=stage)
 
@@ -68,6 +72,7 @@ class Recording(ABC):
     ended = False
     ended_at = 0
     refused = False
+    is_partial = False  # more came out than was read
     given = False  # a value was accepted before the end
     raised: ErrorInfo | None = None  # an exception that its span tells of when it ends
     _token: Token[Context] | None = None
@@ -82,7 +87,7 @@ class Recording(ABC):
         """Begin the span, as a child of the one in `context`; a tracer that fails costs the span."""
         try:
             self.span = tracer.start_span(name, context, start_time=self.started_at)
-        except Exception as error:
+        except BaseException as error:
             self.recorder.guard.caught(f"span.{self.operation}", error)
         else:
             self.context = set_span_in_context(self.span, context)
@@ -112,7 +117,7 @@ class Recording(ABC):
         """End with what the host's code returned."""
         self.ended_at = self.started_at + perf_counter_ns() - self.clock
         try:
-            self.take(value)
+            self._take(value)
         except BaseException as error:
             self.refuse(error)
         finally:
@@ -123,9 +128,25 @@ class Recording(ABC):
         self.refused = False
         self.given = True
         try:
-            self.take(value)
+            self._take(value)
         except BaseException as error:
             self.refuse(error)
+
+    def _take(self, value: Any) -> None:
+        with self.allowance() as allowance:
+            self.take(value)
+        if allowance.left_out:
+            self.leave_out(allowance.left_out)
+
+    def allowance(self) -> Allowance:
+        """How much of one value is read at once."""
+        config = self.recorder.config
+        return Allowance(config.read_items, config.read_seconds)
+
+    def leave_out(self, count: int, what: str = "coerce") -> None:
+        """Count items that were not read, since there are too many or they take too long."""
+        self.is_partial = self.is_partial or what == "coerce"
+        self.recorder.guard.count(f"{what}.{self.operation}", "too_many", _TOO_MANY, count=count)
 
     def refuse(self, error: BaseException, what: str = "coerce") -> None:
         """Count a value that cannot be understood, or a fault of ours; what stops the host's code passes."""
@@ -144,7 +165,7 @@ class Recording(ABC):
         self.ended_at = self.now()
         try:
             self.note_error(error)
-        except Exception as fault:
+        except BaseException as fault:
             self.recorder.guard.caught(f"record.{self.operation}", fault)
         finally:
             self.finish()
@@ -163,7 +184,7 @@ class Recording(ABC):
         self.ended_at = self.ended_at or self.now()
         try:
             self.close()
-        except Exception as error:
+        except BaseException as error:
             self.recorder.guard.caught(f"record.{self.operation}", error)
 
     def end_span(self) -> None:
@@ -175,7 +196,7 @@ class Recording(ABC):
                 self.span.set_attributes(self.described())
                 if self.raised is not None:
                     add_exception(self.span, self.recorder.policy.error(self.raised), self.ended_at)
-        except Exception as error:
+        except BaseException as error:
             self.recorder.guard.caught(f"record.{self.operation}", error)
         finally:
             self._close_span(self.span)
@@ -183,7 +204,7 @@ class Recording(ABC):
     def _close_span(self, span: Span) -> None:
         try:
             span.end(self.ended_at)
-        except Exception as error:  # a span processor of the host's
+        except BaseException as error:  # a span processor of the host's
             self.recorder.guard.caught(f"span.{self.operation}", error)
 
     def abandon(self) -> None:
@@ -212,7 +233,7 @@ class Recording(ABC):
             is_told = self.recorder.policy.capture.error == "full"
             try:
                 mark_failed(self.span, error, is_told=is_told)
-            except Exception as fault:  # its message cannot be read
+            except BaseException as fault:  # its message cannot be read
                 self.recorder.guard.caught(f"span.{self.operation}", fault)
             self.raised = None if is_told else describe_error(error, None)
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ragtrace.record.detectors import FINDERS
+from ragtrace.record.faults import let_through
 from ragtrace.record.keys import names_a_secret
 from ragtrace.record.places import Span
 
@@ -85,7 +86,8 @@ class Redactor:
             return found
         try:
             changed = self._function(found)
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             raise _Failed(type(error).__name__) from error
         if not isinstance(changed, str):
             raise _Failed(f"returned {type(changed).__name__}")

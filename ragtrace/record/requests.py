@@ -13,6 +13,7 @@ from opentelemetry.trace import format_trace_id, get_current_span
 
 from ragtrace.record.baggage import take_baggage
 from ragtrace.record.coercion import Unreadable, read_facets, read_prompt
+from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.values import label, plain, size
 from ragtrace.record.drafts import LateDraft, Part, RequestDraft
 from ragtrace.record.lineage import Left, Lineage
@@ -101,7 +102,10 @@ class RequestRecording(Recording):
         for name, value in values.items():
             if value is not None:
                 try:
-                    self._set(name, value)
+                    with self.allowance() as allowance:
+                        self._set(name, value)
+                    if allowance.left_out:
+                        self.leave_out(allowance.left_out, "inputs")
                 except Unreadable as error:
                     self.recorder.guard.count(f"coerce.{name}", error.kind, str(error))
                 except BaseException as error:
@@ -119,7 +123,7 @@ class RequestRecording(Recording):
         elif name in ("versions", "attributes"):
             if not isinstance(value, Mapping):
                 raise Unreadable(value)
-            taken = {str(key): plain(item) for key, item in value.items()}
+            taken = {str(key): plain(item) for key, item in within(value.items())}
             if name == "versions":
                 taken = {key: str(version) for key, version in taken.items() if version is not None}
             getattr(self, name).update(taken)
@@ -162,7 +166,7 @@ class RequestRecording(Recording):
             self.lineage.forget()
             self.latest = None
             self.recorder.sink.submit(LateDraft(self, part))
-        except Exception as error:
+        except BaseException as error:
             self.recorder.guard.caught("record.late", error)
 
     @property

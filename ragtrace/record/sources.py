@@ -59,7 +59,7 @@ def source_report(
             report_id=new_request_id(),
         )
         recorder.sink.submit(report, durable=True)
-    except Exception as error:
+    except BaseException as error:
         recorder.guard.caught("source_report", error)
 
 

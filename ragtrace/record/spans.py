@@ -10,6 +10,7 @@ from opentelemetry import trace
 from opentelemetry.trace import Span, Status, StatusCode, Tracer, TracerProvider
 
 from ragtrace.record import conventions as names
+from ragtrace.record.faults import let_through
 from ragtrace.record.flushing import precede
 from ragtrace.types import ErrorInfo
 
@@ -51,7 +52,8 @@ class Tracing:
 def _tracer_of(provider: TracerProvider) -> Tracer | None:
     try:
         return provider.get_tracer(names.TRACER)
-    except Exception:
+    except BaseException as error:
+        let_through(error)
         _LOG.exception("the tracer provider gives no tracer; requests are recorded without spans")
         return None
 

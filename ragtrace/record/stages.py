@@ -60,7 +60,10 @@ class StageRecording(Recording):
         if request.tracer is not None:
             self.start_span(request.tracer, self.span_name(name, inputs), context)
         try:
-            self.receive(inputs, given)
+            with self.allowance() as allowance:
+                self.receive(inputs, given)
+            if allowance.left_out:
+                self.leave_out(allowance.left_out, "inputs")
         except BaseException as error:
             self.refuse(error, "inputs")
 
@@ -111,7 +114,7 @@ class StageRecording(Recording):
     def _whole(self) -> StageRun:
         try:
             return self.run()
-        except Exception as error:
+        except BaseException as error:
             self.refused = True
             self.recorder.guard.caught(f"coerce.{self.operation}", error)
             return self.empty
@@ -209,7 +212,7 @@ class PackRecording(StageRecording):
         questions = (self.request.query, self.request.rewritten)
         packed = placed(taken, known, given.ids(known), self._budget, questions)
         self.unread(packed.unread)
-        self.refused = self.refused or bool(packed.unread and not packed.packing.chunks)
+        self.refused = self.refused or self.is_partial or bool(packed.unread and not packed.packing.chunks)
         return PackRun(packing=packed.packing)
 
 

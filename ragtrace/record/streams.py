@@ -92,7 +92,13 @@ class Passing(Following):
         if parts is None or not self._is_taking:
             return
         try:
-            parts.add(item)
+            if type(item) is str:
+                parts.add(item)
+            else:
+                with self._recording.allowance() as allowance:
+                    parts.add(item)
+                if allowance.left_out:
+                    self._recording.leave_out(allowance.left_out)
             if parts.weight > self._most or (not self._count % _LOOKS and self._recording.is_expired):
                 self._stop(self._recording)
         except BaseException as error:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import signal
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,16 +24,26 @@ class Panic(BaseException):
     """As a Rust extension's: no Exception."""
 
 
-def hits(error: type[BaseException]) -> list[Any]:
-    """An item whose text raises."""
+def _raise(error: type[BaseException]) -> Callable[[], object]:
+    """What raises this."""
+
+    def run() -> object:
+        raise error("x")
+
+    return run
+
+
+def hits(happens: Callable[[], object]) -> list[Any]:
+    """An item whose text does this when it is looked at."""
 
     class Hit:
         id = "a"
 
         @property
         def text(self) -> str:
-            """Raise."""
-            raise error("x")
+            """Do it."""
+            happens()
+            return "text"
 
     return [Hit()]
 
@@ -37,18 +51,18 @@ def hits(error: type[BaseException]) -> list[Any]:
 def test_a_panic_of_the_hosts_object_does_not_reach_the_host(configure: Any) -> None:
     """Its call returns what it returned; the fault is counted."""
     recorded = configure(raise_errors=False)
-    found = hits(Panic)
+    found = hits(_raise(Panic))
     with ragtrace.request(query="q"):
         assert ragtrace.retrieve(lambda query: found)("q") is found
         assert ragtrace.rerank(lambda hits: "ab")(found) == "ab"
-    assert ("coerce.retrieve", "Panic") in recorded.faults
+    assert ("coerce.retrieve", "Hit") in recorded.faults
     assert recorded.record.status == "ok"
 
 
 def test_nor_does_one_of_arguments_parts_and_streams(configure: Any) -> None:
     """Wherever a property of the host's is read."""
     recorded = configure(raise_errors=False)
-    found = hits(Panic)
+    found = hits(_raise(Panic))
     assert ragtrace.request(query="hit.text")(lambda hit: "answer")(found[0]) == "answer"
     assert ragtrace.retrieve(returns="text")(lambda query: found[0])("q") is found[0]
 
@@ -57,24 +71,108 @@ def test_nor_does_one_of_arguments_parts_and_streams(configure: Any) -> None:
         yield from found
 
     assert list(stream("q")) == found
-    assert {kind for _, kind in recorded.faults} == {"Panic"}
-    assert {where for where, _ in recorded.faults} == {"arguments.request", "returns.retrieve", "coerce.retrieve"}
+    assert set(recorded.faults) == {
+        ("arguments.request", "Panic"),
+        ("returns.retrieve", "Panic"),
+        ("coerce.retrieve", "Hit"),
+    }
     assert len(recorded.records) == 3
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
-def test_the_hosts_way_to_stop_passes(configure: Any, error: type[BaseException]) -> None:
-    """Ctrl-C, an exit or a cancellation that comes while we read is not ours to swallow; the stage has ended."""
+EXITS: dict[str, Callable[[], object]] = {
+    "SystemExit": sys.exit,
+    "KeyboardInterrupt": _raise(KeyboardInterrupt),
+    "GeneratorExit": _raise(GeneratorExit),
+    "Panic": _raise(Panic),
+}
+
+
+@pytest.mark.parametrize("name", EXITS)
+def test_an_object_that_exits_costs_the_host_nothing(configure: Any, name: str) -> None:
+    """Whatever an attribute raises while we look at it, or calls: each stage returns what it returned, and the other
+    items are recorded."""
     recorded = configure(raise_errors=False)
-    found = hits(error)
-    with pytest.raises(error), ragtrace.request(query="q"):
-        ragtrace.retrieve(lambda query: found)("q")
-    assert len(recorded.record.stages) == 1
-    with pytest.raises(error):
-        ragtrace.request(query="hit.text")(lambda hit: "answer")(found[0])
-    with pytest.raises(error):
-        ragtrace.retrieve(returns="text")(lambda query: found[0])("q")
-    assert len(recorded.records) == 2  # the second one never ran
+    found = [{"id": "b", "text": "said"}, *hits(EXITS[name])]
+    with ragtrace.request(query="q"):
+        assert ragtrace.retrieve(lambda query: found)("q") is found
+        assert ragtrace.rerank(lambda hits: hits)(found) is found
+        assert ragtrace.pack(lambda hits: found)(found) is found
+        assert ragtrace.generate(lambda prompt: {"answer": "a", "citations": found})("p")["answer"] == "a"
+    assert [chunk.chunk_id for chunk in recorded.record.candidates] == ["b"]
+    assert recorded.record.status == "ok"
+    assert ragtrace.request(query="hit.text")(lambda hit: "answer")(found[1]) == "answer"
+    assert ragtrace.retrieve(returns="1.text")(lambda query: found)("q") is found
+    assert {kind for _, kind in recorded.faults} == {name, "Hit"}
+
+
+def test_nor_does_an_exception_whose_message_exits(configure: Any) -> None:
+    """The host gets its own exception, which has no message for us."""
+    recorded = configure(raise_errors=False)
+
+    class Silent(Exception):
+        def __str__(self) -> str:
+            sys.exit()
+
+    @ragtrace.request
+    def ask(question: str) -> None:
+        raise Silent
+
+    with pytest.raises(Silent):
+        ask("q")
+    assert recorded.record.status == "error"
+
+
+def _leave(number: int, frame: object) -> None:
+    """As a server's handler of SIGTERM."""
+    sys.exit(0)
+
+
+def _time_out(number: int, frame: object) -> None:
+    """As a limit on the time of a call."""
+    raise TimeoutError
+
+
+class _Handler:
+    """A handler that is an object."""
+
+    def __call__(self, number: int, frame: object) -> None:
+        """Leave."""
+        sys.exit(0)
+
+
+SIGNALS: list[tuple[Any, type[BaseException]]] = [
+    (signal.default_int_handler, KeyboardInterrupt),
+    (_leave, SystemExit),
+    (functools.partial(_leave), SystemExit),
+    (_Handler(), SystemExit),
+    (_time_out, TimeoutError),
+]
+
+
+@pytest.mark.parametrize(("handler", "error"), SIGNALS, ids=range(len(SIGNALS)))
+def test_a_signal_reaches_the_host(configure: Any, handler: Any, error: type[BaseException]) -> None:
+    """Ctrl-C, an exit or a timeout that a signal's handler raises while we read is not ours to swallow; the stage has
+    ended."""
+    recorded = configure(raise_errors=False)
+    found = hits(lambda: signal.raise_signal(signal.SIGINT))
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with pytest.raises(error), ragtrace.request(query="q"):
+            ragtrace.retrieve(lambda query: found)("q")
+        assert len(recorded.record.stages) == 1
+        with pytest.raises(error):
+            ragtrace.request(query="hit.text")(lambda hit: "answer")(found[0])
+        with pytest.raises(error):
+            ragtrace.retrieve(returns="0.text")(lambda query: found)("q")
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_cancellation_reaches_the_host(configure: Any) -> None:
+    """A loop may cancel where an attribute waits, as those that load lazily do."""
+    configure(raise_errors=False)
+    with pytest.raises(asyncio.CancelledError):
+        ragtrace.retrieve(lambda query: hits(_raise(asyncio.CancelledError)))("q")
 
 
 def test_a_faults_message_is_bounded() -> None:

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from ragtrace.record.coercion.values import Unreadable
+from ragtrace.record.faults import let_through
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -130,7 +131,8 @@ def _loaded(point: EntryPoint) -> Adapter | None:
     """An `Adapter`, or a function that reads one item."""
     try:
         found = point.load()
-    except Exception:
+    except BaseException as error:
+        let_through(error)
         _LOG.exception("the adapter %s of %s cannot be loaded", point.value, point.name)
         return None
     return found if isinstance(found, Adapter) else Adapter(chunk=found)
@@ -156,7 +158,8 @@ def _safe(part: Callable[[Any], T | None], name: str) -> Callable[[Any], T | Non
             return part(value)
         except Unreadable:
             raise
-        except Exception as error:
+        except BaseException as error:
+            let_through(error)
             if not failed:
                 failed = True  # without its message, which may quote content
                 about = "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__

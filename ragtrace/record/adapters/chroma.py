@@ -13,6 +13,7 @@ from ragtrace.record.adapters import Adapter
 from ragtrace.record.adapters.documents import read_document
 from ragtrace.record.adapters.nearness import negative
 from ragtrace.record.adapters.several import merge
+from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.chunks import Chunk
 
 __all__ = ["RESULT", "columns"]
@@ -37,7 +38,7 @@ def _rows(ids: Sequence[Any], documents: Any, metadatas: Any, distances: Any) ->
     parts = zip_longest(ids, *((part or ())[: len(ids)] for part in (documents, metadatas, distances)))
     return [
         read_document(ids, id=id, body=body, metadata=metadata, score=negative(distance))
-        for id, body, metadata, distance in parts
+        for id, body, metadata, distance in within(parts)
     ]
 
 

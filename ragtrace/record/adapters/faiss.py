@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from ragtrace.record.adapters.nearness import negative, rises
 from ragtrace.record.adapters.several import merge
+from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.chunks import Chunk, read_chunk
 from ragtrace.record.coercion.values import Unreadable, number, whole
 
@@ -36,7 +37,11 @@ def neighbors(value: tuple[Any, ...]) -> Iterable[Any] | None:
     is_distance = _are_distances(distances, ids)
     return merge(
         [
-            [_chunk(place, score, is_distance, known) for score, place in zip(*row, strict=True) if _is_there(place)]
+            [
+                _chunk(place, score, is_distance, known)
+                for score, place in within(zip(*row, strict=True))
+                if _is_there(place)
+            ]
             for row in zip(distances, ids, strict=True)
         ]
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
+from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.chunks import read_chunk
 from ragtrace.record.coercion.items import items_of
 from ragtrace.record.coercion.values import Unreadable, number
@@ -41,7 +42,7 @@ def merge(results: Sequence[Iterable[Any]]) -> Iterable[Any]:
         return results[0]
     places: set[str] = set()
     found: list[Any] = []
-    for turn in zip_longest(*results, fillvalue=_MISSING):
+    for turn in within(zip_longest(*results, fillvalue=_MISSING)):
         for item in turn:
             if item is not _MISSING:
                 _add(item, places, found)

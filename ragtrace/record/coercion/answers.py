@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
+from ragtrace.record.faults import let_through
 from ragtrace.types import Citation, Generation, TokenUsage
 
 __all__ = ["ANSWERS", "FINISH", "is_chat", "read_answer", "read_citation", "read_prompt", "read_usage"]
@@ -100,7 +102,7 @@ def read_usage(value: Any) -> TokenUsage | None:
 def _citations(value: Any, packed: Sequence[str]) -> tuple[Citation, ...]:
     if not isinstance(value, list | tuple):
         return ()
-    return tuple(read_citation(item, packed) for item in value)
+    return tuple(read_citation(item, packed) for item in within(value))
 
 
 def read_citation(item: Any, packed: Sequence[str]) -> Citation:
@@ -108,7 +110,8 @@ def read_citation(item: Any, packed: Sequence[str]) -> Citation:
     one."""
     try:
         return _citation(item, packed)
-    except Exception:  # an answer is not lost for what is beside it
+    except BaseException as error:  # an answer is not lost for what is beside it
+        let_through(error)
         return Citation(marker="")
 
 

@@ -11,10 +11,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ragtrace.record.adapters import read_adapted
+from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.items import items_of
 from ragtrace.record.coercion.shapes import SHAPES, TEXTS, Shape, key_of, shape_of
 from ragtrace.record.coercion.values import Get, Unreadable, first, number, plain, text
 from ragtrace.record.coercion.wording import UNSPACED
+from ragtrace.record.faults import let_through
 from ragtrace.types import Candidate, content_hash
 
 __all__ = ["APART", "Chunk", "Chunks", "read_chunk", "read_chunks", "told_apart"]
@@ -75,12 +77,13 @@ def read_chunks(value: Any) -> Chunks:
     items = items_of(value)
     ranked: list[tuple[int, Chunk]] = []
     unread: list[str] = []
-    for rank, item in enumerate(items, 1):
+    for rank, item in enumerate(within(items), 1):
         shape = SHAPES.get(tuple(item) if type(item) is dict else type(item))
         if shape is not None and shape.quick is not None:
             try:
                 said = shape.quick(item)
-            except Exception:  # without an attribute that the first one of its class had, or one that raises
+            except BaseException as error:  # without an attribute that the first one of its class had, or it raises
+                let_through(error)
                 said = (None, None)
             chunk_id, body, score = said if len(said) == 3 else (*said, None)
             is_scored = type(score) is float and isfinite(score)
@@ -89,7 +92,8 @@ def read_chunks(value: Any) -> Chunks:
                 continue
         try:
             ranked.append((rank, read_chunk(item)))
-        except Exception:  # one that raises when it is looked at is no reason to lose the others
+        except BaseException as error:  # one that raises when it is looked at is no reason to lose the others
+            let_through(error)
             unread.append(type(item).__name__)
     return Chunks(ranked, unread)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ragtrace.record.adapters.tuples import lists_of_chunks, rows_in
+from ragtrace.record.coercion.allowance import cut, within
 from ragtrace.record.coercion.answers import is_chat, read_prompt
 from ragtrace.record.coercion.chunks import Chunk, read_chunk
 from ragtrace.record.coercion.dropping import UNKNOWN, left_out
@@ -15,6 +16,7 @@ from ragtrace.record.coercion.matching import SHORTEST
 from ragtrace.record.coercion.snapshots import Columns, Frozen, freeze, freeze_known
 from ragtrace.record.coercion.templates import as_given
 from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
+from ragtrace.record.faults import let_through
 from ragtrace.types import Candidate, PackedChunk, Packing
 
 __all__ = ["Packed", "Taken", "merged", "placed", "read_packing", "take_packing"]
@@ -66,12 +68,14 @@ def read_packing(
 
 def take_packing(value: Any) -> Taken:
     """A packer's value as it is now. Raises: Unreadable when no chunks and no prompt are found."""
+    value = cut(value)
     if (columns := freeze_known(value, _FURTHER)) is not None:
         return Taken(columns, [], [], None, None)
     chunks, dropped, prompt, stated = _parts(value)
     unread: list[str] = []
     taken: Columns | Frozen | list[_Item] | None = None
     if chunks is not None:
+        chunks = cut(chunks)
         is_listed = type(chunks) is list or isinstance(chunks, list | tuple)
         taken = freeze(chunks, _FURTHER) if is_listed else None  # type: ignore[arg-type]
         taken = _items(chunks, unread) if taken is None else taken
@@ -148,12 +152,13 @@ def _thawed(chunks: Columns | Frozen | list[_Item] | None, unread: list[str]) ->
 
 def _items(chunks: Iterable[Any], unread: list[str]) -> list[_Item]:
     items: list[_Item] = []
-    for item in chunks:
+    for item in within(chunks):
         try:
             chunk = read_chunk(item)
             flag = None if isinstance(item, str) else first(item, *_FLAGS)
             items.append(_Item(chunk, *_tokens(item), None if flag is None else bool(flag)))
-        except Exception:  # one that raises when it is looked at is no reason to lose the others
+        except BaseException as error:  # one that raises when it is looked at is no reason to lose the others
+            let_through(error)
             unread.append(type(item).__name__)
     return items
 
@@ -207,12 +212,13 @@ def _fewer(tokens: int | None, full: int | None) -> bool:
 def _dropped(value: Any, unread: list[str]) -> list[tuple[Chunk, str]]:
     """Dropped chunks of mappings and objects with a reason, of (chunk, reason), of bare chunks."""
     if isinstance(value, Mapping):
-        value = list(value.items())
+        value = list(within(value.items()))
     found = []
-    for item in value if isinstance(value, list | tuple | set) else ():
+    for item in within(value) if isinstance(value, list | tuple | set) else ():
         try:
             found.append(_dropped_chunk(item))
-        except Exception:
+        except BaseException as error:
+            let_through(error)
             unread.append(type(item).__name__)
     return found
 

@@ -6,11 +6,13 @@ A list with anything else in it is read at once, so that what a host changes aft
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from inspect import getattr_static
 from itertools import chain
 from math import isfinite
 from numbers import Number
 from operator import attrgetter
+from types import MemberDescriptorType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -19,6 +21,7 @@ from ragtrace.record.adapters import lists_itself
 from ragtrace.record.coercion.chunks import Chunk, Chunks, read_chunks
 from ragtrace.record.coercion.shapes import TEXTS, UNREAD, named_parts, plain_parts
 from ragtrace.record.coercion.values import size as size_of
+from ragtrace.record.faults import let_through
 
 __all__ = ["Columns", "Frozen", "freeze", "freeze_known"]
 
@@ -56,6 +59,11 @@ class Columns(msgspec.Struct, frozen=True):
     rows: list[Any]
     weight: int
 
+    def light(self, most: int) -> Columns:
+        """The first items, of no more than so many bytes together, and one at least."""
+        rows, weight = _light(self.rows, map(msgspec.structs.astuple, self.rows), most)
+        return Columns(self.names, rows, weight)
+
     def items(self) -> list[Any]:
         """The items as mappings, as they were."""
         return [dict(zip(self.names, msgspec.structs.astuple(row), strict=True)) for row in self.rows]
@@ -81,6 +89,10 @@ class Frozen(NamedTuple):
     rows: list[Any]
     weight: int
 
+    def light(self, most: int) -> Frozen:
+        """The first items, of no more than so many bytes together, and one at least."""
+        return Frozen(*_light(self.rows, ((row,) if type(row) is str else row for row in self.rows), most))
+
     def items(self) -> list[Any]:
         """The items."""
         return self.rows
@@ -89,6 +101,18 @@ class Frozen(NamedTuple):
         """The chunks."""
         return read_chunks(self.rows)
 
+
+def _light(rows: list[Any], parts: Iterable[tuple[Any, ...]], most: int) -> tuple[list[Any], int]:
+    """The first rows whose texts, by their parts, take no more than `most` bytes, and how many they take."""
+    weight = 0
+    for number, row in enumerate(parts):
+        weight += _ROW + sum(map(size_of, row))
+        if weight > most and number:
+            return rows[:number], most
+    return rows, weight
+
+
+_FIELDS: Final = (MemberDescriptorType, type(_Plan.names))  # of slots, and of named tuples
 
 _convert: Final = msgspec.convert
 _plans: dict[Any, _Plan | None] = {}
@@ -113,7 +137,8 @@ def freeze(value: Sequence[Any], further: tuple[str, ...] = ()) -> Columns | Fro
     except KeyError:
         try:
             plan = _plan(first, further)
-        except Exception:  # it raises when it is looked at; the others may not
+        except BaseException as error:  # it raises when it is looked at; the others may not
+            let_through(error)
             return None
         if len(_plans) < _PLANS:
             _plans[key] = plan
@@ -150,7 +175,8 @@ def _columns(value: Sequence[Any], plan: _Plan) -> Columns | None:
         if size is not None and set(map(len, map(vars, value))) != {size}:
             return None
         rows = _convert({"rows": value}, batch, from_attributes=kind is not None).rows
-    except Exception:  # of another shape, or one that raises when it is looked at
+    except BaseException as error:  # of another shape, or one that raises when it is looked at
+        let_through(error)
         return None
     # the first, as the host has it, for all
     held = size_of(msgspec.structs.astuple(rows[0])) if not is_plain or text is None else len(text(rows[0]) or "")
@@ -179,7 +205,15 @@ def _plan(item: Any, further: tuple[str, ...]) -> _Plan | None:
         return None
     names = (*found, *(name for name in further if not callable(getattr(item, name, print))))
     own = getattr(item, "__dict__", None)
+    if not all(_is_there(type(item), own or {}, name) for name in names):
+        return None  # whoever reads one by one can stop where that takes too long
     return _made(names, None if own is None else len(own), type(item))
+
+
+def _is_there(kind: type, own: Mapping[str, Any], name: str) -> bool:
+    """Whether an attribute is just there: in a slot or the object's own, and computed or loaded by nobody."""
+    found = getattr_static(kind, name, None)
+    return isinstance(found, _FIELDS) or (name in own and not hasattr(found, "__get__"))
 
 
 def _made(names: tuple[str, ...], size: int | None, kind: type | None) -> _Plan:

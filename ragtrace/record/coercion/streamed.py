@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ragtrace.record.adapters import adapter_of, items_in
 from ragtrace.record.adapters.several import is_listing
+from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.answers import is_chat, read_prompt
 from ragtrace.record.coercion.chunks import Chunk, read_chunk
 from ragtrace.record.coercion.items import items_of
@@ -14,6 +15,7 @@ from ragtrace.record.coercion.packing import Taken, merged, take_packing
 from ragtrace.record.coercion.shapes import SHAPES
 from ragtrace.record.coercion.snapshots import freeze
 from ragtrace.record.coercion.values import number, plain, text
+from ragtrace.record.faults import let_through
 
 __all__ = ["StreamedChunks", "StreamedPacking", "StreamedValues"]
 
@@ -31,7 +33,7 @@ class StreamedChunks:
 
     def add(self, part: Any) -> None:
         """One chunk, or a page of them."""
-        for item in _listed(part):
+        for item in within(_listed(part)):
             row = _snapshot(item)
             self.items.append(item)
             self.rows.append(row)
@@ -56,7 +58,7 @@ class StreamedPacking:
             self._messages.append(read_prompt([part]) or "")
             self.weight += len(self._messages[-1])
         else:
-            for item in _listed(part):
+            for item in within(_listed(part)):
                 self._taken.append(_packed(item))
                 self.weight += _ITEM + _weight(item)
 
@@ -103,7 +105,8 @@ def _listed(part: Any) -> Iterable[Any]:
     if found is None and type(part) is not tuple:
         try:
             read_chunk(part)
-        except Exception:
+        except BaseException as error:
+            let_through(error)
             found = _items(part)
     return (part,) if found is None else found
 
@@ -111,7 +114,8 @@ def _listed(part: Any) -> Iterable[Any]:
 def _items(part: Any) -> Iterable[Any] | None:
     try:
         return items_of(part)
-    except Exception:
+    except BaseException as error:
+        let_through(error)
         return None
 
 
@@ -131,7 +135,8 @@ def _snapshot(item: Any) -> Any:
         return item
     try:
         return read_chunk(item)
-    except Exception:
+    except BaseException as error:
+        let_through(error)
         return item
 
 
@@ -147,7 +152,8 @@ def _packed(item: Any) -> Taken:
     if taken.unread:
         try:
             return take_packing(item)
-        except Exception:
+        except BaseException as error:
+            let_through(error)
             return taken
     return taken
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from ragtrace.record.coercion.allowance import within
+from ragtrace.record.faults import let_through
 from ragtrace.types import Facet
 
 __all__ = ["Get", "Unreadable", "first", "label", "names", "number", "plain", "read_facets", "size", "text", "whole"]
@@ -37,7 +40,8 @@ def number(value: Any) -> float | None:
             return None
         try:
             value = float(value)
-        except Exception:  # whatever the host's type raises
+        except BaseException as error:  # whatever the host's type raises
+            let_through(error)
             return None
     return value if math.isfinite(value) else None
 
@@ -96,9 +100,9 @@ def plain(value: Any, depth: int = _DEPTH) -> Any:
     if kind is dict or isinstance(value, Mapping):
         if not depth:
             return None
-        return {key if type(key) is str else _shown(key): plain(item, depth - 1) for key, item in value.items()}
+        return {key if type(key) is str else _shown(key): plain(item, depth - 1) for key, item in within(value.items())}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item, depth - 1) for item in list(value)[:_ITEMS]] if depth else None
+        return [plain(item, depth - 1) for item in islice(value, _ITEMS)] if depth else None
     if isinstance(value, Enum):
         return plain(value.value, depth - 1) if depth else None
     found = number(value)
@@ -109,7 +113,8 @@ def _shown(value: Any) -> str:
     """The text of a value, cut; of one that cannot be shown, its type."""
     try:
         return str(value[:_LENGTH] if isinstance(value, bytes | bytearray) else value)[:_LENGTH]
-    except Exception:
+    except BaseException as error:
+        let_through(error)
         return f"({type(value).__name__})"
 
 
@@ -129,7 +134,7 @@ def read_facets(value: Iterable[Facet | Mapping[str, Any]]) -> tuple[Facet, ...]
     """Facets from `Facet`s or mappings. Raises: Unreadable for anything else."""
     if not isinstance(value, Iterable):
         raise Unreadable(value)
-    return tuple(_facet(item) for item in value)
+    return tuple(_facet(item) for item in within(value))
 
 
 def _facet(item: Facet | Mapping[str, Any]) -> Facet:

@@ -36,7 +36,7 @@ def usable_recorder() -> Recorder | None:
     return recorder if recorder is not None and is_instrumentation_enabled() else None
 
 
-def report(where: str, error: Exception) -> None:
+def report(where: str, error: BaseException) -> None:
     """A fault of ours in a framework's path: counted by the recorder's guard, logged without a recorder."""
     recorder = active()
     if recorder is None:
@@ -53,7 +53,7 @@ def guarded(where: str) -> Callable[[Callable[P, T]], Callable[P, T | None]]:
         def run(*args: P.args, **kwargs: P.kwargs) -> T | None:
             try:
                 return hook(*args, **kwargs)
-            except Exception as error:
+            except BaseException as error:
                 report(where, error)
                 return None
 
@@ -153,7 +153,7 @@ class Instrumentor(BaseInstrumentor):  # type: ignore[misc]  # its methods are n
             return
         try:
             self.apply()
-        except Exception as error:  # the framework is not what it was; the host's import must not fail
+        except BaseException as error:  # the framework is not what it was; the host's import must not fail
             report(f"instrument.{self.module}", error)
 
     @abstractmethod

@@ -113,7 +113,7 @@ class _Call:
     def _end_raw(self, value: Any) -> None:
         try:
             parsed = value.parse()  # kept by the response: the host's own call gives the same object
-        except Exception:
+        except BaseException:
             self.recording.finish()
             raise
         self.end(parsed)

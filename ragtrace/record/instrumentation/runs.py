@@ -95,7 +95,7 @@ def begin_generation(
     if request is not None and prompt:
         try:
             _record_packing(prompt, request)
-        except Exception as error:
+        except BaseException as error:
             report("packing.generate", error)
     return begin_stage("generate", name, {"model": model, "prompt": prompt}, request)
 
