@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -177,7 +178,9 @@ def _addresses(base_url: str) -> tuple[str, str, str]:
     url = str(base_url).rstrip("/")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError.of("base_url", base_url, "http://HOST:PORT/v1, or another address of an OpenAI API")
+        raise ConfigurationError.of(
+            "base_url", re.sub(r"[^/@]*@", "", url), "http://HOST:PORT/v1, or another address of an OpenAI API"
+        )
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
     return url, url.removesuffix("/v1"), shown
 

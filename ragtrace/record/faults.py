@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from _signal import getsignal  # the one of `signal` makes enumerations of all, which takes a hundred times as long
+from _signal import getsignal  # type: ignore[import-not-found]  # that of `signal` takes a hundred times as long
 from functools import partial
 from opcode import opmap
 from signal import valid_signals

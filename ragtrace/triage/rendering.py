@@ -334,14 +334,17 @@ def _about(each: ExemplarRequest) -> str:
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|!~]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
 
 
+_MENTION: Final = re.compile(r"@(?=\w)")
+
+
 def markdown(report: Report) -> str:
     """The whole report. Texts of the host are escaped: a label cannot become a link, an image or HTML."""
     return "\n".join(_lines(report)) + "\n"
 
 
 def escaped(text: str) -> str:
-    """A text that shows as it is."""
-    return _SPECIAL.sub(r"\\\1", plain(text))
+    """A text that shows as it is, and calls nobody: `@everyone` has a mark without width behind its @."""
+    return _MENTION.sub("@\u200b", _SPECIAL.sub(r"\\\1", plain(text)))
 
 
 def code(text: str) -> str:

@@ -65,3 +65,11 @@ def test_a_cross_encoder_is_named_as_one(tiny_cross_encoder: Path) -> None:
     assert (model.kind, model.name) == ("cross_encoder", tiny_cross_encoder.name)
     with pytest.raises(ModelError, match="no model folder"):
         load_retriever("./nowhere")
+
+
+@pytest.mark.parametrize("model", ["chat:http://user:s3cret@host:8000/v1", "https://user:s3cret@host/v1"])
+def test_a_refused_address_shows_no_password(model: str) -> None:
+    """Neither in a chat's address nor in a plain one."""
+    with pytest.raises(ConfigurationError, match="host") as refused:
+        load_generator(model)
+    assert "s3cret" not in str(refused.value)

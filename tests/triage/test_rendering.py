@@ -167,3 +167,9 @@ def test_every_report_fits_the_documented_schema(fill: Fill) -> None:
         triage_request(store, record, None, now=END),
     ):
         jsonschema.validate(json.loads(msgspec.json.encode(report)), schema)
+
+
+def test_a_label_calls_nobody() -> None:
+    """A mention in Markdown would notify all who can read the report."""
+    assert "@everyone" not in escaped("segment @everyone @here")
+    assert "a @ b" in escaped("a @ b")

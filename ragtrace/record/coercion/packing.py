@@ -77,7 +77,7 @@ def take_packing(value: Any) -> Taken:
     if chunks is not None:
         chunks = cut(chunks)
         is_listed = type(chunks) is list or isinstance(chunks, list | tuple)
-        taken = freeze(chunks, _FURTHER) if is_listed else None  # type: ignore[arg-type]
+        taken = freeze(chunks, _FURTHER) if is_listed else None
         taken = _items(chunks, unread) if taken is None else taken
     return Taken(taken, unread, [] if dropped is None else _dropped(dropped, unread), prompt, stated)
 
