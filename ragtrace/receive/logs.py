@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.errors import MissingExtraError, RecordError
 from ragtrace.receive.dialects.genai import judgement
+from ragtrace.receive.limits import Allowance
 from ragtrace.receive.otlp import attributes_of, first_reasons
-from ragtrace.receive.otlp_json import Counted, id_of, parse_message, requests
+from ragtrace.receive.otlp_json import Walk, id_of, parse_message, parse_or_clear, requests
 from ragtrace.record import conventions as names
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import TraceJudgement
@@ -66,22 +67,26 @@ def parse_logs_protobuf(body: bytes) -> ExportLogsServiceRequest:
     return message
 
 
-def parse_logs_json(body: bytes | str, most: int | None = None) -> tuple[ExportLogsServiceRequest, list[str]]:
-    """A request in JSON, and why log records of it were rejected. Raises: RecordError; TooLarge for more than `most` of
-    them.
-    """
+def parse_logs_json(
+    body: bytes | str, allowance: Allowance | None = None
+) -> tuple[ExportLogsServiceRequest, list[str]]:
+    """A request in JSON, and why log records of it were rejected. Raises: RecordError; TooLarge."""
     message, rejected = _new_request(), list[str]()
-    counted = Counted(rejected, most)
-    for document in requests(body, "resourceLogs", "logs"):
-        for resource_logs in counted.dicts(document, "resourceLogs"):
-            scoped = message.resource_logs.add().scope_logs
-            for given in counted.dicts(resource_logs, "scopeLogs"):
+    allowance = allowance or Allowance()
+    walk = Walk(rejected, allowance)
+    for document in requests(body, "resourceLogs", "logs", allowance):
+        for resource_logs in walk.dicts(document, "resourceLogs"):
+            added = message.resource_logs.add()
+            parse_or_clear(resource_logs.get("resource"), added.resource, allowance, 3)
+            scoped = added.scope_logs
+            for given in walk.dicts(resource_logs, "scopeLogs"):
                 scope_logs = scoped.add()
                 scope = given.get("scope")
+                parse_or_clear(scope, scope_logs.scope, allowance, 4)
                 scope_logs.scope.name = _scope_name(scope.get("name")) if isinstance(scope, dict) else ""
-                for record in counted.dicts(given, "logRecords"):
+                for record in walk.dicts(given, "logRecords"):
                     try:
-                        _parse_record(record, scope_logs.log_records.add())
+                        _parse_record(record, scope_logs.log_records.add(), allowance)
                     except ValueError as error:
                         del scope_logs.log_records[-1]
                         reason = " ".join(str(error).split())[:200]
@@ -131,9 +136,9 @@ def _is_evaluation(record: LogRecord) -> bool:
     )
 
 
-def _parse_record(given: dict[str, Any], record: LogRecord) -> None:
-    """Raises: ValueError."""
-    parse_message({name: value for name, value in given.items() if name not in _IDS}, record)
+def _parse_record(given: dict[str, Any], record: LogRecord, allowance: Allowance) -> None:
+    """Raises: ValueError, TooLarge."""
+    parse_message({name: value for name, value in given.items() if name not in _IDS}, record, allowance)
     record.trace_id, record.span_id = (id_of(given, name) for name in _IDS)
 
 

@@ -7,12 +7,14 @@ Source: https://opentelemetry.io/docs/specs/otlp/; in JSON, ids are hex and 64-b
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.errors import MissingExtraError, RecordError
-from ragtrace.receive.otlp_json import Counted, TooLarge, id_of, parse_message, parse_or_clear, requests
+from ragtrace.receive.limits import Allowance, TooLarge
+from ragtrace.receive.otlp_json import Walk, id_of, parse_message, parse_or_clear, requests
 from ragtrace.receive.spans import Attributes, ReceivedSpan, SpanEvent, Status
 from ragtrace.receive.wire import Scope, joined, scopes
 
@@ -41,7 +43,6 @@ _STATUS: Final[tuple[Status, ...]] = ("unset", "ok", "error")
 _IDS: Final = ("traceId", "spanId", "parentSpanId")
 _REASONS: Final = 5  # of what was rejected, that a sender is told
 _DEPTH: Final = 16  # of nested values; deeper ones become None
-_MOST_COPIED: Final = 128 << 20  # bytes of all parts of a request, each with its resource
 
 
 @dataclass(slots=True)
@@ -98,22 +99,21 @@ def parse_protobuf(body: bytes) -> ExportTraceServiceRequest:
     return message
 
 
-def parse_json(body: bytes | str, most: int | None = None) -> tuple[ExportTraceServiceRequest, list[str]]:
-    """A request in JSON, also one per line, and why spans of it were rejected. Raises: RecordError; TooLarge for more
-    than `most` spans.
-    """
+def parse_json(body: bytes | str, allowance: Allowance | None = None) -> tuple[ExportTraceServiceRequest, list[str]]:
+    """A request in JSON, also one per line, and why spans of it were rejected. Raises: RecordError; TooLarge."""
     message, rejected = _new_request(), list[str]()
-    counted = Counted(rejected, most)
-    for document in requests(body, "resourceSpans", "traces"):
-        for given in counted.dicts(document, "resourceSpans"):
+    allowance = allowance or Allowance()
+    walk = Walk(rejected, allowance)
+    for document in requests(body, "resourceSpans", "traces", allowance):
+        for given in walk.dicts(document, "resourceSpans"):
             resource_spans = message.resource_spans.add()
-            parse_or_clear(given.get("resource"), resource_spans.resource)
-            for scope in counted.dicts(given, "scopeSpans"):
+            parse_or_clear(given.get("resource"), resource_spans.resource, allowance, 3)
+            for scope in walk.dicts(given, "scopeSpans"):
                 scope_spans = resource_spans.scope_spans.add()
-                parse_or_clear(scope.get("scope"), scope_spans.scope)
-                for span in counted.dicts(scope, "spans"):
+                parse_or_clear(scope.get("scope"), scope_spans.scope, allowance, 4)
+                for span in walk.dicts(scope, "spans"):
                     try:
-                        _parse_span(span, scope_spans.spans.add())
+                        _parse_span(span, scope_spans.spans.add(), allowance)
                     except ValueError as error:
                         del scope_spans.spans[-1]
                         reason = " ".join(str(error).split())[:200]
@@ -132,14 +132,20 @@ def read_json(body: bytes | str) -> Received:
     return _read(message, Received(rejected=rejected))
 
 
-def split(message: ExportTraceServiceRequest, rejected: Iterable[str] = (), body: bytes | None = None) -> Split:
+def split(
+    message: ExportTraceServiceRequest,
+    rejected: Iterable[str] = (),
+    body: bytes | None = None,
+    allowance: Allowance | None = None,
+) -> Split:
     """One part for each trace, in the order in which they come.
 
     body: the message as it came in protobuf, if it did; its spans are parted as they are.
 
     Raises: TooLarge where many traces have a large resource in common, which each part would repeat.
     """
-    found = Split(rejected=list(rejected))
+    found, allowance = Split(rejected=list(rejected)), allowance or Allowance()
+    most = allowance.limits.copied if allowance.limits is not None else sys.maxsize
     builders: dict[bytes, _Builder] = {}
     body = bytes(message.SerializeToString()) if body is None else body
     read = (
@@ -148,12 +154,13 @@ def split(message: ExportTraceServiceRequest, rejected: Iterable[str] = (), body
     size = 0
     for scope, spans in zip(scopes(body), read, strict=True):
         for span, written in zip(spans, scope.records, strict=True):
+            allowance.tick()
             reason = _fault(span)
             if reason is None:
                 size += builders.setdefault(span.trace_id, _Builder()).add(span, scope, written)
             else:
                 found.rejected.append(f"span {span.name[:80]!r}: {reason}")
-        if size > _MOST_COPIED:
+        if size > most:
             raise TooLarge(f"its {len(builders):,} traces with their resource are too large; send smaller batches")
     found.parts += [builder.part(trace_id) for trace_id, builder in builders.items()]
     return found
@@ -251,9 +258,9 @@ def _value(value: AnyValue, kind: str | None, depth: int = _DEPTH) -> Any:
     return getattr(value, kind)
 
 
-def _parse_span(given: dict[str, Any], span: Span) -> None:
-    """Raises: ValueError."""
-    parse_message({name: value for name, value in given.items() if name not in _IDS and name != "links"}, span)
+def _parse_span(given: dict[str, Any], span: Span, allowance: Allowance) -> None:
+    """Raises: ValueError, TooLarge."""
+    parse_message({name: value for name, value in given.items() if name not in _IDS}, span, allowance)
     span.trace_id, span.span_id, span.parent_span_id = (id_of(given, name) for name in _IDS)
 
 

@@ -1,5 +1,5 @@
-"""Reads OTLP messages in protobuf as bytes: counts what one holds before it is decoded, since two bytes on the wire may
-take 168 in memory, and takes records out as they are.
+"""Reads OTLP messages in protobuf as bytes: sees that one holds no more than it may before it is decoded, since two
+bytes on the wire may take 168 in memory, and takes records out as they are.
 
 Traces and logs have the same shape: resources (field 1) hold scopes (2), and these hold records (2).
 Source: https://protobuf.dev/programming-guides/encoding/.
@@ -9,24 +9,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.errors import RecordError
+from ragtrace.receive.limits import DEPTH, Allowance, TooLarge
 
-__all__ = ["Scope", "fields", "held", "joined", "scopes"]
+__all__ = ["Scope", "check", "joined", "scopes"]
+
+_Messages: TypeAlias = dict[str, dict[int, str]]
 
 _PATH: Final = (1, 2, 2)  # the numbers of the fields that lead to records
-_REQUEST, _RESOURCES, _SCOPES, _RESOURCE, _SCOPE, _RECORD = range(6)
-_BELOW: Final = {  # by the kind of a message, the kinds of those in its fields
-    _REQUEST: {1: _RESOURCES},
-    _RESOURCES: {1: _RESOURCE, 2: _SCOPES},
-    _SCOPES: {1: _SCOPE, 2: _RECORD},
+_MESSAGES: Final[_Messages] = {  # by the kind of a message, the kinds of those in its fields
+    "request": {1: "resources"},
+    "resources": {1: "resource", 2: "scopes"},
+    "resource": {1: "attribute", 3: "entity"},
+    "scopes": {1: "scope", 2: "record"},
+    "scope": {3: "attribute"},
+    "attribute": {2: "value"},
+    "value": {5: "array", 6: "map"},
+    "array": {1: "element"},
+    "element": {5: "array", 6: "map"},
+    "map": {1: "attribute"},
+    "event": {3: "attribute"},
+    "link": {4: "attribute"},
+    "entity": {},
 }
-_HELD: Final = {  # the tags of messages that are counted: attributes, events, links
-    _RESOURCE: frozenset({1 << 3 | 2, 3 << 3 | 2}),
-    _SCOPE: frozenset({3 << 3 | 2}),
-    _RECORD: frozenset({6 << 3 | 2, 9 << 3 | 2, 11 << 3 | 2, 13 << 3 | 2}),
+_RECORDS: Final[_Messages] = {  # that of a record, by signal
+    "traces": {9: "attribute", 11: "event", 13: "link"},
+    "logs": {5: "value", 6: "attribute"},
 }
+_FRAME: Final = frozenset({"request", "resources", "scopes"})
+_STRAYS: Final = 16  # fields of one of these that are none of its messages; more count as records
+_RECORD_KINDS: Final = frozenset({"resources", "scopes", "record"})
+_COUNTED: Final = frozenset({"attribute", "element", "event", "link", "entity"})
+_VALUES: Final = frozenset({"value", "element"})
+_TEXT: Final = 1 << 3 | 2  # the tag of a value's text
+_LOOK: Final = 4_096  # fields of one message, after which they are counted
 _FIXED: Final = {1: 8, 5: 4}  # bytes by wire type
 _VARINT, _LENGTH = 0, 2
 _MOST_DIGITS: Final = 10  # of a varint
@@ -49,43 +67,79 @@ class _Field(NamedTuple):
     end: int
 
 
-def fields(body: bytes, most: int) -> int:
-    """How many fields a message has down to its records, those included; it stops beyond `most`.
+def check(body: bytes, signal: Literal["traces", "logs"], allowance: Allowance) -> None:
+    """See that a message holds no more than it may, before it is decoded.
 
-    Raises: RecordError where it is broken, or has groups, which OTLP has not.
+    Raises: TooLarge; RecordError where it is broken, or has groups, which OTLP has not.
     """
-    count = 0
-    waiting = [(0, len(body), 0)]
-    while waiting:
-        start, end, depth = waiting.pop()
-        for field in _read(body, start, end):
-            count += 1
-            if count > most:
-                return count
-            if field.wire_type == _LENGTH and field.number == _PATH[depth] and depth + 1 < len(_PATH):
-                waiting.append((field.start, field.end, depth + 1))
-    return count
+    limits = allowance.limits
+    if limits is None:
+        return
+    whole = _MESSAGES | {"record": _RECORDS[signal]}
+    # each takes two bytes or more: a small body cannot hold many, and is looked at down to its records
+    if len(body) // 2 <= min(limits.attributes, limits.values):
+        whole["record"] = whole["resource"] = whole["scope"] = {}
+    _Count(body, whole, allowance, limits.values).read(0, len(body), "request")
 
 
-def held(body: bytes, most: int) -> int:
-    """How many attributes, events and links a message has, a few other fields counted in; it stops beyond `most`.
+class _Count:
+    """Walks through the messages of a body, and counts what they hold."""
 
-    Raises: RecordError, as above.
-    """
-    count = 0
-    waiting = [(0, len(body), _REQUEST)]
-    while waiting:
-        start, end, kind = waiting.pop()
-        if kind in _HELD:
-            count += _tagged(body, start, end, _HELD[kind], most - count)
-            if count > most:
-                return count
-            continue
-        for field in _read(body, start, end):
-            below = _BELOW[kind].get(field.number)
-            if below is not None and field.wire_type == _LENGTH:
-                waiting.append((field.start, field.end, below))
-    return count
+    def __init__(self, body: bytes, messages: _Messages, allowance: Allowance, values: int) -> None:
+        self._body, self._messages, self._allowance = body, messages, allowance
+        self._values, self._left = values, values
+
+    def read(self, at: int, end: int, kind: str, depth: int = 1) -> None:
+        """A message. Raises: TooLarge, RecordError."""
+        if depth > DEPTH:
+            raise RecordError(f"the body holds messages in messages, more than {DEPTH} deep; send flatter values")
+        body, below, fields, strays = self._body, self._messages[kind], 0, 0
+        while at < end:
+            tag, at = (body[at], at + 1) if body[at] < 0x80 else _varint(body, at, end)
+            if tag & 7 == _LENGTH:
+                size, at = (body[at], at + 1) if at < end and body[at] < 0x80 else _varint(body, at, end)
+                inner = below.get(tag >> 3)
+                if inner is not None:
+                    if at + size > end:
+                        raise RecordError(_BROKEN)
+                    self._take(inner)
+                    if size and self._messages[inner] and not (inner in _VALUES and _is_text(body, at, size)):
+                        self.read(at, at + size, inner, depth + 1)
+                at += size
+            elif tag & 7 == _VARINT:
+                at = at + 1 if at < end and body[at] < 0x80 else _varint(body, at, end)[1]
+            elif tag & 7 in _FIXED:
+                at += _FIXED[tag & 7]
+            else:
+                raise RecordError(_BROKEN)
+            if kind in _FRAME and (tag & 7 != _LENGTH or tag >> 3 not in below):
+                strays += 1
+                if strays > _STRAYS:
+                    self._allowance.take_record()
+            fields += 1
+            if fields == _LOOK:
+                self._spend(fields)
+                fields = 0
+        if at > end:
+            raise RecordError(_BROKEN)
+        self._spend(fields)
+
+    def _take(self, kind: str) -> None:
+        if kind in _COUNTED:
+            self._allowance.take()
+        elif kind in _RECORD_KINDS:
+            self._allowance.take_record()
+
+    def _spend(self, fields: int) -> None:
+        self._left -= fields
+        self._allowance.tick(fields)
+        if self._left < 0:
+            raise TooLarge(f"the body holds more than {self._values:,} fields; send smaller batches")
+
+
+def _is_text(body: bytes, at: int, size: int) -> bool:
+    """Whether a value is one short text and nothing else, as most are."""
+    return size >= 2 and body[at] == _TEXT and body[at + 1] == size - 2
 
 
 def scopes(body: bytes) -> list[Scope]:
@@ -139,25 +193,6 @@ def _head(number: int, size: int) -> bytes:
         size >>= 7
     digits.append(size)
     return bytes(digits)
-
-
-def _tagged(body: bytes, at: int, end: int, tags: frozenset[int], most: int) -> int:
-    """How many fields of a message have one of these tags of a byte; it stops beyond `most`."""
-    count = 0
-    while at < end:
-        if body[at] in tags and at + 2 < end and (body[at + 1] < 0x80 or body[at + 2] < 0x80):  # most, at once
-            size = body[at + 1]
-            at += 2 + size if size < 0x80 else 3 + (size & 0x7F | body[at + 2] << 7)
-            count += 1
-        else:
-            field = next(_read(body, at, end))
-            count += field.wire_type == _LENGTH and field.number << 3 | _LENGTH in tags
-            at = field.end
-        if count > most:
-            return count
-    if at > end:
-        raise RecordError(_BROKEN)
-    return count
 
 
 def _read(body: bytes, at: int, end: int) -> Iterator[_Field]:

@@ -194,6 +194,7 @@ sending.join()
 CROWDED = (
     AS_HOST
     + """
+from ragtrace.receive.limits import Limits
 from ragtrace.receive.server import connections
 
 def ask():
@@ -201,7 +202,7 @@ def ask():
     print(urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30).status, idle[0].recv(1))
     end()
 
-connections._MOST_IDLE, connections._YOUNG = 1, 0
+serving.Limits, connections._YOUNG = lambda: Limits(idle=1), 0
 run(threading.Thread(target=ask).start)
 """
 )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.errors import RecordError
-from ragtrace.receive import otlp
+from ragtrace.receive.limits import Allowance, Limits, TooLarge
 from ragtrace.receive.otlp import Received, read_json, read_protobuf, split
 
 SPAN: dict[str, Any] = {
@@ -221,7 +221,7 @@ def test_a_list_of_requests() -> None:
     assert len(read_json(b"[" + batch(SPAN) + b"," + batch(SPAN) + b"]").spans) == 2
 
 
-def test_a_resource_that_many_traces_share(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resource_that_many_traces_share() -> None:
     """Each part repeats it; where that is too much, the request is refused, and memory stays bounded."""
     request = ExportTraceServiceRequest()
     resource = request.resource_spans.add()
@@ -231,9 +231,8 @@ def test_a_resource_that_many_traces_share(monkeypatch: pytest.MonkeyPatch) -> N
         spans.add(trace_id=bytes([number]) * 16, span_id=b"\2" * 8)
     assert len(split(request).parts) == 19
 
-    monkeypatch.setattr(otlp, "_MOST_COPIED", 10_000)
-    with pytest.raises(RecordError, match="19 traces"):
-        split(request)
+    with pytest.raises(TooLarge, match="19 traces"):
+        split(request, allowance=Allowance(Limits(copied=10_000)))
 
 
 def test_a_resource_that_many_scopes_share() -> None:

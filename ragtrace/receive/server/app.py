@@ -19,44 +19,23 @@ from ragtrace.receive.server.bodies import LATER, Refused, received
 from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import CONTENT_TYPE_LATEST, Meter
 from ragtrace.receive.server.refusals import http_answer
+from ragtrace.receive.server.shares import Places
 from ragtrace.receive.server.signals import JSON, PROTOBUF, SIGNALS, Signal, Taken
-from ragtrace.receive.server.taking import One, Taking
+from ragtrace.receive.server.taking import One, Taking, tenant_of
 from ragtrace.store import Store
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["LARGEST", "LARGEST_INFLATED", "PAUSE", "SLOWEST", "make_app"]
+__all__ = ["make_app"]
 
-LARGEST: Final = 16 << 20
-"""Bytes of a body as it is sent."""
-
-LARGEST_INFLATED: Final = 16 << 20
-"""Bytes of a body without its content encoding."""
-
-SLOWEST: Final = 60.0
-"""Seconds in which a body must come."""
-
-PAUSE: Final = 10.0
-"""Seconds in which something more of a body must come."""
-
-_BODIES: Final = 16  # of the largest size, that may be received or decoded at once
-_REQUESTS: Final = 1_000  # that may be under way
 _ROUTES: Final = ", ".join(each.path for each in SIGNALS)
 
 
-def make_app(
-    store: Store,
-    intake: Intake,
-    taking: Taking,
-    meter: Meter,
-    scrapers: Access | None,
-    *,
-    largest: int = LARGEST,
-    largest_inflated: int = LARGEST_INFLATED,
-) -> Starlette:
+def make_app(store: Store, intake: Intake, taking: Taking, meter: Meter, scrapers: Access | None) -> Starlette:
     """The application, for any ASGI server. `scrapers`: who may read the metrics; None: nobody, there are none then.
 
     Raises: MissingExtraError.
@@ -64,27 +43,49 @@ def make_app(
     try:
         from starlette.applications import Starlette
         from starlette.exceptions import HTTPException
+        from starlette.middleware import Middleware
         from starlette.routing import Route
     except ImportError:
         raise MissingExtraError("starlette", "serve") from None
-    bodies = _Bodies(taking, largest, largest_inflated)
+    bodies = _Bodies(taking)
     backlog = Backlog(store)
     state = _State(backlog, intake)
     routes = [Route(each.path, bodies.route(each), methods=["POST"]) for each in SIGNALS]
     routes += [Route("/healthz", state.health, methods=["GET"]), Route("/readyz", state.ready, methods=["GET"])]
     if scrapers is not None:
         routes.append(Route("/metrics", _Metrics(meter, scrapers, backlog).show, methods=["GET"]))
-    return Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
+    return Starlette(
+        routes=routes, exception_handlers={HTTPException: _not_routed}, middleware=[Middleware(_OneLength)]
+    )
+
+
+class _OneLength:
+    """Refuses a request that says its length in two ways, and closes its connection: what stands before the receiver
+    may believe the other one, and take its rest for a request. Source: RFC 9112, 6.1.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer it, or hand it on."""
+        app = self._app
+        if scope["type"] == "http":
+            names = {name for name, _ in scope["headers"]}
+            if {b"content-length", b"transfer-encoding"} <= names:
+                refused = Refused(400, "the request has a Content-Length and a Transfer-Encoding; send one of them")
+                app = http_answer(refused, JSON)
+                app.headers["Connection"] = "close"
+        await app(scope, receive, send)
 
 
 class _Bodies:
     """Takes what is posted."""
 
-    def __init__(self, taking: Taking, largest: int, largest_inflated: int) -> None:
-        self._taking = taking
-        self._largest, self._largest_inflated = largest, largest_inflated
-        self._held, self._most_held = 0, _BODIES * largest
-        self._count = 0
+    def __init__(self, taking: Taking) -> None:
+        self._taking, self._limits = taking, taking.limits
+        self._requests = Places(self._limits.requests, "requests are under way")
+        self._bytes = Places(self._limits.bodies, "bytes are being read", self._limits.body)
 
     def route(self, signal: Signal) -> Callable[[Request], Awaitable[Response]]:
         """Takes a request of this signal."""
@@ -106,49 +107,44 @@ class _Bodies:
 
     async def _take(self, request: Request, kind: str, one: One) -> Taken:
         """What was taken. Raises: Refused, StoreError."""
-        one.authorize(request.headers.get("authorization"))
+        tenant = one.authorize(request.headers.getlist("authorization"))
         if kind not in (PROTOBUF, JSON):
             raise Refused(415, f"content type {kind!r} is not read; send {PROTOBUF} or {JSON}")
-        if self._count >= _REQUESTS:
-            raise Refused(503, f"{self._count:,} requests are under way already; come back later", LATER)
         encoding = request.headers.get("content-encoding", "").strip().lower()
-        self._count += 1
-        try:
-            async with self._received(request) as body:
-                taken = await one.read(body, kind, encoding, self._largest_inflated)
+        with self._requests.one(tenant):
+            async with self._received(request, tenant) as body:
+                taken = await one.read(body, kind, encoding)
             return await one.commit(taken)
-        finally:
-            self._count -= 1
 
     @asynccontextmanager
-    async def _received(self, request: Request) -> AsyncIterator[bytes]:
+    async def _received(self, request: Request, tenant: str) -> AsyncIterator[bytes]:
         """The body, within the block. What is held is bounded over all requests, and so is the time until it came, and
         until something more of it did."""
         from starlette.requests import ClientDisconnect
 
-        held, loop = 0, asyncio.get_running_loop()
+        held, loop, limits = 0, asyncio.get_running_loop(), self._limits
 
         async def counted() -> AsyncIterator[bytes]:
             nonlocal held
             async for part in request.stream():
-                pause.reschedule(loop.time() + PAUSE)
+                pause.reschedule(loop.time() + limits.pause)
+                self._bytes.take(tenant, len(part))
                 held += len(part)
-                self._held += len(part)
-                if self._held > self._most_held:
-                    raise Refused(503, f"{self._held:,} bytes are being read; come back later", LATER)
                 yield part
 
         try:
-            async with asyncio.timeout(SLOWEST), asyncio.timeout(PAUSE) as pause:
-                body = await received(counted(), self._largest)
+            async with asyncio.timeout(limits.arrival), asyncio.timeout(limits.pause) as pause:
+                body = await received(counted(), limits.body)
             yield body
         except TimeoutError:
-            reason = f"the body did not come within {SLOWEST:.0f} seconds, or nothing of it within {PAUSE:.0f}"
+            reason = (
+                f"the body did not come within {limits.arrival:g} seconds, or nothing of it within {limits.pause:g}"
+            )
             raise Refused(408, reason) from None
         except ClientDisconnect:
             raise Refused(400, "the sender went away") from None
         finally:
-            self._held -= held
+            self._bytes.give_back(tenant, held)
 
 
 class _State:
@@ -188,8 +184,9 @@ class _Metrics:
         """The exposition; without what waits, where the store does not say it."""
         from starlette.responses import Response
 
-        if self._scrapers.tenant(request.headers.get("authorization")) is None:
-            refused = Refused(401, "no token of --metrics-tokens; send `Authorization: Bearer TOKEN`")
+        try:
+            tenant_of(self._scrapers, request.headers.getlist("authorization"), "--metrics-tokens")
+        except Refused as refused:
             return http_answer(refused, JSON)
         try:
             waits = await self._backlog.ask()

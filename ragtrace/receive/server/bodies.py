@@ -14,7 +14,6 @@ LATER: Final = 5
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _STEP: Final = 1 << 20
 _SLICE: Final = 64 << 10  # bytes that are given to zlib at once: it copies those that follow a member
-_MEMBERS: Final = 1_000  # of a gzip
 
 
 class Refused(Exception):
@@ -43,15 +42,18 @@ async def received(stream: AsyncIterable[bytes], most: int) -> bytes:
     return b"".join(parts)
 
 
-def inflated(body: bytes, encoding: str, most: int) -> bytes:
-    """The body without its content encoding. Raises: Refused (413 when it grows beyond `most` bytes, 415, 400)."""
+def inflated(body: bytes, encoding: str, most: int, members: int) -> bytes:
+    """The body without its content encoding.
+
+    Raises: Refused (413 when it grows beyond `most` bytes, 415, 400; also for a gzip of more than so many members).
+    """
     if encoding in ("", "identity"):
         return body
     if encoding != "gzip":
         raise Refused(415, f"content encoding {encoding!r} is not read; send gzip or none")
     parts, size = list[bytes](), 0
     try:
-        for part in _parts(body):
+        for part in _parts(body, members):
             size += len(part)
             if size > most:
                 raise Refused(413, f"the body is larger than {most:,} bytes when inflated; send smaller batches")
@@ -61,7 +63,7 @@ def inflated(body: bytes, encoding: str, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _parts(body: bytes) -> Iterator[bytes]:
+def _parts(body: bytes, most: int) -> Iterator[bytes]:
     """What a gzip holds, which may have several members. Raises: Refused (400), zlib.error."""
     reader, members = zlib.decompressobj(_GZIP), 1
     for at in range(0, len(body), _SLICE):
@@ -69,8 +71,8 @@ def _parts(body: bytes) -> Iterator[bytes]:
         while rest:
             if reader.eof:
                 reader, members = zlib.decompressobj(_GZIP), members + 1
-                if members > _MEMBERS:
-                    raise Refused(400, f"the body's gzip has more than {_MEMBERS:,} members; compress it in one")
+                if members > most:
+                    raise Refused(400, f"the body's gzip has more than {most:,} members; compress it in one")
             yield reader.decompress(rest, _STEP)
             rest = reader.unused_data if reader.eof else reader.unconsumed_tail
     if not reader.eof:

@@ -11,29 +11,26 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-__all__ = ["PATIENCE", "connections"]
+from ragtrace.receive.limits import Limits
 
-PATIENCE: Final = 10.0
-"""Seconds in which a request's head must have come, from the beginning of its connection or from the answer before, and
-in which a sender must read on."""
+__all__ = ["connections"]
 
-_MOST_IDLE: Final = 1_000
 _YOUNG: Final = 1.0  # seconds in which what a connection has sent may not have been read yet
 
 
-def connections() -> Any:
+def connections(limits: Limits) -> Any:
     """What uvicorn's setting `http` takes, for one server."""
-    return partial(_Connection, _Idle(_most_idle()))
+    return partial(_Connection, _Idle(_most_idle(limits.idle)), limits.head)
 
 
-def _most_idle() -> int:
+def _most_idle(most: int) -> int:
     """How many connections may wait for a request: a quarter of the process' descriptors at the most."""
     try:
         import resource
     except ImportError:  # not on Windows
-        return _MOST_IDLE
+        return most
     allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return _MOST_IDLE if allowed == resource.RLIM_INFINITY else min(_MOST_IDLE, allowed // 4)
+    return most if allowed == resource.RLIM_INFINITY else min(most, allowed // 4)
 
 
 class _Idle:
@@ -72,9 +69,12 @@ class _Idle:
 
 
 class _Connection(H11Protocol):
-    def __init__(self, idle: _Idle, *given: Any, **named: Any) -> None:
+    """patience: seconds in which a request's head must have come, from the beginning of its connection or from the
+    answer before, and in which a sender must read on."""
+
+    def __init__(self, idle: _Idle, patience: float, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._idle = idle
+        self._idle, self._patience = idle, patience
         self._head: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
 
@@ -99,7 +99,7 @@ class _Connection(H11Protocol):
     def pause_writing(self) -> None:
         """Give its sender a while to read."""
         super().pause_writing()
-        self._reading = self.loop.call_later(PATIENCE, self.transport.abort)
+        self._reading = self.loop.call_later(self._patience, self.transport.abort)
 
     def resume_writing(self) -> None:
         """It has read."""
@@ -117,5 +117,5 @@ class _Connection(H11Protocol):
     def _wait(self) -> None:
         if self._head is not None:
             self._head.cancel()
-        self._head = self.loop.call_later(PATIENCE, self.end_idle)
+        self._head = self.loop.call_later(self._patience, self.end_idle)
         self._idle.add(self)

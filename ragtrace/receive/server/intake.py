@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -30,13 +31,14 @@ _JUDGEMENT: Final = 256  # bytes of one beside its comment
 @dataclass(slots=True)
 class _Waiting:
     items: Sequence[Item]
+    tenant: str
     size: int
     done: Future[None] = field(default_factory=Future)
 
 
 class Intake:
-    """One thread that writes. grace, ttl: seconds, see `Store.add_spans`; most: bytes that may wait. committed: is told
-    what each transaction took, in seconds.
+    """One thread that writes what tenants bring, in turn. grace, ttl: seconds, see `Store.add_spans`; most: bytes that
+    may wait; share: a tenant's part of these. committed: is told what each transaction took, in seconds.
     """
 
     def __init__(
@@ -46,14 +48,15 @@ class Intake:
         grace: float,
         ttl: float,
         most: int,
+        share: float = 0.5,
         committed: Callable[[float], object] = lambda seconds: None,
     ) -> None:
         self._store = store
         self._committed = committed
         self._grace, self._ttl = grace, ttl
-        self._most = most
-        self._waiting: list[_Waiting] = []
-        self._size = 0
+        self._most, self._of_tenant = most, most * share
+        self._waiting: dict[str, deque[_Waiting]] = {}  # by tenant
+        self._sizes = Counter[str]()
         self._refused_at = float("-inf")
         self._changed = Condition()
         self._closing = False
@@ -61,26 +64,29 @@ class Intake:
         self._thread.start()
 
     def submit(self, items: Sequence[Item]) -> Future[None]:
-        """Hand items over; the future is done when they are committed, or fails as the store does.
+        """Hand items of one tenant over; the future is done when they are committed, or fails as the store does.
 
         Raises: Refused (503) when too much waits already, or the receiver is closing.
         """
-        one = _Waiting(items, sum(map(_size, items)))
+        one = _Waiting(items, items[0].tenant, sum(map(_size, items)))
         with self._changed:
             if self._closing:
                 raise Refused(503, "the receiver is shutting down", _LATER)
-            if self._waiting and self._size + one.size > self._most:
+            size, own = self._sizes.total(), self._sizes[one.tenant]
+            if self._waiting and size + one.size > self._most:
                 self._refused_at = time.monotonic()
-                raise Refused(503, f"{self._size:,} bytes wait to be written; come back later", _LATER)
-            self._waiting.append(one)
-            self._size += one.size
+                raise Refused(503, f"{size:,} bytes wait to be written; come back later", _LATER)
+            if one.tenant in self._waiting and one.tenant and own + one.size > self._of_tenant:
+                raise Refused(503, f"{own:,} bytes of this tenant wait to be written; come back later", _LATER)
+            self._waiting.setdefault(one.tenant, deque()).append(one)
+            self._sizes[one.tenant] += one.size
             self._changed.notify()
         return one.done
 
     @property
     def load(self) -> float:
         """The share of the room that is taken, in [0, 1] and a little above."""
-        return self._size / self._most
+        return self._sizes.total() / self._most
 
     @property
     def is_full(self) -> bool:
@@ -133,16 +139,24 @@ class Intake:
                 if self._closing:
                     return None
                 self._changed.wait()
-            batch, size = [self._waiting.pop(0)], 0
-            size = batch[0].size
-            while self._waiting and size + self._waiting[0].size <= _BATCH:
-                size += self._waiting[0].size
-                batch.append(self._waiting.pop(0))
+            batch, size = list[_Waiting](), 0
+            while self._waiting:
+                tenant, waiting = next(iter(self._waiting.items()))
+                size += waiting[0].size
+                if batch and size > _BATCH:
+                    break
+                batch.append(waiting.popleft())
+                del self._waiting[tenant]
+                if waiting:  # behind the others
+                    self._waiting[tenant] = waiting
             return batch
 
     def _end(self, batch: list[_Waiting], error: Exception | None) -> None:
         with self._changed:
-            self._size -= sum(one.size for one in batch)
+            for one in batch:
+                self._sizes[one.tenant] -= one.size
+                if not self._sizes[one.tenant]:
+                    del self._sizes[one.tenant]
         for one in batch:
             if one.done.set_running_or_notify_cancel():
                 if error is None:

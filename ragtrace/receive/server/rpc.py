@@ -16,22 +16,18 @@ from typing import Any, Final
 from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.receive.server.bodies import LATER, Refused
 from ragtrace.receive.server.refusals import retry_info, rpc_status
+from ragtrace.receive.server.shares import Places
 from ragtrace.receive.server.signals import PROTOBUF, SIGNALS, Signal
-from ragtrace.receive.server.taking import LARGE, One, Taking
+from ragtrace.receive.server.taking import One, Taking
 
 __all__ = ["methods", "start"]
 
 _STATUS: Final = "grpc-status-details-bin"
 _RETRY: Final = "google.rpc.retryinfo-bin"  # where OpenTelemetry's exporter for Python looks for it
-_STREAMS: Final = 128  # calls of one connection
-_CALLS: Final = 1_024  # that wait for their commit, for a place, or for their message
-_READING: Final = 16  # messages that are received or decoded at once
-_OF_TENANT: Final = 4  # of these, where there are several tenants
-_SLOWEST: Final = 10.0  # seconds in which a message must come
 _SOON: Final = 1  # seconds
 
 
-async def start(taking: Taking, address: str, *, largest: int, certificate: Path | None, key: Path | None) -> Any:
+async def start(taking: Taking, address: str, *, certificate: Path | None, key: Path | None) -> Any:
     """A server that takes all signals on `HOST:PORT`, and the port.
 
     Raises: ConfigurationError, MissingExtraError, OSError.
@@ -40,7 +36,13 @@ async def start(taking: Taking, address: str, *, largest: int, certificate: Path
         import grpc
     except ImportError:
         raise MissingExtraError("grpcio", "serve") from None
-    bounds = {"max_receive_message_length": largest, "max_concurrent_streams": _STREAMS, "so_reuseport": 0}
+    limits = taking.limits
+    bounds = {
+        "max_receive_message_length": min(limits.body, limits.inflated),
+        "max_concurrent_streams": limits.streams,
+        "server_handshake_timeout_ms": round(limits.handshake * 1_000),
+        "so_reuseport": 0,
+    }
     server = grpc.aio.server(options=[(f"grpc.{name}", bound) for name, bound in bounds.items()])
     for path, take in methods(taking).items():
         service, name = path[1:].split("/")
@@ -70,10 +72,10 @@ class _Calls:
     """Takes what is exported."""
 
     def __init__(self, taking: Taking) -> None:
-        self._taking = taking
-        self._count = 0
-        self._reading = asyncio.Semaphore(_READING)
-        self._of_tenant = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(_OF_TENANT))
+        self._taking, self._limits = taking, taking.limits
+        self._calls = Places(self._limits.requests, "calls are under way")
+        self._reading = asyncio.Semaphore(self._limits.bodies.total)
+        self._of_tenant = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(self._limits.bodies.tenant))
         self._of_tenant[""] = self._reading  # without tokens all are one's
 
     def method(self, signal: Signal) -> Callable[[Any, Any], Awaitable[bytes]]:
@@ -91,21 +93,16 @@ class _Calls:
 
     async def _take(self, one: One, context: Any) -> bytes:
         """The answer. Raises: Refused, StoreError."""
-        sent = dict(context.invocation_metadata() or ())
-        tenant = one.authorize(sent.get("authorization"))
-        if self._count >= _CALLS:
-            raise Refused(503, f"{self._count:,} calls wait already; come back later", _SOON)
-        self._count += 1
-        try:
+        sent = [value for name, value in context.invocation_metadata() or () if name == "authorization"]
+        tenant = one.authorize(sent)
+        with self._calls.one(tenant):
             async with AsyncExitStack() as place:
                 await place.enter_async_context(self._place(tenant))
-                message = await _message(context)
-                if len(message) > LARGE:
+                message = await _message(context, self._limits.pause)
+                if len(message) > self._limits.large_size:
                     await place.aclose()  # it waits for others of its kind
                 taken = await one.read(message, PROTOBUF)
             return (await one.commit(taken)).encoded(PROTOBUF)
-        finally:
-            self._count -= 1
 
     @asynccontextmanager
     async def _place(self, tenant: str) -> AsyncIterator[None]:
@@ -120,13 +117,13 @@ class _Calls:
             yield
 
 
-async def _message(context: Any) -> bytes:
+async def _message(context: Any, seconds: float) -> bytes:
     """The call's message. Raises: Refused."""
     try:
-        async with asyncio.timeout(_SLOWEST):
+        async with asyncio.timeout(seconds):
             message = await context.read()
     except TimeoutError:
-        raise Refused(408, f"the message did not come within {_SLOWEST:.0f} seconds") from None
+        raise Refused(408, f"the message did not come within {seconds:g} seconds") from None
     if not isinstance(message, bytes):
         raise Refused(400, "the call has no message, or one that cannot be read")
     return message

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from ragtrace.config import Config
 from ragtrace.errors import ConfigurationError, MissingExtraError
+from ragtrace.receive.limits import Limits
 from ragtrace.receive.server import rpc as rpc_server
 from ragtrace.receive.server.access import Access, Everybody, Tokens
-from ragtrace.receive.server.app import LARGEST, make_app
+from ragtrace.receive.server.app import make_app
 from ragtrace.receive.server.assemblers import Assemblers
 from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import Meter
@@ -28,7 +29,6 @@ from ragtrace.store import Store
 __all__ = ["Settings", "address", "run"]
 
 _GRACE: Final = 5  # seconds in which requests that are running may end
-_HANDSHAKE: Final = 10.0  # seconds
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
@@ -97,9 +97,17 @@ def run(store_url: str, config: Config, settings: Settings, ready: Callable[[], 
     scrapers = _scrapers(settings)
     meter = Meter()
     with _listening(settings) as listener, Store.open(store_url) as store:
-        intake = Intake(store, grace=settings.grace, ttl=settings.ttl, most=settings.room, committed=meter.committed)
+        limits = Limits()
+        intake = Intake(
+            store,
+            grace=settings.grace,
+            ttl=settings.ttl,
+            most=settings.room,
+            share=limits.room,
+            committed=meter.committed,
+        )
         meter.watch(intake)
-        taking = Taking(intake, access, ContentPolicy(config), meter)
+        taking = Taking(intake, access, ContentPolicy(config), meter, limits)
         assemblers = Assemblers(
             settings.assemblers, store_url, config, keep=settings.keep, access=access, counted=meter.assembled
         )
@@ -110,7 +118,7 @@ def run(store_url: str, config: Config, settings: Settings, ready: Callable[[], 
                 access_log=False,
                 ssl_certfile=settings.certificate,
                 ssl_keyfile=settings.key,
-                http=connections(),
+                http=connections(limits),
                 ws="none",
                 timeout_graceful_shutdown=_GRACE,
             )
@@ -177,19 +185,17 @@ async def _serve(
     rpc = None
     if settings.grpc_port is not None:
         where = address(settings.host, settings.grpc_port)
-        rpc, _ = await rpc_server.start(
-            taking, where, largest=LARGEST, certificate=settings.certificate, key=settings.key
-        )
+        rpc, _ = await rpc_server.start(taking, where, certificate=settings.certificate, key=settings.key)
     ready()
     try:
-        _limit_handshakes(asyncio.get_running_loop(), is_tls=settings.certificate is not None)
+        if settings.certificate is not None:
+            _limit_handshakes(asyncio.get_running_loop(), taking.limits.handshake)
         await server.serve(sockets=[listener])
     finally:
         if rpc is not None:
             await rpc.stop(grace=_GRACE)
 
 
-def _limit_handshakes(loop: Any, *, is_tls: bool) -> None:
+def _limit_handshakes(loop: Any, seconds: float) -> None:
     """Have TLS begin in time; uvicorn leaves asyncio's minute."""
-    if is_tls:
-        loop.create_server = partial(loop.create_server, ssl_handshake_timeout=_HANDSHAKE)
+    loop.create_server = partial(loop.create_server, ssl_handshake_timeout=seconds)

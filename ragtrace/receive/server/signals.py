@@ -7,20 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from ragtrace.receive.limits import Allowance
 from ragtrace.receive.logs import parse_logs_json, parse_logs_protobuf, read_logs
 from ragtrace.receive.otlp import parse_json, parse_protobuf, split
+from ragtrace.receive.wire import check
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import SpanPart, TraceJudgement
 
-__all__ = ["JSON", "MOST_RECORDS", "PROTOBUF", "SIGNALS", "Item", "Signal", "Taken"]
+__all__ = ["JSON", "PROTOBUF", "SIGNALS", "Item", "Signal", "Taken"]
 
 Item: TypeAlias = SpanPart | TraceJudgement
 
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
-
-MOST_RECORDS: Final = 100_000
-"""Spans or log records of a request, with what they stand under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,13 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A kind of telemetry, and its service over gRPC. `read` takes a body, its content type, the
-    tenant and what may be kept of content, and raises
-    RecordError where the body is none of this kind."""
+    """A kind of telemetry, and its service over gRPC. `read` takes a body, its content type, the tenant, what may be
+    kept of content, and what decoding may take; it raises RecordError where the body is none of this kind, TooLarge.
+    """
 
     name: Literal["traces", "logs"]
     service: str
-    read: Callable[[bytes, str, str, ContentPolicy], Taken]
+    read: Callable[[bytes, str, str, ContentPolicy, Allowance], Taken]
 
     @property
     def path(self) -> str:
@@ -59,14 +58,22 @@ class Signal:
         return f"/v1/{self.name}"
 
 
-def _traces(body: bytes, kind: str, tenant: str, policy: ContentPolicy) -> Taken:
-    found = split(*parse_json(body, MOST_RECORDS)) if kind == JSON else split(parse_protobuf(body), body=body)
+def _traces(body: bytes, kind: str, tenant: str, policy: ContentPolicy, allowance: Allowance) -> Taken:
+    if kind == JSON:
+        found = split(*parse_json(body, allowance), allowance=allowance)
+    else:
+        check(body, "traces", allowance)
+        found = split(parse_protobuf(body), body=body, allowance=allowance)
     parts = [SpanPart(tenant, each.trace_id, each.body, each.ended) for each in found.parts]
     return Taken(parts, sum(each.spans for each in found.parts), len(found.rejected), 0, found.answer)
 
 
-def _logs(body: bytes, kind: str, tenant: str, policy: ContentPolicy) -> Taken:
-    message, rejected = parse_logs_json(body, MOST_RECORDS) if kind == JSON else (parse_logs_protobuf(body), [])
+def _logs(body: bytes, kind: str, tenant: str, policy: ContentPolicy, allowance: Allowance) -> Taken:
+    if kind == JSON:
+        message, rejected = parse_logs_json(body, allowance)
+    else:
+        check(body, "logs", allowance)
+        message, rejected = parse_logs_protobuf(body), []
     found = read_logs(message, tenant, policy, rejected)
     return Taken(found.judgements, len(found.judgements), len(found.rejected), found.ignored, found.answer)
 

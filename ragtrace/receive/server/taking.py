@@ -4,49 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from threading import Semaphore
 from typing import Final
 
 from ragtrace.errors import RecordError, StoreError
-from ragtrace.receive.otlp_json import TooLarge
+from ragtrace.receive.limits import Allowance, Limits, Share, TooLarge
 from ragtrace.receive.server.access import Access
 from ragtrace.receive.server.bodies import Refused, inflated, unavailable
 from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import Meter, Protocol
-from ragtrace.receive.server.signals import MOST_RECORDS, PROTOBUF, Signal, Taken
-from ragtrace.receive.wire import fields, held
+from ragtrace.receive.server.shares import Accounts, Places, Turns
+from ragtrace.receive.server.signals import Signal, Taken
 from ragtrace.record.content import ContentPolicy
 
-__all__ = ["LARGE", "One", "Taking"]
-
-LARGE: Final = 1 << 20
-"""Bytes of a body, beyond which it is decoded alone: as a message it may take many times that."""
+__all__ = ["One", "Taking", "tenant_of"]
 
 _LOG: Final = logging.getLogger("ragtrace.receive")
-_MOST_LARGE: Final = 8  # bodies that are decoded alone, or wait for it
-_MOST_HELD: Final = 500_000  # attributes, events and links of a request
-_SOON: Final = 1  # seconds
 _ANSWERS: Final = {401: "unauthorized", 500: "failed", 503: "busy"}
 _INVALID: Final = "invalid"
 
 
-@dataclass(slots=True)
-class _Large:
-    """Decodes one large body at a time, in a thread of its own: in the threads of all, a few would stop the others."""
+class _Decoders:
+    """Decode bodies, tenants in turn; of the large ones one at a time, in a thread of its own: among all others, a few
+    would stop these.
+    """
 
-    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "ragtrace-large"))
-    room: Semaphore = field(default_factory=lambda: Semaphore(_MOST_LARGE))
+    def __init__(self, limits: Limits) -> None:
+        self.accounts = Accounts(limits)
+        self.small = Turns("small", limits.decoders, self.accounts)
+        self.large = Turns("large", Share(1, 1), self.accounts)
+        self.places = Places(limits.large, "large bodies wait to be read")
 
 
 class Taking:
     """What HTTP and gRPC have in common."""
 
-    def __init__(self, intake: Intake, access: Access, policy: ContentPolicy, meter: Meter) -> None:
-        self._given = intake, access, policy, meter, _Large()
+    def __init__(
+        self, intake: Intake, access: Access, policy: ContentPolicy, meter: Meter, limits: Limits | None = None
+    ) -> None:
+        self.limits = Limits() if limits is None else limits
+        self._given = intake, access, policy, meter, self.limits, _Decoders(self.limits)
         self._meter = meter
 
     @contextmanager
@@ -82,58 +80,53 @@ class One:
         access: Access,
         policy: ContentPolicy,
         meter: Meter,
-        large: _Large,
+        limits: Limits,
+        decoders: _Decoders,
         protocol: Protocol,
         signal: Signal,
     ) -> None:
-        self._intake, self._access, self._policy, self._meter, self._large = intake, access, policy, meter, large
+        self._intake, self._access, self._policy, self._meter = intake, access, policy, meter
+        self._limits, self._decoders = limits, decoders
         self._protocol, self._signal = protocol, signal
         self._tenant = ""
         self.is_waiting = False
         self.taken: Taken | None = None
 
-    def authorize(self, authorization: str | None) -> str:
-        """Find out which tenant's it is, before anything of it is read. Raises: Refused (401)."""
-        tenant = self._access.tenant(authorization)
-        if tenant is None:
-            raise Refused(401, "no token of a tenant; send `Authorization: Bearer TOKEN`")
-        self._tenant = tenant
-        return tenant
+    def authorize(self, authorizations: Sequence[str]) -> str:
+        """Find out which tenant's it is, before anything of it is read. Raises: Refused (400, 401, 503)."""
+        self._tenant = tenant_of(self._access, authorizations, "a tenant")
+        self._decoders.accounts.check(self._tenant)
+        return self._tenant
 
-    async def read(self, body: bytes, kind: str, encoding: str = "", most: int = LARGE) -> Taken:
-        """What a body holds that inflates to `most` bytes or fewer; of large ones one at a time.
-
-        Raises: Refused (400, 413, 415; 503 where too many large ones wait).
-        """
-        found = await asyncio.to_thread(self._read_small, body, kind, encoding, most)
+    async def read(self, body: bytes, kind: str, encoding: str = "") -> Taken:
+        """What a body holds. Raises: Refused (400, 413, 415; 503 where too many large ones wait)."""
+        decoders, given, tenant = self._decoders, (body, kind, encoding), self._tenant
+        found = await asyncio.wrap_future(decoders.small.submit(tenant, lambda: self._read_small(*given)))
         if found is not None:
             return found
-        large = self._large
-        if not large.room.acquire(blocking=False):
-            raise Refused(503, f"{_MOST_LARGE} large bodies wait to be read; come back later", _SOON)
-        reading = large.thread.submit(self._read, body, kind, encoding, most)
-        reading.add_done_callback(lambda _: large.room.release())  # also where its sender waits no longer
+        decoders.places.take(tenant)
+        reading = decoders.large.submit(tenant, lambda: self._read(*given))
+        reading.add_done_callback(lambda _: decoders.places.give_back(tenant))  # also where its sender waits no longer
         return await asyncio.wrap_future(reading)
 
-    def _read_small(self, body: bytes, kind: str, encoding: str, most: int) -> Taken | None:
+    def _read_small(self, body: bytes, kind: str, encoding: str) -> Taken | None:
         """What it holds; None where it is large."""
+        size = min(self._limits.inflated, self._limits.large_size)
         try:
-            whole = inflated(body, encoding, min(most, LARGE))
+            whole = inflated(body, encoding, size, self._limits.members)
         except Refused as refused:
-            if refused.status != 413:
+            if refused.status != 413 or size == self._limits.inflated:
                 raise
             return None
-        return self._decoded(whole, kind) if len(whole) <= LARGE else None
+        return self._decoded(whole, kind) if len(whole) <= self._limits.large_size else None
 
-    def _read(self, body: bytes, kind: str, encoding: str, most: int) -> Taken:
-        return self._decoded(inflated(body, encoding, most), kind)
+    def _read(self, body: bytes, kind: str, encoding: str) -> Taken:
+        return self._decoded(inflated(body, encoding, self._limits.inflated, self._limits.members), kind)
 
     def _decoded(self, body: bytes, kind: str) -> Taken:
         self._meter.received(self._protocol, self._signal.name, len(body))
         try:
-            if kind == PROTOBUF:
-                _check(body)
-            return self._signal.read(body, kind, self._tenant, self._policy)
+            return self._signal.read(body, kind, self._tenant, self._policy, Allowance(self._limits))
         except TooLarge as error:
             raise Refused(413, str(error)) from None
         except RecordError as error:
@@ -149,10 +142,11 @@ class One:
         return taken
 
 
-def _check(body: bytes) -> None:
-    """Raises: TooLarge, RecordError."""
-    if fields(body, MOST_RECORDS) > MOST_RECORDS:
-        raise TooLarge(f"the body holds more than {MOST_RECORDS:,} records; send smaller batches")
-    # each takes two bytes or more: a small body cannot hold many
-    if len(body) > LARGE and held(body, _MOST_HELD) > _MOST_HELD:
-        raise TooLarge(f"the body holds more than {_MOST_HELD:,} attributes, events and links; send smaller batches")
+def tenant_of(access: Access, authorizations: Sequence[str], whose: str) -> str:
+    """The tenant that a request names. whose: whose token it needs. Raises: Refused (400, 401)."""
+    if len(authorizations) > 1:  # what stands before the receiver may have looked at another one
+        raise Refused(400, f"the request has {len(authorizations)} values of Authorization; send one")
+    tenant = access.tenant(authorizations[0] if authorizations else None)
+    if tenant is None:
+        raise Refused(401, f"no token of {whose}; send `Authorization: Bearer TOKEN`")
+    return tenant

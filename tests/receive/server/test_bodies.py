@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtrace.receive.limits import Limits
 from ragtrace.receive.server import bodies
 from ragtrace.receive.server.bodies import Refused, inflated, received
+
+MEMBERS = Limits().members
 
 
 def read(parts: list[bytes], most: int) -> bytes:
@@ -35,8 +38,8 @@ def test_received() -> None:
 @given(st.binary(max_size=5_000))
 def test_inflated(body: bytes) -> None:
     """gzip, and none."""
-    assert inflated(gzip.compress(body), "gzip", 5_000) == body
-    assert inflated(body, "", 0) == body
+    assert inflated(gzip.compress(body), "gzip", 5_000, MEMBERS) == body
+    assert inflated(body, "", 0, MEMBERS) == body
 
 
 def test_bomb() -> None:
@@ -45,7 +48,7 @@ def test_bomb() -> None:
 
     assert len(bomb) < 60_000
     with pytest.raises(Refused, match="larger than 1,000,000 bytes when inflated") as refused:
-        inflated(bomb, "gzip", 1_000_000)
+        inflated(bomb, "gzip", 1_000_000, MEMBERS)
     assert refused.value.status == 413
 
 
@@ -61,7 +64,7 @@ def test_bomb() -> None:
 def test_refused(body: bytes, encoding: str, status: int) -> None:
     """What is no gzip, or breaks off, or is encoded otherwise."""
     with pytest.raises(Refused) as refused:
-        inflated(body, encoding, 1_000)
+        inflated(body, encoding, 1_000, MEMBERS)
     assert refused.value.status == status
 
 
@@ -69,7 +72,7 @@ def test_refused(body: bytes, encoding: str, status: int) -> None:
 def test_any_bytes(body: bytes) -> None:
     """Bytes that are no gzip are refused, and nothing else."""
     try:
-        size = len(inflated(body, "gzip", 10_000))
+        size = len(inflated(body, "gzip", 10_000, MEMBERS))
     except Refused:
         size = 0
     assert size <= 10_000
@@ -79,12 +82,12 @@ def test_members() -> None:
     """A gzip of several members is read to its end, and its bound holds for all of them."""
     body = gzip.compress(b"first ") + gzip.compress(b"second")
 
-    assert inflated(body, "gzip", 12) == b"first second"
+    assert inflated(body, "gzip", 12, MEMBERS) == b"first second"
     with pytest.raises(Refused) as refused:
-        inflated(body, "gzip", 11)
+        inflated(body, "gzip", 11, MEMBERS)
     assert refused.value.status == 413
     with pytest.raises(Refused) as refused:
-        inflated(body[:-3], "gzip", 12)
+        inflated(body[:-3], "gzip", 12, MEMBERS)
     assert refused.value.status == 400
 
 
@@ -92,9 +95,9 @@ def test_many_members() -> None:
     """Each has its own decompressor; those of a hostile sender hold nothing."""
     member = gzip.compress(b"")
 
-    assert inflated(member * bodies._MEMBERS, "gzip", 1) == b""
+    assert inflated(member * MEMBERS, "gzip", 1, MEMBERS) == b""
     with pytest.raises(Refused, match="more than 1,000 members") as refused:
-        inflated(member * 100_000, "gzip", 1)
+        inflated(member * 100_000, "gzip", 1, MEMBERS)
     assert refused.value.status == 400
 
 
@@ -104,4 +107,4 @@ def test_longer_than_a_slice(before: int, body: bytes) -> None:
     filler = gzip.compress(b"x" * (bodies._SLICE - 23 - before), compresslevel=0)
     sent = filler + gzip.compress(body)
 
-    assert inflated(sent, "gzip", 1 << 20) == b"x" * (bodies._SLICE - 23 - before) + body
+    assert inflated(sent, "gzip", 1 << 20, MEMBERS) == b"x" * (bodies._SLICE - 23 - before) + body

@@ -7,15 +7,17 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragtrace.errors import StoreUnavailable
-from ragtrace.receive.server import app, taking
+from ragtrace.receive.limits import Share
+from ragtrace.receive.server import taking
 from ragtrace.store import SpanPart
-from tests.receive.server.test_routes import JSON, Receiver
+from tests.receive.server.test_routes import JSON, SMALL, Receiver
 from tests.receive.test_otlp import SPAN, batch
 
 
@@ -114,25 +116,26 @@ def test_one_part_that_cannot_be_written(receiver: Receiver, monkeypatch: pytest
     assert receiver.intake.load == 0
 
 
-@pytest.mark.parametrize("bound", ["SLOWEST", "PAUSE"])
-def test_slow_body(receiver: Receiver, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+@pytest.mark.parametrize("bound", ["arrival", "pause"])
+def test_slow_body(tmp_path: Path, bound: str) -> None:
     """A body that does not come to its end, or does not come on, is given up; a sender may try again after 503."""
-    monkeypatch.setattr(app, bound, 0.1)
+    short: Any = {bound: 0.1}
+    receiver = Receiver(tmp_path, limits=replace(SMALL, **short))
     host, port = receiver.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as sender:
         head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: 1000\r\n\r\n"
         sender.sendall(head.encode() + b"x")
         answer = b"".join(iter(lambda: sender.recv(1_000), b"")).lower()  # to the end: the connection is closed
+    receiver.close()
 
     assert answer.startswith(b"http/1.1 503")
     assert b"retry-after: 5" in answer
     assert b"the body did not come" in answer
 
 
-def test_bodies_on_their_way_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_on_their_way_are_bounded(tmp_path: Path) -> None:
     """However many connections send at once: beyond it a sender is asked to come back."""
-    monkeypatch.setattr(app, "_BODIES", 0)
-    receiver = Receiver(tmp_path)
+    receiver = Receiver(tmp_path, limits=replace(SMALL, bodies=Share(0, 0)))
     status, _, headers = receiver.send(batch(SPAN), content_type=JSON)
     receiver.close()
 
@@ -140,14 +143,16 @@ def test_bodies_on_their_way_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     assert int(headers["retry-after"]) > 0
 
 
-def test_requests_under_way_are_bounded(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_under_way_are_bounded(tmp_path: Path) -> None:
     """Beyond it a sender is asked to come back; who asks for the receiver's health is answered all the same."""
-    monkeypatch.setattr(app, "_REQUESTS", 0)
+    receiver = Receiver(tmp_path, limits=replace(SMALL, requests=Share(0, 0)))
     status, body, headers = receiver.send(batch(SPAN), content_type=JSON)
+    asked = [receiver.send(None, each)[0] for each in ("/healthz", "/readyz", "/metrics")]
+    receiver.close()
 
     assert (status, int(headers["retry-after"]) > 0) == (503, True)
     assert "requests are under way" in body.decode()
-    assert [receiver.send(None, each)[0] for each in ("/healthz", "/readyz", "/metrics")] == [200] * 3
+    assert asked == [200] * 3
 
 
 class Gate:
@@ -161,7 +166,6 @@ class Gate:
             self.open.wait(20)
             return read(*given)
 
-        monkeypatch.setattr(taking, "LARGE", 10_000)
         monkeypatch.setattr(taking.One, "_read", slow)
 
 
@@ -177,10 +181,10 @@ def send_large(receiver: Receiver, count: int) -> tuple[list[threading.Thread], 
     return threads, statuses
 
 
-def test_large_bodies_stop_no_others(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_bodies_stop_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many wait to be read, small ones are answered; of large ones no more than a number may wait."""
-    gate = Gate(monkeypatch)
-    threads, statuses = send_large(receiver, taking._MOST_LARGE + 2)
+    receiver, gate = Receiver(tmp_path, limits=replace(SMALL, large_size=10_000)), Gate(monkeypatch)
+    threads, statuses = send_large(receiver, SMALL.large.total + 2)
     for _ in range(2_000):
         if len(statuses) == 2:
             break
@@ -190,16 +194,17 @@ def test_large_bodies_stop_no_others(receiver: Receiver, monkeypatch: pytest.Mon
     gate.open.set()
     for each in threads:
         each.join()
+    receiver.close()
 
     assert refused == [503, 503]
     assert small == 200
-    assert sorted(statuses) == [200] * taking._MOST_LARGE + [503, 503]
+    assert sorted(statuses) == [200] * SMALL.large.total + [503, 503]
 
 
 def test_a_body_is_held_until_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for its turn takes memory as well."""
-    monkeypatch.setattr(app, "_BODIES", 0.3)
-    receiver, gate = Receiver(tmp_path), Gate(monkeypatch)
+    limits = replace(SMALL, body=30_000, bodies=Share(1, 1), large_size=10_000)
+    receiver, gate = Receiver(tmp_path, limits=limits), Gate(monkeypatch)
     threads, statuses = send_large(receiver, 1)
     assert gate.begun.wait(20)
     refused = receiver.send(batch(SPAN) + b" " * 20_000, content_type=JSON)

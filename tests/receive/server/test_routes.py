@@ -9,11 +9,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ragtrace import config
+from ragtrace.receive.limits import Limits
 from ragtrace.receive.server.access import Everybody, Tokens
 from ragtrace.receive.server.app import make_app
 from ragtrace.receive.server.connections import connections
@@ -30,13 +32,14 @@ Status = pytest.importorskip("google.rpc.status_pb2").Status
 
 ALPHA, BETA, SCRAPER = "alpha-token-0123456789", "beta-token-0123456789", "scraper-token-0123456789"
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
+SMALL = Limits(body=100_000, inflated=200_000)
 
 
 class Receiver:
     """A receiver on a free port."""
 
     def __init__(
-        self, tmp_path: Path, *, tokens: bool = False, room: int = 1 << 20, largest_inflated: int = 200_000
+        self, tmp_path: Path, *, tokens: bool = False, room: int = 1 << 20, limits: Limits | None = None
     ) -> None:
         self.store = Store.open(f"sqlite:///{tmp_path}/received.db")
         meter = Meter()
@@ -47,13 +50,13 @@ class Receiver:
         scraping = tmp_path / "scraping"
         scraping.write_text(f"prometheus {SCRAPER}\n", encoding="utf-8")
         meter.watch(self.intake)
-        taking = Taking(self.intake, access, ContentPolicy(config.load(capture_content="full")), meter)
+        limits = SMALL if limits is None else limits
+        policy = ContentPolicy(config.load(capture_content="full"))
+        self.taking = Taking(self.intake, access, policy, meter, limits)
         scrapers = Tokens(scraping) if tokens else Everybody()
-        self.application = make_app(
-            self.store, self.intake, taking, meter, scrapers, largest=100_000, largest_inflated=largest_inflated
-        )
+        self.application = make_app(self.store, self.intake, self.taking, meter, scrapers)
         self.server = uvicorn.Server(
-            uvicorn.Config(self.application, port=0, log_level="warning", http=connections(), ws="none")
+            uvicorn.Config(self.application, port=0, log_level="warning", http=connections(limits), ws="none")
         )
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()
@@ -221,7 +224,7 @@ def swollen(tag: bytes) -> bytes:
 )
 def test_a_message_that_would_swell(tmp_path: Path, body: bytes) -> None:
     """Few bytes that would become a large message are refused before they are decoded."""
-    receiver = Receiver(tmp_path, largest_inflated=1 << 20)
+    receiver = Receiver(tmp_path, limits=replace(SMALL, inflated=1 << 20))
     kind = JSON if body[:1] == b"{" else PROTOBUF
     status, answer, _ = receiver.send(gzip.compress(body), content_type=kind, content_encoding="gzip")
     receiver.close()

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from ragtrace import config
 from ragtrace.errors import StoreUnavailable
+from ragtrace.receive.limits import Limits, Share
 from ragtrace.receive.server import rpc, taking
 from ragtrace.receive.server.access import Tokens
 from ragtrace.receive.server.intake import Intake
@@ -28,6 +30,7 @@ grpc = pytest.importorskip("grpc")
 
 ALPHA = "alpha-token-0123456789"
 BETA = "beta-token-0123456789"
+SMALL = Limits(body=300_000)
 METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 RETRY = "google.rpc.retryinfo-bin"
 
@@ -35,7 +38,7 @@ RETRY = "google.rpc.retryinfo-bin"
 class Receiver:
     """A gRPC server in a thread of its own."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, limits: Limits = SMALL) -> None:
         self.store = Store.open(f"sqlite:///{tmp_path}/received.db")
         self.intake = Intake(self.store, grace=1, ttl=10, most=1 << 20)
         path = tmp_path / "tokens"
@@ -43,9 +46,9 @@ class Receiver:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
-        options: dict[str, Any] = {"largest": 300_000, "certificate": None, "key": None}
+        options: dict[str, Any] = {"certificate": None, "key": None}
         policy = ContentPolicy(config.load(capture_content="full"))
-        self.taking = Taking(self.intake, Tokens(path), policy, Meter())
+        self.taking = Taking(self.intake, Tokens(path), policy, Meter(), limits)
         starting = start(self.taking, "127.0.0.1:0", **options)
         self.server, port = asyncio.run_coroutine_threadsafe(starting, self.loop).result(10)
         self.address = f"127.0.0.1:{port}"
@@ -126,6 +129,18 @@ def test_no_token(receiver: Receiver, token: str | None) -> None:
     assert receiver.store.counts()["span_part"] == 0
 
 
+@pytest.mark.parametrize("tokens", [(ALPHA, ALPHA), (ALPHA, BETA), ("wrong", ALPHA)])
+def test_two_tokens(receiver: Receiver, tokens: tuple[str, str]) -> None:
+    """A call with two values of authorization is refused, whichever is right."""
+    metadata = [("authorization", f"Bearer {token}") for token in tokens]
+    with grpc.insecure_channel(receiver.address) as channel, pytest.raises(grpc.RpcError) as raised:
+        channel.unary_unary(METHOD)(message(), metadata=metadata, timeout=20)
+
+    assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "2 values of Authorization" in (raised.value.details() or "")
+    assert receiver.store.counts()["span_part"] == 0
+
+
 def test_partial_success(receiver: Receiver) -> None:
     """Spans that cannot be read are counted, with their reasons."""
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -183,16 +198,20 @@ def test_bomb(receiver: Receiver) -> None:
     assert receiver.export(message()) == b""
 
 
-def test_calls_are_bounded(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond it a sender is asked to come back, with its delay, and its message is not read."""
-    monkeypatch.setattr(rpc, "_CALLS", 0)
-    with pytest.raises(grpc.RpcError) as raised:
-        receiver.export(message())
+@pytest.mark.parametrize("share", [Share(1, 2), Share(2, 1)])
+def test_calls_are_bounded(tmp_path: Path, share: Share) -> None:
+    """Beyond it a sender is asked to come back, with its delay, and its message is not read; of a tenant's own, others
+    are not refused."""
+    receiver = Receiver(tmp_path, replace(SMALL, requests=share))
+    with receiver.silent():
+        with pytest.raises(grpc.RpcError) as raised:
+            until_refused(receiver)
+        other = receiver.export(message(), f"Bearer {BETA}") if share.total > share.tenant else b""
+    receiver.close()
 
     assert raised.value.code() == grpc.StatusCode.UNAVAILABLE
     assert RETRY in dict(raised.value.trailing_metadata())
-    monkeypatch.undo()
-    assert receiver.export(message()) == b""
+    assert other == b""
 
 
 def test_a_message_that_would_swell(receiver: Receiver) -> None:
@@ -214,7 +233,7 @@ def test_messages_on_their_way_are_bounded(receiver: Receiver, monkeypatch: pyte
     """While all places of a tenant wait for their messages it is asked to come back, others are served; then it is."""
     monkeypatch.setattr(rpc, "LATER", 0.2)
     with ExitStack() as silent:
-        for _ in range(rpc._READING + 1):
+        for _ in range(SMALL.bodies.total + 1):
             silent.enter_context(receiver.silent())
         with pytest.raises(grpc.RpcError) as raised:
             until_refused(receiver)
@@ -224,11 +243,10 @@ def test_messages_on_their_way_are_bounded(receiver: Receiver, monkeypatch: pyte
     assert receiver.export(message()) == b""
 
 
-def test_large_messages_wait_elsewhere(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_messages_wait_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While large ones are read one by one, small ones of the same tenant are served."""
+    receiver = Receiver(tmp_path, replace(SMALL, large=Share(8, 8), large_size=1_000))
     monkeypatch.setattr(rpc, "LATER", 0.2)
-    monkeypatch.setattr(rpc, "LARGE", 1_000)
-    monkeypatch.setattr(taking, "LARGE", 1_000)
     gate, begun, read = threading.Event(), threading.Semaphore(0), taking.One._read
 
     def slow(*given: Any) -> Any:
@@ -245,20 +263,24 @@ def test_large_messages_wait_elsewhere(receiver: Receiver, monkeypatch: pytest.M
     gate.set()
     for each in large:
         each.join()
-    assert receiver.store.counts()["span_part"] == 2
+    stored = receiver.store.counts()["span_part"]
+    receiver.close()
+
+    assert stored == 2
 
 
-def test_slow_message(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_message(tmp_path: Path) -> None:
     """A call whose message does not come is given up."""
-    monkeypatch.setattr(rpc, "_SLOWEST", 0.1)
+    receiver = Receiver(tmp_path, replace(SMALL, pause=0.1))
     with receiver.silent() as call:
         assert call.exception(20).code() == grpc.StatusCode.DEADLINE_EXCEEDED
+    receiver.close()
     assert "did not come within" in call.details()
 
 
 def test_deadline(receiver: Receiver) -> None:
     """A sender that gives up leaves its place to others."""
-    for _ in range(2 * rpc._READING):
+    for _ in range(2 * SMALL.bodies.total):
         with receiver.silent(timeout=0.02) as call:
             assert call.exception(20).code() == grpc.StatusCode.DEADLINE_EXCEEDED
     assert receiver.export(message()) == b""
