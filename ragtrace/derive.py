@@ -44,12 +44,14 @@ from ragtrace.registry.model import Instrument, Objective, StageInfo
 def instruments_module(registry: Registry) -> str:
     """The source of `ragtrace/registry/instruments.py`."""
     constants = {name: name.upper() for name in registry.instruments}
-    exported = sorted(["ATTRIBUTES", "INSTRUMENTS", "STAGES", *constants.values()])
+    exported = sorted(["ATTRIBUTES", "BUDGETS", "INSTRUMENTS", "STAGES", *constants.values()])
     blocks = [
         _listing("__all__ = [", (_source(name) for name in exported), "]"),
         _listing("STAGES: Final[tuple[StageInfo, ...]] = (", map(_source, registry.stages), ")"),
         "# Each label and the values that it may have; empty where it may have any.\n"
         + _listing("ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {", _pairs(registry.attributes, _source), "}"),
+        "# How many values keep their name, of each label whose values a sender chooses.\n"
+        + _listing("BUDGETS: Final[dict[str, int]] = {", _pairs(registry.budgets, str), "}"),
         *(_constant(instrument) for instrument in registry.instruments.values()),
         _listing("INSTRUMENTS: Final[dict[str, Instrument]] = {", _pairs(constants, str), "}"),
     ]

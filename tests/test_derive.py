@@ -153,6 +153,7 @@ def test_generated_module_reads_back_as_the_registry(checkout: Path) -> None:
     assert namespace["INSTRUMENTS"] == registry.instruments
     assert namespace["STAGES"] == registry.stages
     assert namespace["ATTRIBUTES"] == registry.attributes
+    assert namespace["BUDGETS"] == registry.budgets
     assert set(namespace["__all__"]) <= set(namespace)
 
 

@@ -4,7 +4,7 @@ Requests that are stored already and lie in the future, or before 1970, begin no
 or be the first to go.
 
 Revision ID: 0016
-Revises: 0014
+Revises: 0015
 """
 
 from __future__ import annotations

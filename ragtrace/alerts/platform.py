@@ -26,6 +26,8 @@ def platform_alerts(made: Policy) -> Iterator[Rule]:
     yield _late(made)
     yield _internal_errors(made)
     yield _dropped(made)
+    yield _label_budget(made)
+    yield _series_limit(made)
     yield _receiver_refuses(made)
     yield _receiver_lags(made)
 
@@ -45,7 +47,8 @@ def _exporter_down(made: Policy) -> Rule:
 
 
 def _requests_gone(made: Policy) -> Rule:
-    """Totals are for good, so a service that was counted and is no more has its counts in another database.
+    """Totals are for good, so a service that was counted and is no more has its counts in another database, unless
+    somebody had them forgotten.
 
     A database that never held a request is no cause: it cannot be told from a fresh installation.
     """
@@ -57,11 +60,14 @@ def _requests_gone(made: Policy) -> Rule:
         "RequestsGone",
         "build_info",
         expr=f"group by (service) (last_over_time({counted}[{day}]))\n"
-        f"unless on (service) group by (service) ({counted})\nand on () (max({up}) == 1)",
+        f"unless on (service) group by (service) ({counted})\n"
+        f"unless on (service) group by (service) (last_over_time({made.series('totals_forgotten')}[{day}]))\n"
+        f"and on () (max({up}) == 1)",
         hold=made.settings.platform.exporter_down,
         severity="page",
         summary="platform: the exporter has no requests of {{ $labels.service }} any more",
-        description="It answers, and within a day it counted requests of this service; counts are never deleted. "
+        description="It answers, and within a day it counted requests of this service; only ragtrace totals forget "
+        "deletes counts. "
         "It reads another database, or this service had an exporter of its own that is down. "
         "Nothing else can alert on this service.",
         labels=("service",),
@@ -266,6 +272,32 @@ def _dropped(made: Policy) -> Rule:
         hold=None,
         summary="platform: records were dropped: {{ $labels.reason }}",
         description='{{ $value | printf "%.0f" }} records in the last hour are not in the store.',
+    )
+
+
+def _label_budget(made: Policy) -> Rule:
+    return _alert(
+        made,
+        "LabelBudget",
+        "label_folds",
+        expr=_risen(made, "label_folds", "label", 0),
+        hold=None,
+        summary="platform: names beyond the budget of the label {{ $labels.label }} count as other",
+        description="They did so in the last hour, and no alert is about one of them alone. ragtrace totals list shows "
+        "the names that count.",
+    )
+
+
+def _series_limit(made: Policy) -> Rule:
+    return _alert(
+        made,
+        "SeriesLimit",
+        "exposition_dropped",
+        expr=f"max({made.series('exposition_dropped')}) > 0",
+        hold=made.settings.platform.hold,
+        summary="platform: the exporter leaves out series",
+        description='{{ $value | printf "%.0f" }} series are more than its limit: histograms first, then what alerts '
+        "watch of the newest services.",
     )
 
 

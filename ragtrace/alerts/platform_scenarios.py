@@ -152,6 +152,9 @@ def _exporter(made: Policy) -> Iterator[Scenario]:
     yield Scenario("no exporter is scraped", kept, down)
     gone = (Check(30, (_platform("RequestsGone", **_OF_SERVICE),)),)
     yield Scenario("the exporter reads another database", (read("10x10 stale"), up("a", 1.0)), gone)
+    said = {"series": selector(made.series("totals_forgotten"), service=SERVICE), "values": "_x10 600x40"}
+    quiet = (Check(30, ever=True),)
+    yield Scenario("a service was forgotten", (read("10x10 stale"), said, up("a", 1.0)), quiet)
     meanwhile = {"series": selector("up", job=job, instance="a"), "values": "1x10 0x9 1x10"}
     yield Scenario("the exporter was down for ten minutes", (read("10x10 stale _x9 10x10"), meanwhile), down)
 
@@ -174,6 +177,8 @@ def _busy(made: Policy) -> Scenario:
             "values": ramp([(length, limits.internal_errors_per_hour / 20)]),
         },
         _constant(selector(made.series("dropped"), reason="queue_full"), length, 5),
+        _constant(selector(made.series("label_folds"), label="service"), length, 5),
+        _constant(made.series("exposition_dropped"), length, 5),
         *_received(made, length, min(1.0, limits.refused_share * 2)),
         _constant(made.series("receiver_oldest"), length, limits.backlog_age.seconds * 2),
     ]
@@ -184,6 +189,8 @@ def _busy(made: Policy) -> Scenario:
         _platform("LateEvaluations", **_OF_SERVICE),
         _platform("InternalErrors"),
         _platform("DroppedRecords"),
+        _platform("LabelBudget"),
+        _platform("SeriesLimit"),
         _platform("ReceiverRefuses"),
         _platform("ReceiverLags"),
     )

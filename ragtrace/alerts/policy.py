@@ -81,7 +81,7 @@ def known_registry() -> Registry:
     """The registry that this ragtrace was built with."""
     from ragtrace.registry import instruments  # late, so that the generator runs without what it writes
 
-    return Registry(instruments.STAGES, instruments.INSTRUMENTS, instruments.ATTRIBUTES)
+    return Registry(instruments.STAGES, instruments.INSTRUMENTS, instruments.ATTRIBUTES, instruments.BUDGETS)
 
 
 def policy(registry: Registry, settings: Settings) -> Policy:

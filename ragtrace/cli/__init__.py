@@ -37,6 +37,7 @@ from ragtrace.cli import (
     serve,
     show,
     source,
+    totals,
     triage,
     verifier,
 )
@@ -89,6 +90,7 @@ app.add_typer(align.app, name="align")
 app.add_typer(release.app, name="release")
 app.add_typer(source.app, name="source")
 app.add_typer(citing.app, name="citing")
+app.add_typer(totals.app, name="totals")
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(dashboards.app, name="dashboards")
 app.add_typer(verifier.app, name="verifier")

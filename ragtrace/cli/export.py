@@ -48,6 +48,15 @@ def export(
         str | None, typer.Option("--remote-write", metavar="URL", help="Push by Prometheus remote write as well.")
     ] = None,
     every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="How often to push.")] = 30.0,
+    max_series: Annotated[
+        int,
+        typer.Option(
+            "--max-series",
+            min=1_000,
+            envvar="RAGTRACE_MAX_SERIES",
+            help="How many series a scrape shows; of more the least important ones are left out.",
+        ),
+    ] = 100_000,
 ) -> None:
     """Serve /metrics from committed results. One exporter per database: a second one waits for the first to end."""
     from ragtrace.cli.stores import existing
@@ -57,16 +66,23 @@ def export(
         raise ConfigurationError("--once prints and ends; to push, leave it out")
     url = existing(store)
     if once:
-        _print_once(url, openmetrics=exposition_format is ExpositionFormat.openmetrics)
+        _print_once(url, max_series, openmetrics=exposition_format is ExpositionFormat.openmetrics)
     else:
-        serve(url, host, port, _targets(otlp, remote_write), every)
+        serve(url, host, port, _targets(otlp, remote_write), every, max_series)
 
 
-def serve(url: str, host: str, port: int, push_to: Sequence[Target] = (), push_seconds: float = 30.0) -> None:
+def serve(
+    url: str,
+    host: str,
+    port: int,
+    push_to: Sequence[Target] = (),
+    push_seconds: float = 30.0,
+    max_series: int = 100_000,
+) -> None:
     """Serve the metrics of the store until SIGINT or SIGTERM."""
     from ragtrace import export as exporter
 
-    server = exporter.serve(url, host, port, push_to=push_to, push_seconds=push_seconds)
+    server = exporter.serve(url, host, port, max_series=max_series, push_to=push_to, push_seconds=push_seconds)
     before = signal.signal(signal.SIGTERM, _end)
     try:
         console(stderr=True).print(f"serving http://{host}:{server.port}/metrics, Ctrl-C ends it")
@@ -89,12 +105,12 @@ def _targets(otlp: str | None, remote_write: str | None) -> list[Target]:
     return targets
 
 
-def _print_once(url: str, *, openmetrics: bool) -> None:
+def _print_once(url: str, max_series: int, *, openmetrics: bool) -> None:
     from ragtrace.export import exposition
     from ragtrace.store import Store
 
     with Store.open(url) as store:
-        body = exposition(store, openmetrics=openmetrics)
+        body = exposition(store, openmetrics=openmetrics, max_series=max_series)
     sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
 

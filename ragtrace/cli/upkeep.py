@@ -1,4 +1,4 @@
-"""`ragtrace db prune|vacuum|erase|check`: what keeps a store small, whole, and free of what must not be in it."""
+"""`ragtrace db prune|vacuum|erase|check|audit`: what keeps a store small, whole, and free of what must not be in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragtrace.times import parse_span, shown_time, written_time
 if TYPE_CHECKING:
     from ragtrace.store import Erased, Kept, Space
 
-__all__ = ["check", "erase", "prune", "vacuum"]
+__all__ = ["audit", "check", "erase", "prune", "vacuum"]
 
 _READ: Final = "somebody reads the database; run `ragtrace db vacuum --{}` when that has ended"
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
@@ -272,6 +272,24 @@ def check(
         _print_found(schema(url).current or "", found.rows, found.space, found.read, found.problems)
     if found.problems:
         raise typer.Exit(1)
+
+
+def audit(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Show whose totals people had forgotten, when, who did so, and how many rows went."""
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store
+
+    with Store.open(existing(store)) as opened:
+        deeds = opened.audit()
+    if as_json:
+        print_json({"audit": [{**asdict(deed), "at": written_time(deed.at)} for deed in deeds]})
+        return
+    for deed in deeds:
+        of = ", ".join(f"{name} {value!r}" for name, value in deed.subject.items())
+        rows = ", ".join(f"{number:,} {name}" for name, number in deed.rows.items())
+        console().print(f"{shown_time(deed.at)} {deed.actor}: {deed.action} of {of}: {rows}", soft_wrap=True)
+    if not deeds:
+        console().print("nobody had any totals forgotten yet")
 
 
 def _print_found(revision: str, rows: Mapping[str, int], space: Space, read: int, problems: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics_format
 
 from ragtrace.export.families import families
-from ragtrace.export.series import MAX_SEGMENTS
+from ragtrace.export.limit import MAX_SERIES
 from ragtrace.export.snapshot import snapshot
 from ragtrace.store import Store
 
@@ -27,15 +27,15 @@ class _Collected:
         return self._metrics
 
 
-def collected(store: Store, max_segments: int = MAX_SEGMENTS) -> tuple[Metric, ...]:
+def collected(store: Store, max_series: int = MAX_SERIES) -> tuple[Metric, ...]:
     """What the store's committed rows give at this moment, for the one exporter that has the store's lease: label
     values that are shown for the first time get their place in the store before anybody sees them.
 
     Raises: StoreError when the store cannot be read.
     """
     held = snapshot(store)
-    budget = held.budget(max_segments)
-    metrics = tuple(families(held, budget))
+    budget = held.budget()
+    metrics = tuple(families(held, budget, max_series))
     if budget.new:
         store.expose(budget.new)
     return metrics
@@ -48,14 +48,14 @@ def collector(metrics: Iterable[Metric]) -> CollectorRegistry:
     return registry
 
 
-def exposition(store: Store, openmetrics: bool = False, *, max_segments: int = MAX_SEGMENTS) -> bytes:
+def exposition(store: Store, openmetrics: bool = False, *, max_series: int = MAX_SERIES) -> bytes:
     """All metrics of the store: OpenMetrics 1.0 with exemplars, or Prometheus's text format 0.0.4 without. Nothing is
     written to the store.
 
-    max_segments: how many segments of each service keep their name; the others are summed as `other`.
+    max_series: how many series are shown; of more the least important ones are left out.
     Raises: StoreError when the store cannot be read.
     """
     held = snapshot(store)
-    registry = collector(families(held, held.budget(max_segments)))
+    registry = collector(families(held, max_series=max_series))
     text: bytes = (openmetrics_format if openmetrics else text_format).generate_latest(registry)
     return text

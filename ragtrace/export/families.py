@@ -10,10 +10,11 @@ from typing import Final
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.samples import Exemplar as PrometheusExemplar
 
+from ragtrace.export.limit import MAX_SERIES, Table, size, within
 from ragtrace.export.series import Budget, Key, Point, fold, zeros
-from ragtrace.export.snapshot import Labels, Snapshot, fault_counts, gauges
+from ragtrace.export.snapshot import Snapshot, fault_counts, gauges
 from ragtrace.registry import UNIT_NAMES, Instrument
-from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.registry.instruments import EXPOSITION_DROPPED, EXPOSITION_SERIES, INSTRUMENTS
 from ragtrace.store import Exemplar
 from ragtrace.store.totals import bound
 
@@ -22,24 +23,27 @@ __all__ = ["families"]
 _EXEMPLAR_CHARACTERS: Final = 128  # OpenMetrics 1.0: the limit on an exemplar's label names and values together
 
 
-def families(held: Snapshot, budget: Budget | None = None) -> Iterator[Metric]:
+def families(held: Snapshot, budget: Budget | None = None, max_series: int = MAX_SERIES) -> Iterator[Metric]:
     """Every metric family of the registry, in the registry's order; those without a series are left out.
 
-    budget: names the segments and sources, and knows afterwards which got a place; None: `held`'s own.
+    budget: names what senders name, and knows afterwards what got a place; None: `held`'s own. max_series: how many
+    series are shown; of more the least important ones are left out (`ragtrace.export.limit`).
     """
     names = held.budget() if budget is None else budget
     folding = fold(held.totals, names)
     points = {**zeros(folding), **folding.series, **_faults(held)}
-    by_instrument: dict[str, dict[Key, Point]] = defaultdict(dict)
-    for key, point in sorted(points.items(), key=lambda item: item[0]):
-        by_instrument[key.instrument][key] = point
-    values = gauges(held, names)
+    tables: dict[str, Table] = defaultdict(dict)
+    for key, point in points.items():
+        tables[key.instrument][key] = point
+    for gauge, values in gauges(held, names).items():
+        tables[gauge] |= {Key(gauge, "", labels): Point(value) for labels, value in values.items()}
+    tables, total = within(tables, max_series, names.services)
+    left = total - sum(map(size, tables.values()))
+    tables[EXPOSITION_SERIES.id] = {Key(EXPOSITION_SERIES.id, "", ()): Point(total - left + 2)}
+    tables[EXPOSITION_DROPPED.id] = {Key(EXPOSITION_DROPPED.id, "", ()): Point(left)}
     for instrument in INSTRUMENTS.values():
-        if values.get(instrument.id):
-            yield _gauge(instrument, values[instrument.id])
-        elif instrument.id in by_instrument:
-            build = _counter if instrument.kind == "counter" else _histogram
-            yield build(instrument, by_instrument[instrument.id])
+        if table := tables.get(instrument.id):
+            yield _BUILD[instrument.kind](instrument, dict(sorted(table.items())))
 
 
 def _faults(held: Snapshot) -> dict[Key, Point]:
@@ -47,10 +51,10 @@ def _faults(held: Snapshot) -> dict[Key, Point]:
     return {Key(instrument, "", (label,)): Point(count) for (instrument, label), count in counts.items()}
 
 
-def _gauge(instrument: Instrument, values: Mapping[Labels, float]) -> Metric:
+def _gauge(instrument: Instrument, points: Mapping[Key, Point]) -> Metric:
     family = GaugeMetricFamily(instrument.name, instrument.brief, labels=instrument.attributes, unit=_unit(instrument))
-    for labels, value in sorted(values.items()):
-        family.add_metric(labels, value)
+    for key, point in points.items():
+        family.add_metric(key.labels, point.value)
     return family
 
 
@@ -86,6 +90,9 @@ def _exemplar(exemplar: Exemplar | None) -> PrometheusExemplar | None:
     if exemplar is None or len("trace_id") + len(exemplar.trace_id) > _EXEMPLAR_CHARACTERS:
         return None
     return PrometheusExemplar({"trace_id": exemplar.trace_id}, exemplar.value, exemplar.at)
+
+
+_BUILD: Final = {"gauge": _gauge, "counter": _counter, "histogram": _histogram}
 
 
 def _unit(instrument: Instrument) -> str:

@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric
 from ragtrace.errors import ConfigurationError, StoreError
 from ragtrace.export.exposition import collected
 from ragtrace.export.lease import LeasedStore
-from ragtrace.export.series import MAX_SEGMENTS
+from ragtrace.export.limit import MAX_SERIES
 
 __all__ = ["PUSH_SECONDS", "PushFailed", "Pusher", "Target", "check_period"]
 
@@ -68,13 +68,13 @@ class Pusher:
     """
 
     def __init__(
-        self, store: LeasedStore, target: Target, seconds: float = PUSH_SECONDS, *, max_segments: int = MAX_SEGMENTS
+        self, store: LeasedStore, target: Target, seconds: float = PUSH_SECONDS, *, max_series: int = MAX_SERIES
     ) -> None:
         check_period(seconds)
         self._store = store
         self._target = target
         self._seconds = seconds
-        self._max_segments = max_segments
+        self._max_series = max_series
         self._failures = 0
         self._trouble: str | None = None
         self._closed = threading.Event()
@@ -98,7 +98,7 @@ class Pusher:
         started = time.monotonic()
         try:
             with self._store.held() as store:  # held while reading only: sending must keep no scrape waiting
-                metrics, at = collected(store, self._max_segments), time.time()
+                metrics, at = collected(store, self._max_series), time.time()
             self._target.send(metrics, at)
         except StoreError as error:
             self._note(str(error))

@@ -1,8 +1,8 @@
 """Which series are exposed: the store's totals, under the registry's labels and few values of them, with the zeros from
 which counters grow.
 
-A value of a label gets its place once and for good: the exporter notes it in the store. So no later value, no restart,
-no other host's clock and no clock that is set back moves a series into `other`, where its count would look like an
+A value of a label gets its place in the transaction that counts it first; the exporter gives those that only gauges
+have. So no later value, no restart and no clock moves a series into `other`, where its count would look like an
 increase. Of the judges of a service the last two are exposed; an earlier one has ended, and does not come back.
 """
 
@@ -18,7 +18,9 @@ from ragtrace.analyze import judge_id
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import (
     ATTRIBUTES,
+    BUDGETS,
     INSTRUMENTS,
+    LABEL_FOLDS,
     LATE_EVALUATIONS,
     OUTCOMES,
     PAGE_JUDGMENTS,
@@ -29,16 +31,13 @@ from ragtrace.registry.instruments import (
     STAGES,
 )
 from ragtrace.store import Exemplar, Total
+from ragtrace.store.label_budget import INNER, LIMITS, OTHER, Place, places, shown
 
-__all__ = ["MAX_JUDGES", "MAX_SEGMENTS", "MAX_SOURCES", "OTHER", "Budget", "Folding", "Key", "Point", "fold", "zeros"]
+__all__ = ["MAX_JUDGES", "Budget", "Folding", "Key", "Point", "fold", "zeros"]
 
-MAX_SEGMENTS: Final = 50
-MAX_SOURCES: Final = 50
 MAX_JUDGES: Final = 2
-OTHER: Final = "other"
 
 _Labels: TypeAlias = Mapping[str, str]
-_FOLDED: Final = frozenset({"segment", "source"})  # labels whose values are the host's
 _PARTS: Final = {"counter": ("",), "histogram": ("_bucket", "_sum"), "gauge": ()}
 _SERIES: Final = {
     instrument.name + part: (instrument, part)
@@ -51,39 +50,38 @@ _STATES_OF_STAGES: Final = tuple(
 
 
 class Budget:
-    """Names the values of labels, for each service the first ones up to the limit of the label; the others are `other`.
+    """Names the values of labels as they count: those that have a place, and as many more as the label's budget leaves.
 
     Args:
-        limits: how many values of a label keep their name; a label without a limit keeps all.
-        known: by label and service, the values that have a place, in their order.
+        known: by label and service (of services: by tenant), the values that have a place.
 
-    `new` holds the values that got a place here, by label and service; `folded` those without one.
+    `new` holds the places of values that count nowhere, such as those of gauges; `services` has those with a place, of
+    each tenant the first one first.
     """
 
-    def __init__(self, limits: Mapping[str, int], known: Mapping[tuple[str, str], Sequence[str]] | None = None) -> None:
-        self._limits = dict(limits)
-        self._taken = {key: len(values) for key, values in (known or {}).items()}
-        self._named = {key: set(values[: self._limits.get(key[0], 0)]) for key, values in (known or {}).items()}
-        self._waiting = {key: set(values) - self._named[key] for key, values in (known or {}).items()}
-        self.new: dict[tuple[str, str], list[str]] = defaultdict(list)
-        self.folded: dict[tuple[str, str], set[str]] = defaultdict(set)
+    def __init__(self, known: Mapping[tuple[str, str], Sequence[str]] | None = None) -> None:
+        self._named = {key: set(values) for key, values in (known or {}).items()}
+        self.new: list[Place] = []
+        self._services: dict[str, str] = {}
+        self.services = tuple(name for key, values in (known or {}).items() if key[0] == "service" for name in values)
 
     def named(self, label: str, service: str, value: str) -> str:
         """`value`, or `other` where the service's places for this label are taken."""
-        limit = self._limits.get(label)
-        if limit is None or value == OTHER:
-            return value
-        key = (label, service)
-        named = self._named.setdefault(key, set())
-        if value in named:
-            return value
-        if value not in self._waiting.get(key, ()) and self._taken.get(key, 0) < limit:
-            self._taken[key] = self._taken.get(key, 0) + 1
+        return value if label not in BUDGETS or self._has((label, service, value)) else OTHER
+
+    def service(self, service: str) -> str:
+        """A service by the name under which it counts."""
+        if service not in self._services:
+            self._services[service] = shown(service, {place for place in places(service) if self._has(place)})
+        return self._services[service]
+
+    def _has(self, place: Place) -> bool:
+        label, of, value = place
+        named = self._named.setdefault((label, of), set())
+        if value not in named and value != OTHER and len(named) < LIMITS[label]:
             named.add(value)
-            self.new[key].append(value)
-            return value
-        self.folded[key].add(value)
-        return OTHER
+            self.new.append(place)
+        return value in named
 
 
 class Key(NamedTuple):
@@ -124,8 +122,9 @@ def fold(totals: Sequence[Total], budget: Budget) -> Folding:
     for total, labels in known:
         if "judge" in labels and labels["judge"] not in judges[labels["service"]]:
             continue
-        for label in _FOLDED.intersection(labels):
-            labels[label] = budget.named(label, labels.get("service", ""), labels[label])
+        if "service" in labels:
+            labels["service"] = budget.service(labels["service"])
+            labels |= {label: budget.named(label, labels["service"], labels[label]) for label in INNER & labels.keys()}
         key = _key(*_SERIES[total.name], labels)
         values[key].append(total.value)
         if total.exemplar is not None:
@@ -180,6 +179,7 @@ def zeros(folding: Folding) -> dict[Key, Point]:
     keys |= {Key(SLI_UNJUDGED_REQUESTS.id, "", labels) for labels in unjudged}
     keys |= {Key(SLI_DOUBTED_REQUESTS.id, "", (*labels[:3], *labels[4:])) for labels in pairs}  # without the scope
     keys |= {Key(LATE_EVALUATIONS.id, "", segment) for segment in folding.segments}
+    keys |= {Key(LABEL_FOLDS.id, "", (label,)) for label in ATTRIBUTES["label"]}
     for one, label in ((OUTCOMES, "result"), (PAGE_JUDGMENTS, "judgment")):
         judged = {labels[:-1] for labels in counted[one.id]}
         keys |= {Key(one.id, "", (*labels, value)) for labels in judged for value in ATTRIBUTES[label]}

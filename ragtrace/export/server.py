@@ -16,8 +16,8 @@ from prometheus_client import make_wsgi_app
 from ragtrace.errors import ConfigurationError, StoreError
 from ragtrace.export.exposition import collected, collector
 from ragtrace.export.lease import LEASE_SECONDS, LeasedStore
+from ragtrace.export.limit import MAX_SERIES
 from ragtrace.export.push import PUSH_SECONDS, Pusher, Target, check_period
-from ragtrace.export.series import MAX_SEGMENTS
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -38,15 +38,15 @@ class MetricsServer:
         self,
         store: LeasedStore,
         server: WSGIServer,
-        max_segments: int,
+        max_series: int,
         push_to: Sequence[Target] = (),
         push_seconds: float = PUSH_SECONDS,
     ) -> None:
         self.port = int(server.server_port)
         self._store = store
         self._server = server
-        self._max_segments = max_segments
-        self._pushers = [Pusher(store, target, push_seconds, max_segments=max_segments) for target in push_to]
+        self._max_series = max_series
+        self._pushers = [Pusher(store, target, push_seconds, max_series=max_series) for target in push_to]
         server.set_app(self._answer)
         self._thread = threading.Thread(target=server.serve_forever, name="ragtrace-exporter", daemon=True)
         self._thread.start()
@@ -80,7 +80,7 @@ class MetricsServer:
         """What the store holds now; 503 with the reason while it cannot be read or another exporter serves it."""
         try:
             with self._store.held() as store:
-                metrics = collected(store, self._max_segments)
+                metrics = collected(store, self._max_series)
         except StoreError as error:
             return _plain(start_response, "503 Service Unavailable", str(error), ("Retry-After", str(_RETRY_SECONDS)))
         body: Iterable[bytes] = make_wsgi_app(collector(metrics))(environ, start_response)
@@ -92,14 +92,14 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 0,
     *,
-    max_segments: int = MAX_SEGMENTS,
+    max_series: int = MAX_SERIES,
     lease_seconds: float = LEASE_SECONDS,
     push_to: Sequence[Target] = (),
     push_seconds: float = PUSH_SECONDS,
 ) -> MetricsServer:
     """Serve the store's metrics from threads of this process. A store that cannot be used now is tried again.
 
-    port: 0 takes a free one. max_segments: how many segments of each service keep their name. lease_seconds: how long
+    port: 0 takes a free one. max_series: how many series are shown. lease_seconds: how long
     another exporter waits after this one died without closing. push_to: receivers that get the metrics as well, every
     `push_seconds`, each by a thread of its own; they are closed with the server.
     Raises: ConfigurationError when the address cannot be listened on, `store_url` is no store's address, or
@@ -113,7 +113,7 @@ def serve(
             f"cannot listen on {host}, port {port}: {error}; give another --host or --port"
         ) from error
     try:
-        return MetricsServer(LeasedStore(store_url, lease_seconds), server, max_segments, push_to, push_seconds)
+        return MetricsServer(LeasedStore(store_url, lease_seconds), server, max_series, push_to, push_seconds)
     except BaseException:
         server.server_close()
         raise

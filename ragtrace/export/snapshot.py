@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from typing import Final, NamedTuple, TypeAlias
 
-from ragtrace.export.series import MAX_SEGMENTS, MAX_SOURCES, Budget
+from ragtrace.export.series import Budget
 from ragtrace.registry import instruments
-from ragtrace.registry.instruments import ATTRIBUTES
+from ragtrace.registry.instruments import ATTRIBUTES, BUDGETS, STAGES
 from ragtrace.store import ATTRIBUTION, COVERAGE, Backlog, Release, SourceState, Store, Total
+from ragtrace.store.label_budget import OTHER
 from ragtrace.types import Fault
 
-__all__ = ["DROPS", "MAX_RELEASES", "Labels", "Snapshot", "fault_counts", "gauges", "snapshot"]
+__all__ = ["DROPS", "Labels", "Snapshot", "fault_counts", "gauges", "snapshot"]
 
-MAX_RELEASES: Final = 20
-"""How many releases of one component of one service are shown, newest first."""
+_FORGOTTEN: Final = 2 * 86_400  # seconds for which it is shown that somebody had a service's totals forgotten
+_COMPONENTS: Final = frozenset(component for stage in STAGES for component in stage.components)
 
 Labels: TypeAlias = tuple[str, ...]
 
@@ -35,7 +37,8 @@ DROPS: Final[Mapping[tuple[str, str | None], str]] = {
 
 class Snapshot(NamedTuple):
     """All of the store that is exposed; its size depends on the number of series and of jobs that wait, not on the
-    number of requests. `exposed` are the label values that have a place, by label and service."""
+    number of requests. `exposed` are the label values that have a place, by label and service; `forgotten` says when
+    somebody had the totals of a service forgotten, in Unix seconds."""
 
     totals: Sequence[Total] = ()
     releases: Sequence[Release] = ()
@@ -44,11 +47,12 @@ class Snapshot(NamedTuple):
     faults: Sequence[Fault] = ()
     sources: Sequence[SourceState] = ()
     exposed: Mapping[tuple[str, str], Sequence[str]] = {}
+    forgotten: Mapping[str, float] = {}
     at: float = 0.0
 
-    def budget(self, max_segments: int = MAX_SEGMENTS) -> Budget:
+    def budget(self) -> Budget:
         """The places of label values, those that are free included."""
-        return Budget({"segment": max_segments, "source": MAX_SOURCES}, self.exposed)
+        return Budget(self.exposed)
 
 
 def snapshot(store: Store) -> Snapshot:
@@ -65,6 +69,7 @@ def snapshot(store: Store) -> Snapshot:
         faults=store.faults(),
         sources=store.sources(),
         exposed=store.exposed(),
+        forgotten=store.forgotten(now - _FORGOTTEN),
         at=now,
     )
 
@@ -80,22 +85,37 @@ def fault_counts(faults: Iterable[Fault]) -> dict[tuple[str, str], float]:
 
 
 def gauges(held: Snapshot, budget: Budget) -> dict[str, dict[Labels, float]]:
-    """The values of each gauge, by instrument and labels. The segments that `budget` folded are counted."""
-    newest = list(_newest(held.releases))
+    """The values of each gauge, by instrument and labels, under the names that `budget` gives."""
+    newest = list(_newest(_named(held.releases, budget)))
     kinds = ATTRIBUTES["job_kind"]
-    folded = {key: values for key, values in budget.folded.items() if key[0] == "segment"}
-    services = {dict(total.labels)["service"] for total in held.totals if "segment" in dict(total.labels)}
+    success: dict[Labels, float] = {}
+    for service, at in held.last_success.items():
+        name = budget.service(service)
+        success[name,] = max(at, success.get((name,), at))
     return {
         instruments.RELEASE_TIMESTAMP.id: {(one.service, one.component, one.version): one.at / 1e9 for one in newest},
         instruments.VERSION_INFO.id: {(one.service, one.component, one.version): 1 for one in _current(newest)},
-        instruments.ANALYZER_LAST_SUCCESS.id: {(service,): at for service, at in held.last_success.items()},
+        instruments.ANALYZER_LAST_SUCCESS.id: success,
         instruments.QUEUE_JOBS.id: _by_state(held.backlog.get(COVERAGE, Backlog())),
         instruments.ATTRIBUTION_JOBS.id: _by_state(held.backlog.get(ATTRIBUTION, Backlog())),
         instruments.QUEUE_OLDEST.id: {(kind,): _age(held.backlog.get(kind, Backlog()), held.at) for kind in kinds},
-        instruments.FOLDED_SEGMENTS.id: {(service,): len(folded.get(("segment", service), ())) for service in services},
+        instruments.TOTALS_FORGOTTEN.id: {(service,): at for service, at in held.forgotten.items()},
         instruments.BUILD_INFO.id: {(_version(),): 1},
         **_sources(held.sources, budget),
     }
+
+
+def _named(releases: Iterable[Release], budget: Budget) -> Iterator[Release]:
+    """Releases under the names that are shown: components that a stage has, and the first others of each service."""
+    others: dict[str, set[str]] = defaultdict(set)
+    for release in sorted(releases, key=lambda release: (release.known_since, release.component)):
+        service, component = budget.service(release.service), release.component
+        if component not in _COMPONENTS and component not in others[service]:
+            if len(others[service]) < BUDGETS["component"] - len(_COMPONENTS):
+                others[service].add(component)
+            else:
+                component = OTHER
+        yield replace(release, service=service, component=component)
 
 
 _JOB_STATES: Final = ("pending", "leased", "dead")
@@ -120,7 +140,7 @@ def _newest(releases: Iterable[Release]) -> Iterator[Release]:
     seen: dict[tuple[str, str], int] = defaultdict(int)
     for release in sorted(releases, key=lambda release: release.at, reverse=True):
         seen[release.service, release.component] += 1
-        if seen[release.service, release.component] <= MAX_RELEASES:
+        if seen[release.service, release.component] <= BUDGETS["version"]:
             yield release
 
 
@@ -139,7 +159,8 @@ def _sources(states: Iterable[SourceState], budget: Budget) -> dict[str, dict[La
     documents: dict[Labels, float] = {}
     reported: dict[Labels, float] = {}
     for state in states:
-        key = (state.service, budget.named("source", state.service, state.source))
+        service = budget.service(state.service)
+        key = (service, budget.named("source", service, state.source))
         reported[key] = min(reported.get(key, float("inf")), state.reported_at / 1e9)
         if state.delay_seconds is not None:
             delay[key] = max(delay.get(key, 0.0), state.delay_seconds)

@@ -32,11 +32,13 @@ T = TypeVar("T")
 
 
 class Registry(NamedTuple):
-    """All that `metrics/` says: stages in order, metrics by id, and each label's allowed values (empty: any)."""
+    """All that `metrics/` says: stages in order, metrics by id, each label's allowed values (empty: any), and of the
+    labels whose values a sender chooses how many of them keep their name."""
 
     stages: tuple[StageInfo, ...]
     instruments: dict[str, Instrument]
     attributes: dict[str, tuple[str, ...]]
+    budgets: dict[str, int]
 
 
 class _Authored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,6 +67,7 @@ class _Attribute(_Authored, frozen=True):
     id: str
     brief: str
     type: Literal["string"] | _Enumeration
+    budget: int | None = None
 
 
 class _AttributeGroup(_Authored, frozen=True, tag="attribute_group"):
@@ -128,6 +131,7 @@ def read(metrics: Path) -> Registry:
     stages = _read_stages(metrics / STAGES_FILE)
     found: list[tuple[str, _Metric]] = []
     attributes: dict[str, tuple[str, ...]] = {}
+    budgets: dict[str, int] = {}
     for path in sorted(metrics.glob("*.yaml")):
         if path.name == STAGES_FILE:
             continue
@@ -136,7 +140,8 @@ def read(metrics: Path) -> Registry:
                 found.append((where, group))
             else:
                 _add_attributes(attributes, where, group)
-    return Registry(stages, _check_all(found, stages, attributes), attributes)
+                budgets |= {each.id: each.budget for each in group.attributes if each.budget is not None}
+    return Registry(stages, _check_all(found, stages, attributes), attributes, budgets)
 
 
 def _load(path: Path, key: str) -> list[Any]:
@@ -194,6 +199,8 @@ def _add_attributes(attributes: dict[str, tuple[str, ...]], where: str, group: _
         usable = _ID.fullmatch(attribute.id) and attribute.id != "le"
         _require(usable, where, f"{attribute.id!r} cannot be a label name")
         members = () if isinstance(attribute.type, str) else attribute.type.members
+        bounded = attribute.budget is None or (attribute.budget > 0 and not members)
+        _require(bounded, where, f"{attribute.id!r}: a budget is above 0, and of a label that may have any value")
         attributes[attribute.id] = tuple(member.value for member in members)
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "ATTRIBUTION_DURATION",
     "ATTRIBUTION_EVALUATIONS",
     "ATTRIBUTION_JOBS",
+    "BUDGETS",
     "BUILD_INFO",
     "CANDIDATE_AGE",
     "CANDIDATE_RECALL",
@@ -38,10 +39,12 @@ __all__ = [
     "EVIDENCE_PRESENCE",
     "EVIDENCE_RECALL",
     "EVIDENCE_TOKEN_SHARE",
-    "FOLDED_SEGMENTS",
+    "EXPOSITION_DROPPED",
+    "EXPOSITION_SERIES",
     "INSTRUMENTS",
     "INTERNAL_ERRORS",
     "JOINT_QUERY_COVERAGE",
+    "LABEL_FOLDS",
     "LATE_EVALUATIONS",
     "LOST_EVIDENCE",
     "NOISE_DISTRACTION",
@@ -72,6 +75,7 @@ __all__ = [
     "SOURCE_REPORT_TIMESTAMP",
     "STAGES",
     "STAGE_DURATION",
+    "TOTALS_FORGOTTEN",
     "TRUNCATED_TOKENS",
     "UNDEFINED",
     "VERSION_INFO",
@@ -109,6 +113,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "outcome": ("task", "rating", "verifier"),
     "result": ("good", "bad"),
     "source": (),
+    "label": ("service", "segment", "source"),
     "resource": ("cpu", "gpu"),
     "state": (),
     "job_kind": ("coverage", "attribution"),
@@ -119,6 +124,15 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "claim": ("believed", "bounded", "ignored"),
     "severity": ("page", "ticket"),
     "judgment": ("right", "wrong_stage", "false"),
+}
+
+# How many values keep their name, of each label whose values a sender chooses.
+BUDGETS: Final[dict[str, int]] = {
+    "service": 200,
+    "segment": 50,
+    "component": 30,
+    "version": 20,
+    "source": 50,
 }
 
 WARG_ADJUSTED: Final = Instrument(
@@ -912,12 +926,42 @@ QUEUE_OLDEST: Final = Instrument(
     runbook="analysis-queue",
 )
 
-FOLDED_SEGMENTS: Final = Instrument(
-    id="folded_segments",
-    name="ragtrace_folded_segments",
+LABEL_FOLDS: Final = Instrument(
+    id="label_folds",
+    name="ragtrace_label_folds_total",
+    kind="counter",
+    unit="{value}",
+    brief="How often a transaction counted a value beyond a label's budget as `other`.",
+    owner="platform",
+    attributes=("label",),
+    runbook="series-limit",
+)
+
+EXPOSITION_SERIES: Final = Instrument(
+    id="exposition_series",
+    name="ragtrace_exposition_series",
     kind="gauge",
-    unit="{segment}",
-    brief="Segments past the exporter's limit, folded into `other`.",
+    unit="{series}",
+    brief="Series that the exporter shows.",
+    owner="platform",
+)
+
+EXPOSITION_DROPPED: Final = Instrument(
+    id="exposition_dropped",
+    name="ragtrace_exposition_series_dropped",
+    kind="gauge",
+    unit="{series}",
+    brief="Series that the exporter leaves out, since they are more than its limit.",
+    owner="platform",
+    runbook="series-limit",
+)
+
+TOTALS_FORGOTTEN: Final = Instrument(
+    id="totals_forgotten",
+    name="ragtrace_totals_forgotten_timestamp_seconds",
+    kind="gauge",
+    unit="s",
+    brief="Unix time at which somebody had the totals of a service forgotten; shown for two days.",
     owner="platform",
     attributes=("service",),
 )
@@ -1062,7 +1106,10 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "analysis_cost": ANALYSIS_COST,
     "queue_jobs": QUEUE_JOBS,
     "queue_oldest": QUEUE_OLDEST,
-    "folded_segments": FOLDED_SEGMENTS,
+    "label_folds": LABEL_FOLDS,
+    "exposition_series": EXPOSITION_SERIES,
+    "exposition_dropped": EXPOSITION_DROPPED,
+    "totals_forgotten": TOTALS_FORGOTTEN,
     "build_info": BUILD_INFO,
     "source_delay": SOURCE_DELAY,
     "source_newest_timestamp": SOURCE_NEWEST_TIMESTAMP,

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSES, ANALYSIS_COST
-from ragtrace.store import queue, sources, totals
+from ragtrace.store import label_budget, queue, totals
 from ragtrace.store.bulk import chunks
 from ragtrace.store.compared import Judge, verifier_of
 from ragtrace.store.database import insert
@@ -44,8 +44,9 @@ def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) 
     queue.enqueue(connection, [_follow_up(each) for each in kept if each.follow_up is not None], now)
     deltas = [delta for each in kept if each.job.id in first for delta in each.deltas]
     work = (delta for each in kept for delta in _work(each))
-    totals.add(connection, [*sources.named(connection, deltas), *work])
-    _note_success(connection, {job.service for job in jobs if job.kind == COVERAGE}, now)
+    totals.add(connection, [*deltas, *work])
+    done = {job.service for job in jobs if job.kind == COVERAGE}
+    _note_success(connection, set(label_budget.names(connection, done).values()), now)
     return len(jobs)
 
 

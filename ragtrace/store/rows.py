@@ -13,6 +13,7 @@ __all__ = [
     "Backlog",
     "ChunkSeen",
     "Citing",
+    "Deed",
     "Delta",
     "Drift",
     "Exemplar",
@@ -62,6 +63,17 @@ class Delta:
     labels: Labels
     value: float
     exemplar: Exemplar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What somebody had deleted. at: nanoseconds; actor: user and host; rows: how many, by table."""
+
+    at: int
+    actor: str
+    action: str
+    subject: dict[str, str]
+    rows: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)

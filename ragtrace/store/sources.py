@@ -1,34 +1,24 @@
-"""Owns the sources of documents: the history of the reports on them, what it says by now, and which count by name."""
+"""Owns the sources of documents: the history of the reports on them, and what it says by now."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Container, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from statistics import median
 from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
 
-from ragtrace.registry.instruments import CANDIDATE_AGE
 from ragtrace.store.database import insert
-from ragtrace.store.rows import Delta, SourceState
+from ragtrace.store.rows import SourceState
 from ragtrace.store.surrounding_tables import source, source_report
-from ragtrace.store.tables import total
 from ragtrace.store.text import bigint, clean
 from ragtrace.types import SourceReport, content_hash
 
-__all__ = ["HISTORY", "add", "counts_query", "find", "find_query", "forget", "named"]
+__all__ = ["HISTORY", "add", "counts_query", "find", "find_query", "forget"]
 
 HISTORY: Final = 20
 """How many reports before the last one say what is usual."""
-
-UNREPORTED: Final = 25
-"""How many sources of a service that no report names count by name where candidates come from them: a host may take the
-address of each document for its source."""
-OTHER: Final = "other"
 
 _FEWEST: Final = 3  # reports from which something is usual
 _FLOOR: Final = 0.1  # a share of the usual number: less is never unusual, however alike the reports were
@@ -122,41 +112,3 @@ def forget(connection: sa.Connection, service: str, name: str) -> bool:
     connection.execute(sa.delete(source_report).where(*_of(clean(service), clean(name))))
     known = sa.delete(source).where(source.c.service == clean(service), source.c.source == clean(name))
     return connection.execute(known).rowcount > 0
-
-
-def named(connection: sa.Connection, deltas: Sequence[Delta]) -> list[Delta]:
-    """Deltas with the sources of candidates by the name under which they count.
-
-    Those that are reported keep their name, and so do the first `UNREPORTED` others of each service. The rest is one,
-    `other`. What has counted by name goes on so.
-    """
-    labels = [dict(delta.labels) for delta in deltas if _is_aged(delta)]
-    if not labels:
-        return list(deltas)
-    kept = _kept(connection, {(each["service"], each["source"]) for each in labels})
-    return [_renamed(delta, kept) if _is_aged(delta) else delta for delta in deltas]
-
-
-def _is_aged(delta: Delta) -> bool:
-    return delta.name.startswith(CANDIDATE_AGE.name)
-
-
-def _kept(connection: sa.Connection, wanted: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
-    """The (service, source) that count by name, those of these that get a place now included."""
-    reported = {(row.service, row.source) for row in connection.execute(sa.select(source))}
-    written = connection.scalars(sa.select(total.c.labels).where(total.c.name == f"{CANDIDATE_AGE.name}_count"))
-    counted = {(labels["service"], labels["source"]) for labels in map(dict, map(json.loads, written))}
-    kept = reported | counted
-    taken = Counter(service for service, name in counted - reported if name != OTHER)
-    for service, name in sorted(set(wanted) - kept):
-        if taken[service] < UNREPORTED:
-            taken[service] += 1
-            kept.add((service, name))
-    return kept
-
-
-def _renamed(delta: Delta, kept: Container[tuple[str, str]]) -> Delta:
-    labels = dict(delta.labels)
-    if (labels["service"], labels["source"]) in kept:
-        return delta
-    return replace(delta, labels=tuple({**labels, "source": OTHER}.items()))

@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.store import (
     arrivals,
-    exposed,
+    audit,
+    label_budget,
     leases,
     populations,
     queue,
@@ -30,12 +31,14 @@ from ragtrace.store import (
 from ragtrace.store import services as service_views
 from ragtrace.store.arriving import Arriving
 from ragtrace.store.compared import Judge, Measured, Replayed, Wanted
+from ragtrace.store.label_budget import Place
 from ragtrace.store.maintenance import Maintenance
 from ragtrace.store.opened import moment
 from ragtrace.store.rows import (
     COVERAGE,
     Backlog,
     Citing,
+    Deed,
     Finished,
     Job,
     JobRow,
@@ -355,12 +358,34 @@ class Store(Surroundings, Arriving, Maintenance):
     def exposed(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """By label and service, which values are exported by name, in the order in which they got their place."""
         with self._database.read() as connection:
-            return exposed.read(connection)
+            return label_budget.read(connection)
 
-    def expose(self, new: Mapping[tuple[str, str], Sequence[str]]) -> None:
-        """Give values of labels a place behind those that have one, for good."""
+    def expose(self, new: Iterable[Place]) -> None:
+        """Give values of labels a place behind those that have one, as far as their budgets leave any."""
         with self._database.write() as connection:
-            exposed.add(connection, new)
+            label_budget.add(connection, new)
+
+    def admit(self, service: str) -> bool:
+        """Let a service count under its own name, whatever the budgets say. False where it does."""
+        with self._database.write() as connection:
+            return label_budget.admit(connection, service)
+
+    def forget_totals(self, service: str, segment: str | None = None) -> dict[str, int]:
+        """Delete all that is exported under a service's name, or the series of one segment, and write down who did so.
+        Requests and analyses stay, and count no second time. Returns how many rows of each table."""
+        with self._database.write() as connection:
+            return totals.forget_service(connection, service, segment, time.time_ns())
+
+    def forgotten(self, since: float = 0.0) -> dict[str, float]:
+        """When somebody had the totals of whole services forgotten, since a moment, in Unix seconds."""
+        with self._database.read() as connection:
+            deeds = audit.find(connection, int(since * 1e9), totals.FORGOTTEN)
+        return {deed.subject["service"]: deed.at / 1e9 for deed in deeds if "segment" not in deed.subject}
+
+    def audit(self, since: float = 0.0) -> list[Deed]:
+        """What people had deleted since a moment in Unix seconds, earliest first."""
+        with self._database.read() as connection:
+            return audit.find(connection, int(since * 1e9))
 
     def last_success(self) -> dict[str, float]:
         """When a result of each service was last committed, in Unix seconds."""

@@ -1,4 +1,5 @@
-"""Owns the totals: series that only grow, advanced in the transaction that writes what they count.
+"""Owns the totals: series that only grow, advanced in the transaction that writes what they count, under the names that
+the budgets of labels leave, until somebody has them forgotten.
 
 Histograms are kept the way Prometheus shows them, as cumulative buckets, a sum and a count.
 """
@@ -13,11 +14,18 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from ragtrace.store import audit, label_budget
+from ragtrace.store.bulk import chunks
 from ragtrace.store.database import insert
 from ragtrace.store.rows import Delta, Exemplar, Labels, Total
-from ragtrace.store.tables import total
+from ragtrace.store.surrounding_tables import release, source, source_report
+from ragtrace.store.tables import exposed, success, total
+from ragtrace.store.text import clean
 
-__all__ = ["add", "bound", "histogram_deltas", "totals"]
+__all__ = ["FORGOTTEN", "add", "bound", "forget", "forget_service", "histogram_deltas", "totals"]
+
+FORGOTTEN: Final = "totals forget"
+"""The action as which it is written down that somebody had the totals of a service forgotten."""
 
 _EXEMPLAR: Final = ("exemplar_trace_id", "exemplar_value", "exemplar_at")
 
@@ -58,11 +66,12 @@ def histogram_deltas(
 
 
 def add(connection: sa.Connection, deltas: Iterable[Delta]) -> None:
-    """Advance the totals by `deltas`. Rows are taken in one order, so that two writers never wait for each other."""
+    """Advance the totals by `deltas`, once in a transaction. Rows are taken in one order, so that two writers never
+    wait for each other."""
     sums: dict[tuple[str, str], dict[str, Any]] = {}
     written: dict[Labels, str] = {}  # most deltas of a batch have the same labels
     now = time.time()
-    for delta in deltas:
+    for delta in label_budget.named(connection, tuple(deltas)):
         labels = written.get(delta.labels) or written.setdefault(delta.labels, _written(delta.labels))
         key = (delta.name, labels)
         new = {"name": key[0], "labels": key[1], "value": 0.0, "first_at": now, **dict.fromkeys(_EXEMPLAR)}
@@ -99,6 +108,46 @@ def totals(connection: sa.Connection) -> list[Total]:
         )
         for row in rows
     ]
+
+
+def forget(connection: sa.Connection, service: str, segment: str | None) -> int:
+    """Delete the series of a service, or of one segment of it; returns how many. They are locked as writers do."""
+    query = sa.select(total.c.name, total.c.labels).where(*_of(service, segment))
+    key = (total.c.name, total.c.labels)
+    python = connection.dialect.name == "sqlite"  # writers sort as Python does
+    ordered = query.order_by(*[each if python else each.collate("C") for each in key]).with_for_update()
+    keys = [(row.name, row.labels) for row in connection.execute(ordered)]
+    for some in chunks(keys):
+        connection.execute(sa.delete(total).where(sa.tuple_(*key).in_(some)))
+    return len(keys)
+
+
+def forget_service(connection: sa.Connection, service: str, segment: str | None, now_ns: int) -> dict[str, int]:
+    """Delete all that is exported under a service's name, or the series of one segment, and give their places back.
+
+    Requests, their analyses and what was counted of them stay: nothing of them counts again. Returns how many rows of
+    each table; it is written down in the audit unless there were none. Releases and reports of sources go first, as
+    writers hold these before they take a place.
+    """
+    gone: dict[str, int] = {}
+    if segment is None:
+        for table in (release, source_report, source):
+            gone[table.name] = connection.execute(sa.delete(table).where(table.c.service == clean(service))).rowcount
+    gone[exposed.name] = label_budget.forget(connection, service, segment)
+    gone[total.name] = forget(connection, service, segment)
+    if segment is None:
+        gone[success.name] = connection.execute(sa.delete(success).where(success.c.service == clean(service))).rowcount
+    found = {name: rows for name, rows in gone.items() if rows}
+    if found:
+        audit.note(connection, FORGOTTEN, {"service": service, "segment": segment}, found, now_ns)
+    return found
+
+
+def _of(service: str, segment: str | None) -> list[sa.ColumnElement[bool]]:
+    """The series with these labels: a quotation mark inside of a value is written with a backslash before it."""
+    wanted = {"service": service} if segment is None else {"service": service, "segment": segment}
+    pairs = (json.dumps([label, value], separators=(",", ":")) for label, value in wanted.items())
+    return [total.c.labels.contains(pair, autoescape=True) for pair in pairs]
 
 
 def _written(labels: Labels) -> str:

@@ -1,5 +1,5 @@
-"""The tables of upkeep and of reading by SQL: what was erased, whose services are, the shares of documents and the
-findings of probes."""
+"""The tables of upkeep and of reading by SQL: what was erased and forgotten, which services a tenant named, the shares of
+documents and the findings of probes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from ragtrace.store.tables import metadata
 
-__all__ = ["attribution_share", "erased", "index_probe", "tenant_service"]
+__all__ = ["attribution_share", "audit", "erased", "index_probe", "tenant_service"]
 
 erased: Final = sa.Table(
     "erased",
@@ -24,6 +24,17 @@ tenant_service: Final = sa.Table(  # which services the spans of a tenant named
     sa.Column("tenant", sa.Text, primary_key=True),
     sa.Column("service", sa.Text, primary_key=True),
     sa.Index(None, "service"),
+)
+
+audit: Final = sa.Table(  # what people had deleted
+    "audit",
+    metadata,
+    sa.Column("at", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("subject", sa.Text, nullable=False),  # JSON
+    sa.Column("rows", sa.Text, nullable=False),  # JSON
 )
 
 attribution_share: Final = sa.Table(

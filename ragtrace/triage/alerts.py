@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.export.series import OTHER
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Judgment, PageJudgment, SourceState, Store
+from ragtrace.store.label_budget import OTHER
 from ragtrace.triage.evidence import Window, draw, hardly_judged
 from ragtrace.triage.report import AlertFacts, Report
 from ragtrace.triage.walk import page_answers, triage_segment
@@ -243,6 +243,8 @@ _LOOK: Final = {
     "RagtraceLateEvaluations": "look at the queue of the analysis, and at the way from the host to the store",
     "RagtraceInternalErrors": "look for the traceback in the log of the host",
     "RagtraceDroppedRecords": "look at the reason that the alert names, and at the log of the host",
+    "RagtraceLabelBudget": "run ragtrace totals list, and look who sends names that nobody knows",
+    "RagtraceSeriesLimit": "run ragtrace totals list, and forget the services that must not be",
     "RagtraceReceiverRefuses": "look for errors of the store in the log of ragtrace serve, and at its commits",
     "RagtraceReceiverLags": "raise ragtrace serve --assemblers, or start another one, where traces wait ever longer",
 }

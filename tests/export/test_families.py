@@ -19,8 +19,8 @@ from prometheus_client.samples import Sample
 
 from ragtrace.analyze import judge_id
 from ragtrace.export.families import families
-from ragtrace.export.snapshot import DROPS, MAX_RELEASES, Snapshot
-from ragtrace.registry.instruments import INSTRUMENTS, QUERY_COVERAGE
+from ragtrace.export.snapshot import DROPS, Snapshot
+from ragtrace.registry.instruments import BUDGETS, INSTRUMENTS, QUERY_COVERAGE
 from ragtrace.store import Backlog, Delta, Exemplar, Release, SourceState, Total
 from ragtrace.store.totals import histogram_deltas
 from ragtrace.types import Fault
@@ -220,12 +220,12 @@ def test_faults_are_counted_by_place() -> None:
 
 def test_only_the_newest_releases_are_shown() -> None:
     """A component's releases are bounded; times are Unix seconds."""
-    many = [Release("shop", "index", f"v{number}", number * 10**9) for number in range(MAX_RELEASES + 5)]
+    many = [Release("shop", "index", f"v{number}", number * 10**9) for number in range(BUDGETS["version"] + 5)]
     samples = _samples(
         Snapshot(releases=[*many, Release("shop", "model", "m1", 5 * 10**8)]), "ragtrace_release_timestamp_seconds"
     )
     shown = {sample.labels["version"]: sample.value for sample in samples if sample.labels["component"] == "index"}
-    assert shown == {f"v{number}": float(number) for number in range(5, MAX_RELEASES + 5)}
+    assert shown == {f"v{number}": float(number) for number in range(5, BUDGETS["version"] + 5)}
     assert [sample.value for sample in samples if sample.labels["component"] == "model"] == [0.5]
 
 
@@ -284,7 +284,9 @@ def test_gauges_of_an_empty_store() -> None:
     """With nothing recorded the queue's states are 0, the build is known, and nothing else is there."""
     read = _read(Snapshot())
     queues = {"ragtrace_queue_jobs", "ragtrace_attribution_jobs"}
-    assert set(read) == {*queues, "ragtrace_queue_oldest_seconds", "ragtrace_dropped", "ragtrace_build_info"}
+    of_itself = {f"ragtrace_{name}" for name in ("label_folds", "exposition_series", "exposition_series_dropped")}
+    others = {"ragtrace_queue_oldest_seconds", "ragtrace_dropped", "ragtrace_build_info"}
+    assert set(read) == {*queues, *of_itself, *others}
     for name in queues:
         jobs = {sample.labels["state"]: sample.value for sample in read[name].samples}
         assert jobs == {"pending": 0.0, "leased": 0.0, "dead": 0.0}

@@ -209,10 +209,9 @@ def test_ipv6_loopback_is_an_address(url: str) -> None:
         assert response.read() == b"ok\n"
 
 
-def test_segments_past_the_limit_are_other(url: str) -> None:
-    """The limit on segments reaches the server."""
-    with serve(url, max_segments=0) as server:
+def test_the_limit_on_series_reaches_the_server(url: str) -> None:
+    """What is left out is counted."""
+    with serve(url, max_series=10) as server:
         body = _get(server.port)[2]
-    assert b'segment="other"' in body
-    assert b"quoted" not in body
-    assert b'ragtrace_folded_segments{service="shop"} 1.0' in body
+    assert b"ragtrace_exposition_series_dropped 0.0" not in body
+    assert b"ragtrace_query_coverage_ratio_bucket" not in body

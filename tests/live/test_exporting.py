@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ragtrace import resources
 from ragtrace.analyze import worker
 from ragtrace.export import exposition, serve
-from ragtrace.store import Store, check, migrate, queue
+from ragtrace.store import Store, check, label_budget, migrate, queue
 from ragtrace.types import (
     Candidate,
     Fault,
@@ -228,10 +228,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return wrong
 
 
-def test_a_clock_that_jumps_moves_no_series(url: str, clock: list[float]) -> None:
+def test_a_clock_that_jumps_moves_no_series(url: str, clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     """Forwards and backwards by days, with segments that come at each time, more of them than have a place: no series
     falls, none moves into `other`, and each request counts once."""
-    with serve(url, max_segments=2) as exporter:
+    monkeypatch.setattr(label_budget, "LIMITS", {**label_budget.LIMITS, "segment": 2})
+    with serve(url) as exporter:
         seen = _scraped(exporter.port)
         for number, wrong in enumerate((0.0, 5 * 86400.0, -5 * 86400.0, -400 * 86400.0, 0.0, 3600.0, -60.0)):
             clock[0] = wrong
@@ -242,7 +243,7 @@ def test_a_clock_that_jumps_moves_no_series(url: str, clock: list[float]) -> Non
             seen = now
     segments = {dict(labels)["segment"] for name, labels in seen if name == "ragtrace_requests_total"}
     assert segments == {"segment 0", "segment 1", "other"}
-    with serve(url, max_segments=2) as exporter:
+    with serve(url) as exporter:
         assert _scraped(exporter.port) == seen
 
 

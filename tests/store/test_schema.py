@@ -60,7 +60,7 @@ from ragtrace.types import (
     TokenUsage,
 )
 
-HEAD = "0016"
+HEAD = "0017"
 
 NEXT = '''
 """One table more."""
@@ -68,7 +68,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0016"
+down_revision = "0017"
 
 
 def upgrade():
@@ -141,7 +141,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0016, this ragtrace needs 9999; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0017, this ragtrace needs 9999; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "9999")
     assert migrate(url) == "9999"
@@ -299,6 +299,47 @@ def test_a_store_of_version_7_gets_states(
         assert store.totals()[0].value == 2.0  # it is the same series
         store.drop_jobs(state="pending")
         assert store.redo() == len(VERDICTS)
+
+
+def test_names_that_have_counted_keep_their_series(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each service, however many they are; of segments those that were shown, and as many more as have a place. What
+    was shown as `other` becomes that, with the sum, the earliest time and the newest exemplar."""
+    with monkeypatch.context() as patched:
+        up_to(tmp_path, "0016_stated_start", patched)
+        migrate(url)
+    segments = [f"s{number:02}" for number in range(53)]
+    row = {"name": "n", "exemplar_value": 1.0}
+    rows = [
+        {
+            **row,
+            "labels": json.dumps([["segment", segment], ["service", "shop"]], separators=(",", ":")),
+            "value": 1.0,
+            "first_at": float(number),
+            "exemplar_at": float(number),
+            "exemplar_trace_id": segment,
+        }
+        for number, segment in enumerate([*segments, "other"])
+    ]
+    services = [f"acme/{number:03}" for number in range(250)]
+    plain = {**row, "value": 2.0, "first_at": 99.0, "exemplar_at": None, "exemplar_trace_id": None}
+    rows += [{**plain, "labels": json.dumps([["service", name]], separators=(",", ":"))} for name in services]
+    database = Database(Address.parse(url))
+    with database.write() as connection:
+        connection.execute(sa.insert(metadata.tables["total"]), rows)
+        shown = {"label": "segment", "service": '"shop"', "value": '"s52"', "place": 0}
+        connection.execute(sa.insert(metadata.tables["exposed"]).values(shown))
+    database.close()
+    assert migrate(url) == HEAD
+    with Store.open(url) as store:
+        found = {total.labels: total for total in store.totals()}
+        places = store.exposed()
+    assert places["segment", "shop"] == ("s52", *segments[:49])
+    assert (places["service", "acme"], places["service", ""]) == (tuple(services), ("shop",))
+    assert places["tenant", ""] == ("acme",)
+    assert [found[("service", name),].value for name in services] == [2.0] * 250
+    other = found[("segment", "other"), ("service", "shop")]
+    assert (other.value, other.exemplar) == (4.0, Exemplar("other", 1.0, 53.0))
+    assert {dict(labels).get("segment") for labels in found} == {None, "s52", *segments[:49], "other"}
 
 
 def test_views_keep_the_rights_that_were_granted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.registry.instruments import CANDIDATE_AGE
-from ragtrace.store import Delta, Finished, SourceState, Store, histogram_deltas
-from ragtrace.store.sources import UNREPORTED, counts_query, find_query
-from ragtrace.types import RequestRecord, SourceReport
+from ragtrace.store import SourceState, Store
+from ragtrace.store.sources import counts_query, find_query
+from ragtrace.types import SourceReport
 
 
 def _report(at: int, documents: int | None = None, source: str = "wiki", **fields: object) -> SourceReport:
@@ -126,54 +125,3 @@ def test_a_source_that_is_no_longer_ingested_is_forgotten(store: Store) -> None:
     assert store.counts()["source_report"] == 1
     store.write([_report(9, 7)])
     assert store.sources("shop") == [SourceState("shop", "wiki", 9, documents=7)]
-
-
-def _age(source: str, service: str = "shop") -> tuple[Delta, ...]:
-    labels = (("service", service), ("source", source))
-    return histogram_deltas(CANDIDATE_AGE.name, labels, 60.0, CANDIDATE_AGE.buckets)
-
-
-def _counted(store: Store) -> dict[tuple[str, str], float]:
-    """How many ages counted, by service and source."""
-    found = {}
-    for total in store.totals():
-        if total.name == f"{CANDIDATE_AGE.name}_count":
-            labels = dict(total.labels)
-            found[labels["service"], labels["source"]] = total.value
-    return found
-
-
-@pytest.fixture
-def count(
-    store: Store, make_record: Callable[..., RequestRecord], make_finished: Callable[..., Finished]
-) -> Callable[..., None]:
-    """Counts ages as the result of a request of its own."""
-    numbers = iter(range(1000))
-
-    def finish(*ages: tuple[Delta, ...]) -> None:
-        store.write([make_record(f"r{next(numbers)}")])
-        (job,) = store.claim("w")
-        store.finish([replace(make_finished(job), deltas=tuple(delta for age in ages for delta in age))])
-
-    return finish
-
-
-def test_sources_of_candidates_count_by_name_up_to_a_limit(store: Store, count: Callable[..., None]) -> None:
-    """A host that takes each document's address for its source makes no series without end."""
-    count(*(_age(f"s{number:03}") for number in range(UNREPORTED - 1)))
-    count(_age("t0"), _age("t1"), _age("t1", "other"))
-    count(_age("t1"), _age("t0"), _age("s000"), _age("t1", "other"))
-    found = _counted(store)
-    assert len(found) == UNREPORTED + 2
-    assert (found["shop", "t0"], found["shop", "other"], found["shop", "s000"]) == (2.0, 2.0, 2.0)
-    assert found["other", "t1"] == 2.0
-
-
-def test_a_reported_source_counts_by_name_whatever_was_there_before(store: Store, count: Callable[..., None]) -> None:
-    """It takes no place of the others."""
-    count(*(_age(f"s{number:03}") for number in range(UNREPORTED)))
-    store.write([_report(1, source="wiki"), _report(1, source="s000")])
-    count(_age("wiki"), _age("s000"), _age("t0"), _age("t1"))
-    found = _counted(store)
-    assert (found["shop", "wiki"], found["shop", "s000"], found["shop", "t0"]) == (1.0, 2.0, 1.0)
-    assert found["shop", "other"] == 1.0
