@@ -91,7 +91,7 @@ def report(
     from ragtrace.analyze.alignment_report import alignment_report
     from ragtrace.cli.stores import existing
     from ragtrace.engines.choosing import load_retriever
-    from ragtrace.engines.tagging import Tagger
+    from ragtrace.engines.spacy_pipelines import Tagger
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
     from ragtrace.types import to_builtins

@@ -1,27 +1,35 @@
-"""A Hugging Face causal language model, loaded by folder or name: it generates texts and scores given answers."""
+"""A Hugging Face causal language model, loaded by folder or name: it generates texts and scores given answers.
+
+Prompts and answers become token ids here: a prompt as a user's message in the model's chat format, where what it says
+is text, whatever it says; a prompt and an answer as one text, cut where the answer begins.
+"""
 
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from ragtrace.engines.chats import chat_ids, chat_pieces
-from ragtrace.engines.continuations import Continued, bare, behind, continued
-from ragtrace.engines.limits import positions
+from ragtrace.engines.devices import OutOfMemoryError, pass_on_unless_memory
 from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
-from ragtrace.engines.memory import OutOfMemoryError, pass_on_unless_memory
+from ragtrace.engines.scoring import positions
+from ragtrace.engines.token_texts import GivenText, joined
 from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["CausalLM", "Generated"]
+__all__ = ["CausalLM", "Generated", "bare", "chat_ids", "chat_pieces", "continued"]
 
 _FLOAT32_BYTES: Final = 4
+Place: TypeAlias = tuple[int, int]
+_LOG: Final = logging.getLogger("ragtrace")
+Piece: TypeAlias = tuple[int, int, int]
+"""A token: its id, and where it stands in the prompt; outside of it where it is the format's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +201,7 @@ class CausalLM:
         """
         import numpy as np
 
-        from ragtrace.engines.attention import attention_times_gradient
+        from ragtrace.engines.gradients import attention_times_gradient
 
         cut = self._continued(prompt, answer)
         self._check_length(len(cut.before), len(cut.own))
@@ -236,7 +244,7 @@ class CausalLM:
         heads = [
             each.before
             if each.own == given.own
-            else behind(self._tokenizer, prompt, answer, takes_space=given.takes_space)
+            else _behind(self._tokenizer, prompt, answer, takes_space=given.takes_space)
             for prompt, each in zip(prompts, cuts, strict=True)
         ]
         if not all(heads):
@@ -247,7 +255,7 @@ class CausalLM:
             )
         return given.own, heads
 
-    def _continued(self, prompt: str, answer: str) -> Continued:
+    def _continued(self, prompt: str, answer: str) -> _Continued:
         """The prompt's ids and the answer's behind it; in a chat the answer is a turn of its own."""
         if not answer.strip():
             raise ModelError("the answer is empty, so that no token of it can be scored")
@@ -271,3 +279,136 @@ class CausalLM:
                 f"a prompt of {given} tokens and {wanted} new ones do not fit the {allowed} positions of "
                 f"{self.name!r}; give a model with a longer context"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Continued:
+    """The ids of a prompt, and those of the answer behind it.
+
+    Attributes:
+        before, own: the ids of the prompt and of the answer.
+        prompt_places: where the tokens of `before` stand in the prompt; None where the tokenizer does not say.
+        places: where those of `own` stand in the answer.
+        takes_space: whether the answer's first token holds the white space in front of the answer.
+    """
+
+    before: list[int]
+    own: list[int]
+    prompt_places: list[Place] | None
+    places: list[Place] | None
+    takes_space: bool
+
+
+def continued(tokenizer: Any, prompt: str, answer: str) -> _Continued:
+    """Both as one text, with a space between them where neither has one: what a server makes of it, too.
+
+    A token across the border is the answer's, unless nothing but white space of the answer is in it.
+    """
+    given = joined(prompt, answer)
+    if not getattr(tokenizer, "is_fast", False):
+        return _by_prefix(tokenizer, prompt, given)
+    encoded = tokenizer(given.text, return_offsets_mapping=True, verbose=False)
+    count = _visible(encoded.sequence_ids())
+    ids = [int(token) for token in encoded["input_ids"][:count]]
+    places = [(int(start), int(end)) for start, end in encoded["offset_mapping"][:count]]
+    first = next((at for at, place in enumerate(places) if given.is_own(*place)), count)
+    shifted = [(max(0, start - given.shift), max(0, end - given.shift)) for start, end in places[first:]]
+    covered = places[first - 1][1] if first else 0
+    return _Continued(ids[:first], ids[first:], places[:first], shifted, covered < given.shift)
+
+
+def bare(tokenizer: Any, answer: str) -> _Continued:
+    """The answer by itself, as a turn of a chat begins with it; what it says is text."""
+    if not getattr(tokenizer, "is_fast", False):
+        ids = tokenizer(answer, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        return _Continued([], [int(token) for token in ids], None, None, False)
+    encoded = tokenizer(
+        answer, add_special_tokens=False, return_offsets_mapping=True, split_special_tokens=True, verbose=False
+    )
+    places = [(int(start), int(end)) for start, end in encoded["offset_mapping"]]
+    return _Continued([], [int(token) for token in encoded["input_ids"]], None, places, False)
+
+
+def _behind(tokenizer: Any, prompt: str, answer: str, *, takes_space: bool) -> list[int]:
+    """The ids of a prompt behind which the answer's tokens are those of another prompt.
+
+    Of the white space before the answer neither too much nor too little stays: spaces at the prompt's end are left out
+    where the answer's first token has one, and one is added where neither has.
+    """
+    text = prompt.rstrip(" ") if takes_space else joined(prompt, answer).text[: -len(answer)]
+    encoded = tokenizer(text)
+    count = _visible(encoded.sequence_ids()) if getattr(tokenizer, "is_fast", False) else None
+    return [int(token) for token in encoded["input_ids"][:count]]
+
+
+def _visible(sides: Sequence[int | None]) -> int:
+    """How many tokens there are up to the last of the text: an end that the tokenizer adds is no part of it."""
+    return max((at + 1 for at, side in enumerate(sides) if side is not None), default=len(sides))
+
+
+def _by_prefix(tokenizer: Any, prompt: str, given: GivenText) -> _Continued:
+    """For a tokenizer that does not say where tokens stand: the answer's are those that the prompt alone has not."""
+    alone = [int(token) for token in tokenizer(prompt)["input_ids"]]
+    ids = [int(token) for token in tokenizer(given.text)["input_ids"]]
+    pairs = zip(alone, ids, strict=False)
+    first = next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(alone), len(ids)))
+    return _Continued(ids[:first], ids[first:], None, None, first < len(alone) or given.shift > len(prompt))
+
+
+def chat_ids(tokenizer: Any, prompt: str) -> list[int]:
+    """Token ids of the chat, with the assistant's turn opened.
+
+    The template is rendered straight to ids: a rendered string that is tokenized again gets a second BOS. Where a
+    document spells a control token, such as `</s>`, it is no control token: it would end the turn that holds it.
+    """
+    encoded = tokenizer.apply_chat_template(_turns(prompt), add_generation_prompt=True, return_dict=True)
+    ids = [int(token) for token in encoded["input_ids"]]
+    if not any(text in prompt for text in _controls(tokenizer).values()):
+        return ids
+    pieces = chat_pieces(tokenizer, prompt)
+    if pieces is None:
+        _LOG.warning("the prompt spells a control token of the model, and it cannot be told apart; it counts as one")
+        return ids
+    return [token for token, _, _ in pieces]
+
+
+def chat_pieces(tokenizer: Any, prompt: str) -> list[Piece] | None:
+    """The tokens of the chat; None where it is not known where they stand, or the format changes the text."""
+    if not getattr(tokenizer, "is_fast", False):
+        return None
+    text = str(tokenizer.apply_chat_template(_turns(prompt), add_generation_prompt=True, tokenize=False))
+    own = prompt.strip()
+    start = text.find(own)
+    if start < 0:
+        return None
+    controls = _controls(tokenizer)
+    whole = _encoded(tokenizer, text)
+    found: list[Piece] = []
+    at = 0
+    for token, first, last in whole:
+        if token in controls and last > first and not (first < start + len(own) and last > start):
+            found += [*_encoded(tokenizer, text[at:first], at, split=True), (token, first, last)]
+            at = last
+    found += _encoded(tokenizer, text[at:], at, split=True)
+    if not any(control in own for control in controls.values()) and found != whole:
+        found = whole  # a tokenizer that reads a text otherwise where it begins
+    shift = start - (len(prompt) - len(prompt.lstrip()))
+    return [(token, first - shift, last - shift) for token, first, last in found]
+
+
+def _turns(prompt: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": prompt}]
+
+
+def _controls(tokenizer: Any) -> dict[int, str]:
+    """Control tokens: their ids, and how they are spelled."""
+    return {int(number): str(token) for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+
+
+def _encoded(tokenizer: Any, text: str, at: int = 0, *, split: bool = False) -> list[Piece]:
+    """The tokens of a part of the text, none of them a control token where it is `split`."""
+    encoded = tokenizer(
+        text, add_special_tokens=False, return_offsets_mapping=True, split_special_tokens=split, verbose=False
+    )
+    places = zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)
+    return [(int(token), at + int(first), at + int(last)) for token, (first, last) in places]

@@ -7,8 +7,16 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from ragtrace.engines.embedded import EmbeddedText, Features, embedded, features_of, frozen, reading
-from ragtrace.engines.gradients import TokenGradients, widened
+from ragtrace.engines.gradients import (
+    EmbeddedText,
+    Features,
+    TokenGradients,
+    embedded,
+    features_of,
+    frozen,
+    reading,
+    widened,
+)
 from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
 from ragtrace.engines.tokens import (
     MARKS,

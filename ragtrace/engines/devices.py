@@ -1,17 +1,37 @@
-"""Where and how precisely a small model runs, and what tells its weights from others."""
+"""The device of a model: how precisely a small model runs there, what tells its weights from others, and memory.
+
+Want of memory is told from other errors, and what is cached is given back.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ragtrace.engines.loading import load_package
-from ragtrace.errors import ConfigurationError, MissingExtraError
+from ragtrace.errors import ConfigurationError, MissingExtraError, ModelError
 
-__all__ = ["Precision", "as_precision", "best_device", "gpu_count", "passes", "weights_digest"]
+__all__ = [
+    "OutOfMemoryError",
+    "Precision",
+    "as_precision",
+    "best_device",
+    "gpu_count",
+    "pass_on_unless_memory",
+    "passes",
+    "weights_digest",
+]
 
 Precision: TypeAlias = Literal["float32", "bf16"]
+_SAID: Final = (
+    "can't allocate memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+    "MPS backend out of memory",
+)
+"""What errors say that are not `torch.OutOfMemoryError`: of the CPU, of libraries on a GPU that is nearly full."""
 
 
 def as_precision(text: str) -> Precision:
@@ -53,3 +73,18 @@ def weights_digest(model: Any) -> str:
         digest.update(name.encode())
         digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+class OutOfMemoryError(ModelError):
+    """A model finds no memory even for the least piece of work."""
+
+
+def pass_on_unless_memory(error: RuntimeError | MemoryError) -> None:
+    """Free what is cached on the GPU after an error for want of memory, there or on the CPU; raise any other again."""
+    import torch
+
+    wanted = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    if not wanted and not any(each in str(error) for each in _SAID):
+        raise error
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -7,10 +7,19 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from ragtrace.engines.embedded import EmbeddedText, Features, embedded, features_of, frozen, reading, too_long
-from ragtrace.engines.gradients import TokenGradients, widened
+from ragtrace.engines.devices import pass_on_unless_memory
+from ragtrace.engines.gradients import (
+    EmbeddedText,
+    Features,
+    TokenGradients,
+    embedded,
+    features_of,
+    frozen,
+    reading,
+    too_long,
+    widened,
+)
 from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
-from ragtrace.engines.memory import pass_on_unless_memory
 from ragtrace.engines.tokens import (
     MARKS,
     Baseline,

@@ -1,19 +1,24 @@
-"""Scores as a function of token embeddings, with their gradients: what Integrated Gradients asks of a model.
+"""Gradients of a model's scores: by token embeddings, as Integrated Gradients asks for them, and by attention weights.
 
-The embeddings are put in the place of what the model's `get_input_embeddings` returns, so that everything behind it
-(positions, pooling, normalization, heads) is the model's own, whatever its architecture.
+Token embeddings are put in the place of what the model's `get_input_embeddings` returns, so that everything behind it
+(positions, pooling, normalization, heads) is the model's own, whatever its architecture. Other threads may use the
+model meanwhile; they see nothing of it.
+Attention times gradient is a cheap score to compare with: one forward and one backward pass, a score that does not add
+up to anything, and prompts without a document are not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ragtrace.engines.embedded import EmbeddedText, Features, replaced, too_long
-from ragtrace.engines.loading import torch_threads
-from ragtrace.engines.memory import pass_on_unless_memory
+from ragtrace.engines.devices import OutOfMemoryError, pass_on_unless_memory
+from ragtrace.engines.loading import device_of, torch_threads
 from ragtrace.engines.tokens import Baseline, Token, baseline_id
+from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,16 +26,161 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.float32]
     Scores: TypeAlias = NDArray[np.float64]
+    import numpy as np
+    from numpy.typing import NDArray
 
-__all__ = ["TokenGradients", "widened"]
+__all__ = [
+    "EmbeddedText",
+    "Features",
+    "TokenGradients",
+    "attention_times_gradient",
+    "embedded",
+    "features_of",
+    "frozen",
+    "reading",
+    "replaced",
+    "too_long",
+    "widened",
+]
 
+Features: TypeAlias = dict[str, Any]
 Score: TypeAlias = Callable[[Features, Sequence[int]], Any]
 """Takes features of a batch and whose they are, returns a tensor of scores `(n,)`."""
-
 _CPU_TOKENS: Final = 2048
 _GPU_TOKENS: Final = 16384
 _ROUNDING: Final = 8.0  # times the precision of its weights a score may change among others in a batch
 _LEAST: Final = 1e-4
+
+
+def too_long(width: int) -> OutOfMemoryError:
+    """The error of a text that does not fit the memory by itself."""
+    return OutOfMemoryError(f"one text of {width} tokens does not fit the memory; give shorter texts")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedText:
+    """One input of a model: its features, the embedding layer that read it, and the tokenizer that made it."""
+
+    features: Features
+    layer: Any
+    tokenizer: Any
+    vectors: Any
+
+    @property
+    def ids(self) -> list[int]:
+        """Token ids."""
+        return [int(number) for number in self.features["input_ids"][0]]
+
+
+class _Found(Exception):
+    """Ends a forward pass that has shown what was asked."""
+
+    def __init__(self, layer: Any, vectors: Any) -> None:
+        self.layer = layer
+        self.vectors = vectors
+
+
+def frozen(model: Any) -> Any:
+    """A loaded model whose weights get no gradients; on the CPU in float32 at least.
+
+    There half precision is slow, and rounding would hide what a few tokens change.
+    """
+    kinds = {each.dtype for each in model.parameters() if each.is_floating_point()}
+    if device_of(model) == "cpu" and any(kind.itemsize < 4 for kind in kinds):
+        model = model.float()
+    return model.requires_grad_(False)
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Raises: ModelError for what a model's tokenizer refuses, such as padding without a padding token."""
+    try:
+        yield
+    except ValueError as error:
+        raise ModelError(f"model {name!r} cannot read the text: {error}") from error
+
+
+def features_of(name: str, model: Any, given: Any, **options: Any) -> Features:
+    """What the model makes of one input, on its device.
+
+    Raises: ModelError where it finds no token in it, or its tokenizer refuses it.
+    """
+    with reading(name):
+        features = model.eval().preprocess([given], **options)
+    if "input_ids" in features and not features["input_ids"].numel():
+        raise ModelError(f"model {name!r} finds no token in {given!r}; give a text that has one")
+    return {key: value.to(model.device) if hasattr(value, "to") else value for key, value in features.items()}
+
+
+def embedded(name: str, model: Any, features: Features, run: Callable[[Features], object]) -> EmbeddedText:
+    """Find out which embedding layer reads the input, by running the model up to it.
+
+    Raises: ModelError for a model without token embeddings, such as a static one.
+    """
+    import torch
+
+    thread = get_ident()
+
+    def found(layer: Any, given: tuple[Any, ...], output: Any) -> None:
+        if (
+            get_ident() == thread
+            and given
+            and torch.is_tensor(given[0])
+            and torch.equal(given[0], features["input_ids"])
+        ):
+            raise _Found(layer, output)
+
+    hooks = [layer.register_forward_hook(found) for layer in _embedding_layers(model)]
+    try:
+        with torch.no_grad():
+            run(dict(features))
+    except _Found as read:
+        tokenizer = _tokenizer_of(model, read.layer)
+        return EmbeddedText(features, read.layer, tokenizer, read.vectors[0].float().cpu().numpy())
+    finally:
+        for hook in hooks:
+            hook.remove()
+    raise ModelError(
+        f"model {name!r} does not read its tokens through get_input_embeddings, so that there is nothing to attribute "
+        "to; give a transformer, loaded with attn_implementation='sdpa' or 'eager'"
+    )
+
+
+@contextmanager
+def replaced(layer: Any, ids: Any, vectors: Any) -> Iterator[None]:
+    """While it lasts, the layer answers this thread with `vectors` when it is asked for `ids`."""
+    import torch
+
+    thread = get_ident()
+
+    def answer(_: Any, given: tuple[Any, ...], __: Any) -> Any:
+        asked = get_ident() == thread and given[0].shape == ids.shape and torch.equal(given[0], ids)
+        return vectors if asked else None
+
+    hook = layer.register_forward_hook(answer)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _embedding_layers(model: Any) -> list[Any]:
+    found: dict[int, Any] = {}
+    for module in model.modules():
+        if hasattr(module, "get_input_embeddings"):
+            try:
+                layer = module.get_input_embeddings()
+            except (NotImplementedError, AttributeError):  # a wrapper that has none of its own
+                continue
+            if layer is not None:
+                found[id(layer)] = layer
+    return list(found.values())
+
+
+def _tokenizer_of(model: Any, layer: Any) -> Any:
+    """That of the innermost part with a tokenizer which holds the layer: each tower may have its own."""
+    holders = [part for part in model.modules() if getattr(part, "tokenizer", None) is not None]
+    return [part for part in holders if any(each is layer for each in part.modules())][-1].tokenizer
 
 
 @dataclass(slots=True)
@@ -211,3 +361,57 @@ def _collated(texts: Sequence[EmbeddedText]) -> tuple[Features, NDArray[np.bool_
             ]
         batch[key] = torch.cat(rows)
     return batch, real
+
+
+def attention_times_gradient(model: Any, sequence: Sequence[int], own: int) -> NDArray[np.float64]:
+    """Of each token but the last `own`: (A * dL/dA)+ summed over layers, heads and all tokens that attend to it, with
+    the attention weights A and the mean log-probability L of the last `own` tokens.
+
+    What is negative counts nothing: near a probability of 1 the slopes nearly cancel, and their sum says little.
+
+    Raises: ModelError for a model that shows no attention, OutOfMemoryError.
+    Source: Chefer, Gur and Wolf (2021), whose positive part this is, without their product over layers.
+    """
+    import numpy as np
+
+    with _shown_attention(model):
+        try:
+            found = _weighed(model, sequence, own)
+        except RuntimeError as error:
+            pass_on_unless_memory(error)
+            raise OutOfMemoryError(
+                f"the attention of {len(sequence)} tokens finds no memory; use a smaller model or another device"
+            ) from error
+    scores: NDArray[np.float64] = found[: len(sequence) - own].double().cpu().numpy()
+    if np.isnan(scores).any():
+        raise ModelError("the gradients of the model's attention are not numbers (NaN); load it in float32")
+    return scores
+
+
+def _weighed(model: Any, sequence: Sequence[int], own: int) -> Any:
+    import torch
+
+    ids = torch.tensor([sequence], device=model.device)
+    with torch.enable_grad():
+        vectors = model.get_input_embeddings()(ids).detach().requires_grad_()
+        found = model(inputs_embeds=vectors, use_cache=False, output_attentions=True)
+        weights = [each for each in found.attentions or () if each is not None]
+        if not weights:
+            raise ModelError(f"{type(model).__name__} shows no attention weights; give another model")
+        rows = found.logits[0, -own - 1 : -1].float().log_softmax(-1)
+        mean = rows.gather(-1, ids[0, -own:, None]).mean()
+        slopes = torch.autograd.grad(mean, weights)
+    pairs = zip(weights, slopes, strict=True)
+    parts = [(weight.detach() * slope).float().clamp(min=0).sum(dim=(0, 1, 2)) for weight, slope in pairs]
+    return torch.stack(parts).sum(dim=0)
+
+
+@contextmanager
+def _shown_attention(model: Any) -> Iterator[None]:
+    """While it lasts, the model computes its attention in the way that shows the weights."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)

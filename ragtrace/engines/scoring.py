@@ -8,26 +8,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.engines.memory import OutOfMemoryError, pass_on_unless_memory
-from ragtrace.engines.trie import Edge, Pack, Piece, cut, grow, pack
+from ragtrace.engines.devices import OutOfMemoryError, pass_on_unless_memory
 from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Scores", "Walk", "score_batched", "score_shared"]
+__all__ = [
+    "Edge",
+    "Pack",
+    "Piece",
+    "Scores",
+    "Walk",
+    "cut_edge",
+    "grow",
+    "pack_edges",
+    "positions",
+    "same_scale",
+    "score_batched",
+    "score_shared",
+    "window",
+]
 
 _LOG: Final = logging.getLogger("ragtrace")
 _LEAST: Final = 128  # tokens of a pass, from which on a matrix product is efficient
 _MOST: Final = 4096
 
 Scores = NDArray[np.float64]
+_POSITIONS: Final = ("max_position_embeddings", "max_seq_len", "n_positions", "n_ctx", "max_sequence_length")
+_WINDOWS: Final = ("sliding_window", "attention_chunk_size", "window_size", "attention_window_size")
+_RESCALED: Final = ("dynamic", "longrope")
 
 
 def score_shared(model: Any, sequences: Sequence[list[int]], own: int, *, pack_size: int | None = None) -> Scores:
@@ -91,10 +107,10 @@ class Walk:
         return self._passed(top) if isinstance(top, _Waiting) else self._chosen(top)
 
     def _passed(self, top: _Waiting) -> list[_Waiting | _Begun]:
-        edges = [cut(edge, self._size) for edge in top.edges] if self._cuts else list(top.edges)
+        edges = [cut_edge(edge, self._size) for edge in top.edges] if self._cuts else list(top.edges)
         waiting = list(edges)
         try:
-            read = pack(edges, top.depth, self._size)
+            read = pack_edges(edges, top.depth, self._size)
             cache = self._read(read, top.kept, top.depth)
         except RuntimeError as error:
             self._make_smaller(error, len(waiting[0].tokens), top.depth)
@@ -253,3 +269,157 @@ def _log_probabilities(logits: torch.Tensor, targets: Sequence[int]) -> Scores:
     if np.isnan(scores).any():
         raise ModelError("the model's logits are not numbers (NaN); load it in float32, or another one")
     return scores
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """A run of tokens behind the same beginning. A leaf ends the sequence with this number and is never shared."""
+
+    tokens: list[int]
+    children: list[Edge] = field(default_factory=list)
+    sequence: int | None = None
+
+
+@dataclass(slots=True)
+class Piece:
+    """An edge in a pack: where its tokens begin there, how many tokens stand before it, and its parent in the pack."""
+
+    edge: Edge
+    start: int
+    depth: int
+    parent: Piece | None
+    left: list[Edge] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """Where its tokens end in the pack."""
+        return self.start + len(self.edge.tokens)
+
+    def path(self) -> list[Piece]:
+        """The pieces from the pack's beginning down to this one."""
+        return [*(self.parent.path() if self.parent is not None else ()), self]
+
+
+@dataclass(slots=True)
+class Pack:
+    """Edges that a model reads in one pass."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, edge: Edge, depth: int, parent: Piece | None) -> Piece:
+        """Put an edge behind those that are there."""
+        piece = Piece(edge, self.size, depth, parent)
+        self.pieces.append(piece)
+        self.size += len(edge.tokens)
+        return piece
+
+
+def grow(sequences: Sequence[list[int]], own: int) -> list[Edge]:
+    """The tree over all sequences but their last `own` tokens, which become a leaf of each.
+
+    Raises: ValueError when a sequence is not longer than `own`, or `own` is less than 1.
+    """
+    if own < 1 or any(len(sequence) < own for sequence in sequences):
+        raise ValueError(f"each sequence needs its {own} own tokens; own must be at least 1")
+    order = sorted(range(len(sequences)), key=lambda number: sequences[number][: len(sequences[number]) - own])
+    return _grow(sequences, order, 0, own)
+
+
+def _grow(sequences: Sequence[list[int]], order: Sequence[int], depth: int, own: int) -> list[Edge]:
+    """The edges of sequences, sorted, that are equal up to `depth`."""
+    edges: list[Edge] = []
+    rest = []
+    for number in order:
+        if len(sequences[number]) - own == depth:
+            edges.append(Edge(list(sequences[number][depth:]), sequence=number))
+        else:
+            rest.append(number)
+    start = 0
+    while start < len(rest):
+        head = sequences[rest[start]][depth]
+        stop = start
+        while stop < len(rest) and sequences[rest[stop]][depth] == head:
+            stop += 1
+        group = rest[start:stop]
+        end = _shared(sequences[group[0]], sequences[group[-1]], depth, own)
+        edges.append(Edge(list(sequences[group[0]][depth:end]), _grow(sequences, group, end, own)))
+        start = stop
+    return edges
+
+
+def _shared(first: Sequence[int], last: Sequence[int], start: int, own: int) -> int:
+    """Where the first and the last of a sorted group part; those between share at least as much."""
+    end = min(len(first), len(last)) - own
+    while start < end and first[start] == last[start]:
+        start += 1
+    return start
+
+
+def cut_edge(edge: Edge, size: int) -> Edge:
+    """The edge in pieces of at most `size` tokens, one below the other; a leaf stays whole."""
+    if edge.sequence is not None:
+        return edge
+    below = edge.children
+    for start in reversed(range(size, len(edge.tokens), size)):
+        below = [Edge(edge.tokens[start : start + size], below)]
+    return Edge(edge.tokens[:size], below)
+
+
+def pack_edges(edges: list[Edge], depth: int, size: int) -> Pack:
+    """Take edges out of `edges`, with as much of what is below them as fits into `size` tokens; at least one.
+
+    Of a piece whose children did not all fit, `left` holds those.
+    """
+    found = Pack()
+    while edges and (not found.pieces or found.size + len(edges[0].tokens) <= size):
+        _fill(found, edges.pop(0), depth, None, size)
+    return found
+
+
+def _fill(found: Pack, edge: Edge, depth: int, parent: Piece | None, size: int) -> None:
+    piece = found.add(edge, depth, parent)
+    for child in edge.children:
+        if found.size + len(child.tokens) <= size:
+            _fill(found, child, depth + len(edge.tokens), piece, size)
+        else:
+            piece.left.append(child)
+
+
+def positions(config: Any) -> int | None:
+    """Of a prompt and what follows it; None where nothing limits them."""
+    return _least(_of_text(config), _POSITIONS)
+
+
+def window(config: Any) -> int | None:
+    """Tokens that a token of some layer sees at most; None where each sees all before it."""
+    text = _of_text(config)
+    if getattr(text, "use_sliding_window", True) is False:
+        return None
+    found = _least(text, _WINDOWS)
+    both_sides = _least(text, ("local_attention",))
+    sizes = [size for size in (found, both_sides and both_sides // 2) if size]
+    return min(sizes, default=None)
+
+
+def same_scale(config: Any) -> int | None:
+    """Up to so many positions a token's place is written alike, however long the longest text of a pass is."""
+    text = _of_text(config)
+    rotary = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None)
+    parts = [rotary, *rotary.values()] if isinstance(rotary, dict) else []
+    for part in parts:  # one for all layers, or one for each kind of them
+        if isinstance(part, dict) and part.get("rope_type", part.get("type")) in _RESCALED:
+            original = part.get("original_max_position_embeddings")
+            return int(original or getattr(text, "original_max_position_embeddings", None) or positions(config) or 0)
+    return None
+
+
+def _of_text(config: Any) -> Any:
+    """The settings of the language model where there are others, of images, beside it."""
+    find = getattr(config, "get_text_config", None)
+    return find(decoder=True) if find is not None else config
+
+
+def _least(config: Any, names: tuple[str, ...]) -> int | None:
+    found = [getattr(config, name, None) for name in names]
+    return min((each for each in found if isinstance(each, int) and each > 0), default=None)

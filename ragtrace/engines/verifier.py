@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 from ragtrace.coverage.gathering import gather
 from ragtrace.engines.calibration import FILE, Calibration
 from ragtrace.engines.claim_pairs import encode_pairs, windows
-from ragtrace.engines.devices import Precision, best_device, passes, weights_digest
+from ragtrace.engines.devices import (
+    OutOfMemoryError,
+    Precision,
+    best_device,
+    pass_on_unless_memory,
+    passes,
+    weights_digest,
+)
 from ragtrace.engines.labels import Outputs, read_outputs
 from ragtrace.engines.loading import device_of, load_package, load_pretrained, resolve, torch_threads
-from ragtrace.engines.memory import OutOfMemoryError, pass_on_unless_memory
 from ragtrace.engines.tokens import readable
 from ragtrace.errors import ConfigurationError, ModelError
 

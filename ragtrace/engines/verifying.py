@@ -14,9 +14,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ragtrace.engines.limits import same_scale, window
-from ragtrace.engines.memory import OutOfMemoryError
-from ragtrace.engines.scoring import Scores, Walk, score_batched
+from ragtrace.engines.devices import OutOfMemoryError
+from ragtrace.engines.scoring import Scores, Walk, same_scale, score_batched, window
 
 __all__ = ["Abilities", "abilities", "score_verified", "score_whole"]
 

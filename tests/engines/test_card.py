@@ -17,8 +17,8 @@ from ragtrace.attribution import integrated_gradients_of_many
 from ragtrace.engines import precision, scoring, verifying
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
+from ragtrace.engines.devices import OutOfMemoryError, pass_on_unless_memory
 from ragtrace.engines.encoder import Encoder, packaged_encoder
-from ragtrace.engines.memory import OutOfMemoryError, pass_on_unless_memory
 from ragtrace.engines.precision import CheckedScoring
 from ragtrace.engines.scoring import score_batched, score_shared
 from ragtrace.engines.verifying import abilities, score_verified

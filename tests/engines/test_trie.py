@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.engines.trie import Edge, Pack, cut, grow, pack
+from ragtrace.engines.scoring import Edge, Pack, cut_edge, grow, pack_edges
 
 _SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=12), min_size=1, max_size=20)
 
@@ -46,7 +46,7 @@ def test_packs_hold_every_edge_once(sequences: list[list[int]], size: int) -> No
 
     def walk(edges: list[Edge], depth: int) -> None:
         while edges:
-            found: Pack = pack(edges, depth, size)
+            found: Pack = pack_edges(edges, depth, size)
             assert len(found.pieces) == 1 or found.size <= size
             for piece in found.pieces:
                 seen.append(id(piece.edge))
@@ -72,7 +72,7 @@ def test_a_cut_edge_says_the_same(sequences: list[list[int]], size: int) -> None
 
     def check(edges: list[Edge], before: list[int]) -> None:
         for edge in edges:
-            pieces = cut(edge, size)
+            pieces = cut_edge(edge, size)
             assert _read([pieces], before, {}) == _read([edge], before, {})
             if edge.sequence is None:
                 assert len(pieces.tokens) == min(size, len(edge.tokens))

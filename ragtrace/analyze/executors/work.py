@@ -151,6 +151,6 @@ def _embeddings(model: str | None) -> AnswerVerifier | None:
 def _reader(pipeline: str | None) -> ReadEntities | None:
     if pipeline is None:
         return None
-    from ragtrace.engines.entities import EntityReader
+    from ragtrace.engines.spacy_pipelines import EntityReader
 
     return EntityReader.load(pipeline)

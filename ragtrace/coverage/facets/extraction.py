@@ -23,7 +23,7 @@ from ragtrace.types import Facet, FacetKind, replace
 __all__ = ["ReadEntities", "extract_facets", "key_terms", "resolve_times"]
 
 ReadEntities: TypeAlias = Callable[[str], Iterable[tuple[int, int, str]]]
-"""Takes a text, gives (start, end, label) of its entities, such as `ragtrace.engines.entities.EntityReader`."""
+"""Takes a text, gives (start, end, label) of its entities, such as `ragtrace.engines.spacy_pipelines.EntityReader`."""
 
 MOST: Final = 32  # facets of one question; a text with more is no question
 READ: Final = 20_000  # characters of a question that are read

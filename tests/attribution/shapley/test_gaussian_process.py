@@ -20,7 +20,7 @@ from ragtrace.attribution.shapley.gaussian_process.fitting import (
 )
 from ragtrace.attribution.shapley.gaussian_process.prior import ADDITIVE, Prior
 from ragtrace.attribution.shapley.weights import coalition_weights
-from ragtrace.engines.trie import Edge, grow
+from ragtrace.engines.scoring import Edge, grow
 from tests.attribution.games import random_table, table_game
 
 PRIOR = Prior(np.array([0.2, 0.5, 0.7, 0.35]), 0.05)
