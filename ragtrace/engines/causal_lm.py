@@ -92,25 +92,25 @@ class CausalLM:
         chosen = dtype or ("bfloat16" if has_gpu else "float32")
 
         def weights(precision: str) -> Any:
-            found = load_pretrained(
+            loaded = load_pretrained(
                 model,
                 lambda name, local: library.AutoModelForCausalLM.from_pretrained(
                     name, local_files_only=local, dtype=precision
                 ),
             )
-            return found.to(device).eval()
+            return loaded.to(device).eval()
 
         tokenizer = load_pretrained(
             model, lambda name, local: library.AutoTokenizer.from_pretrained(name, local_files_only=local)
         )
         try:
-            found = weights(chosen)
+            loaded = weights(chosen)
         except (RuntimeError, MemoryError) as error:
             pass_on_unless_memory(error)
             raise OutOfMemoryError(
                 f"there is no memory on {device} for {str(model)!r} in {chosen}; use a smaller model or another device"
             ) from error
-        return cls(Path(model).name, found, tokenizer, lambda: weights("float32"), digest_of(model))
+        return cls(Path(model).name, loaded, tokenizer, lambda: weights("float32"), digest_of(model))
 
     def in_float32(self) -> CausalLM:
         """The same model in float32, loaded when it is first asked for and then kept; itself where it is as precise.
@@ -145,11 +145,11 @@ class CausalLM:
 
         ids = self.encode(prompt)
         self._check_length(len(ids), max_new_tokens)
-        given = torch.tensor([ids], device=self._model.device)
+        input_ids = torch.tensor([ids], device=self._model.device)
         with torch.inference_mode():
             full = self._model.generate(
-                input_ids=given,
-                attention_mask=torch.ones_like(given),
+                input_ids=input_ids,
+                attention_mask=torch.ones_like(input_ids),
                 do_sample=False,
                 max_new_tokens=max_new_tokens,
                 pad_token_id=self._stop_id,
@@ -233,19 +233,19 @@ class CausalLM:
         """The answer's ids, the same for all prompts, and the ids of each prompt."""
         cuts = [self._continued(prompt, answer) for prompt in prompts]
         if like is not None or not cuts:
-            given = self._continued(like or "", answer)
+            reference = self._continued(like or "", answer)
         else:
-            given = cuts[0]
-            if any(each.own != given.own for each in cuts):
+            reference = cuts[0]
+            if any(cut.own != reference.own for cut in cuts):
                 raise ModelError(
                     "the prompts end in different ways, behind which the answer has different tokens; give like=, the "
                     "prompt whose tokens of the answer count behind all of them"
                 )
         heads = [
-            each.before
-            if each.own == given.own
-            else _behind(self._tokenizer, prompt, answer, takes_space=given.takes_space)
-            for prompt, each in zip(prompts, cuts, strict=True)
+            cut.before
+            if cut.own == reference.own
+            else _behind(self._tokenizer, prompt, answer, takes_space=reference.takes_space)
+            for prompt, cut in zip(prompts, cuts, strict=True)
         ]
         if not all(heads):
             raise ModelError(
@@ -253,7 +253,7 @@ class CausalLM:
                 "token has no probability; record the whole prompt, with its instructions or question, or give a model "
                 "with a token for the beginning of texts"
             )
-        return given.own, heads
+        return reference.own, heads
 
     def _continued(self, prompt: str, answer: str) -> _Continued:
         """The prompt's ids and the answer's behind it; in a chat the answer is a turn of its own."""
@@ -272,11 +272,11 @@ class CausalLM:
         padding = self._tokenizer.pad_token_id
         return int(padding) if padding is not None else self._tokenizer.eos_token_id
 
-    def _check_length(self, given: int, wanted: int) -> None:
+    def _check_length(self, prompt_tokens: int, wanted: int) -> None:
         allowed = positions(self._model.config)
-        if allowed is not None and given + wanted > allowed:
+        if allowed is not None and prompt_tokens + wanted > allowed:
             raise ModelError(
-                f"a prompt of {given} tokens and {wanted} new ones do not fit the {allowed} positions of "
+                f"a prompt of {prompt_tokens} tokens and {wanted} new ones do not fit the {allowed} positions of "
                 f"{self.name!r}; give a model with a longer context"
             )
 
@@ -304,17 +304,17 @@ def continued(tokenizer: Any, prompt: str, answer: str) -> _Continued:
 
     A token across the border is the answer's, unless nothing but white space of the answer is in it.
     """
-    given = joined(prompt, answer)
+    whole = joined(prompt, answer)
     if not getattr(tokenizer, "is_fast", False):
-        return _by_prefix(tokenizer, prompt, given)
-    encoded = tokenizer(given.text, return_offsets_mapping=True, verbose=False)
+        return _by_prefix(tokenizer, prompt, whole)
+    encoded = tokenizer(whole.text, return_offsets_mapping=True, verbose=False)
     count = _visible(encoded.sequence_ids())
     ids = [int(token) for token in encoded["input_ids"][:count]]
     places = [(int(start), int(end)) for start, end in encoded["offset_mapping"][:count]]
-    first = next((at for at, place in enumerate(places) if given.is_own(*place)), count)
-    shifted = [(max(0, start - given.shift), max(0, end - given.shift)) for start, end in places[first:]]
+    first = next((at for at, place in enumerate(places) if whole.is_own(*place)), count)
+    shifted = [(max(0, start - whole.shift), max(0, end - whole.shift)) for start, end in places[first:]]
     covered = places[first - 1][1] if first else 0
-    return _Continued(ids[:first], ids[first:], places[:first], shifted, covered < given.shift)
+    return _Continued(ids[:first], ids[first:], places[:first], shifted, covered < whole.shift)
 
 
 def bare(tokenizer: Any, answer: str) -> _Continued:
@@ -346,13 +346,13 @@ def _visible(sides: Sequence[int | None]) -> int:
     return max((at + 1 for at, side in enumerate(sides) if side is not None), default=len(sides))
 
 
-def _by_prefix(tokenizer: Any, prompt: str, given: GivenText) -> _Continued:
+def _by_prefix(tokenizer: Any, prompt: str, whole: GivenText) -> _Continued:
     """For a tokenizer that does not say where tokens stand: the answer's are those that the prompt alone has not."""
     alone = [int(token) for token in tokenizer(prompt)["input_ids"]]
-    ids = [int(token) for token in tokenizer(given.text)["input_ids"]]
+    ids = [int(token) for token in tokenizer(whole.text)["input_ids"]]
     pairs = zip(alone, ids, strict=False)
     first = next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(alone), len(ids)))
-    return _Continued(ids[:first], ids[first:], None, None, first < len(alone) or given.shift > len(prompt))
+    return _Continued(ids[:first], ids[first:], None, None, first < len(alone) or whole.shift > len(prompt))
 
 
 def chat_ids(tokenizer: Any, prompt: str) -> list[int]:
@@ -382,18 +382,18 @@ def chat_pieces(tokenizer: Any, prompt: str) -> list[Piece] | None:
     if start < 0:
         return None
     controls = _controls(tokenizer)
-    whole = _encoded(tokenizer, text)
-    found: list[Piece] = []
+    whole = _chat_tokens(tokenizer, text)
+    pieces: list[Piece] = []
     at = 0
     for token, first, last in whole:
         if token in controls and last > first and not (first < start + len(own) and last > start):
-            found += [*_encoded(tokenizer, text[at:first], at, split=True), (token, first, last)]
+            pieces += [*_chat_tokens(tokenizer, text[at:first], at, split=True), (token, first, last)]
             at = last
-    found += _encoded(tokenizer, text[at:], at, split=True)
-    if not any(control in own for control in controls.values()) and found != whole:
-        found = whole  # a tokenizer that reads a text otherwise where it begins
+    pieces += _chat_tokens(tokenizer, text[at:], at, split=True)
+    if not any(control in own for control in controls.values()) and pieces != whole:
+        pieces = whole  # a tokenizer that reads a text otherwise where it begins
     shift = start - (len(prompt) - len(prompt.lstrip()))
-    return [(token, first - shift, last - shift) for token, first, last in found]
+    return [(token, first - shift, last - shift) for token, first, last in pieces]
 
 
 def _turns(prompt: str) -> list[dict[str, str]]:
@@ -405,7 +405,7 @@ def _controls(tokenizer: Any) -> dict[int, str]:
     return {int(number): str(token) for number, token in tokenizer.added_tokens_decoder.items() if token.special}
 
 
-def _encoded(tokenizer: Any, text: str, at: int = 0, *, split: bool = False) -> list[Piece]:
+def _chat_tokens(tokenizer: Any, text: str, at: int = 0, *, split: bool = False) -> list[Piece]:
     """The tokens of a part of the text, none of them a control token where it is `split`."""
     encoded = tokenizer(
         text, add_special_tokens=False, return_offsets_mapping=True, split_special_tokens=split, verbose=False

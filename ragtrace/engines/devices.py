@@ -24,14 +24,14 @@ __all__ = [
 ]
 
 Precision: TypeAlias = Literal["float32", "bf16"]
-_SAID: Final = (
+_MEMORY_ERRORS: Final = (
     "can't allocate memory",
     "CUDA error: out of memory",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
     "MPS backend out of memory",
 )
-"""What errors say that are not `torch.OutOfMemoryError`: of the CPU, of libraries on a GPU that is nearly full."""
+"""Texts of errors that are not `torch.OutOfMemoryError`: of the CPU, of libraries on a GPU that is nearly full."""
 
 
 def as_precision(text: str) -> Precision:
@@ -84,7 +84,7 @@ def pass_on_unless_memory(error: RuntimeError | MemoryError) -> None:
     import torch
 
     wanted = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    if not wanted and not any(each in str(error) for each in _SAID):
+    if not wanted and not any(each in str(error) for each in _MEMORY_ERRORS):
         raise error
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -176,10 +176,10 @@ class Encoder:
         measure = _similarity(similarity or self._model.similarity_fn_name)
         encoders: dict[Side, Encoder] = {"query": self, "document": document_encoder or self}
         still: Side = "document" if of == "query" else "query"
-        given: dict[Side, list[str]] = {"query": [readable(query)], "document": [readable(each) for each in documents]}
+        texts: dict[Side, list[str]] = {"query": [readable(query)], "document": [readable(each) for each in documents]}
         with torch_threads(threads):
-            moving, tokens = encoders[of]._embedded(given[of], of)
-            held = encoders[still]._held(given[still], still)
+            moving, tokens = encoders[of]._embedded(texts[of], of)
+            held = encoders[still]._held(texts[still], still)
         if of == "query":
             moving, tokens = moving * len(documents), tokens * len(documents)
 
@@ -193,14 +193,14 @@ class Encoder:
 
     def _embedded(self, texts: Sequence[str], side: Side) -> tuple[list[EmbeddedText], list[tuple[Token, ...]]]:
         """Each text as the model reads it, with its tokens."""
-        found, tokens = [], []
+        inputs, tokens = [], []
         for text in texts:
             with self._lock:
                 features = self._features(text, side)
                 read = embedded(self.name, self._model, features, lambda given: self._model(given, task=side))
                 tokens.append(self._tokens(read, text, side))
-            found.append(read)
-        return found, tokens
+            inputs.append(read)
+        return inputs, tokens
 
     def _tokens(self, read: EmbeddedText, text: str, side: Side) -> tuple[Token, ...]:
         """Those of a text, which may stand in a chat template."""

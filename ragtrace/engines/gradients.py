@@ -72,7 +72,7 @@ class EmbeddedText:
         return [int(number) for number in self.features["input_ids"][0]]
 
 
-class _Found(Exception):
+class _LayerRead(Exception):
     """Ends a forward pass that has shown what was asked."""
 
     def __init__(self, layer: Any, vectors: Any) -> None:
@@ -100,15 +100,15 @@ def reading(name: str) -> Iterator[None]:
         raise ModelError(f"model {name!r} cannot read the text: {error}") from error
 
 
-def features_of(name: str, model: Any, given: Any, **options: Any) -> Features:
+def features_of(name: str, model: Any, text: Any, **options: Any) -> Features:
     """What the model makes of one input, on its device.
 
     Raises: ModelError where it finds no token in it, or its tokenizer refuses it.
     """
     with reading(name):
-        features = model.eval().preprocess([given], **options)
+        features = model.eval().preprocess([text], **options)
     if "input_ids" in features and not features["input_ids"].numel():
-        raise ModelError(f"model {name!r} finds no token in {given!r}; give a text that has one")
+        raise ModelError(f"model {name!r} finds no token in {text!r}; give a text that has one")
     return {key: value.to(model.device) if hasattr(value, "to") else value for key, value in features.items()}
 
 
@@ -121,20 +121,15 @@ def embedded(name: str, model: Any, features: Features, run: Callable[[Features]
 
     thread = get_ident()
 
-    def found(layer: Any, given: tuple[Any, ...], output: Any) -> None:
-        if (
-            get_ident() == thread
-            and given
-            and torch.is_tensor(given[0])
-            and torch.equal(given[0], features["input_ids"])
-        ):
-            raise _Found(layer, output)
+    def stop_where_read(layer: Any, args: tuple[Any, ...], output: Any) -> None:
+        if get_ident() == thread and args and torch.is_tensor(args[0]) and torch.equal(args[0], features["input_ids"]):
+            raise _LayerRead(layer, output)
 
-    hooks = [layer.register_forward_hook(found) for layer in _embedding_layers(model)]
+    hooks = [layer.register_forward_hook(stop_where_read) for layer in _embedding_layers(model)]
     try:
         with torch.no_grad():
             run(dict(features))
-    except _Found as read:
+    except _LayerRead as read:
         tokenizer = _tokenizer_of(model, read.layer)
         return EmbeddedText(features, read.layer, tokenizer, read.vectors[0].float().cpu().numpy())
     finally:
@@ -154,8 +149,8 @@ def replaced(layer: Any, ids: Any, vectors: Any) -> Iterator[None]:
     thread = get_ident()
 
     def answer(_: Any, given: tuple[Any, ...], __: Any) -> Any:
-        asked = get_ident() == thread and given[0].shape == ids.shape and torch.equal(given[0], ids)
-        return vectors if asked else None
+        is_asked = get_ident() == thread and given[0].shape == ids.shape and torch.equal(given[0], ids)
+        return vectors if is_asked else None
 
     hook = layer.register_forward_hook(answer)
     try:
@@ -165,7 +160,7 @@ def replaced(layer: Any, ids: Any, vectors: Any) -> Iterator[None]:
 
 
 def _embedding_layers(model: Any) -> list[Any]:
-    found: dict[int, Any] = {}
+    layers: dict[int, Any] = {}
     for module in model.modules():
         if hasattr(module, "get_input_embeddings"):
             try:
@@ -173,8 +168,8 @@ def _embedding_layers(model: Any) -> list[Any]:
             except (NotImplementedError, AttributeError):  # a wrapper that has none of its own
                 continue
             if layer is not None:
-                found[id(layer)] = layer
-    return list(found.values())
+                layers[id(layer)] = layer
+    return list(layers.values())
 
 
 def _tokenizer_of(model: Any, layer: Any) -> Any:
@@ -220,11 +215,11 @@ class TokenGradients:
 
         owners: `(n,)`, whose points they are.
         """
-        return self._asked(points, owners, gradient=True)
+        return self._evaluated(points, owners, gradient=True)
 
     def value(self, points: Floats, owners: NDArray[np.intp]) -> Scores:
         """Scores `(n,)` of points, without their gradients."""
-        return self._asked(points, owners, gradient=False)[0]
+        return self._evaluated(points, owners, gradient=False)[0]
 
     def _baseline(self, text: EmbeddedText, tokens: tuple[Token, ...]) -> Floats:
         import numpy as np
@@ -236,12 +231,12 @@ class TokenGradients:
         if number is None:
             start[moving] = 0
         else:
-            given = torch.full_like(text.features["input_ids"][:, :1], number)
+            unknown = torch.full_like(text.features["input_ids"][:, :1], number)
             with torch.no_grad():
-                start[moving] = text.layer(given)[0, 0].float().cpu().numpy()
+                start[moving] = text.layer(unknown)[0, 0].float().cpu().numpy()
         return start
 
-    def _asked(self, points: Floats, owners: NDArray[np.intp], *, gradient: bool) -> tuple[Scores, Floats]:
+    def _evaluated(self, points: Floats, owners: NDArray[np.intp], *, gradient: bool) -> tuple[Scores, Floats]:
         """Rows of like length together, as many as fit."""
         import numpy as np
 
@@ -254,11 +249,11 @@ class TokenGradients:
             while at < len(order):
                 rows = order[at : at + self._fitting(lengths[order[at:]])]
                 try:
-                    found, slopes = self._run([int(owner) for owner in owners[rows]], points[rows], gradient)
+                    scores, slopes = self._run([int(owner) for owner in owners[rows]], points[rows], gradient)
                 except (RuntimeError, MemoryError) as error:
                     self._make_smaller(error, rows=len(rows), width=int(lengths[rows].max()))
                     continue
-                values[rows] = found
+                values[rows] = scores
                 if gradient:
                     gradients[rows, : slopes.shape[1]] = slopes
                 at += len(rows)
@@ -376,13 +371,13 @@ def attention_times_gradient(model: Any, sequence: Sequence[int], own: int) -> N
 
     with _shown_attention(model):
         try:
-            found = _weighed(model, sequence, own)
+            weights = _weighed(model, sequence, own)
         except RuntimeError as error:
             pass_on_unless_memory(error)
             raise OutOfMemoryError(
                 f"the attention of {len(sequence)} tokens finds no memory; use a smaller model or another device"
             ) from error
-    scores: NDArray[np.float64] = found[: len(sequence) - own].double().cpu().numpy()
+    scores: NDArray[np.float64] = weights[: len(sequence) - own].double().cpu().numpy()
     if np.isnan(scores).any():
         raise ModelError("the gradients of the model's attention are not numbers (NaN); load it in float32")
     return scores
@@ -394,11 +389,11 @@ def _weighed(model: Any, sequence: Sequence[int], own: int) -> Any:
     ids = torch.tensor([sequence], device=model.device)
     with torch.enable_grad():
         vectors = model.get_input_embeddings()(ids).detach().requires_grad_()
-        found = model(inputs_embeds=vectors, use_cache=False, output_attentions=True)
-        weights = [each for each in found.attentions or () if each is not None]
+        output = model(inputs_embeds=vectors, use_cache=False, output_attentions=True)
+        weights = [each for each in output.attentions or () if each is not None]
         if not weights:
             raise ModelError(f"{type(model).__name__} shows no attention weights; give another model")
-        rows = found.logits[0, -own - 1 : -1].float().log_softmax(-1)
+        rows = output.logits[0, -own - 1 : -1].float().log_softmax(-1)
         mean = rows.gather(-1, ids[0, -own:, None]).mean()
         slopes = torch.autograd.grad(mean, weights)
     pairs = zip(weights, slopes, strict=True)

@@ -1,4 +1,4 @@
-"""What the answer of a closed model used: leave documents or sentences out, generate again, and compare the answers."""
+"""Attribution for a closed model: leave documents or sentences out, generate again, and compare the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether log-probabilities of reduced precision can be trusted: a sample of prompts is scored in float32, too."""
+"""Precision of log-probabilities: of a model in less than float32, a sample of prompts is scored in float32, too."""
 
 from __future__ import annotations
 
@@ -92,8 +92,13 @@ def _is_reduced(model: CausalLM) -> bool:
     return model.dtype in ("bfloat16", "float16")
 
 
-def _united(found: Precision, known: Precision | None) -> Precision:
+def _united(measured: Precision, known: Precision | None) -> Precision:
     """What is worse of both: the earlier run's values are used as well."""
-    if known is None or found.repeated or found.difference is None or (known.difference or 0.0) <= found.difference:
-        return found
+    if (
+        known is None
+        or measured.repeated
+        or measured.difference is None
+        or (known.difference or 0.0) <= measured.difference
+    ):
+        return measured
     return known

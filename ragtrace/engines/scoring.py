@@ -166,9 +166,9 @@ class Walk:
             ).logits[0]
         if leaves:
             targets = [token for _, number in leaves for token in self._sequences[number][-self._own :]]
-            found = _log_probabilities(logits, targets).reshape(len(leaves), self._own)
+            log_probabilities = _log_probabilities(logits, targets).reshape(len(leaves), self._own)
             numbers = [number for _, number in leaves]
-            self.scores[numbers] = found
+            self.scores[numbers] = log_probabilities
             self.shifts[numbers] = [depth + piece.start - piece.depth for piece, _ in leaves]
         return cache
 
@@ -264,8 +264,8 @@ def _log_probabilities(logits: torch.Tensor, targets: Sequence[int]) -> Scores:
 
     chosen = torch.tensor(targets, device=logits.device)
     rows = logits.float()
-    found = rows.gather(-1, chosen[:, None])[:, 0] - rows.logsumexp(-1)
-    scores: Scores = found.double().cpu().numpy()
+    log_probabilities = rows.gather(-1, chosen[:, None])[:, 0] - rows.logsumexp(-1)
+    scores: Scores = log_probabilities.double().cpu().numpy()
     if np.isnan(scores).any():
         raise ModelError("the model's logits are not numbers (NaN); load it in float32, or another one")
     return scores
@@ -371,17 +371,17 @@ def pack_edges(edges: list[Edge], depth: int, size: int) -> Pack:
 
     Of a piece whose children did not all fit, `left` holds those.
     """
-    found = Pack()
-    while edges and (not found.pieces or found.size + len(edges[0].tokens) <= size):
-        _fill(found, edges.pop(0), depth, None, size)
-    return found
+    taken = Pack()
+    while edges and (not taken.pieces or taken.size + len(edges[0].tokens) <= size):
+        _fill(taken, edges.pop(0), depth, None, size)
+    return taken
 
 
-def _fill(found: Pack, edge: Edge, depth: int, parent: Piece | None, size: int) -> None:
-    piece = found.add(edge, depth, parent)
+def _fill(taken: Pack, edge: Edge, depth: int, parent: Piece | None, size: int) -> None:
+    piece = taken.add(edge, depth, parent)
     for child in edge.children:
-        if found.size + len(child.tokens) <= size:
-            _fill(found, child, depth + len(edge.tokens), piece, size)
+        if taken.size + len(child.tokens) <= size:
+            _fill(taken, child, depth + len(edge.tokens), piece, size)
         else:
             piece.left.append(child)
 
@@ -396,9 +396,9 @@ def window(config: Any) -> int | None:
     text = _of_text(config)
     if getattr(text, "use_sliding_window", True) is False:
         return None
-    found = _least(text, _WINDOWS)
+    one_sided = _least(text, _WINDOWS)
     both_sides = _least(text, ("local_attention",))
-    sizes = [size for size in (found, both_sides and both_sides // 2) if size]
+    sizes = [size for size in (one_sided, both_sides and both_sides // 2) if size]
     return min(sizes, default=None)
 
 

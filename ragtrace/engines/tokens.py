@@ -34,7 +34,7 @@ MARKS: Final[dict[Side, str]] = {"query": "\ue000", "document": "\ue001"}
 _Encoded: TypeAlias = tuple[str, int | None, tuple[int, int]]
 """A token, the number of its text (None for a special one), and its offsets."""
 _Text: TypeAlias = tuple[Side, str, str]
-"""Which side of a pair it is, the prompt in front, and the text."""
+"""The side of a pair that it is, the prompt in front, and the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def text_tokens(tokenizer: Any, ids: Sequence[int], prompt: str, text: str, part
 
     Raises: ModelError when the tokenizer does not say where a token stands, or reads the text in another way.
     """
-    return tuple(_placed(found, [(part, prompt, text)]) for found in _encoded(tokenizer, ids, prompt + text))
+    return tuple(_token_at(found, [(part, prompt, text)]) for found in _encoded(tokenizer, ids, prompt + text))
 
 
 def pair_tokens(tokenizer: Any, ids: Sequence[int], prompt: str, query: str, document: str) -> tuple[Token, ...]:
@@ -85,7 +85,7 @@ def pair_tokens(tokenizer: Any, ids: Sequence[int], prompt: str, query: str, doc
     Raises: as `text_tokens`.
     """
     sides: list[_Text] = [("query", prompt, query), ("document", "", document)]
-    return tuple(_placed(found, sides) for found in _encoded(tokenizer, ids, prompt + query, document))
+    return tuple(_token_at(found, sides) for found in _encoded(tokenizer, ids, prompt + query, document))
 
 
 def framed_tokens(
@@ -138,12 +138,12 @@ def _encoded(tokenizer: Any, ids: Sequence[int], *texts: str) -> list[_Encoded]:
     return list(zip(tokens, encoded.sequence_ids(0), encoded["offset_mapping"][0], strict=True))
 
 
-def _placed(found: _Encoded, texts: Sequence[_Text]) -> Token:
+def _token_at(encoded: _Encoded, texts: Sequence[_Text]) -> Token:
     """A token with its place in its text, the prompt in front not counted; one across the prompt's end is the text's.
 
     A space that is a token by itself may have no length; its place is the character that it stands before.
     """
-    name, side, (start, end) = found
+    name, side, (start, end) = encoded
     if side is None:
         return Token(name, 0, 0, "special")
     part, prompt, text = texts[side]
@@ -189,5 +189,5 @@ def _within(
     for side, (start, end, left_out) in places.items():
         if place[0] < end and place[1] > start:
             own = (max(place[0], start) - start + left_out, min(place[1], end) - start + left_out)
-            return _placed((name, 0, own), [(side, "", texts[side])])
+            return _token_at((name, 0, own), [(side, "", texts[side])])
     return Token(name, 0, 0, "special")
