@@ -1,5 +1,5 @@
-"""What a comparison cannot see, and what its reader must know: requests that were left out, values and judgments that
-only the candidate lacks, segments that it has not, margins that cannot be detected, sides that mix versions."""
+"""Blind spots of a comparison, which its reader must know: requests that were left out, values and judgments that only
+the candidate lacks, segments that it has not, margins that cannot be detected, sides that mix versions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ragtrace.gate.metrics import METRICS, is_hint, is_state
 from ragtrace.gate.model import Cell, Comparison, Policy, Population, Rule
+from ragtrace.gate.reports.figures import enumerated
 
 __all__ = ["blind_spots"]
 
@@ -19,8 +20,8 @@ _SHOWN: Final = 3
 _FEWEST: Final = 5  # requests: less is chance
 _IN_PART: Final = 0.1  # of a segment's requests, the least share that is told
 
-Rows = NDArray[np.int64]
-Lost = tuple[str, str | None, int, int]
+_Indices = NDArray[np.int64]
+_Loss = tuple[str, str | None, int, int]
 
 
 def blind_spots(
@@ -31,7 +32,7 @@ def blind_spots(
     A request without a value counts nowhere, so a metric can stay as it was while half of the candidate's answers have
     none. That is told where more are missing than the metric's margin could hide.
     """
-    return (*_of_comparison(comparison, cells, left_out), *_unseen(comparison, policy))
+    return (*_of_comparison(comparison, cells, left_out), *_unseen_losses(comparison, policy))
 
 
 def _of_comparison(comparison: Comparison, cells: Sequence[Cell], left_out: Sequence[str]) -> Iterator[str]:
@@ -47,8 +48,8 @@ def _of_comparison(comparison: Comparison, cells: Sequence[Cell], left_out: Sequ
 
 def _of_side(side: str, population: Population) -> Iterator[str]:
     if population.excluded:
-        told = ", ".join(f"{number} {reason}" for reason, number in population.excluded.items())
-        yield f"Left out of the {side}: {told}."
+        reasons = ", ".join(f"{number} {reason}" for reason, number in population.excluded.items())
+        yield f"Left out of the {side}: {reasons}."
     if population.stateless:
         yield (
             f"{population.stateless:,} requests of the {side} were judged by an earlier version of the analyzer, which "
@@ -56,8 +57,8 @@ def _of_side(side: str, population: Population) -> Iterator[str]:
         )
     mixed = {component: counts for component, counts in population.versions.items() if len(counts) > 1}
     if mixed:
-        told = "; ".join(f"{component} {_counted(counts)}" for component, counts in mixed.items())
-        yield f"The {side} mixes versions: {told}."
+        versions = "; ".join(f"{component} {_counted(counts)}" for component, counts in mixed.items())
+        yield f"The {side} mixes versions: {versions}."
 
 
 def _counted(counts: Mapping[str, int]) -> str:
@@ -76,43 +77,43 @@ def _undetectable(cells: Sequence[Cell], unit: str) -> Iterator[str]:
         if cell.detectable is not None and cell.detectable > cell.margin and cell.unjudged is None
     ]
     if weak:
-        told = ", ".join(
+        names = ", ".join(
             METRICS[cell.metric].title + (f" ({cell.needed} {unit} would)" if cell.needed is not None else "")
             for cell in sorted(weak, key=lambda cell: -(cell.needed or 0))[:_SHOWN]
         )
         more = f" and {len(weak) - _SHOWN} more" if len(weak) > _SHOWN else ""
-        yield f"With these data the policy cannot detect its own margin of {told}{more}."
+        yield f"With these data the policy cannot detect its own margin of {names}{more}."
 
 
-def _unseen(comparison: Comparison, policy: Policy) -> Iterator[str]:
-    sides = _rows(comparison)
+def _unseen_losses(comparison: Comparison, policy: Policy) -> Iterator[str]:
+    sides = _compared_rows(comparison)
     rules = [rule for rule in policy.rules if not (is_state(rule.metric) and is_hint(rule.metric))]
-    lost = [each for rule in rules for each in _lost(comparison, sides, rule)]
-    values = [_told(each) for each in lost if not is_state(each[0])]
-    judged = [_told(each) for each in lost if is_state(each[0])]
+    lost = [loss for rule in rules for loss in _lost(comparison, sides, rule)]
+    values = [_loss_text(loss) for loss in lost if not is_state(loss[0])]
+    judged = [_loss_text(loss) for loss in lost if is_state(loss[0])]
     if values:
         yield (
             "Where only the candidate has no value, nothing is compared, and a loss stays unseen: "
-            f"{_enumerated(values)}."
+            f"{enumerated(values)}."
         )
     if judged:
         yield (
             "Where only the candidate's stage is suspected or not known, it is not compared, and a break stays unseen: "
-            f"{_enumerated(judged)}."
+            f"{enumerated(judged)}."
         )
     gone = _gone(comparison)
     if gone:
-        told = [f"{segment} ({number:,} of the baseline's requests)" for segment, number in gone]
+        missing = [f"{segment} ({number:,} of the baseline's requests)" for segment, number in gone]
         yield (
             "The candidate has no request of segments that the baseline has, and they are not judged: "
-            f"{_enumerated(told)}; `required_segments` in the policy blocks that."
+            f"{enumerated(missing)}; `required_segments` in the policy blocks that."
         )
     known = {name for side in (comparison.baseline, comparison.candidate) for name in side.segments if name}
     strange = sorted({name for rule in policy.rules for name in rule.segment_margins} - known)
     if strange:
         yield (
-            f"The policy has margins for segments that no request is of: {_enumerated(strange)}; the segments are "
-            f"{_enumerated(sorted(known)) or 'not recorded'}."
+            f"The policy has margins for segments that no request is of: {enumerated(strange)}; the segments are "
+            f"{enumerated(sorted(known)) or 'not recorded'}."
         )
 
 
@@ -121,18 +122,18 @@ def _gone(comparison: Comparison) -> list[tuple[str, int]]:
     baseline = comparison.baseline
     present = set(comparison.candidate.segments)
     if comparison.paired:
-        present.update(baseline.segments[row] for row in _rows(comparison)[0])
+        present.update(baseline.segments[row] for row in _compared_rows(comparison)[0])
     counts = Counter(name for name in baseline.segments if name and name not in present)
     return [(name, number) for name, number in counts.most_common() if number >= _FEWEST]
 
 
-def _rows(comparison: Comparison) -> tuple[Rows, Rows]:
+def _compared_rows(comparison: Comparison) -> tuple[_Indices, _Indices]:
     if comparison.pairs is not None:
         return comparison.pairs[:, 0], comparison.pairs[:, 1]
     return np.arange(len(comparison.baseline)), np.arange(len(comparison.candidate))
 
 
-def _lost(comparison: Comparison, sides: tuple[Rows, Rows], rule: Rule) -> Iterator[Lost]:
+def _lost(comparison: Comparison, sides: tuple[_Indices, _Indices], rule: Rule) -> Iterator[_Loss]:
     """Over all requests, else in the segments where it shows."""
     metric = rule.metric
     known = [
@@ -140,9 +141,9 @@ def _lost(comparison: Comparison, sides: tuple[Rows, Rows], rule: Rule) -> Itera
         for population, rows in zip((comparison.baseline, comparison.candidate), sides, strict=True)
     ]
     tolerated = rule.margin if rule.relative or rule.kind != "quantity" else _IN_PART
-    found = _missing(known[0], known[1], tolerated)
-    if found is not None:
-        yield metric, None, *found
+    lack = _count_missing(known[0], known[1], tolerated)
+    if lack is not None:
+        yield metric, None, *lack
         return
     if not known[0].any():
         return
@@ -150,9 +151,9 @@ def _lost(comparison: Comparison, sides: tuple[Rows, Rows], rule: Rule) -> Itera
     names.append(names[0] if comparison.paired else np.array(comparison.candidate.segments, dtype=object)[sides[1]])
     for segment in sorted(set(names[0]) - {""}):
         parts = [of_side[where == segment] for of_side, where in zip(known, names, strict=True)]
-        found = _missing(parts[0], parts[1], max(_IN_PART, rule.margin_of(segment) if rule.margin < 1 else 0.0))
-        if found is not None:
-            yield metric, segment, *found
+        lack = _count_missing(parts[0], parts[1], max(_IN_PART, rule.margin_of(segment) if rule.margin < 1 else 0.0))
+        if lack is not None:
+            yield metric, segment, *lack
 
 
 def _defined(population: Population, metric: str) -> NDArray[np.bool_]:
@@ -160,7 +161,7 @@ def _defined(population: Population, metric: str) -> NDArray[np.bool_]:
     return np.zeros(len(population), dtype=np.bool_) if values is None else ~np.isnan(values)
 
 
-def _missing(before: NDArray[np.bool_], after: NDArray[np.bool_], tolerated: float) -> tuple[int, int] | None:
+def _count_missing(before: NDArray[np.bool_], after: NDArray[np.bool_], tolerated: float) -> tuple[int, int] | None:
     """How many values the candidate lacks, and of how many requests, where that is more than is tolerated."""
     if not (len(before) and len(after)):
         return None
@@ -169,13 +170,9 @@ def _missing(before: NDArray[np.bool_], after: NDArray[np.bool_], tolerated: flo
     return (number, len(after)) if share > tolerated and number >= _FEWEST else None
 
 
-def _told(found: Lost) -> str:
+def _loss_text(found: _Loss) -> str:
     metric, segment, number, of = found
     where = "" if segment is None else f"in segment {segment} "
     known = METRICS[metric]
     name = known.stage if is_state(metric) else known.title
     return f"{name} {where}({number:,} of {of:,} requests)"
-
-
-def _enumerated(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -1,4 +1,4 @@
-"""Why a stage got worse: its states on both sides, the requests that flipped, their causes, and what was changed."""
+"""Breaks of a stage: its states on both sides, the requests that flipped, their causes, and what was changed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Marks: TypeAlias = NDArray[np.bool_]
 """One for each request of a side."""
 
 
-class _Side(NamedTuple):
+class _ComparedSide(NamedTuple):
     """One side's requests that are compared. states: (stages, requests), places in `STATES` or `NOWHERE`."""
 
     population: Population
@@ -47,8 +47,8 @@ class _Side(NamedTuple):
     states: NDArray[np.int8]
     segments: NDArray[np.object_]
 
-    def within(self, chosen: Marks) -> _Side:
-        return _Side(self.population, self.rows[chosen], self.states[:, chosen], self.segments[chosen])
+    def within(self, chosen: Marks) -> _ComparedSide:
+        return _ComparedSide(self.population, self.rows[chosen], self.states[:, chosen], self.segments[chosen])
 
     def judged(self, place: int) -> Marks:
         """Where a stage is sound or broken."""
@@ -76,10 +76,10 @@ class _Side(NamedTuple):
         return self.share(self.own(place, *states), self.states[place] != NOWHERE) or 0.0
 
 
-class _Grown(NamedTuple):
+class _BreakGrowth(NamedTuple):
     """A break; by how much the shares grew in which its stage is broken, or not sound, with nothing wrong before."""
 
-    found: Break
+    break_: Break
     broken: float
     unsound: float
 
@@ -97,13 +97,13 @@ def find_breaks(comparison: Comparison, cells: Sequence[Cell]) -> tuple[Break, .
         return ()
     sides = _sides(comparison)
     changes = version_changes(comparison.baseline, comparison.candidate)
-    found = []
+    breaks = []
     for (stage, segment), own in failed.items():
-        place, parts = _PLACES[stage], _within(sides, segment)
-        made = _break(comparison.paired, parts, changes, STAGES[place], segment, own)
-        found.append(_Grown(made, _growth(parts, place, _BROKEN), _growth(parts, place, *_UNSOUND)))
-    found.sort(key=lambda each: (_PLACES[each.found.stage], each.found.segment is not None, -each.broken))
-    return tuple(msgspec.structs.replace(each.found, follows=_followed(each, found)) for each in found)
+        place, parts = _PLACES[stage], _in_segment(sides, segment)
+        found_break = _make_break(comparison.paired, parts, changes, STAGES[place], segment, own)
+        breaks.append(_BreakGrowth(found_break, _growth(parts, place, _BROKEN), _growth(parts, place, *_UNSOUND)))
+    breaks.sort(key=lambda each: (_PLACES[each.break_.stage], each.break_.segment is not None, -each.broken))
+    return tuple(msgspec.structs.replace(each.break_, follows=_followed(each, breaks)) for each in breaks)
 
 
 def stage_shares(comparison: Comparison) -> tuple[StageShares, ...]:
@@ -113,7 +113,7 @@ def stage_shares(comparison: Comparison) -> tuple[StageShares, ...]:
     return tuple(each for each in found if any(each.requests))
 
 
-def _shares(sides: tuple[_Side, _Side], stage: str, place: int) -> StageShares:
+def _shares(sides: tuple[_ComparedSide, _ComparedSide], stage: str, place: int) -> StageShares:
     applies = [side.states[place] != NOWHERE for side in sides]
     shares = {
         state: tuple(side.share(side.states[place] == code, among) for side, among in zip(sides, applies, strict=True))
@@ -128,13 +128,13 @@ def version_changes(
     """The components that do not run in the same versions on both sides, by name."""
     before, after = baseline.versions, candidate.versions
     changes = (
-        _change(component, before.get(component, {}), after.get(component, {}))
+        _version_change(component, before.get(component, {}), after.get(component, {}))
         for component in sorted({*before, *after})
     )
     return tuple(change for change in changes if change is not None)
 
 
-def _change(component: str, before: Mapping[str, int], after: Mapping[str, int]) -> VersionChange | None:
+def _version_change(component: str, before: Mapping[str, int], after: Mapping[str, int]) -> VersionChange | None:
     old, new = _commonest(before), _commonest(after)
     if old == new and set(before) == set(after):
         return None
@@ -148,31 +148,31 @@ def _commonest(counts: Mapping[str, int]) -> str | None:
     return max(sorted(counts), key=lambda version: counts[version], default=None)
 
 
-def _sides(comparison: Comparison) -> tuple[_Side, _Side]:
+def _sides(comparison: Comparison) -> tuple[_ComparedSide, _ComparedSide]:
     """Both sides; where they are paired, row by row the same question, in the segment of the baseline's request."""
     baseline, candidate = comparison.baseline, comparison.candidate
     if comparison.pairs is None:
-        return _side(baseline, np.arange(len(baseline))), _side(candidate, np.arange(len(candidate)))
-    before = _side(baseline, comparison.pairs[:, 0])
-    return before, _side(candidate, comparison.pairs[:, 1])._replace(segments=before.segments)
+        return _compared_side(baseline, np.arange(len(baseline))), _compared_side(candidate, np.arange(len(candidate)))
+    before = _compared_side(baseline, comparison.pairs[:, 0])
+    return before, _compared_side(candidate, comparison.pairs[:, 1])._replace(segments=before.segments)
 
 
-def _side(population: Population, rows: NDArray[np.int64]) -> _Side:
+def _compared_side(population: Population, rows: NDArray[np.int64]) -> _ComparedSide:
     nowhere = np.full(len(population), NOWHERE, dtype=np.int8)
     states = np.array([population.states.get(stage, nowhere) for stage in _PLACES])  # type: ignore[call-overload]
-    return _Side(population, rows, states[:, rows], np.array(population.segments, dtype=object)[rows])
+    return _ComparedSide(population, rows, states[:, rows], np.array(population.segments, dtype=object)[rows])
 
 
-def _within(sides: tuple[_Side, _Side], segment: str | None) -> tuple[_Side, _Side]:
+def _in_segment(sides: tuple[_ComparedSide, _ComparedSide], segment: str | None) -> tuple[_ComparedSide, _ComparedSide]:
     if segment is None:
         return sides
     before, after = sides
     return before.within(before.segments == segment), after.within(after.segments == segment)
 
 
-def _break(
+def _make_break(
     paired: bool,
-    sides: tuple[_Side, _Side],
+    sides: tuple[_ComparedSide, _ComparedSide],
     changes: Sequence[VersionChange],
     stage: StageInfo,
     segment: str | None,
@@ -200,13 +200,13 @@ def _break(
     )
 
 
-def _flips(good: _Side, bad: _Side, place: int) -> Marks:
+def _flips(good: _ComparedSide, bad: _ComparedSide, place: int) -> Marks:
     """The pairs in which a stage is sound on one side and broken on the other."""
     flips: Marks = (good.states[place] == _SOUND) & (bad.states[place] == _BROKEN)
     return flips
 
 
-def _causes(side: _Side) -> dict[str, int]:
+def _causes(side: _ComparedSide) -> dict[str, int]:
     counts = Counter(side.population.causes[row] for row in side.rows.tolist())
     return {cause: count for cause, count in counts.most_common() if cause}
 
@@ -221,20 +221,20 @@ def _suspects(
 
 
 def _examples(
-    before: _Side, after: _Side, flips: Marks | None, place: int, failed: Sequence[Cell]
+    before: _ComparedSide, after: _ComparedSide, flips: Marks | None, place: int, failed: Sequence[Cell]
 ) -> Iterator[tuple[str, str]]:
     """The requests that show it best: flipped ones, else those whose scores suffered most."""
     harm = np.zeros(len(after.rows))
     for cell in failed:
-        harm += _harm(cell, before, after, paired=flips is not None)
-    told = after.own(place, _BROKEN) if flips is None else flips
-    for at in np.lexsort((-harm, ~told))[:_EXAMPLES].tolist():
-        if told[at] or harm[at] > 0:
+        harm += _harm_in_margins(cell, before, after, paired=flips is not None)
+    shown = after.own(place, _BROKEN) if flips is None else flips
+    for at in np.lexsort((-harm, ~shown))[:_EXAMPLES].tolist():
+        if shown[at] or harm[at] > 0:
             known = before.population.request_ids[int(before.rows[at])] if flips is not None else ""
             yield known, after.population.request_ids[int(after.rows[at])]
 
 
-def _harm(cell: Cell, before: _Side, after: _Side, *, paired: bool) -> NDArray[np.float64]:
+def _harm_in_margins(cell: Cell, before: _ComparedSide, after: _ComparedSide, *, paired: bool) -> NDArray[np.float64]:
     """How much worse each request is in a metric, in margins: than its partner, else than the baseline's mean."""
     scores = after.population.scores.get(cell.metric)
     if scores is None:
@@ -244,17 +244,16 @@ def _harm(cell: Cell, before: _Side, after: _Side, *, paired: bool) -> NDArray[n
     return np.nan_to_num(worse / (cell.margin or 1.0))  # a floor has no margin
 
 
-def _followed(later: _Grown, breaks: Sequence[_Grown]) -> Stage | None:
+def _followed(later: _BreakGrowth, breaks: Sequence[_BreakGrowth]) -> Stage | None:
     """The first earlier stage that broke in the same place or over all, where the later one stayed as sound as it was
     in requests in which all before it is right."""
-    place, segments = _PLACES[later.found.stage], (None, later.found.segment)
-    earlier = (each for each in breaks if _PLACES[each.found.stage] < place and each.found.segment in segments)
-    return next(
-        (each.found.stage for each in earlier if each.broken > 0 and later.unsound < _OWN_SHARE * each.broken), None
-    )
+    place, segments = _PLACES[later.break_.stage], (None, later.break_.segment)
+    earlier = (other for other in breaks if _PLACES[other.break_.stage] < place and other.break_.segment in segments)
+    grown = (other for other in earlier if other.broken > 0 and later.unsound < _OWN_SHARE * other.broken)
+    return next((other.break_.stage for other in grown), None)
 
 
-def _growth(sides: tuple[_Side, _Side], place: int, *states: int) -> float:
+def _growth(sides: tuple[_ComparedSide, _ComparedSide], place: int, *states: int) -> float:
     """By how much the share of requests grew in which a stage is in one of the states with nothing wrong before."""
     before, after = (side.own_share(place, *states) for side in sides)
     return after - before

@@ -65,17 +65,17 @@ def service_views(sides: Iterable[tuple[str, Selection, str | None]]) -> dict[st
 
     Raises: InputError naming the line.
     """
-    tallies: dict[str, _Tally] = {}
+    tallies: dict[str, _ServiceTally] = {}
     for side, selection, service in sides:
         if selection.file is not None:
             for record, analysis in _selected(side, selection, service):
                 if analysis is None:
-                    tallies.setdefault(record.service, _Tally()).add(side, record)
+                    tallies.setdefault(record.service, _ServiceTally()).add(side, record)
     return {service: tally.view() for service, tally in tallies.items()}
 
 
 @dataclass(slots=True)
-class _Tally:
+class _ServiceTally:
     """Of one service's records: how many answers each side has, how many of them cite, and the texts that it found."""
 
     answers: Counter[str] = field(default_factory=Counter)
@@ -105,13 +105,13 @@ class _Tally:
 
 def _selected(side: str, selection: Selection, service: str | None) -> Iterator[tuple[RequestRecord, Analysis | None]]:
     path = Path(selection.file or "")
-    for number, line in _lines(side, path):
-        read = _read(f"{path}, line {number}", line)
+    for number, line in _file_lines(side, path):
+        read = _read_line(f"{path}, line {number}", line)
         if _is_wanted(read[0], selection, service):
             yield read
 
 
-def _lines(side: str, path: Path) -> Iterator[tuple[int, bytes]]:
+def _file_lines(side: str, path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with path.open("rb") as opened:
             yield from ((number, line) for number, line in enumerate(opened, 1) if line.strip())
@@ -119,16 +119,16 @@ def _lines(side: str, path: Path) -> Iterator[tuple[int, bytes]]:
         raise InputError(f"the {side} {str(path)!r} cannot be read: {error.strerror}; give {ALLOWED}") from error
 
 
-def _read(where: str, line: bytes) -> tuple[RequestRecord, Analysis | None]:
+def _read_line(where: str, line: bytes) -> tuple[RequestRecord, Analysis | None]:
     try:
-        given = _LINES.decode(line)
-        body = bytes(given.record)
+        parsed = _LINES.decode(line)
+        body = bytes(parsed.record)
         record = decode_record(body or line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, RecordError) as error:
         raise InputError(
             f"{where}: {error}; give a record (docs/record.schema.json), or what ragtrace show --json prints"
         ) from error
-    return record, given.analysis
+    return record, parsed.analysis
 
 
 def _is_wanted(record: RequestRecord, selection: Selection, service: str | None) -> bool:
@@ -151,10 +151,10 @@ def _measured(
     if golds is not None:
         known = golds.find_golds({(record.service, record.query.original) for record, found in page if found is None})
     for record, analysis in page:
-        yield _of_record(record, analysis or _analyzed(record, known, views.get(record.service)), metrics)
+        yield _of_record(record, analysis or _analyze(record, known, views.get(record.service)), metrics)
 
 
-def _analyzed(record: RequestRecord, golds: Mapping[tuple[str, str], Gold], view: ServiceView | None) -> Analysis:
+def _analyze(record: RequestRecord, golds: Mapping[tuple[str, str], Gold], view: ServiceView | None) -> Analysis:
     from ragtrace.analyze import analyze_record
     from ragtrace.analyze.analysis import ServiceView
 

@@ -32,7 +32,7 @@ _WEIGHTS: Final[Mapping[Family, float]] = {"overall": 1.0, "segments": 3.0, "flo
 
 
 @dataclass(slots=True, eq=False)
-class _Question:
+class _CellDraft:
     """A cell in the making: one rule over all requests, in a segment, or against its floor."""
 
     rule: Rule
@@ -40,7 +40,7 @@ class _Question:
     family: Family
     n: tuple[int, int]
     units: int  # what is independent of each other: clusters with a value, of the smaller side
-    found: Estimate | Floor | None = None
+    estimate: Estimate | Floor | None = None
     adjusted: float | None = None
     level: float = 1.0  # what the smallest p-value of its family is held against
 
@@ -65,16 +65,16 @@ def judge(comparison: Comparison, policy: Policy) -> tuple[Cell, ...]:
     The same requests in another order give the same cells.
     Raises: MissingExtraError without SciPy.
     """
-    questions = list(_questions(rows_of(comparison), policy))
-    open_ones = [question for question in questions if question.enough]
+    drafts = list(_drafts(rows_of(comparison), policy))
+    open_ones = [draft for draft in drafts if draft.enough]
     _set_levels(open_ones, policy)
-    by_rows: dict[int, list[_Question]] = defaultdict(list)
-    for question in open_ones:
-        by_rows[id(question.rows)].append(question)
-    for asked in by_rows.values():
-        _answer(asked, policy)
+    by_rows: dict[int, list[_CellDraft]] = defaultdict(list)
+    for draft in open_ones:
+        by_rows[id(draft.rows)].append(draft)
+    for same_rows in by_rows.values():
+        _estimate(same_rows, policy)
     _adjust(open_ones, policy)
-    return tuple(_cell(question, policy) for question in questions)
+    return tuple(_cell(draft, policy) for draft in drafts)
 
 
 def decide(cells: Sequence[Cell], policy: Policy) -> Decision:
@@ -101,162 +101,162 @@ def first_broken(cells: Sequence[Cell]) -> Stage | None:
     return next((stage.name for stage in STAGES if stage.name in blocked), None)
 
 
-def _questions(rows: Rows, policy: Policy) -> Iterator[_Question]:
+def _drafts(rows: Rows, policy: Policy) -> Iterator[_CellDraft]:
     for rule in policy.rules:
-        yield _Question(rule, rows, "overall", *_counts(rows.columns(rule), rows))
+        yield _CellDraft(rule, rows, "overall", *_counts(rows.columns(rule), rows))
     for name in rows.segments(policy.required_segments):
         segment = rows.within(name)
         for rule in policy.rules:
-            yield _Question(rule, segment, "segments", *_counts(segment.columns(rule), segment))
+            yield _CellDraft(rule, segment, "segments", *_counts(segment.columns(rule), segment))
     for rule in policy.rules:
         if rule.floor is not None:
             own, alone = rows.candidate.column(rule.metric), Rows(None, rows.candidate, rows.candidate, paired=True)
-            yield _Question(rule, rows, "floors", *_counts((own, own), alone))
+            yield _CellDraft(rule, rows, "floors", *_counts((own, own), alone))
 
 
 def _counts(columns: tuple[Floats, Floats], rows: Rows) -> tuple[tuple[int, int], int]:
     defined = [~np.isnan(column) for column in columns]
-    units = [half.units(rows) for half, rows in zip((rows.baseline, rows.candidate), defined, strict=True)]
+    units = [side.units(rows) for side, rows in zip((rows.baseline, rows.candidate), defined, strict=True)]
     return (int(defined[0].sum()), int(defined[1].sum())), min(units)
 
 
-def _set_levels(questions: Sequence[_Question], policy: Policy) -> None:
-    for members, share in _cohorts(questions):
-        for question in members:
-            question.level = policy.alpha * share / len(members)
+def _set_levels(drafts: Sequence[_CellDraft], policy: Policy) -> None:
+    for members, share in _cohorts(drafts):
+        for draft in members:
+            draft.level = policy.alpha * share / len(members)
 
 
-def _cohorts(questions: Sequence[_Question]) -> Iterator[tuple[list[_Question], float]]:
+def _cohorts(drafts: Sequence[_CellDraft]) -> Iterator[tuple[list[_CellDraft], float]]:
     """What is adjusted together, with its share of alpha."""
-    members: dict[tuple[Family, Action], list[_Question]] = defaultdict(list)
-    for question in questions:
-        members[question.cohort].append(question)
+    members: dict[tuple[Family, Action], list[_CellDraft]] = defaultdict(list)
+    for draft in drafts:
+        members[draft.cohort].append(draft)
     actions: tuple[Action, ...] = ("block", "warn")
     parts = {action: alpha_shares(family for family, does in members if does == action) for action in actions}
-    for (family, action), asked in members.items():
-        yield asked, parts[action][family]
+    for (family, action), cohort in members.items():
+        yield cohort, parts[action][family]
 
 
-def _answer(questions: Sequence[_Question], policy: Policy) -> None:
-    compared = [question for question in questions if question.family != "floors"]
+def _estimate(drafts: Sequence[_CellDraft], policy: Policy) -> None:
+    compared = [draft for draft in drafts if draft.family != "floors"]
     if compared:
-        strictest = min(question.level for question in compared)
-        rules = [question.rule for question in compared]
-        for question, found in zip(compared, estimate(compared[0].rows, rules, policy, strictest), strict=True):
-            question.found = found
-    for question in questions:
-        if question.family == "floors":
-            question.found = against_floor(question.rows, question.rule, policy)
+        strictest = min(draft.level for draft in compared)
+        rules = [draft.rule for draft in compared]
+        for draft, result in zip(compared, estimate(compared[0].rows, rules, policy, strictest), strict=True):
+            draft.estimate = result
+    for draft in drafts:
+        if draft.family == "floors":
+            draft.estimate = against_floor(draft.rows, draft.rule, policy)
 
 
-def _adjust(questions: Sequence[_Question], policy: Policy) -> None:
-    for members, share in _cohorts(questions):
-        p_values = [question.found.p_harm if question.found else 1.0 for question in members]
-        for question, adjusted in zip(members, holm(p_values), strict=True):
-            question.adjusted = min(1.0, adjusted / share)
+def _adjust(drafts: Sequence[_CellDraft], policy: Policy) -> None:
+    for members, share in _cohorts(drafts):
+        p_values = [draft.estimate.p_harm if draft.estimate else 1.0 for draft in members]
+        for draft, adjusted in zip(members, holm(p_values), strict=True):
+            draft.adjusted = min(1.0, adjusted / share)
 
 
-def _cell(question: _Question, policy: Policy) -> Cell:
-    rule, segment, found = question.rule, question.rows.segment, question.found
+def _cell(draft: _CellDraft, policy: Policy) -> Cell:
+    rule, segment, result = draft.rule, draft.rows.segment, draft.estimate
     required = segment is not None and segment in policy.required_segments
-    if found is None:
+    if result is None:
         return Cell(
             metric=rule.metric,
             stage=rule.stage,
             segment=segment,
-            family=question.family,
+            family=draft.family,
             kind=rule.kind,
             direction=rule.direction,
             outcome="not_enough_data",
-            action=question.action,
-            reason=_lacking(question),
-            n=question.n,
-            margin=0.0 if question.family == "floors" or rule.relative else rule.margin_of(segment),
+            action=draft.action,
+            reason=_lacking(draft),
+            n=draft.n,
+            margin=0.0 if draft.family == "floors" or rule.relative else rule.margin_of(segment),
             required=required,
         )
-    if isinstance(found, Floor):
-        return _floor_cell(question, found, policy)
-    return _compared_cell(question, found, policy, required=required)
+    if isinstance(result, Floor):
+        return _floor_cell(draft, result, policy)
+    return _compared_cell(draft, result, policy, required=required)
 
 
-def _lacking(question: _Question) -> str:
-    minimum = max(FEWEST, question.rule.minimum)
-    if min(question.n) < minimum:
-        return _too_few(question.n, minimum, paired=question.rows.paired and question.family != "floors")
-    return _too_alike(question.units, FEWEST)
+def _lacking(draft: _CellDraft) -> str:
+    minimum = max(FEWEST, draft.rule.minimum)
+    if min(draft.n) < minimum:
+        return _too_few(draft.n, minimum, paired=draft.rows.paired and draft.family != "floors")
+    return _too_alike(draft.units, FEWEST)
 
 
-def _compared_cell(question: _Question, found: Estimate, policy: Policy, *, required: bool) -> Cell:
-    rule, adjusted = question.rule, question.adjusted if question.adjusted is not None else 1.0
-    harmed, kept = adjusted <= policy.alpha, found.p_inferior <= policy.alpha or _is_nothing(rule, found)
-    unjudged = _unjudged(question) if kept and not harmed else None
+def _compared_cell(draft: _CellDraft, result: Estimate, policy: Policy, *, required: bool) -> Cell:
+    rule, adjusted = draft.rule, draft.adjusted if draft.adjusted is not None else 1.0
+    harmed, kept = adjusted <= policy.alpha, result.p_inferior <= policy.alpha or _is_nothing(rule, result)
+    unjudged = _unjudged(draft) if kept and not harmed else None
     kept = kept and unjudged is None
     outcome: Outcome = "fail" if harmed and (rule.guardrail or not kept) else "pass" if kept else "inconclusive"
-    wanted = needed(found.spread, found.margin, question.level, policy.power)
+    wanted = needed(result.spread, result.margin, draft.level, policy.power)
     wanted = None if wanted is None or unjudged is not None else max(wanted, rule.minimum)
-    turned = (found.low, found.high) if rule.direction == "higher" else (-found.high, -found.low)
+    turned = (result.low, result.high) if rule.direction == "higher" else (-result.high, -result.low)
     return Cell(
         metric=rule.metric,
         stage=rule.stage,
-        segment=question.rows.segment,
-        family=question.family,
+        segment=draft.rows.segment,
+        family=draft.family,
         kind=rule.kind,
         direction=rule.direction,
         outcome=outcome,
-        action=question.action,
-        reason=_unjudged_reason(unjudged, found.margin)
+        action=draft.action,
+        reason=_unjudged_reason(unjudged, result.margin)
         if unjudged is not None
-        else _compared_reason(found, outcome, adjusted, wanted, question.n, policy, rule, paired=question.rows.paired),
-        n=question.n,
-        baseline=found.baseline,
-        candidate=found.candidate,
-        difference=found.candidate - found.baseline,
+        else _compared_reason(result, outcome, adjusted, wanted, draft.n, policy, rule, paired=draft.rows.paired),
+        n=draft.n,
+        baseline=result.baseline,
+        candidate=result.candidate,
+        difference=result.candidate - result.baseline,
         low=turned[0],
         high=turned[1],
-        margin=found.margin,
-        p_harm=found.p_harm,
+        margin=result.margin,
+        p_harm=result.p_harm,
         p_adjusted=adjusted,
-        p_inferior=found.p_inferior,
-        detectable=detectable(found.spread, found.size, question.level, policy.power),
+        p_inferior=result.p_inferior,
+        detectable=detectable(result.spread, result.size, draft.level, policy.power),
         needed=wanted,
-        method=found.method,
+        method=result.method,
         required=required,
         unjudged=unjudged,
     )
 
 
-def _unjudged(question: _Question) -> float | None:
+def _unjudged(draft: _CellDraft) -> float | None:
     """By how much the share of requests fell in which a stage is sound or broken, where that is certain and more than
     the margin: as many more may be broken unseen. None for any other metric.
 
     The difference of shares against its cluster-robust standard error, one-sided at 5 %.
     """
-    if question.rule.metric not in METRICS or METRICS[question.rule.metric].state != "broken":
+    if draft.rule.metric not in METRICS or METRICS[draft.rule.metric].state != "broken":
         return None
-    rows = question.rows
-    halves = (rows.baseline, rows.candidate)
-    before, after = ((~np.isnan(half.column(question.rule.metric))).astype(np.float64) for half in halves)
+    rows = draft.rows
+    both = (rows.baseline, rows.candidate)
+    before, after = ((~np.isnan(side.column(draft.rule.metric))).astype(np.float64) for side in both)
     if rows.paired:
         change = Sample((side_of([after - before], rows.baseline.weights, rows.baseline.clusters),), (1,)).student
     else:
         sides = (
-            side_of([known], half.weights, half.clusters)
-            for known, half in zip((after, before), halves[::-1], strict=True)
+            side_of([known], side.weights, side.clusters)
+            for known, side in zip((after, before), both[::-1], strict=True)
         )
         change = Sample(tuple(sides), (1, -1)).student
     lost, error = -float(change.values[0]), float(change.errors[0])
     is_certain = lost > ONE_SIDED_95 * error
-    return lost if is_certain and lost > question.rule.margin_of(rows.segment) else None
+    return lost if is_certain and lost > draft.rule.margin_of(rows.segment) else None
 
 
-def _is_nothing(rule: Rule, found: Estimate) -> bool:
+def _is_nothing(rule: Rule, result: Estimate) -> bool:
     """Whether both sides have only zeros of a quantity: a share of nothing is no margin that could be shown."""
-    return rule.kind == "quantity" and found.baseline == found.candidate == found.margin == 0.0
+    return rule.kind == "quantity" and result.baseline == result.candidate == result.margin == 0.0
 
 
-def _floor_cell(question: _Question, found: Floor, policy: Policy) -> Cell:
-    rule, adjusted = question.rule, question.adjusted if question.adjusted is not None else 1.0
-    outcome: Outcome = "fail" if adjusted <= policy.alpha else "pass" if found.reached else "inconclusive"
+def _floor_cell(draft: _CellDraft, floor: Floor, policy: Policy) -> Cell:
+    rule, adjusted = draft.rule, draft.adjusted if draft.adjusted is not None else 1.0
+    outcome: Outcome = "fail" if adjusted <= policy.alpha else "pass" if floor.reached else "inconclusive"
     return Cell(
         metric=rule.metric,
         stage=rule.stage,
@@ -265,29 +265,29 @@ def _floor_cell(question: _Question, found: Floor, policy: Policy) -> Cell:
         kind=rule.kind,
         direction=rule.direction,
         outcome=outcome,
-        action=question.action,
-        reason=_floor_reason(found, outcome, rule),
-        n=question.n,
-        candidate=found.mean,
-        low=found.low,
-        high=found.high,
+        action=draft.action,
+        reason=_floor_reason(floor, outcome, rule),
+        n=draft.n,
+        candidate=floor.mean,
+        low=floor.low,
+        high=floor.high,
         margin=0.0,
-        p_harm=found.p_harm,
+        p_harm=floor.p_harm,
         p_adjusted=adjusted,
-        method=found.method,
+        method=floor.method,
     )
 
 
 def _too_few(n: tuple[int, int], minimum: int, *, paired: bool) -> str:
     """How many requests have a value, and how many a verdict takes."""
     if paired:
-        return f"{_count(n[0], 'pair')} with a value on both sides; a verdict takes {minimum}."
+        return f"{_number_of(n[0], 'pair')} with a value on both sides; a verdict takes {minimum}."
     return f"{n[0]} and {n[1]} requests with a value; a verdict takes {minimum} on each side."
 
 
 def _too_alike(units: int, fewest: int) -> str:
     """How many sessions or documents the requests are of."""
-    return f"The requests are of only {_count(units, 'session')} or documents; a verdict takes {fewest}."
+    return f"The requests are of only {_number_of(units, 'session')} or documents; a verdict takes {fewest}."
 
 
 def _unjudged_reason(lost: float, margin: float) -> str:
@@ -299,7 +299,7 @@ def _unjudged_reason(lost: float, margin: float) -> str:
 
 
 def _compared_reason(
-    found: Estimate,
+    result: Estimate,
     outcome: Outcome,
     adjusted: float,
     wanted: int | None,
@@ -310,36 +310,36 @@ def _compared_reason(
     paired: bool,
 ) -> str:
     """The interval against the margin, and what it would take to know more."""
-    margin, span = _figure(found.margin), _span(found.low, found.high)
+    margin, span = _figure(result.margin), _span(result.low, result.high)
     if outcome == "fail":
-        told = f"{_change(found.difference)} ({span}); chance is ruled out (adjusted p {_p(adjusted)})."
-        within = found.p_inferior <= policy.alpha
-        return f"{told} {'Within the margin of' if within else 'The margin is'} {margin}" + (
+        text = f"{_worse_or_better(result.difference)} ({span}); chance is ruled out (adjusted p {_p(adjusted)})."
+        within = result.p_inferior <= policy.alpha
+        return f"{text} {'Within the margin of' if within else 'The margin is'} {margin}" + (
             ", but this metric is a guardrail: it must not get worse at all." if within else "."
         )
     if outcome == "pass":
-        told = f"{span.capitalize()}, within the margin of {margin}."
-        return f"{told} It is worse for certain, by less than the margin." if adjusted <= policy.alpha else told
-    told = f"{span.capitalize()}: neither within the margin of {margin} for certain, nor certainly worse."
-    if rule.kind == "quantity" and found.low == found.high:
-        return told
+        text = f"{span.capitalize()}, within the margin of {margin}."
+        return f"{text} It is worse for certain, by less than the margin." if adjusted <= policy.alpha else text
+    text = f"{span.capitalize()}: neither within the margin of {margin} for certain, nor certainly worse."
+    if rule.kind == "quantity" and result.low == result.high:
+        return text
     if wanted is None:
-        return f"{told} There is less than the margin to lose."
+        return f"{text} There is less than the margin to lose."
     have = n[0] if paired else min(n)
     kind = "pair" if paired else "request"
-    each = "" if paired else " on each side"
-    more = f"A loss of the margin takes {_count(wanted, kind)}{each} to be found; here are {have}."
-    return f"{told} {more}" if wanted > have else told
+    where = "" if paired else " on each side"
+    more = f"A loss of the margin takes {_number_of(wanted, kind)}{where} to be found; here are {have}."
+    return f"{text} {more}" if wanted > have else text
 
 
-def _floor_reason(found: Floor, outcome: Outcome, rule: Rule) -> str:
+def _floor_reason(floor: Floor, outcome: Outcome, rule: Rule) -> str:
     """The candidate's mean against its floor, which is a ceiling where lower is better."""
     name = "floor" if rule.direction == "higher" else "ceiling"
-    told = f"Mean {_figure(found.mean)} ({_figure(found.low)} to {_figure(found.high)}), {name} {_figure(found.floor)}"
+    text = f"Mean {_figure(floor.mean)} ({_figure(floor.low)} to {_figure(floor.high)}), {name} {_figure(floor.floor)}"
     if outcome == "pass":
-        return f"{told}: kept."
+        return f"{text}: kept."
     wrong = "below" if rule.direction == "higher" else "above"
-    return f"{told}: {wrong} it" + (" for certain." if outcome == "fail" else ", which may be chance.")
+    return f"{text}: {wrong} it" + (" for certain." if outcome == "fail" else ", which may be chance.")
 
 
 def _span(low: float, high: float) -> str:
@@ -350,7 +350,7 @@ def _span(low: float, high: float) -> str:
     return f"between {_figure(-low)} worse and {_figure(high)} better"
 
 
-def _change(difference: float) -> str:
+def _worse_or_better(difference: float) -> str:
     return f"Worse by {_figure(-difference)}" if difference < 0 else f"Better by {_figure(difference)}"
 
 
@@ -362,7 +362,7 @@ def _p(value: float) -> str:
     return f"{value:.2g}" if value >= 0.0001 else "< 0.0001"
 
 
-def _count(count: int, word: str) -> str:
+def _number_of(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 

@@ -71,7 +71,7 @@ def _score(instrument: Instrument) -> Metric:
     )
 
 
-def _states(stage: Stage) -> Iterator[Metric]:
+def _state_metrics(stage: Stage) -> Iterator[Metric]:
     for state, metric in state_metrics(stage).items():
         title = _TITLES[state].format(stage)
         yield Metric(metric, title, "boolean", "lower", stage=stage, state=state, hint=state != "broken")
@@ -81,10 +81,10 @@ SCORES: Final = tuple(each.id for each in INSTRUMENTS.values() if (each.computed
 """The scores that an analysis of coverage gives each request."""
 
 ANALYZED: Final = frozenset((*SCORES, UNANSWERED))
-"""What is read of an analysis: its scores, and whether the answer states anything."""
+"""The parts of an analysis that are read: its scores, and whether the answer states anything."""
 
 _OWN: Final = (
-    *(metric for stage in STAGES for metric in _states(stage.name)),  # type: ignore[arg-type]  # as above
+    *(metric for stage in STAGES for metric in _state_metrics(stage.name)),  # type: ignore[arg-type]  # as above
     Metric(UNANSWERED, "answers that state nothing", "boolean", "lower", stage="generation"),
     Metric("errors", "requests that ended with an error", "boolean", "lower"),
     Metric("latency", "latency", "quantity", "lower", "s"),

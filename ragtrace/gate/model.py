@@ -42,7 +42,7 @@ Kind: TypeAlias = Literal["boolean", "score", "quantity"]
 """Of a request's value: 0 or 1; within [0, 1]; any number >= 0 (seconds, tokens)."""
 
 Direction: TypeAlias = Literal["higher", "lower"]
-"""Which values are better."""
+"""The direction in which values are better."""
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive", "not_enough_data"]
 Action: TypeAlias = Literal["block", "warn"]

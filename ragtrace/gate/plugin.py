@@ -31,7 +31,7 @@ _OPTIONS: Final = {
 _WRITTEN: Final[tuple[Format, ...]] = ("html", "markdown", "json", "junit")
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 
-Given: TypeAlias = dict[str, Any]
+_Arguments: TypeAlias = dict[str, Any]
 _REPORT: Final = pytest.StashKey["GateReport"]()
 
 
@@ -74,7 +74,7 @@ class Gate:
         """Judge, and return the report. must_pass: fail the test, with the report as its message, unless it passed."""
         given = {"baseline": baseline, "candidate": candidate, "policy": policy, "store": store, "service": service}
         said = {name: value for name, value in given.items() if value is not None}
-        report = _judged(self._item, said) if said else _marked(self._item)
+        report = _run_gate(self._item, said) if said else _marked(self._item)
         if must_pass:
             _hold(report, self._item)
         return report
@@ -104,41 +104,41 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def _marked(item: pytest.Item) -> GateReport:
     """What the test's own marker and the command line ask for, judged once."""
     if _REPORT not in item.stash:
-        item.stash[_REPORT] = _judged(item, {})
+        item.stash[_REPORT] = _run_gate(item, {})
     return item.stash[_REPORT]
 
 
-def _judged(item: pytest.Item, said: Given) -> GateReport:
+def _run_gate(item: pytest.Item, options: _Arguments) -> GateReport:
     from ragtrace.errors import RagtraceError
     from ragtrace.gate.runs import run
 
-    given = _given(item, said)
+    arguments = _arguments(item, options)
     try:
-        given.pop("reports")
-        report = run(given.pop("baseline"), given.pop("candidate"), **given)
+        arguments.pop("reports")
+        report = run(arguments.pop("baseline"), arguments.pop("candidate"), **arguments)
         _write(report, item)
     except RagtraceError as error:
         pytest.fail(f"the release gate cannot judge: {error}", pytrace=False)
-    _tell(report, item)
+    _record_verdict(report, item)
     return report
 
 
-def _given(item: pytest.Item, said: Given) -> Given:
+def _arguments(item: pytest.Item, options: _Arguments) -> _Arguments:
     """What the call says, else the marker, else the command line."""
     marker = item.get_closest_marker(_MARK)
-    marked: Given = dict(marker.kwargs) if marker is not None else {}
+    marked: _Arguments = dict(marker.kwargs) if marker is not None else {}
     strange = sorted(set(marked) - set(_OPTIONS) | ({"a value without a name"} if marker and marker.args else set()))
     if strange or "reports" in marked:
         names = ", ".join(name for name in _OPTIONS if name != "reports")
         pytest.fail(f"the marker {_MARK} takes {names}, not {', '.join(strange or ['reports'])}", pytrace=False)
-    given = {name: item.config.getoption(f"--ragtrace-{name}") for name in _OPTIONS} | marked | said
+    arguments = {name: item.config.getoption(f"--ragtrace-{name}") for name in _OPTIONS} | marked | options
     for name in ("baseline", "candidate"):
-        if given[name] is None:
+        if arguments[name] is None:
             pytest.fail(f"no {name} is named: give {name}=... to {_MARK}, or --ragtrace-{name}", pytrace=False)
-    policy = (marked | said).get("policy")
+    policy = (marked | options).get("policy")
     if isinstance(policy, str | Path):  # relative to the suite, wherever pytest was called
-        given["policy"] = item.config.rootpath / policy
-    return given
+        arguments["policy"] = item.config.rootpath / policy
+    return arguments
 
 
 def _hold(report: GateReport, item: pytest.Item) -> None:
@@ -167,7 +167,7 @@ def _write(report: GateReport, item: pytest.Item) -> None:
         raise ConfigurationError.of("--ragtrace-reports", str(folder), allowed) from error
 
 
-def _tell(report: GateReport, item: pytest.Item) -> None:
+def _record_verdict(report: GateReport, item: pytest.Item) -> None:
     """Leave the verdict with the test's result, in JUnit XML of pytest as well."""
     from ragtrace.gate.reports.sentences import headline
 

@@ -28,24 +28,24 @@ _OTHER: Final = 0.1  # of the baseline's mean, for what has no bounds
 _WARNS: Final = {"action": "warn", "segment_action": "warn"}
 
 
-def _states(stage: str) -> dict[str, dict[str, Any]]:
+def _state_defaults(stage: str) -> dict[str, dict[str, Any]]:
     return {metric: {"margin": _HINT, **_WARNS} if is_hint(metric) else {} for metric in state_metrics(stage).values()}
 
 
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
-    **_states("retrieval"),
+    **_state_defaults("retrieval"),
     "query_coverage": {},
     "joint_query_coverage": {},
     "candidate_recall": {},
     "evidence_presence": {**_WARNS},
-    **_states("ranking"),
+    **_state_defaults("ranking"),
     "evidence_recall": {},
-    **_states("generation"),
+    **_state_defaults("generation"),
     "answer_coverage": {},
     "answer_relevance": {**_WARNS},
     "contradiction_rate": {"margin": 0.02, "guardrail": True},
     UNANSWERED: {},
-    **_states("citation"),
+    **_state_defaults("citation"),
     "citation_coverage": {"guardrail_after": ("model", "prompt", "prompt_hash")},
     "errors": {"margin": 0.02},
     "latency": {"margin": 0.2, **_WARNS},
@@ -121,12 +121,12 @@ def read_policy(path: Path | str | None = None) -> Policy:
     """
     if path is None:
         return default_policy()
-    policy = _read(Path(path))
+    policy = _read_file(Path(path))
     check_policy(policy, str(path))
     return policy
 
 
-def _read(path: Path) -> Policy:
+def _read_file(path: Path) -> Policy:
     try:
         body = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
@@ -134,10 +134,10 @@ def _read(path: Path) -> Policy:
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{path} is no YAML: {' '.join(str(error).split())}; {_REMEDY}") from error
     try:
-        given = msgspec.convert(body if body is not None else {}, _File)
+        authored = msgspec.convert(body if body is not None else {}, _File)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"{path}: {_hinted(str(error), body)}; {_REMEDY}") from error
-    settings = {name: value for name in _File.__struct_fields__ if (value := getattr(given, name)) is not None}
+    settings = {name: value for name in _File.__struct_fields__ if (value := getattr(authored, name)) is not None}
     metrics = settings.pop("metrics", None)
     rules = default_policy().rules if metrics is None else tuple(_rules(str(path), metrics))
     return Policy(rules=rules, **settings)
@@ -171,10 +171,10 @@ def _hinted(message: str, body: object) -> str:
 
 
 def _rules(where: str, metrics: Mapping[str, _Authored | None]) -> Iterator[Rule]:
-    for metric, given in metrics.items():
+    for metric, authored in metrics.items():
         if metric not in METRICS:
             raise ConfigurationError(f"{where}: {_unknown(metric)}")
-        yield _rule(f"{where}: metrics.{metric}", metric, given or _Authored())
+        yield _rule(f"{where}: metrics.{metric}", metric, authored or _Authored())
 
 
 def _unknown(metric: str) -> str:
@@ -183,17 +183,17 @@ def _unknown(metric: str) -> str:
     return f"metric {metric!r} is not known; give one of {', '.join(METRICS)}{meant}"
 
 
-def _rule(where: str, metric: str, given: _Authored) -> Rule:
+def _rule(where: str, metric: str, authored: _Authored) -> Rule:
     changes: dict[str, Any] = {
         name: value
         for name in ("floor", "minimum", "action", "segment_action", "guardrail", "guardrail_after", "optional")
-        if (value := getattr(given, name)) is not None
+        if (value := getattr(authored, name)) is not None
     }
     rule = default_rule(metric)
-    margins = {segment: _margin(f"{where}.segments.{segment}", each) for segment, each in given.segments.items()}
+    margins = {segment: _margin(f"{where}.segments.{segment}", each) for segment, each in authored.segments.items()}
     changes["relative"] = rule.relative
-    if given.margin is not None:
-        changes["margin"], changes["relative"] = _margin(f"{where}.margin", given.margin)
+    if authored.margin is not None:
+        changes["margin"], changes["relative"] = _margin(f"{where}.margin", authored.margin)
     for segment, (_, relative) in margins.items():
         if relative != changes["relative"]:
             raise ConfigurationError(f"{where}.segments.{segment}: margins of one metric are all in percent, or none")
@@ -201,17 +201,17 @@ def _rule(where: str, metric: str, given: _Authored) -> Rule:
     return msgspec.structs.replace(rule, **changes)
 
 
-def _margin(where: str, given: float | str) -> tuple[float, bool]:
+def _margin(where: str, margin: float | str) -> tuple[float, bool]:
     """The margin, and whether it is a share of the baseline's mean."""
-    if not isinstance(given, str):
-        return given, False
-    found = _PERCENT.fullmatch(given.strip())
+    if not isinstance(margin, str):
+        return margin, False
+    percent = _PERCENT.fullmatch(margin.strip())
     try:
-        if found is not None:
-            return float(found[1]) / 100, True
+        if percent is not None:
+            return float(percent[1]) / 100, True
     except ValueError:
         pass
-    raise ConfigurationError.of(where, given, "a number, or one with a percent sign: of the baseline's mean")
+    raise ConfigurationError.of(where, margin, "a number, or one with a percent sign: of the baseline's mean")
 
 
 def check_policy(policy: Policy, where: str = "policy") -> None:

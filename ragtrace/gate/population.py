@@ -32,10 +32,10 @@ from ragtrace.types import Stage, StageState
 if TYPE_CHECKING:
     from ragtrace.analyze.analysis import ServiceView
 
-__all__ = ["Columns", "Loaded", "ReferenceKind", "compared", "load"]
+__all__ = ["Columns", "ReferenceKind", "Sides", "compared", "load"]
 
 ReferenceKind: TypeAlias = Literal["oracle", "proxy"]
-"""What judged whether evidence was found: a gold set, or the candidates that match best."""
+"""The judge of whether evidence was found: a gold set, or the candidates that match best."""
 
 _SIDES: Final = ("baseline", "candidate")
 _NAMED: Final = 5
@@ -46,7 +46,7 @@ _STAGES: Final[tuple[Stage, ...]] = tuple(stage.name for stage in STAGES)  # typ
 _CODES: Final[dict[StageState | None, int]] = {state: code for code, state in enumerate(STATES)}
 
 
-class Loaded:
+class Sides:
     """The sides that were loaded, and the service that they are of; None where they are of several, or of none."""
 
     def __init__(self, populations: tuple[Population, ...], service: str | None) -> None:
@@ -61,32 +61,35 @@ def load(
     service: str | None,
     metrics: Sequence[str],
     reference: Literal["auto", "oracle", "proxy"] = "auto",
-) -> Loaded:
+) -> Sides:
     """Load one side or both. store: the URL of what a selection without a source is read from, and of the gold sets
     for files. service: of the selections that name none.
 
     Raises: InputError when a side is empty, holds a request twice or impossible values; StoreError.
     """
     with ExitStack() as opened:
-        sides = [_Side(side, each, store, service, opened) for side, each in zip(_SIDES, selections, strict=False)]
+        sides = [
+            _SelectedSide(side, selection, store, service, opened)
+            for side, selection in zip(_SIDES, selections, strict=False)
+        ]
         _refuse_the_same(sides)
         views = files.service_views([(side.name, side.selection, side.service) for side in sides])
         with ThreadPoolExecutor(len(sides)) as pool:  # the databases work meanwhile, outside of Python's lock
             columns = list(pool.map(lambda side: side.gathered(metrics, views), sides))
         judges = [side.judges(found) for side, found in zip(sides, columns, strict=True)]
     kind = _reference(columns, reference)
-    populations = tuple(each.population(kind, judge) for each, judge in zip(columns, judges, strict=True))
+    populations = tuple(column.population(kind, judge) for column, judge in zip(columns, judges, strict=True))
     for side, population in zip(_SIDES, populations, strict=False):
         if not len(population):
             raise InputError(
-                f"no request of the {side} {population.name!r} can be judged: {_shown(population.excluded)}"
+                f"no request of the {side} {population.name!r} can be judged: {_excluded_text(population.excluded)}"
             )
     _refuse_shared(sides, populations)
     services = {side.service for side in sides}
-    return Loaded(populations, next(iter(services)) if len(services) == 1 else None)
+    return Sides(populations, next(iter(services)) if len(services) == 1 else None)
 
 
-class _Side:
+class _SelectedSide:
     """One side: where its requests come from."""
 
     def __init__(
@@ -163,7 +166,7 @@ class _Side:
         if not columns.excluded:
             return f"the {self.name} {self.selection.text!r} selects no request{of} in {source}; {self._hint()}"
         remedy = "; run ragtrace analyze" if set(columns.excluded) == {"not analyzed"} else ""
-        told = _shown(columns.excluded)
+        told = _excluded_text(columns.excluded)
         return f"no request of the {self.name} {self.selection.text!r}{of} can be judged: {told}{remedy}"
 
     def _hint(self) -> str:
@@ -175,7 +178,7 @@ class _Side:
         return f"the store's replays are {shown}"
 
 
-def _refuse_the_same(sides: Sequence[_Side]) -> None:
+def _refuse_the_same(sides: Sequence[_SelectedSide]) -> None:
     """A comparison of something with itself proves nothing."""
     chosen = [(side.origin, side.service, _criteria(side)) for side in sides]
     if len(chosen) == 2 and chosen[0] == chosen[1]:
@@ -185,7 +188,7 @@ def _refuse_the_same(sides: Sequence[_Side]) -> None:
         )
 
 
-def _refuse_shared(sides: Sequence[_Side], populations: Sequence[Population]) -> None:
+def _refuse_shared(sides: Sequence[_SelectedSide], populations: Sequence[Population]) -> None:
     """A request of a store stands on one side only; files of two runs may number theirs alike."""
     if len({side.origin for side in sides}) == len(sides):
         return
@@ -197,7 +200,7 @@ def _refuse_shared(sides: Sequence[_Side], populations: Sequence[Population]) ->
         )
 
 
-def _criteria(side: _Side) -> tuple[object, ...]:
+def _criteria(side: _SelectedSide) -> tuple[object, ...]:
     chosen = side.selection
     return chosen.replay, frozenset(chosen.versions), chosen.since, chosen.until
 
@@ -210,7 +213,7 @@ def _reference(columns: Sequence[Columns], wanted: Literal["auto", "oracle", "pr
     return "oracle" if oracle >= proxy else "proxy"
 
 
-def _shown(excluded: Mapping[str, int]) -> str:
+def _excluded_text(excluded: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {reason}" for reason, number in excluded.items()) or "none is left"
 
 
@@ -247,44 +250,44 @@ class Columns:
         """When they began, in nanoseconds."""
         return self._times
 
-    def add(self, found: Measured) -> None:
+    def add(self, request: Measured) -> None:
         """Take one request. Raises: InputError for one that stands there twice, or has impossible values."""
-        if found.request_id in self._ids:
+        if request.request_id in self._ids:
             raise InputError(
-                f"the {self.side} {self.name!r} holds request {found.request_id!r} twice; give each request once"
+                f"the {self.side} {self.name!r} holds request {request.request_id!r} twice; give each request once"
             )
-        reason = _unusable(found)
+        reason = _unusable(request)
         if reason is not None:
             self.excluded[reason] += 1
             return
-        place = self._ids[found.request_id] = len(self._ids)
-        self._note_replay(found, place)
-        self._note_words(found)
-        self._weights.append(sampling_weight(found.head_probability))
-        self._times.append(found.started_at)
-        is_oracle = found.reference == "oracle"
+        place = self._ids[request.request_id] = len(self._ids)
+        self._note_replay(request, place)
+        self._note_words(request)
+        self._weights.append(sampling_weight(request.head_probability))
+        self._times.append(request.started_at)
+        is_oracle = request.reference == "oracle"
         self._is_oracle.append(is_oracle)
         self.references["oracle" if is_oracle else "proxy"] += 1
-        self.analyzers[found.analyzer_version or ""] += 1
-        self._note_judge(found)
-        values = dict(zip(self.scores, found.values, strict=True)) | _own_values(found)
+        self.analyzers[request.analyzer_version or ""] += 1
+        self._note_judge(request)
+        values = dict(zip(self.scores, request.values, strict=True)) | _own_values(request)
         for metric, column in self._values.items():
             value = values[metric]
             column.append(nan if value is None else value)
             if value is not None and not isfinite(value):  # in the columns NaN stands for undefined
-                raise self._impossible(found.request_id, metric, value)
+                raise self._impossible(request.request_id, metric, value)
 
-    def _note_judge(self, found: Measured) -> None:
+    def _note_judge(self, request: Measured) -> None:
         """What judged the claims, where that was looked up, and some requests of each judge where not."""
-        if found.verifier is not None:
-            self.judges.add(Judge(found.judge or "", found.verifier))
-        of_judge = self.judged.setdefault(found.judge, [])
+        if request.verifier is not None:
+            self.judges.add(Judge(request.judge or "", request.verifier))
+        of_judge = self.judged.setdefault(request.judge, [])
         if len(of_judge) < _LOOKED_AT:
-            of_judge.append(found.request_id)
+            of_judge.append(request.request_id)
 
-    def _note_replay(self, found: Measured, place: int) -> None:
+    def _note_replay(self, request: Measured, place: int) -> None:
         """Of several attempts at one question of a replay only the last one counts."""
-        traits = found.traits
+        traits = request.traits
         if traits.replay is None:
             return
         key = (traits.replay, traits.question)
@@ -299,20 +302,20 @@ class Columns:
         if known is None or traits.attempt > known[0]:
             self._replayed[key] = (traits.attempt, place)
 
-    def _note_words(self, found: Measured) -> None:
-        cluster = found.traits.cluster
+    def _note_words(self, request: Measured) -> None:
+        cluster = request.traits.cluster
         words = {
-            "question": found.traits.question,
-            "segment": sys.intern(found.segment),
-            "cluster": found.request_id if cluster is None else sys.intern(cluster),
-            "cause": sys.intern(found.cause or ""),
+            "question": request.traits.question,
+            "segment": sys.intern(request.segment),
+            "cluster": request.request_id if cluster is None else sys.intern(cluster),
+            "cause": sys.intern(request.cause or ""),
         }
         for name, column in self._words.items():
             column.append(words[name])
-        self._versions.append(found.traits.versions)
+        self._versions.append(request.traits.versions)
         for stage, codes in self._states.items():
-            codes.append(_CODES.get(found.states.get(stage), NOWHERE))
-        self._is_stateless.append(not found.states and found.verdict not in ("no_retrieval_needed", "error"))
+            codes.append(_CODES.get(request.states.get(stage), NOWHERE))
+        self._is_stateless.append(not request.states and request.verdict not in ("no_retrieval_needed", "error"))
 
     def _impossible(self, request_id: str, metric: str, value: float) -> InputError:
         allowed = "from 0 to 1" if METRICS[metric].largest == 1 else "0 or more"
@@ -389,29 +392,29 @@ def _tallied(versions: Iterable[dict[str, str]]) -> Iterable[tuple[dict[str, str
     """Each object once: the requests of a release share one."""
     objects: dict[int, dict[str, str]] = {}
     numbers: Counter[int] = Counter()
-    for each in versions:
-        objects[id(each)] = each
-        numbers[id(each)] += 1
+    for carried in versions:
+        objects[id(carried)] = carried
+        numbers[id(carried)] += 1
     return [(objects[key], number) for key, number in numbers.items()]
 
 
-def _unusable(found: Measured) -> str | None:
+def _unusable(request: Measured) -> str | None:
     """Why a request cannot be judged."""
-    if found.analyzer_version is None:
-        return "not analyzed" if found.head_sampled else "outside the random sample"
-    if not found.head_sampled:
+    if request.analyzer_version is None:
+        return "not analyzed" if request.head_sampled else "outside the random sample"
+    if not request.head_sampled:
         return "outside the random sample"
-    return None if is_weighable(found.head_probability) else "without a usable sampling probability"
+    return None if is_weighable(request.head_probability) else "without a usable sampling probability"
 
 
-def _own_values(found: Measured) -> dict[str, float | None]:
+def _own_values(request: Measured) -> dict[str, float | None]:
     """What the gate reads of a request beside its scores."""
-    failed = found.status == "error"
-    span = found.ended_at - found.started_at
+    failed = request.status == "error"
+    span = request.ended_at - request.started_at
     values: dict[str, float | None] = {"errors": float(failed)}
-    values["latency"] = span / _SECOND if found.ended_at and span >= 0 and not failed else None  # errors are quick
+    values["latency"] = span / _SECOND if request.ended_at and span >= 0 and not failed else None  # errors are quick
     for name in ("input_tokens", "output_tokens"):
-        tokens = getattr(found.traits, name)
+        tokens = getattr(request.traits, name)
         values[name] = None if tokens is None else float(tokens)
     return values
 

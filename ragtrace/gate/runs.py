@@ -90,10 +90,10 @@ def _twins(one: Population, two: Population) -> Comparison:
     """Two runs of one version, pair by pair. Raises: InputError for two versions, or without a common question."""
     changed = version_changes(one, two)
     if changed:
-        told = ", ".join(f"{each.component} {each.baseline} and {each.candidate}" for each in changed)
+        versions = ", ".join(f"{each.component} {each.baseline} and {each.candidate}" for each in changed)
         raise InputError(
-            f"baseline and candidate are two versions ({told}), and a self-check needs two runs of one; replay that "
-            "version again under another name, or compare the two by ragtrace gate run"
+            f"baseline and candidate are two versions ({versions}), and a self-check needs two runs of one; replay "
+            "that version again under another name, or compare the two by ragtrace gate run"
         )
     return compared(one, two, "paired")
 
@@ -168,13 +168,13 @@ def _check_judges(sides: Mapping[str, Population]) -> None:
     versions = {version for side in sides.values() for version in side.analyzer_versions}
     if len(versions) > 1:
         raise InputError(
-            f"the requests were analyzed by different versions ({_listed(sides, _analyzed)}), whose states and scores "
-            "cannot be compared; run ragtrace analyze --redo"
+            f"the requests were analyzed by different versions ({_listed(sides, _analyzer_counts)}), whose states and "
+            "scores cannot be compared; run ragtrace analyze --redo"
         )
     if len({judge for side in sides.values() for judge in side.judges}) > 1:
         raise InputError(
-            f"the requests were not judged alike ({_listed(sides, _judged)}), and their states and scores cannot be "
-            "compared; run ragtrace analyze --again, with the same --verifier for both, or with none"
+            f"the requests were not judged alike ({_listed(sides, _judge_names)}), and their states and scores cannot "
+            "be compared; run ragtrace analyze --again, with the same --verifier for both, or with none"
         )
 
 
@@ -182,11 +182,11 @@ def _listed(sides: Mapping[str, Population], told: Callable[[Population], str]) 
     return "; ".join(f"{name}: {told(side)}" for name, side in sides.items())
 
 
-def _analyzed(side: Population) -> str:
+def _analyzer_counts(side: Population) -> str:
     return ", ".join(f"{number} by {version}" for version, number in sorted(side.analyzer_versions.items()))
 
 
-def _judged(side: Population) -> str:
+def _judge_names(side: Population) -> str:
     return " and ".join(judge.name for judge in sorted(side.judges)) or "nothing to judge"
 
 

@@ -23,7 +23,7 @@ ALLOWED: Final = (
     "replay:NAME, version:COMPONENT=VERSION[,...], window:SINCE..UNTIL, service:NAME, a JSONL file of records or a "
     "store's URL, joined by &"
 )
-"""What a selection may be made of, for help and errors."""
+"""The parts of a selection, for help and errors."""
 
 _PART: Final = re.compile(r"(replay|version|window|service):(.*)", re.DOTALL)
 _URL: Final = re.compile(r"[a-z][a-z0-9+]*://")
@@ -57,23 +57,23 @@ def parse(option: str, text: str, now: int | None = None) -> Selection:
     Raises: ConfigurationError.
     """
     present = time.time_ns() if now is None else now
-    parts = _parts(text)
+    parts = _split_parts(text)
     if not parts:
         raise ConfigurationError.of(option, text, ALLOWED)
-    selection = Selection("&".join(map(_shown, parts)))
+    selection = Selection("&".join(map(_without_password, parts)))
     seen: set[str] = set()
     for part in parts:
-        found = _PART.fullmatch(part)
-        kind = found[1] if found else "source"
+        part_match = _PART.fullmatch(part)
+        kind = part_match[1] if part_match else "source"
         if kind in seen and kind != "version":
             what = "two sources of requests" if kind == "source" else f"two parts {kind}:"
             raise ConfigurationError(f"{option} {selection.text!r} has {what}; give one")
         seen.add(kind)
-        selection = _with(option, selection, found, part, present)
+        selection = _with(option, selection, part_match, part, present)
     return selection
 
 
-def _parts(text: str) -> list[str]:
+def _split_parts(text: str) -> list[str]:
     """Split at `&`, but for one inside of a URL's query or a file's name."""
     parts: list[str] = []
     for piece in filter(str.strip, text.split("&")):
@@ -85,14 +85,14 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _shown(part: str) -> str:
+def _without_password(part: str) -> str:
     return Address.parse(part).shown if _URL.match(part) else part
 
 
-def _with(option: str, selection: Selection, found: re.Match[str] | None, part: str, now: int) -> Selection:
-    if found is None:
+def _with(option: str, selection: Selection, part_match: re.Match[str] | None, part: str, now: int) -> Selection:
+    if part_match is None:
         return replace(selection, url=part) if _URL.match(part) else replace(selection, file=part)
-    kind, value = found[1], found[2].strip()
+    kind, value = part_match[1], part_match[2].strip()
     if not value:
         raise ConfigurationError.of(option, part, f"a value behind {kind}:")
     if kind == "version":
@@ -105,15 +105,15 @@ def _with(option: str, selection: Selection, found: re.Match[str] | None, part: 
 
 
 def _versions(option: str, text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for pair in text.split(","):
         component, equals, version = (part.strip() for part in pair.partition("="))
         if not (component and equals and version):
             raise ConfigurationError.of(option, f"version:{text}", "version:COMPONENT=VERSION, as in reranker=v17")
-        if component in found:
+        if component in versions:
             raise ConfigurationError.of(option, f"version:{text}", f"one version of {component}")
-        found[component] = version
-    return found
+        versions[component] = version
+    return versions
 
 
 def _window(option: str, text: str, now: int) -> tuple[int | None, int]:
@@ -160,11 +160,11 @@ def refuse_two_rollouts(side: str, selection: Selection, store: Store, service: 
 def _recorded(selection: Selection, known: Sequence[Release], first: int, last: int) -> _Pause | None:
     """By the releases: the version was there, another one came, and somebody recorded that the version came back."""
     for component, version in selection.versions:
-        of_component = [each for each in known if each.component == component]
-        back = next((each.recorded_at for each in of_component if each.version == version), None)
+        of_component = [release for release in known if release.component == component]
+        back = next((release.recorded_at for release in of_component if release.version == version), None)
         if back is None:
             continue
-        between = [each.at for each in of_component if each.version != version and first < each.at < back]
+        between = [release.at for release in of_component if release.version != version and first < release.at < back]
         if between and last >= back:
             return _Pause(min(between), back)
     return None
@@ -175,20 +175,22 @@ def _seen(selection: Selection, store: Store, service: str, first: int, last: in
     is no chance."""
     wanted = dict(selection.versions)
     of_all = store.measured(Wanted(service, first, last + 1), ())
-    found = [(each.started_at, wanted.items() <= each.traits.versions.items()) for each in of_all
+    requests = [(each.started_at, wanted.items() <= each.traits.versions.items()) for each in of_all
              if wanted.keys() <= each.traits.versions.keys()]  # fmt: skip
-    places = [place for place, (_, is_own) in enumerate(found) if is_own]
+    places = [place for place, (_, is_own) in enumerate(requests) if is_own]
     gaps = ((two - one - 1, number) for number, (one, two) in enumerate(pairwise(places)))
     others, number = max((gap for gap in gaps if _FEWEST <= gap[1] + 1 <= len(places) - _FEWEST), default=(0, 0))
     if others < _FEWEST:
         return None
     before, after = places[number], places[number + 1]
-    share = min(_share(is_own for _, is_own in found[: before + 1]), _share(is_own for _, is_own in found[after:]))
+    share = min(
+        _own_share(is_own for _, is_own in requests[: before + 1]), _own_share(is_own for _, is_own in requests[after:])
+    )
     if len(places) * (1 - share) ** others > _CHANCE:
         return None
-    return _Pause(found[before + 1][0], found[after - 1][0])
+    return _Pause(requests[before + 1][0], requests[after - 1][0])
 
 
-def _share(own: Iterable[bool]) -> float:
+def _own_share(own: Iterable[bool]) -> float:
     marks = list(own)
     return sum(marks) / (len(marks) + 1)

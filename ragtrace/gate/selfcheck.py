@@ -1,4 +1,4 @@
-"""What the gate does with the baseline against itself: how often it blocks without a cause, and what it would find.
+"""A self-check of the gate on the baseline against itself: how often it blocks without a cause, and what it would find.
 
 The baseline is split at random into halves, cluster by cluster, and the halves are judged as baseline and candidate.
 Of two runs of one version, the sides of each pair are exchanged at random instead, cluster by cluster.
@@ -75,7 +75,7 @@ def selfcheck(
     chance = np.random.default_rng([policy.seed if seed is None else seed, 0])
     draw, requests, pairs = _drawing(population, most, chance)
     blocked = passed = 0
-    found: dict[str, int] = {}
+    hits: dict[str, int] = {}
     tried: dict[str, int] = {}
     for run in range(runs):
         comparison = draw()
@@ -84,10 +84,10 @@ def selfcheck(
         passed += decide(cells, policy) == "pass"
         for metric, hit in _finds(comparison, policy, cells, chance) if run % _EACH == 0 else ():
             tried[metric] = tried.get(metric, 0) + 1
-            found[metric] = found.get(metric, 0) + hit
+            hits[metric] = hits.get(metric, 0) + hit
         if progress is not None:
             progress(run + 1)
-    powers = {metric: found[metric] / count for metric, count in tried.items()}
+    powers = {metric: hits[metric] / count for metric, count in tried.items()}
     low, high = wilson(blocked, runs, _TWO_SIDED_95)
     return SelfCheck(
         runs=runs,

@@ -17,7 +17,7 @@ from ragtrace.analyze import analyze_record, judge_id
 from ragtrace.analyze.worker import run as analyze
 from ragtrace.errors import InputError
 from ragtrace.gate.model import NOWHERE, STATES, Comparison, Population
-from ragtrace.gate.population import Columns, Loaded, compared, load
+from ragtrace.gate.population import Columns, Sides, compared, load
 from ragtrace.gate.selection import parse
 from ragtrace.store import Finished, Judge, Store
 from ragtrace.types import GenerateRun, Generation, Gold, VerifiedBy, encode_record, replace, to_builtins
@@ -37,7 +37,7 @@ def url(tmp_path: Path) -> str:
     return found
 
 
-def _load(*selections: str, store: str | None = None, **options: Any) -> Loaded:
+def _load(*selections: str, store: str | None = None, **options: Any) -> Sides:
     sides = [parse("--side", each) for each in selections]
     return load(sides, store=store, service=options.pop("service", None), metrics=METRICS, **options)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ragtrace.analyze.worker import run as analyze
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.gate.population import Loaded, load
+from ragtrace.gate.population import Sides, load
 from ragtrace.gate.selection import Selection, parse
 from ragtrace.store import Store
 from tests.gate.measured import recorded
@@ -100,7 +100,7 @@ def _stored(folder: Path, *models: str, minutes: int = 1) -> str:
     return url
 
 
-def _load(url: str, *selections: str) -> Loaded:
+def _load(url: str, *selections: str) -> Sides:
     return load([parse("--side", each) for each in selections], store=url, service=None, metrics=("errors",))
 
 

@@ -28,13 +28,13 @@ def load_pipeline(name: str) -> Pipeline:
 
     The module is looked for in the current folder too. Raises: ConfigurationError.
     """
-    found = load_object(name, "pipeline", _ALLOWED)
-    if not callable(found) or isinstance(found, type):
+    function = load_object(name, "pipeline", _ALLOWED)
+    if not callable(function) or isinstance(function, type):
         raise ConfigurationError(
-            f"pipeline {name!r} is {_kind(found)} and no function that takes a question; give {_ALLOWED}"
+            f"pipeline {name!r} is {_kind(function)} and no function that takes a question; give {_ALLOWED}"
         )
-    _check_arguments(name, found)
-    return found  # type: ignore[no-any-return]
+    _check_arguments(name, function)
+    return function  # type: ignore[no-any-return]
 
 
 def _kind(found: Any) -> str:

@@ -63,7 +63,7 @@ def read_questions(file: Path, fields: Fields | None = None) -> tuple[Question, 
         id that is given twice, and a field that was named and that no line has.
     """
     fields = fields or Fields()
-    rows = list(_rows(file))
+    rows = list(_read_rows(file))
     _check_fields(file, rows, fields)
     first: dict[str, int] = {}
     questions = []
@@ -82,7 +82,7 @@ def read_questions(file: Path, fields: Fields | None = None) -> tuple[Question, 
     return tuple(questions)
 
 
-def _rows(file: Path) -> Iterator[Row]:
+def _read_rows(file: Path) -> Iterator[Row]:
     read = _READERS.get(file.suffix.lower())
     if read is None:
         raise ConfigurationError.of("questions", str(file), _FORMATS)
@@ -191,10 +191,12 @@ def _gold(place: str, value: Any) -> tuple[str, ...]:
     """Chunk ids: a list, or text with a semicolon between two."""
     if value is None:
         return ()
-    given = value.split(";") if isinstance(value, str) else value
-    if not isinstance(given, list) or any(isinstance(each, bool) or not isinstance(each, str | int) for each in given):
+    chunk_ids = value.split(";") if isinstance(value, str) else value
+    if not isinstance(chunk_ids, list) or any(
+        isinstance(chunk_id, bool) or not isinstance(chunk_id, str | int) for chunk_id in chunk_ids
+    ):
         raise ConfigurationError(f"{place} has gold that is no list of chunk ids: {value!r}")
-    return tuple(dict.fromkeys(name for each in given if (name := str(each).strip())))
+    return tuple(dict.fromkeys(name for chunk_id in chunk_ids if (name := str(chunk_id).strip())))
 
 
 def _facets(place: str, value: Any) -> tuple[Facet, ...]:

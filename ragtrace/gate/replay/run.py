@@ -45,7 +45,7 @@ from ragtrace.store.address import Address
 __all__ = ["Again", "Progress", "ReplaySummary", "check_options", "hold_run", "replay"]
 
 Again: TypeAlias = Literal["no", "resume", "restart"]
-"""What to do with a run that is in the store already: refuse, ask what is missing or failed, or ask all anew."""
+"""The treatment of a run that is in the store already: refuse, ask what is missing or failed, or ask all anew."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._/@+:-]{1,100}")
 _FLUSH_SECONDS: Final = 60.0
@@ -222,7 +222,7 @@ def _open_tasks(
 
 
 @dataclass(slots=True)
-class _Tally:
+class _ReplayTally:
     """What came of the questions that were asked."""
 
     asked: list[str]
@@ -260,8 +260,8 @@ def _ask_and_tally(
     pipeline: str,
     known: Mapping[str, Replayed],
     progress: Progress | None,
-) -> _Tally:
-    tally = _Tally([], {})
+) -> _ReplayTally:
+    tally = _ReplayTally([], {})
     services = {row.service for row in known.values()}
     for asked in _ask_all(tasks, function, settings):
         tally.add(asked)

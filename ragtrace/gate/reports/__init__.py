@@ -21,7 +21,7 @@ SUFFIXES: Final[dict[Format, str]] = {
     "markdown": ".md",
     "text": ".txt",
 }
-"""What the name of a file ends with, by its format."""
+"""The ending of a file's name, by its format."""
 
 
 def render(report: GateReport, format: Format, *, width: int = 120, every: bool = False) -> str:

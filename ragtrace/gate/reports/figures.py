@@ -1,7 +1,8 @@
-"""How the gate's numbers are written: scores and shares in points and percent, quantities in their unit."""
+"""Figures of the gate as they are written: scores and shares in points and percent, quantities in their unit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ragtrace.gate.metrics import METRICS
@@ -13,6 +14,7 @@ __all__ = [
     "bounds",
     "change",
     "count",
+    "enumerated",
     "harm",
     "interval",
     "label",
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 _LONGEST: Final = 48
+_NAMED: Final = 3
 _MINUS: Final = "−"
 
 
@@ -49,12 +52,17 @@ def label(text: str) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
 
-def change(found: VersionChange) -> str:
+def enumerated(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def change(component: VersionChange) -> str:
     """`model m-7 → m-8`; what a side does not name is "none"."""
     sides = " → ".join(
-        label(version) if version is not None else "none" for version in (found.baseline, found.candidate)
+        label(version) if version is not None else "none" for version in (component.baseline, component.candidate)
     )
-    return f"{label(found.component)} {sides}{' (several versions at once)' if found.mixed else ''}"
+    return f"{label(component.component)} {sides}{' (several versions at once)' if component.mixed else ''}"
 
 
 def harm(cell: Cell) -> float:

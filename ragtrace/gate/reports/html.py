@@ -31,13 +31,13 @@ _LABELS = 6
 
 def html(report: GateReport) -> str:
     """The whole file."""
-    found = sections(report)
+    stages = sections(report)
     body = tag(
         "main",
         _header(report),
         _advice(report),
-        _matrix(found, report),
-        *(_stage(section, report) for section in found),
+        _matrix(stages, report),
+        *(_stage(section, report) for section in stages),
         _computed(report),
     )
     return standalone(f"Release gate: {headline(report)}", asset("ragtrace.gate.reports", "gate.css"), body)
@@ -66,7 +66,7 @@ def _advice(report: GateReport) -> Html:
     return join(*parts)
 
 
-def _matrix(found: Sequence[Section], report: GateReport) -> Html:
+def _matrix(stages: Sequence[Section], report: GateReport) -> Html:
     """Every stage in every segment; the segments in which most went wrong first."""
     names = _segments(report)
     shown = names[:_COLUMNS]
@@ -76,9 +76,9 @@ def _matrix(found: Sequence[Section], report: GateReport) -> Html:
             "tr",
             tag("th", tag("a", section.name, href=f"#{_anchor(section)}"), scope="row"),
             _sign(section.of_all),
-            *(_sign(_within(section, name)) for name in shown),
+            *(_sign(_segment_result(section, name)) for name in shown),
         )
-        for section in found
+        for section in stages
     ]
     legend = ", ".join(f"{sign} {RESULTS[name]}" for name, sign in _SIGNS.items())
     more = f" {len(names) - len(shown)} more segments are listed below." if len(names) > len(shown) else ""
@@ -101,16 +101,16 @@ def _segments(report: GateReport) -> list[str]:
     return sorted(cells, key=lambda name: (order.index(worst(cells[name])), name))
 
 
-def _within(section: Section, segment: str) -> Result | None:
+def _segment_result(section: Section, segment: str) -> Result | None:
     cells = [cell for cell in section.cells if cell.segment == segment]
     return worst(cells) if cells else None
 
 
-def _sign(found: Result | None) -> Html:
-    if found is None:
+def _sign(outcome: Result | None) -> Html:
+    if outcome is None:
         return tag("td")
-    mark = tag("span", _SIGNS[found], aria_hidden="true")
-    return tag("td", mark, tag("span", RESULTS[found], class_="spoken"), class_=found)
+    mark = tag("span", _SIGNS[outcome], aria_hidden="true")
+    return tag("td", mark, tag("span", RESULTS[outcome], class_="spoken"), class_=outcome)
 
 
 def _anchor(section: Section) -> str:
@@ -119,32 +119,32 @@ def _anchor(section: Section) -> str:
 
 def _stage(section: Section, report: GateReport) -> Html:
     metrics = dict.fromkeys(cell.metric for cell in section.cells)
-    own = [found for found in section.breaks if found.follows is None]
+    own = [break_ for break_ in section.breaks if break_.follows is None]
     follows = f", follows from {section.follows}" if section.follows is not None else ""
     word = tag("span", RESULTS[section.result] + follows, class_=f"state {section.result}")
     return tag(
         "section",
         tag("h2", section.name, " ", word),
         tag("p", f"owner {section.owner}", class_="faint") if section.owner else "",
-        *(_break(found, found == own[0]) for found in own),
+        *(_break(break_, break_ == own[0]) for break_ in own),
         *(tag("p", f"{line}.", dir="auto") for line in consequences(section.breaks)),
         *(_metric([cell for cell in section.cells if cell.metric == metric], report) for metric in metrics),
         id=_anchor(section),
     )
 
 
-def _break(found: Break, first: bool) -> Html:
-    where = "all requests" if found.segment is None else figures.label(found.segment)
+def _break(break_: Break, first: bool) -> Html:
+    where = "all requests" if break_.segment is None else figures.label(break_.segment)
     lines: list[tuple[str, str]] = []
-    if found.causes:
-        lines.append(("causes", cause(found)))
-    if found.suspects:
-        lines.append(("suspect", tag("b", ", ".join(figures.change(each) for each in found.suspects))))
-    if found.requests:
-        lines.append(("look at", tag("ul", *(_example(*each) for each in found.requests[:_EXAMPLES]), class_="plain")))
+    if break_.causes:
+        lines.append(("causes", cause(break_)))
+    if break_.suspects:
+        lines.append(("suspect", tag("b", ", ".join(figures.change(suspect) for suspect in break_.suspects))))
+    if break_.requests:
+        lines.append(("look at", tag("ul", *(_example(*pair) for pair in break_.requests[:_EXAMPLES]), class_="plain")))
     entries = (join(tag("dt", name), tag("dd", text)) for name, text in lines)
-    title = f"{found.failure.replace('_', ' ').capitalize()} in {where}"
-    parts = tag("b", title, dir="auto"), " ", tag("span", flips(found), class_="faint", dir="auto")  # each by itself
+    title = f"{break_.failure.replace('_', ' ').capitalize()} in {where}"
+    parts = tag("b", title, dir="auto"), " ", tag("span", flips(break_), class_="faint", dir="auto")  # each by itself
     summary = tag("summary", *parts)
     return tag("details", summary, tag("dl", *entries), class_="break", open=first)
 
@@ -156,7 +156,7 @@ def _example(before: str, after: str) -> Html:
 
 def _metric(cells: Sequence[Cell], report: GateReport) -> Html:
     """A metric's cells with their intervals; open where something did not pass."""
-    found = worst(cells)
+    outcome = worst(cells)
     compared = [cell for cell in cells if cell.family != "floors"]
     drawn = scale(compared)
     name = figures.short_name(cells[0].metric)
@@ -179,10 +179,10 @@ def _metric(cells: Sequence[Cell], report: GateReport) -> Html:
         "summary",
         tag("b", name),
         " ",
-        tag("span", RESULTS[found], class_=f"state {found}"),
+        tag("span", RESULTS[outcome], class_=f"state {outcome}"),
         tag("span", f"{cells[0].direction} is better{unit}", class_="faint"),
     )
-    return tag("details", summary, tag("div", table, class_="scroll"), open=found not in ("passed", "no_data"))
+    return tag("details", summary, tag("div", table, class_="scroll"), open=outcome not in ("passed", "no_data"))
 
 
 def _row(cell: Cell, plot: Html, report: GateReport) -> Iterator[Html]:
@@ -245,13 +245,13 @@ class Scale:
 
     def axis(self) -> Html:
         """Round values to read the intervals by."""
-        found = ticks(self.low * self.factor, self.high * self.factor)
-        step = -(-len(found) // _LABELS)
-        zero = next((place for place, value in enumerate(found) if value == 0), 0)
+        values = ticks(self.low * self.factor, self.high * self.factor)
+        step = -(-len(values) // _LABELS)
+        zero = next((place for place, value in enumerate(values) if value == 0), 0)
         parts = [
             tag("text", f"{value:+g}".replace("-", "−") if value else "0",
                 x=f"{self._at(value / self.factor)}%", y=12, class_="middle")
-            for place, value in enumerate(found)
+            for place, value in enumerate(values)
             if (place - zero) % step == 0
         ]  # fmt: skip
         return tag("svg", *parts, class_="axis", height=16, aria_hidden="true")

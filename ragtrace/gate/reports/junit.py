@@ -29,8 +29,8 @@ def junit(report: GateReport) -> str:
         suite = XML.SubElement(root, "testsuite", name=f"ragtrace gate: {section.name}", timestamp=at)
         for cell in section.cells:
             _case(suite, section.name, cell, report)
-        _count(suite)
-    _count(root)
+        _set_counts(suite)
+    _set_counts(root)
     if report.decision != "pass" and not any(int(root.get(kind, "0")) for kind in ("failures", "errors")):
         _verdict(root, report)
     XML.indent(root)
@@ -46,13 +46,15 @@ def _case(suite: XML.Element, stage: str, cell: Cell, report: GateReport) -> Non
     )
     outcome = _outcome(cell, report)
     if outcome is not None:
-        found = next((each for each in report.breaks if (each.stage, each.segment) == (cell.stage, cell.segment)), None)
-        follows = f"; follows from {found.follows}" if found is not None and found.follows is not None else ""
+        break_ = next(
+            (each for each in report.breaks if (each.stage, each.segment) == (cell.stage, cell.segment)), None
+        )
+        follows = f"; follows from {break_.follows}" if break_ is not None and break_.follows is not None else ""
         message = _clean(f"{where}: {cell_sentence(cell, report)}{follows}")
-        told = XML.SubElement(case, outcome, message=message)
+        element = XML.SubElement(case, outcome, message=message)
         if outcome != "skipped":
-            told.set("type", cell.outcome)
-        told.text = "\n".join(_details(cell))
+            element.set("type", cell.outcome)
+        element.text = "\n".join(_details(cell))
 
 
 def _outcome(cell: Cell, report: GateReport) -> str | None:
@@ -79,11 +81,11 @@ def _verdict(root: XML.Element, report: GateReport) -> None:
     case = XML.SubElement(suite, "testcase", classname="ragtrace.gate", name="verdict", time="0")
     kind = "failure" if report.decision == "block" else "error"
     XML.SubElement(case, kind, message=_clean(headline(report)), type=report.decision)
-    _count(suite)
-    _count(root)
+    _set_counts(suite)
+    _set_counts(root)
 
 
-def _count(parent: XML.Element) -> None:
+def _set_counts(parent: XML.Element) -> None:
     cases = list(parent.iter("testcase"))
     parent.set("tests", str(len(cases)))
     for attribute, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):

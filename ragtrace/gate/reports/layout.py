@@ -92,10 +92,10 @@ class Section:
         return (*overall, *failed[:_FAILED], *rest[: max(0, _OPEN - len(failed))])
 
 
-def hidden(found: Sequence[Section]) -> str:
+def hidden(stages: Sequence[Section]) -> str:
     """The cells that are not listed, counted."""
     counts: Counter[Result] = Counter()
-    for section in found:
+    for section in stages:
         shown = section.listed()
         counts += Counter(map(result, section.cells)) - Counter(map(result, shown))
     return ", ".join(f"{counts[name]} {word}" for name, word in RESULTS.items() if counts[name])
@@ -104,16 +104,18 @@ def hidden(found: Sequence[Section]) -> str:
 def sections(report: GateReport) -> tuple[Section, ...]:
     """The stages that were judged: failed ones first, each group in the order of the path."""
     names = dict.fromkeys(cell.stage for cell in report.cells)
-    found = [
+    stages = [
         Section(
             stage or "request",
             _OWNERS.get(stage or ""),
             tuple(sorted((cell for cell in report.cells if cell.stage == stage), key=_rank)),
-            tuple(each for each in report.breaks if each.stage == stage),
+            tuple(break_ for break_ in report.breaks if break_.stage == stage),
         )
         for stage in names
     ]
-    return tuple(sorted(found, key=lambda each: (each.result != "failed", _ORDER.get(each.name, len(_ORDER)))))
+    return tuple(
+        sorted(stages, key=lambda section: (section.result != "failed", _ORDER.get(section.name, len(_ORDER))))
+    )
 
 
 def result(cell: Cell) -> Result:

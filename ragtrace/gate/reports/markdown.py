@@ -25,7 +25,7 @@ def markdown(report: GateReport) -> str:
 
 
 def _lines(report: GateReport) -> Iterator[str]:
-    found = sections(report)
+    stages = sections(report)
     yield f"# {_MARKS[report.decision]} Release gate: {escaped(report.service or report.candidate.name)}"
     yield ""
     yield f"**{escaped(headline(report))}**"
@@ -37,13 +37,13 @@ def _lines(report: GateReport) -> Iterator[str]:
         yield from ("", "## Mind", "")
         yield from (f"- {escaped(remark)}" for remark in found_remarks)
     yield from ("", "## Stages", "")
-    yield from table(("stage", "all requests", "segments"), (_stage(section) for section in found))
-    own = [each for each in report.breaks if each.follows is None]
-    for each in own[:_BREAKS]:
-        yield from _break(each)
+    yield from table(("stage", "all requests", "segments"), (_stage(section) for section in stages))
+    own = [break_ for break_ in report.breaks if break_.follows is None]
+    for break_ in own[:_BREAKS]:
+        yield from _break(break_)
     for line in consequences(report.breaks):
         yield from ("", f"{escaped(line)}.")
-    yield from ("", "## Metrics", "", *_metrics(found, report))
+    yield from ("", "## Metrics", "", *_metrics(stages, report))
 
 
 def _stage(section: Section) -> tuple[str, str, str]:
@@ -56,28 +56,28 @@ def _stage(section: Section) -> tuple[str, str, str]:
     return section.name, RESULTS[section.of_all], "; ".join(parts)
 
 
-def _break(found: Break) -> Iterator[str]:
-    where = "all requests" if found.segment is None else figures.label(found.segment)
-    yield from ("", f"## {found.failure.replace('_', ' ').capitalize()} in {escaped(where)}", "")
-    yield f"- {escaped(flips(found))}"
-    if found.causes:
-        yield f"- causes: {escaped(cause(found))}"
-    if found.suspects:
-        yield f"- suspect: **{escaped(', '.join(figures.change(each) for each in found.suspects))}**"
-    yield f"- owner: {escaped(found.owner)}"
-    for before, after in found.requests[:_EXAMPLES]:
+def _break(break_: Break) -> Iterator[str]:
+    where = "all requests" if break_.segment is None else figures.label(break_.segment)
+    yield from ("", f"## {break_.failure.replace('_', ' ').capitalize()} in {escaped(where)}", "")
+    yield f"- {escaped(flips(break_))}"
+    if break_.causes:
+        yield f"- causes: {escaped(cause(break_))}"
+    if break_.suspects:
+        yield f"- suspect: **{escaped(', '.join(figures.change(each) for each in break_.suspects))}**"
+    yield f"- owner: {escaped(break_.owner)}"
+    for before, after in break_.requests[:_EXAMPLES]:
         earlier = f", before: {code(plain(before))}" if before else ""
         yield f"- look at {code(show_command(after))}{earlier}"
 
 
-def _metrics(found: tuple[Section, ...], report: GateReport) -> Iterator[str]:
+def _metrics(stages: tuple[Section, ...], report: GateReport) -> Iterator[str]:
     head = ("stage", "verdict", "segment", "metric", "baseline", "candidate", "change",
             f"{confidence(report)} interval", "margin", "n")  # fmt: skip
     yield from table(
         head,
-        ((section.name, *_row(cell, report)) for section in found for cell in section.listed()),
+        ((section.name, *_row(cell, report)) for section in stages for cell in section.listed()),
     )
-    rest = hidden(found)
+    rest = hidden(stages)
     yield ""
     yield "Change and margin in points where no unit is named." + (f" Not listed: {rest}." if rest else "")
 

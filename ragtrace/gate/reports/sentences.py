@@ -1,4 +1,4 @@
-"""What a report says in words: the verdict, what to do next, its cells and breaks, the comparison itself."""
+"""Sentences of a report: the verdict, what to do next, its cells and breaks, the comparison itself."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _blocked(report: GateReport) -> str:
     failed = [cell for cell in report.cells if cell.blocks and cell.stage == report.first_broken]
     failed = failed or [cell for cell in report.cells if cell.blocks]
     if not failed:
-        return _missing(report) or "the policy was not met"
+        return _missing_data(report) or "the policy was not met"
     stage = failed[0].stage
     of_all = [cell for cell in failed if cell.segment is None]
     lead = max(of_all or failed, key=_telling)
@@ -56,9 +56,9 @@ def _blocked(report: GateReport) -> str:
         parts = [f"{stage} {worse} {_where(lead, failed)}: {parts[0]}"]
     elif lead.segment is not None:
         parts = [f"{parts[0]} {_where(lead, failed)}"]
-    found = next((each for each in report.breaks if each.stage == stage and each.segment == lead.segment), None)
-    if found is not None:
-        parts += [_suspected(found, report), f"owner {found.owner}"]
+    break_ = next((each for each in report.breaks if each.stage == stage and each.segment == lead.segment), None)
+    if break_ is not None:
+        parts += [_suspected(break_, report), f"owner {break_.owner}"]
     return "; ".join(parts)
 
 
@@ -78,46 +78,49 @@ def _where(lead: Cell, failed: Sequence[Cell]) -> str:
     return f"in segment {place(lead)}" + (f" and in {more} more" if more else "")
 
 
-def _suspected(found: Break, report: GateReport) -> str:
-    if found.suspects:
-        return "changed since the baseline: " + ", ".join(figures.change(each) for each in found.suspects[:_NAMED])
+def _suspected(break_: Break, report: GateReport) -> str:
+    if break_.suspects:
+        return "changed since the baseline: " + ", ".join(figures.change(each) for each in break_.suspects[:_NAMED])
     if version_changes(report.baseline, report.candidate):
         return "no recorded version of this stage's components changed"
     return "no recorded version changed"
 
 
-def _missing(report: GateReport) -> str:
+def _missing_data(report: GateReport) -> str:
     missing = [cell for cell in report.cells if is_missing(cell)]
     if not missing:
         return ""
     names = list(dict.fromkeys(place(cell) for cell in missing))
     fewest = min(missing, key=lambda cell: min(cell.n))
     what, least = figures.metric_name(fewest.metric), minimum(fewest, report)
-    told = f"{min(fewest.n):,} of at least {least:,} {_asked(report)} tell of {what}"
+    shortage = f"{min(fewest.n):,} of at least {least:,} {_asked(report)} have a value for {what}"
     if min(fewest.n) >= least:
-        told = f"the {min(fewest.n):,} {_asked(report)} that tell of {what} are of too few sessions or documents"
-    required = f"the policy requires segment{'' if len(names) == 1 else 's'} {_enumerated(names)}"
-    return f"{required}, and there is too little data: {told}"
+        shortage = (
+            f"the {min(fewest.n):,} {_asked(report)} with a value for {what} are of too few sessions or documents"
+        )
+    required = f"the policy requires segment{'' if len(names) == 1 else 's'} {figures.enumerated(names)}"
+    return f"{required}, and there is too little data: {shortage}"
 
 
 def _undecided(report: GateReport) -> str:
     open_ = [cell for cell in report.cells if stays_open(cell, report.policy)]
     unclear = [cell for cell in open_ if cell.outcome == "inconclusive"]
     if not open_:
-        return _missing(report) or "nothing could be judged"
+        return _missing_data(report) or "nothing could be judged"
     if not unclear:
         names = list(dict.fromkeys(figures.metric_name(cell.metric) for cell in open_))
         fewest = min(open_, key=lambda cell: min(cell.n))
         if min(fewest.n) >= minimum(fewest, report):
-            return f"the {_asked(report)} that tell of {_enumerated(names)} are of too few sessions or documents"
-        return f"too few {_asked(report)} tell of {_enumerated(names)}: {min(fewest.n):,}"
+            metrics = figures.enumerated(names)
+            return f"the {_asked(report)} with a value for {metrics} are of too few sessions or documents"
+        return f"too few {_asked(report)} have a value for {figures.enumerated(names)}: {min(fewest.n):,}"
     lead = max(unclear, key=lambda cell: (cell.segment is None, cell.unjudged or 0.0, cell.needed or 0))
     where = "" if lead.segment is None else f" in segment {place(lead)}"
     more = len(unclear) - 1
     others = "; 1 more verdict is open" if more == 1 else f"; {more} more verdicts are open"
-    told = "and what is not judged may be broken" if lead.unjudged is not None else "which may be harm or chance"
+    doubt = "and what is not judged may be broken" if lead.unjudged is not None else "which may be harm or chance"
     rest = "" if lead.unjudged is not None else f"; {_more(lead, report)}"
-    return f"{cell_sentence(lead, report)}{where}, {told}{rest}{others if more else ''}"
+    return f"{cell_sentence(lead, report)}{where}, {doubt}{rest}{others if more else ''}"
 
 
 def _passed(report: GateReport) -> str:
@@ -130,7 +133,7 @@ def _passed(report: GateReport) -> str:
         where = "" if lead.segment is None else f" in segment {place(lead)}"
         return f"nothing that blocks got worse, but {cell_sentence(lead, report)}{where}"
     if open_:
-        return f"nothing got worse for certain; not proven over all requests: {_enumerated(open_)}"
+        return f"nothing got worse for certain; not proven over all requests: {figures.enumerated(open_)}"
     return f"no metric got worse by more than its margin{_segments_proven(report)}"
 
 
@@ -174,7 +177,10 @@ def _steps(report: GateReport) -> Iterator[str]:
         elif min(cell.n):
             yield f"Ask at least {least:,} questions of segment {place(cell)}; {min(cell.n):,} could be judged."
         else:
-            yield f"See why no request of segment {place(cell)} tells of {name}, or take the metric out of the policy."
+            yield (
+                f"See why no request of segment {place(cell)} has a value for {name}, or take the metric out of the "
+                "policy."
+            )
     open_ = [
         cell for cell in report.cells if (cell.outcome, cell.segment, cell.action) == ("inconclusive", None, "block")
     ]
@@ -195,20 +201,20 @@ def _steps(report: GateReport) -> Iterator[str]:
 
 
 def _mend(report: GateReport) -> Iterator[str]:
-    found = next((each for each in report.breaks if each.stage == report.first_broken), None)
-    if found is None:
+    break_ = next((each for each in report.breaks if each.stage == report.first_broken), None)
+    if break_ is None:
         if any(cell.blocks for cell in report.cells):
             yield "Mend what failed, or widen its margin in the policy where the loss is worth it."
         return
-    if found.requests:
-        yield f"{found.owner}: look at what became worse, request {plain(found.requests[0][1])} first."
-    if found.suspects:
-        back = " or ".join(_back(each) for each in found.suspects[:_NAMED])
+    if break_.requests:
+        yield f"{break_.owner}: look at what became worse, request {plain(break_.requests[0][1])} first."
+    if break_.suspects:
+        back = " or ".join(_back(each) for each in break_.suspects[:_NAMED])
         yield f"Put {back}, or mend what changed; then run the gate again."
     else:
         yield "Look for a change without a version: data, configuration, a provider; then run the gate again."
-    if any(each.stage != found.stage and each.follows is None for each in report.breaks):
-        yield f"Mend {found.stage} first: what comes after it may be its consequence."
+    if any(other.stage != break_.stage and other.follows is None for other in report.breaks):
+        yield f"Mend {break_.stage} first: what comes after it may be its consequence."
 
 
 def _back(suspect: VersionChange) -> str:
@@ -235,12 +241,12 @@ def _enough(open_: Sequence[Cell]) -> int | None:
     """With how many requests all intervals would lie within their margins, if those to come are like those that are
     here; None where a loss shows already. An interval shrinks with the root of their number, and with the number itself
     where no request differs, so that the interval has one end at 0."""
-    sizes = [_settled(cell) for cell in open_]
+    sizes = [_size_without_loss(cell) for cell in open_]
     known = [size for size in sizes if size is not None]
     return 10 * ceil(max(known) / 10) if known and len(known) == len(sizes) else None
 
 
-def _settled(cell: Cell) -> float | None:
+def _size_without_loss(cell: Cell) -> float | None:
     low, high, loss = cell.low, cell.high, figures.harm(cell)
     if cell.difference is None or low is None or high is None or loss > 0 or not cell.margin > 0:
         return None
@@ -297,7 +303,7 @@ def cell_sentence(cell: Cell, report: GateReport) -> str:
         text += f" ({confidence(report)} interval {figures.bounds(cell)})"
     text += f", margin {figures.width(cell, cell.margin)}"
     within = cell.outcome == "fail" and cell.p_inferior is not None and cell.p_inferior <= report.alpha
-    return f"{text}, which is no excuse for a guardrail" if within else text
+    return f"{text}, but this metric is a guardrail: it must not get worse at all" if within else text
 
 
 def confidence(report: GateReport) -> str:
@@ -310,31 +316,33 @@ def _asked(report: GateReport) -> str:
     return "questions" if report.paired else "requests of each side"
 
 
-def flips(found: Break) -> str:
+def flips(break_: Break) -> str:
     """How many requests are broken here that were sound, and how many are not judged any more; or the sides' shares."""
-    if found.flipped is not None:
-        back = f"; {found.recovered:,} the other way round" if found.recovered else ""
-        lost = (("now suspected", found.now_suspected), ("now not known", found.now_not_known))
+    if break_.flipped is not None:
+        back = f"; {break_.recovered:,} the other way round" if break_.recovered else ""
+        lost = (("now suspected", break_.now_suspected), ("now not known", break_.now_not_known))
         rest = "".join(f"; {count:,} {word}" for word, count in lost if count)
-        return f"{found.flipped:,} questions were sound here and are broken{back}{rest}"
-    before, after = (percent(share) for share in found.broken)
+        return f"{break_.flipped:,} questions were sound here and are broken{back}{rest}"
+    before, after = (percent(share) for share in break_.broken)
     return f"{after} of the judged requests are broken here, before {before}"
 
 
-def cause(found: Break) -> str:
+def cause(break_: Break) -> str:
     """The causes of a break, the commonest first."""
-    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in list(found.causes.items())[:_NAMED])
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in list(break_.causes.items())[:_NAMED])
 
 
 def consequences(breaks: Sequence[Break]) -> Iterator[str]:
     """One sentence for each stage that failed because an earlier one did."""
-    for stage, earlier in dict.fromkeys((each.stage, each.follows) for each in breaks if each.follows is not None):
-        found = [each for each in breaks if (each.stage, each.follows) == (stage, earlier)]
-        names = ["all requests" if each.segment is None else figures.label(each.segment) for each in found]
-        metrics = dict.fromkeys(figures.metric_name(metric) for each in found for metric in each.metrics)
+    for stage, earlier in dict.fromkeys(
+        (break_.stage, break_.follows) for break_ in breaks if break_.follows is not None
+    ):
+        failed = [break_ for break_ in breaks if (break_.stage, break_.follows) == (stage, earlier)]
+        names = ["all requests" if break_.segment is None else figures.label(break_.segment) for break_ in failed]
+        metrics = dict.fromkeys(figures.metric_name(metric) for break_ in failed for metric in break_.metrics)
         yield (
-            f"{stage} follows from {earlier} in {_enumerated(names)}: {_enumerated(list(metrics))} got worse, "
-            "and where the stages before it are right, it is as sound as before"
+            f"{stage} follows from {earlier} in {figures.enumerated(names)}: {figures.enumerated(list(metrics))} got "
+            "worse, and where the stages before it are right, it is as sound as before"
         )
 
 
@@ -346,30 +354,33 @@ def _changed(report: GateReport) -> str:
 
 def facts(report: GateReport) -> Iterator[tuple[str, str]]:
     """What was compared, and how."""
-    yield "baseline", _side(report.baseline)
-    yield "candidate", _side(report.candidate)
+    yield "baseline", _side_line(report.baseline)
+    yield "candidate", _side_line(report.candidate)
     yield "changed", _changed(report)
     yield "compared", _compared(report)
-    judged = _judged(report.stages)
+    judged = _judged_shares(report.stages)
     if judged:
         yield "judged", judged
     yield "false alarms", f"at most {percent(report.alpha)} of the candidates that are no worse are blocked"
 
 
-def _side(side: SideSummary) -> str:
+def _side_line(side: SideSummary) -> str:
     text = f"{figures.label(side.name)}: {side.requests:,} requests"
     if side.since is not None and side.until is not None:
         text += f", {clock(written(side.since))} to {clock(written(side.until))}"
     return text
 
 
-def _judged(stages: Sequence[StageShares]) -> str:
+def _judged_shares(stages: Sequence[StageShares]) -> str:
     """`retrieval 100 %, generation 71 % (before 93 %)`: in what share of requests a stage is sound or broken."""
     return ", ".join(f"{each.stage} {_judged_share(each)}" for each in stages)
 
 
-def _judged_share(found: StageShares) -> str:
-    shares = [None if one is None else one + (two or 0.0) for one, two in zip(found.sound, found.broken, strict=True)]
+def _judged_share(stage_shares: StageShares) -> str:
+    shares = [
+        None if one is None else one + (two or 0.0)
+        for one, two in zip(stage_shares.sound, stage_shares.broken, strict=True)
+    ]
     before, after = ("-" if share is None else percent(share) for share in shares)
     return after if before == after else f"{after} (before {before})"
 
@@ -387,13 +398,10 @@ def remarks(report: GateReport) -> tuple[str, ...]:
         for cell in report.cells
         if cell.outcome == "pass" and figures.harm(cell) > 0 and (cell.p_adjusted or 0.0) <= report.alpha
     ]
-    told = [f"{place(cell)}: {cell_sentence(cell, report)}: worse for certain, within the margin" for cell in worse]
+    certain = [f"{place(cell)}: {cell_sentence(cell, report)}: worse for certain, within the margin" for cell in worse]
     more = (
-        [f"{len(told) - _NAMED} more cells are worse for certain, within their margins"] if len(told) > _NAMED else []
+        [f"{len(certain) - _NAMED} more cells are worse for certain, within their margins"]
+        if len(certain) > _NAMED
+        else []
     )
-    return (*(plain(warning) for warning in report.warnings), *told[:_NAMED], *more)
-
-
-def _enumerated(names: Sequence[str]) -> str:
-    """The first few of them."""
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return (*(plain(warning) for warning in report.warnings), *certain[:_NAMED], *more)

@@ -36,19 +36,19 @@ _NAMED: Final = 3
 
 def render_report(report: GateReport, *, every: bool = False, store: str | None = None) -> RenderableType:
     """The report. every: also the segments that passed, and all breaks. store: named in the commands, where given."""
-    found = sections(report)
+    stages = sections(report)
     parts: list[RenderableType] = [Text(headline(report), style=_COLORS[report.decision]), Text()]
-    parts += [labeled(*((name, Text(text)) for name, text in facts(report))), Text(), _stages(found), Text()]
-    parts += [_Cells(found, report, every=every), Text(_note(found, every=every), style="dim")]
-    parts += _breaks([each for section in found for each in section.breaks], every=every, store=store)
+    parts += [labeled(*((name, Text(text)) for name, text in facts(report))), Text(), _stages(stages), Text()]
+    parts += [_Cells(stages, report, every=every), Text(_note(stages, every=every), style="dim")]
+    parts += _breaks([each for section in stages for each in section.breaks], every=every, store=store)
     for title, lines in (("Mind", remarks(report)), ("Next", next_steps(report))):
         if lines:
             parts += [Text(), Text(title, style="bold"), *(_item(line) for line in lines)]
     return Group(*parts)
 
 
-def _note(found: Sequence[Section], *, every: bool) -> str:
-    rest = "" if every else hidden(found)
+def _note(stages: Sequence[Section], *, every: bool) -> str:
+    rest = "" if every else hidden(stages)
     return "change and margin in points where no unit is named" + (f"; not listed: {rest} (--all)" if rest else "")
 
 
@@ -58,11 +58,11 @@ def _item(line: str) -> Table:
     return table
 
 
-def _stages(found: Sequence[Section]) -> Table:
+def _stages(stages: Sequence[Section]) -> Table:
     """Stage by segment: segments that passed are counted, the others named."""
     table = plain_table("stage", "all requests", "segments")
     table.columns[2].max_width = None
-    for section in found:
+    for section in stages:
         segments = Text()
         for name, names in section.segments().items():
             segments.append("; " if segments else "").append(f"{len(names)} {RESULTS[name]}", style=_STYLES[name])
@@ -76,35 +76,35 @@ def _stages(found: Sequence[Section]) -> Table:
     return table
 
 
-def _breaks(found: Sequence[Break], *, every: bool, store: str | None) -> Iterator[RenderableType]:
-    own = [each for each in found if each.follows is None]
+def _breaks(failed: Sequence[Break], *, every: bool, store: str | None) -> Iterator[RenderableType]:
+    own = [break_ for break_ in failed if break_.follows is None]
     shown = own if every else own[:_BREAKS]
-    for number, each in enumerate(shown):
-        before = next((one for one in shown[:number] if one.stage == each.stage), None)
-        where = "all requests" if each.segment is None else figures.label(each.segment)
+    for number, break_ in enumerate(shown):
+        before = next((one for one in shown[:number] if one.stage == break_.stage), None)
+        where = "all requests" if break_.segment is None else figures.label(break_.segment)
         yield Text()
-        yield Text(f"{each.failure.replace('_', ' ')} in {where}", style="bold")
-        yield Padding(labeled(*_signature(each, before, store)), (0, 0, 0, 2))
+        yield Text(f"{break_.failure.replace('_', ' ')} in {where}", style="bold")
+        yield Padding(labeled(*_signature(break_, before, store)), (0, 0, 0, 2))
     more = len(own) - len(shown)
     if more:
         yield Text()
         yield Text(f"and in {more} more place{'' if more == 1 else 's'}: --all", style="dim")
-    for line in consequences(found):
+    for line in consequences(failed):
         yield Text()
         yield Text(line)
 
 
-def _signature(found: Break, before: Break | None, store: str | None) -> Iterator[tuple[str, RenderableType]]:
+def _signature(break_: Break, before: Break | None, store: str | None) -> Iterator[tuple[str, RenderableType]]:
     """before: the stage's break above, whose lines are not said again."""
-    yield "flipped" if found.flipped is not None else "share", Text(flips(found))
-    if found.causes:
-        yield "causes", Text(cause(found))
-    if found.suspects and (before is None or before.suspects != found.suspects):
-        yield "suspect", Text(", ".join(figures.change(each) for each in found.suspects), style="bold yellow")
+    yield "flipped" if break_.flipped is not None else "share", Text(flips(break_))
+    if break_.causes:
+        yield "causes", Text(cause(break_))
+    if break_.suspects and (before is None or before.suspects != break_.suspects):
+        yield "suspect", Text(", ".join(figures.change(each) for each in break_.suspects), style="bold yellow")
     if before is None:
-        yield "owner", Text(found.owner)
+        yield "owner", Text(break_.owner)
     where = f" --store {quote(store)}" if store else ""
-    for earlier, after in found.requests[: _EXAMPLES if before is None else 1]:
+    for earlier, after in break_.requests[: _EXAMPLES if before is None else 1]:
         yield "look at", Text(f"{show_command(after)}{where}")
         if earlier:
             yield "before", Text(f"{show_command(earlier)}{where}", style="dim")
@@ -157,35 +157,35 @@ class _Cells:
             yield Text(figures.count(cell))
 
 
-def render_selfcheck(found: SelfCheck) -> RenderableType:
+def render_selfcheck(check: SelfCheck) -> RenderableType:
     """The share of false blocks against what is promised, and what the policy would find, the weakest metric first."""
-    kept = found.low <= found.alpha
-    what = "random splits of the baseline" if found.pairs is None else "random exchanges within its pairs"
-    verdict = f"{percent(found.false_block_rate)} of {found.runs:,} {what} were blocked"
-    promise = f"at most {percent(found.alpha)} is promised: {'kept' if kept else 'NOT KEPT'}"
+    kept = check.low <= check.alpha
+    what = "random splits of the baseline" if check.pairs is None else "random exchanges within its pairs"
+    verdict = f"{percent(check.false_block_rate)} of {check.runs:,} {what} were blocked"
+    promise = f"at most {percent(check.alpha)} is promised: {'kept' if kept else 'NOT KEPT'}"
     lines = [
-        ("false blocks", f"{percent(found.low)} to {percent(found.high)} with 95 % confidence"),
-        ("passed", percent(found.pass_rate)),
-        ("inconclusive", percent(found.inconclusive_rate)),
-        ("requests", f"{found.requests:,}, half of them on each side")
-        if found.pairs is None
-        else ("pairs", f"{found.pairs:,}"),
+        ("false blocks", f"{percent(check.low)} to {percent(check.high)} with 95 % confidence"),
+        ("passed", percent(check.pass_rate)),
+        ("inconclusive", percent(check.inconclusive_rate)),
+        ("requests", f"{check.requests:,}, half of them on each side")
+        if check.pairs is None
+        else ("pairs", f"{check.pairs:,}"),
     ]
     parts: list[RenderableType] = [
         Text(f"{verdict}; {promise}.", style="bold green" if kept else "bold red"),
         Text(),
         labeled(*((name, Text(text)) for name, text in lines)),
     ]
-    if found.powers:
+    if check.powers:
         table = plain_table("metric", "power at its margin", "")
-        for metric, power in sorted(found.powers.items(), key=lambda each: each[1]):
-            enough = power >= found.wanted_power
+        for metric, power in sorted(check.powers.items(), key=lambda each: each[1]):
+            enough = power >= check.wanted_power
             word = Text(
-                "enough" if enough else f"below {percent(found.wanted_power)}", style="" if enough else "yellow"
+                "enough" if enough else f"below {percent(check.wanted_power)}", style="" if enough else "yellow"
             )
             name = METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
             table.add_row(name, percent(power), word)
         parts += [Text(), table]
-    if found.warnings:
-        parts += [Text(), Text("Mind", style="bold"), *(Text(f"- {plain(warning)}") for warning in found.warnings)]
+    if check.warnings:
+        parts += [Text(), Text("Mind", style="bold"), *(Text(f"- {plain(warning)}") for warning in check.warnings)]
     return Group(*parts)

@@ -19,7 +19,7 @@ from ragtrace.gate.statistics.library import special
 from ragtrace.gate.statistics.means import EXCHANGE_LIMIT, RESAMPLE_LIMIT, exchange_p_values, resample
 from ragtrace.gate.statistics.power import Spread, spread_of
 from ragtrace.gate.statistics.samples import Floats, Rows, Sample, side_of
-from ragtrace.gate.statistics.shares import Halves, Table, fisher_mid_p, inferiority, mcnemar_mid_p
+from ragtrace.gate.statistics.shares import IndependentShares, PairTable, fisher_mid_p, inferiority, mcnemar_mid_p
 from ragtrace.wilson import effective_size
 
 __all__ = ["Estimate", "Floor", "against_floor", "estimate", "generator"]
@@ -82,14 +82,14 @@ def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float
     if sample.smallest > RESAMPLE_LIMIT and rare.any():
         return _apart(rows, rules, policy, strictest, rare)
     contrast = _sample(rows, columns, contrast=True) if any(column.share for column in columns) else sample
-    p_harm, tests = _harm(rows, columns, sample, policy, strictest)
+    p_harm, tests = _harm_p_values(rows, columns, sample, policy, strictest)
     bounds = _Bounds(contrast, columns, rows, policy)
-    found = []
+    estimates = []
     for at, column in enumerate(columns):
         before, after = _mean(column.baseline, rows.baseline.weights), _mean(column.candidate, rows.candidate.weights)
         low, high, p_inferior, interval = bounds.of(at)
         spread, size = spread_of(rows, sample, at, column.rule, column.baseline, column.candidate)
-        found.append(
+        estimates.append(
             Estimate(
                 baseline=before,
                 candidate=after,
@@ -104,7 +104,7 @@ def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float
                 method=f"{interval}; {tests[at]}",
             )
         )
-    return found
+    return estimates
 
 
 def _apart(
@@ -112,9 +112,9 @@ def _apart(
 ) -> list[Estimate]:
     """A metric that few of many requests have is judged on those alone, by the methods for few."""
     often = [rule for rule, alone in zip(rules, rare, strict=True) if not alone]
-    found = iter(estimate(rows, often, policy, strictest) if often else ())
+    common = iter(estimate(rows, often, policy, strictest) if often else ())
     return [
-        estimate(rows.known(rule), [rule], policy, strictest)[0] if alone else next(found)
+        estimate(rows.known(rule), [rule], policy, strictest)[0] if alone else next(common)
         for rule, alone in zip(rules, rare, strict=True)
     ]
 
@@ -151,7 +151,7 @@ def _plain(rows: Rows) -> bool:
     return rows.baseline.plain and rows.candidate.plain
 
 
-def _harm(
+def _harm_p_values(
     rows: Rows, columns: Sequence[_Column], sample: Sample, policy: Policy, strictest: float
 ) -> tuple[Floats, list[str]]:
     student = sample.student
@@ -186,11 +186,11 @@ def _good(values: Floats, sign: int) -> tuple[int, int]:
     return int((defined == (1.0 if sign > 0 else 0.0)).sum()), len(defined)
 
 
-def _table(column: _Column) -> Table:
+def _table(column: _Column) -> PairTable:
     good = 1.0 if column.sign > 0 else 0.0
     defined = ~np.isnan(column.baseline)
     before, after = column.baseline[defined] == good, column.candidate[defined] == good
-    return Table(
+    return PairTable(
         both=int((before & after).sum()),
         lost=int((before & ~after).sum()),
         gained=int((~before & after).sum()),
@@ -220,7 +220,7 @@ class _Bounds:
             with np.errstate(invalid="ignore", divide="ignore"):
                 self._p = special().stdtr(student.freedom, (goals - student.values) / student.errors)
             self._p = np.where(student.errors > 0, self._p, np.where(student.values > goals, 0.0, 1.0))
-        self._low, self._high = (_settled(end - shares, shares) for end in (low, high))
+        self._low, self._high = (_zeroed(end - shares, shares) for end in (low, high))
 
     def of(self, at: int) -> tuple[float, float, float, str]:
         """Low, high, the p-value of "worse by the margin", and the interval's name."""
@@ -232,13 +232,13 @@ class _Bounds:
         name = "Newcombe's paired interval" if self._rows.paired else "Newcombe-Wilson interval"
         return low, high, inferiority(shares.interval, shares.difference, column.margin), name
 
-    def _halves(self, at: int) -> Halves:
+    def _halves(self, at: int) -> IndependentShares:
         sides = []
         for side in self._contrast.sides:
             share = float(abs(side.means[at]))
             share = share if self._columns[at].sign > 0 else 1 - share
             sides += [share, effective_size(share, float(side.variances[at]), float(side.effective[at]))]
-        return Halves(*sides)
+        return IndependentShares(*sides)
 
     def _worst(self) -> list[Floats]:
         worst = np.array([column.worst for column in self._columns])
@@ -246,7 +246,7 @@ class _Bounds:
         return [worst - best] if self._rows.paired else [worst, best]
 
 
-def _settled(ends: Floats, shares: Floats) -> Floats:
+def _zeroed(ends: Floats, shares: Floats) -> Floats:
     """Zero where a relative margin leaves nothing but rounding."""
     return np.where(np.abs(ends) <= _ROUNDING * shares, 0.0, ends)
 
@@ -285,9 +285,9 @@ def _floor_bounds(
     if sample.smallest <= RESAMPLE_LIMIT:
         bounded = rule.kind != "quantity"
         worst = np.array([(0.0 if rule.direction == "lower" else -1.0) if bounded else -np.inf])
-        found = resample(sample, policy.resamples, [worst], generator(policy, rows.segment, 3))
-        low, high = float(found.low(policy.alpha)[0]), float(found.high(policy.alpha)[0])
-        return low, high, float(found.at_most(goal)[0]), "BCa bootstrap"
+        replicates = resample(sample, policy.resamples, [worst], generator(policy, rows.segment, 3))
+        low, high = float(replicates.low(policy.alpha)[0]), float(replicates.high(policy.alpha)[0])
+        return low, high, float(replicates.at_most(goal)[0]), "BCa bootstrap"
     student, known = sample.student, special()
     reach = float(known.stdtrit(student.freedom, 1 - policy.alpha)[0] * student.errors[0])
     mean, error = float(sample.values[0]), float(student.errors[0])

@@ -65,7 +65,7 @@ class Replicates:
     def at_most(self, bounds: Floats) -> Floats:
         """The p-values of "the value is at most this": where the lower bound first reaches it."""
         count = len(self._draws)
-        below = np.array([_share(column, bound) for column, bound in zip(self._draws.T, bounds, strict=True)])
+        below = np.array([_share_below(column, bound) for column, bound in zip(self._draws.T, bounds, strict=True)])
         known = special()
         z = known.ndtri(np.clip(below, 0.5 / count, 1 - 0.5 / count)) - self._offset
         p = known.ndtr(z / np.maximum(1 + self._acceleration * z, _NOTHING) - self._offset)
@@ -88,7 +88,7 @@ def resample(sample: Sample, count: int, worst: Sequence[Floats], chance: np.ran
     for sign, side, value in zip(sample.signs, sample.sides, worst, strict=True):
         means = _means(side, count, chance)
         means = np.where(np.isnan(means), side.means, means)
-        unseen = _unseen(side, count, chance)
+        unseen = _unseen_shares(side, count, chance)
         draws = draws + sign * means
         unlucky = unlucky + sign * np.where(np.isfinite(value), (1 - unseen) * means + unseen * value, sign * np.inf)
     return Replicates(sample, draws, unlucky)
@@ -107,18 +107,18 @@ def _means(side: Side, count: int, chance: np.random.Generator) -> Floats:
     clusters = len(side.totals)
     if clusters > RESAMPLE_LIMIT:
         return side.means + np.sqrt(side.variances) * chance.standard_normal((count, side.totals.shape[1]))
-    found = np.empty((count, side.totals.shape[1]))
+    means = np.empty((count, side.totals.shape[1]))
     step = max(1, _CELLS // max(1, clusters))
     for start in range(0, count, step):
         size = min(step, count - start)
         drawn = chance.integers(0, clusters, size=(size, clusters)) + clusters * np.arange(size)[:, None]
         times = np.bincount(drawn.ravel(), minlength=size * clusters).reshape(size, clusters).astype(np.float64)
         with np.errstate(invalid="ignore", divide="ignore"):
-            found[start : start + size] = (times @ side.totals) / (times @ side.weights)
-    return found
+            means[start : start + size] = (times @ side.totals) / (times @ side.weights)
+    return means
 
 
-def _unseen(side: Side, count: int, chance: np.random.Generator) -> Floats:
+def _unseen_shares(side: Side, count: int, chance: np.random.Generator) -> Floats:
     """Shares of requests that none in the sample is like: Beta(1, effective clusters), by quantiles in random order."""
     grid = (chance.permutation(count)[:, None] + 0.5) / count
     return np.asarray(1 - (1 - grid) ** (1.0 / np.maximum(side.effective, 1)))
@@ -132,7 +132,7 @@ def _acceleration(sample: Sample) -> Floats:
     return np.asarray(np.nan_to_num(found, nan=0.0))
 
 
-def _share(column: NDArray[np.float64], bound: float) -> float:
+def _share_below(column: NDArray[np.float64], bound: float) -> float:
     low, high = np.searchsorted(column, bound, side="left"), np.searchsorted(column, bound, side="right")
     return float((low + high) / 2 / len(column))
 
@@ -140,19 +140,19 @@ def _share(column: NDArray[np.float64], bound: float) -> float:
 def exchange_p_values(sample: Sample, draws: int, chance: np.random.Generator) -> Floats:
     """One-sided p-values of "the candidate is not worse", one for each metric, from at most `draws` exchanges."""
     deal = _Flips(sample.sides[0]) if len(sample.sides) == 1 else _Deals(sample, chance)
-    found = np.full(deal.metrics, np.nan)
+    p_values = np.full(deal.metrics, np.nan)
     extreme = np.zeros(deal.metrics, dtype=np.int64)
     drawn, size = 0, _FIRST
-    while drawn < draws and np.isnan(found).any():
-        going = np.flatnonzero(np.isnan(found))
+    while drawn < draws and np.isnan(p_values).any():
+        going = np.flatnonzero(np.isnan(p_values))
         size = min(size, draws - drawn, _MOST)
         counts = extreme[going] + deal.draw(size, going, chance).cumsum(axis=0)
         done = counts[-1] >= _ENOUGH
-        found[going[done]] = _ENOUGH / (drawn + 1.0 + (counts[:, done] >= _ENOUGH).argmax(axis=0))
+        p_values[going[done]] = _ENOUGH / (drawn + 1.0 + (counts[:, done] >= _ENOUGH).argmax(axis=0))
         extreme[going] = counts[-1]
         drawn += size
         size *= 2
-    return np.where(np.isnan(found), (extreme + 1.0) / (draws + 1.0), found)
+    return np.where(np.isnan(p_values), (extreme + 1.0) / (draws + 1.0), p_values)
 
 
 class _Flips:
@@ -168,11 +168,11 @@ class _Flips:
     def draw(self, size: int, columns: NDArray[np.int64], chance: np.random.Generator) -> NDArray[np.bool_]:
         """Which of `size` flips are as bad as what was seen, in each of the columns."""
         totals = self._totals[:, columns]
-        found = np.empty((size, len(columns)), dtype=np.bool_)
-        for part in _parts(size, _SIGNS // self.clusters):
-            signs = chance.integers(0, 2, size=(len(found[part]), len(totals)), dtype=np.int8) * 2.0 - 1.0
-            found[part] = signs @ totals <= self._seen[columns]
-        return found
+        extreme = np.empty((size, len(columns)), dtype=np.bool_)
+        for part in _slices(size, _SIGNS // self.clusters):
+            signs = chance.integers(0, 2, size=(len(extreme[part]), len(totals)), dtype=np.int8) * 2.0 - 1.0
+            extreme[part] = signs @ totals <= self._seen[columns]
+        return extreme
 
 
 class _Deals:
@@ -194,18 +194,18 @@ class _Deals:
     def draw(self, size: int, columns: NDArray[np.int64], chance: np.random.Generator) -> NDArray[np.bool_]:
         """Which of `size` deals are as bad as what was seen, in each of the columns."""
         sums = self._sums[:, columns]
-        each = np.ascontiguousarray(self._clusters[:, :, columns]).reshape(self.clusters, -1)
-        found = np.empty((size, len(columns)), dtype=np.bool_)
-        for part in _parts(size, _HANDS // self.clusters):
-            held = np.zeros((len(found[part]), self.clusters), dtype=np.int8)
+        parts = np.ascontiguousarray(self._clusters[:, :, columns]).reshape(self.clusters, -1)
+        extreme = np.empty((size, len(columns)), dtype=np.bool_)
+        for part in _slices(size, _HANDS // self.clusters):
+            held = np.zeros((len(extreme[part]), self.clusters), dtype=np.int8)
             held[:, : self._dealt] = 1
             chance.permuted(held, axis=1, out=held)
-            one = (held.astype(np.float64) @ each).reshape(len(held), *sums.shape)
-            found[part] = _studentized(one, sums) <= self._seen[columns]
-        return found
+            one = (held.astype(np.float64) @ parts).reshape(len(held), *sums.shape)
+            extreme[part] = _studentized(one, sums) <= self._seen[columns]
+        return extreme
 
 
-def _parts(size: int, step: int) -> Iterator[slice]:
+def _slices(size: int, step: int) -> Iterator[slice]:
     step = max(1, step)
     return (slice(start, min(size, start + step)) for start in range(0, size, step))
 

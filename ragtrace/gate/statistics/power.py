@@ -1,4 +1,4 @@
-"""What a cell can find: the smallest worsening that it blocks with the wanted power, and the requests that it takes.
+"""Power of a cell: the smallest worsening that it blocks with the wanted power, and the requests that it takes.
 
 The worsening that is imagined: of scores and booleans, a share of the requests falls to the worst value, as when
 evidence is missed; of quantities, all grow by the same factor. The test is taken at the first step of Holm's procedure,

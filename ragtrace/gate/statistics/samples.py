@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from ragtrace.gate.model import Comparison, Population, Rule
 
-__all__ = ["Floats", "Half", "Rows", "Sample", "Side", "Student", "rows_of", "side_of"]
+__all__ = ["Floats", "Rows", "Sample", "Side", "SideRows", "Student", "rows_of", "side_of"]
 
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Half:
+class SideRows:
     """Requests of one side: weights, and the cluster of each by number."""
 
     population: Population
@@ -38,9 +38,9 @@ class Half:
         values = self.population.scores.get(metric)
         return np.full(len(self.places), np.nan) if values is None else values[self.places]
 
-    def take(self, rows: Indices) -> Half:
+    def take(self, rows: Indices) -> SideRows:
         """These rows only."""
-        return Half(self.population, self.places[rows], self.weights[rows], self.clusters[rows], ())
+        return SideRows(self.population, self.places[rows], self.weights[rows], self.clusters[rows], ())
 
     def units(self, chosen: NDArray[np.bool_]) -> int:
         """How many clusters the chosen requests are of."""
@@ -63,8 +63,8 @@ class Rows:
     """Both sides of one segment (None: over all); the same row of both is a pair where they are paired."""
 
     segment: str | None
-    baseline: Half
-    candidate: Half
+    baseline: SideRows
+    candidate: SideRows
     paired: bool
 
     def columns(self, rule: Rule) -> tuple[Floats, Floats]:
@@ -77,7 +77,7 @@ class Rows:
 
     def within(self, segment: str) -> Rows:
         """The requests of a segment."""
-        one, two = (_rows_in(half.segments, segment) for half in (self.baseline, self.candidate))
+        one, two = (_rows_in(side.segments, segment) for side in (self.baseline, self.candidate))
         return Rows(segment, self.baseline.take(one), self.candidate.take(two), self.paired)
 
     def known(self, rule: Rule) -> Rows:
@@ -88,10 +88,10 @@ class Rows:
     def segments(self, required: Iterable[str]) -> list[str]:
         """Those of either side and the required ones; one that holds every request is the whole again, and is left out
         unless it is required. Requests without a segment are in none."""
-        found = {name for half in (self.baseline, self.candidate) for name in half.segments}
+        names = {name for side in (self.baseline, self.candidate) for name in side.segments}
         wanted = set(required)
-        named = found - {""}
-        return sorted((set() if len(found) == 1 else named) | (named & wanted) | wanted)
+        named = names - {""}
+        return sorted((set() if len(names) == 1 else named) | (named & wanted) | wanted)
 
 
 def rows_of(comparison: Comparison) -> Rows:
@@ -99,16 +99,18 @@ def rows_of(comparison: Comparison) -> Rows:
     request; it was kept with both its requests, so its weight is the product of theirs."""
     baseline, candidate = comparison.baseline, comparison.candidate
     if comparison.pairs is None:
-        return Rows(None, _half(baseline, _order(baseline)), _half(candidate, _order(candidate)), paired=False)
+        return Rows(
+            None, _side_rows(baseline, _order(baseline)), _side_rows(candidate, _order(candidate)), paired=False
+        )
     ranks = np.empty(len(baseline), dtype=np.int64)
     ranks[_order(baseline)] = np.arange(len(baseline))
     pairs = comparison.pairs[np.argsort(ranks[comparison.pairs[:, 0]], kind="stable")]
-    one = _half(baseline, pairs[:, 0])
+    one = _side_rows(baseline, pairs[:, 0])
     weights = one.weights * candidate.weights[pairs[:, 1]]
     return Rows(
         None,
-        Half(baseline, one.places, weights, one.clusters, one.segments),
-        Half(candidate, pairs[:, 1], weights, one.clusters, one.segments),
+        SideRows(baseline, one.places, weights, one.clusters, one.segments),
+        SideRows(candidate, pairs[:, 1], weights, one.clusters, one.segments),
         paired=True,
     )
 
@@ -118,11 +120,11 @@ def _order(population: Population) -> Indices:
     return np.array(sorted(range(len(ids)), key=lambda at: ids[at]), dtype=np.int64)
 
 
-def _half(population: Population, places: Indices) -> Half:
+def _side_rows(population: Population, places: Indices) -> SideRows:
     numbers: dict[str, int] = {}
     clusters = [numbers.setdefault(population.clusters[at], len(numbers)) for at in places]
     segments = [population.segments[at] for at in places]
-    return Half(population, places, population.weights[places], np.array(clusters, dtype=np.int64), segments)
+    return SideRows(population, places, population.weights[places], np.array(clusters, dtype=np.int64), segments)
 
 
 def _rows_in(segments: Sequence[str], segment: str) -> Indices:

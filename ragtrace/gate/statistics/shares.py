@@ -15,13 +15,13 @@ from math import sqrt
 from ragtrace.gate.statistics.library import optimize, special, stats
 from ragtrace.wilson import wilson
 
-__all__ = ["Halves", "Table", "fisher_mid_p", "inferiority", "mcnemar_mid_p"]
+__all__ = ["IndependentShares", "PairTable", "fisher_mid_p", "inferiority", "mcnemar_mid_p"]
 
 _FAR = 40.0  # standard deviations: nothing is further than this
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PairTable:
     """Pairs of 0 and 1: good on both sides, good to bad, bad to good, bad on both."""
 
     both: int
@@ -54,7 +54,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Halves:
+class IndependentShares:
     """Shares of good of two independent samples; the sizes are effective ones where requests are weighted or alike."""
 
     candidate: float

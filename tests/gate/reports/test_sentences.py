@@ -71,7 +71,7 @@ def test_blocked_by_missing_data() -> None:
     found = reported.missing()
     assert headline(found) == (
         "Blocked: the policy requires segment claims-de, and there is too little data: "
-        "12 of at least 30 questions tell of candidate recall."
+        "12 of at least 30 questions have a value for candidate recall."
     )
     assert next_steps(found) == ("Ask at least 30 questions of segment claims-de; 12 could be judged.",)
 
@@ -133,7 +133,7 @@ def test_as_many_equal_questions_as_are_named_pass(count: int) -> None:
 def test_undecided_without_data() -> None:
     """Too few values over all requests are named as such, with how many it takes."""
     found = report("undecided", [empty("answer_coverage", None)])
-    assert headline(found) == "Undecided: too few questions tell of answer coverage: 12."
+    assert headline(found) == "Undecided: too few questions have a value for answer coverage: 12."
     assert next_steps(found) == ("Ask at least 30 questions; 12 could be judged.",)
 
 
@@ -256,7 +256,7 @@ def test_worse_within_the_margin_is_told() -> None:
 def test_a_guardrail_fails_within_its_margin() -> None:
     """The sentence says why a loss within the margin blocks."""
     found = report("block", [failed("contradiction_rate", None, 0.01, p_inferior=0.001)])
-    assert "margin 2, which is no excuse for a guardrail" in headline(found)
+    assert "margin 2, but this metric is a guardrail: it must not get worse at all" in headline(found)
 
 
 def test_unpaired_sides_count_requests() -> None:
@@ -287,7 +287,7 @@ def test_too_few_sessions_are_no_lack_of_questions() -> None:
     """Forty questions of three sessions: the number that is asked for is reached, and says nothing."""
     cells = [cell(), empty(required=True, n=(40, 40))]
     found = report("block", cells)
-    assert "the 40 questions that tell of answer coverage are of too few sessions or documents" in found.headline
+    assert "the 40 questions with a value for answer coverage are of too few sessions or documents" in found.headline
     assert "Ask questions of more sessions or documents in segment claims-de." in found.next_steps
     alone = report("undecided", [empty(segment=None, n=(40, 40))])
     assert alone.headline.endswith("are of too few sessions or documents.")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
-from ragtrace.gate.statistics.shares import Halves, Table, fisher_mid_p, inferiority, mcnemar_mid_p
+from ragtrace.gate.statistics.shares import IndependentShares, PairTable, fisher_mid_p, inferiority, mcnemar_mid_p
 
 Z = 1.959964
 COUNTS = st.integers(0, 40)
@@ -19,17 +19,17 @@ COUNTS = st.integers(0, 40)
 
 def test_paired_interval_as_published() -> None:
     """Newcombe (1998), table II (a), method 10."""
-    assert Table(both=36, lost=2, gained=12, neither=0).interval(Z) == pytest.approx((0.0569, 0.3404), abs=1e-4)
+    assert PairTable(both=36, lost=2, gained=12, neither=0).interval(Z) == pytest.approx((0.0569, 0.3404), abs=1e-4)
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
 def test_paired_interval_from_wilson_bounds(both: int, lost: int, gained: int, neither: int) -> None:
     """The same method once more, on SciPy's Wilson bounds."""
-    table = Table(both=both + 1, lost=lost, gained=gained, neither=neither)
+    table = PairTable(both=both + 1, lost=lost, gained=gained, neither=neither)
     assert table.interval(Z) == pytest.approx(_newcombe(table), abs=1e-6)
 
 
-def _newcombe(table: Table) -> tuple[float, float]:
+def _newcombe(table: PairTable) -> tuple[float, float]:
     """Method 10 once more, from SciPy's Wilson bounds."""
     n = table.pairs
     after, before = table.both + table.gained, table.both + table.lost
@@ -46,7 +46,7 @@ def _newcombe(table: Table) -> tuple[float, float]:
 
 def test_independent_interval_as_published() -> None:
     """Newcombe (1998), table II (a), method 10: 56 of 70 and 48 of 80."""
-    assert Halves(56 / 70, 70, 48 / 80, 80).interval(Z) == pytest.approx((0.0524, 0.3339), abs=1e-4)
+    assert IndependentShares(56 / 70, 70, 48 / 80, 80).interval(Z) == pytest.approx((0.0524, 0.3339), abs=1e-4)
 
 
 def test_mcnemar_as_published() -> None:
@@ -97,7 +97,7 @@ def test_non_inferiority_keeps_its_size(margin: float, gained: float) -> None:
         share = stats.multinomial.pmf([a, b, n - a - b], n, [lost, gained, both + neither])
         for c, weight in enumerate(stats.binom.pmf(np.arange(n - a - b + 1), n - a - b, both / (both + neither))):
             if share * weight > 1e-7:
-                table = Table(both=c, lost=a, gained=b, neither=n - a - b - c)
+                table = PairTable(both=c, lost=a, gained=b, neither=n - a - b - c)
                 size += share * weight * (table.interval(1.6449)[0] > -margin)
     assert size < 0.06
 
@@ -105,7 +105,7 @@ def test_non_inferiority_keeps_its_size(margin: float, gained: float) -> None:
 @given(COUNTS, COUNTS, COUNTS, COUNTS, st.floats(0.01, 0.5))
 def test_p_value_agrees_with_the_interval(both: int, lost: int, gained: int, neither: int, margin: float) -> None:
     """The p-value is below alpha where the interval at alpha excludes the margin."""
-    table = Table(both=both + 1, lost=lost, gained=gained, neither=neither)
+    table = PairTable(both=both + 1, lost=lost, gained=gained, neither=neither)
     p = inferiority(table.interval, table.difference, margin)
     low = table.interval(1.6448536)[0]
     if abs(low + margin) > 1e-6:
@@ -115,8 +115,8 @@ def test_p_value_agrees_with_the_interval(both: int, lost: int, gained: int, nei
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
 def test_interval_turns_with_the_sides(both: int, lost: int, gained: int, neither: int) -> None:
     """Baseline and candidate exchanged: the same interval with the other sign, which holds the difference."""
-    table = Table(both=both + 1, lost=lost, gained=gained, neither=neither)
+    table = PairTable(both=both + 1, lost=lost, gained=gained, neither=neither)
     low, high = table.interval(Z)
-    turned = Table(both=both + 1, lost=gained, gained=lost, neither=neither).interval(Z)
+    turned = PairTable(both=both + 1, lost=gained, gained=lost, neither=neither).interval(Z)
     assert (-turned[1], -turned[0]) == pytest.approx((low, high))
     assert -1 <= low <= table.difference <= high <= 1
