@@ -1,5 +1,5 @@
-"""The tables of upkeep and of reading by SQL: what was erased and forgotten, which services a tenant named, the shares of
-documents and the findings of probes."""
+"""The tables of upkeep and of reading by SQL: what was erased and forgotten, which services a tenant named, the shares
+of documents and the findings of probes."""
 
 from __future__ import annotations
 

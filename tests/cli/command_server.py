@@ -76,12 +76,12 @@ def _import_all() -> None:
             importlib.import_module(name)
 
 
-def _write_to(path: str, descriptor: int, **options: Any) -> IO[str]:
+def _write_to(path: str, descriptor: int, *, errors: str | None = None, buffering: int = -1) -> IO[str]:
     """A stream on the standard descriptor, which goes to the file from now on."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(file, descriptor)
     os.close(file)
-    return open(descriptor, "w", encoding="utf-8", closefd=False, **options)
+    return open(descriptor, "w", encoding="utf-8", closefd=False, errors=errors, buffering=buffering)
 
 
 def _command(order: dict[str, Any]) -> int:
