@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
-from bench.analyze import record
+from bench.analyze import new_requests
 from ragtrace.analyze.executors import EXECUTORS, Work, executor_of
 from ragtrace.analyze.worker import WorkSummary
 from ragtrace.registry.instruments import ANALYSIS_COST
@@ -61,7 +61,7 @@ def fill(folder: Path, requests: int) -> Path:
     """A store with so many requests that wait for their analysis."""
     file = folder / "filled.db"
     with Store.open(f"sqlite:///{file}") as store:
-        store.write([record(number) for number in range(requests)])
+        store.write(new_requests(range(requests)))
         store.compact()  # it can be copied without its log
     return file
 

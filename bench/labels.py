@@ -18,10 +18,12 @@ import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
@@ -193,8 +195,12 @@ def print_weak(source: str, claims: Sequence[LabeledClaim]) -> None:
             print(f"{source}: {name}: no claim")
             continue
         unsupported = np.array([claim.label in UNSUPPORTED for claim in chosen])
-        share = interval([claim.question for claim in chosen], lambda rows, hits=unsupported: float(hits[rows].mean()))
+        share = interval([claim.question for claim in chosen], partial(_mean_of, unsupported))
         print(f"{source + ': ' + name:24} n {len(chosen):5}  unsupported by label {share}  ({labels})")
+
+
+def _mean_of(hits: NDArray[np.bool_], rows: NDArray[np.int64]) -> float:
+    return float(hits[rows].mean())
 
 
 def _service_of(cases: Sequence[Labeled]) -> ServiceView:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
 from datetime import UTC, date, datetime
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -117,10 +118,14 @@ def examine(
     facets = _facets(record, gold, entities)
     candidates = record.candidates
     matrix = coverage.facet_matrix(facets, candidates)
-    reference, wanted = _reference(record, gold, facets, candidates, matrix)
+    reference, classes = _reference(record, gold, facets, candidates, matrix)
+    wanted = tuple(dict.fromkeys(chunk_id for members in classes for chunk_id in members))
     judged = judged or judged_answer(record)
     claims = judged.claims if judged else ()
-    same = coverage.stand_ins(wanted, candidates, record.packing.chunks if record.packing else ())
+    prompt = coverage.PromptEvidence(record.query.original, record.packing.chunks if record.packing else (), candidates)
+    known_candidates = {candidate.chunk_id: candidate for candidate in candidates}
+    members = [[known_candidates[one] for one in each if one in known_candidates] for each in classes]
+    same = prompt.stand_ins(members) if reference == "proxy" else prompt.duplicates(chain.from_iterable(members))
     lost = tuple(
         replace(loss, reason=RETURNED_BEFORE) if loss.where == "retrieval" and loss.chunk_id in returned else loss
         for loss in coverage.lost_evidence(recorded, wanted, claims)
@@ -164,7 +169,9 @@ def examine(
         verified_by=verified_by if judged else None,
         computed_at=computed_at,
     )
-    signs = signs_of(record, kept, table, judged, service.background, service.top_scores, relevance=relevance.value)
+    signs = signs_of(
+        record, kept, table, judged, service.background, service.top_scores, relevance=relevance.value, prompt=prompt
+    )
     before = signs.before_answer()
     if answer and facets:  # it may have told which of them count
         rows = trusted(presence=_presence_score(record, reference, facets).value)
@@ -176,7 +183,7 @@ def examine(
         is_empty=retrieved and not candidates,
         packed=record.packing is not None,
         answered=record.generation is not None and bool((record.generation.answer or "").strip()),
-        left_out=_is_left_out(record, candidates),
+        left_out=any(prompt.leaves_out(candidate) for candidate in candidates),
         cites=_is_cited(record, claims, service),
         resolves=service.cites is True,
         unjudged=_unanswerable(record),
@@ -202,14 +209,6 @@ def with_probe(
     analysis = replace(analysis, probe=probe)
     diagnosis = _diagnosis(record, analysis, dataclass_replace(case, probe=probe), releases, verified_by)
     return replace(analysis, diagnosis=diagnosis)
-
-
-def _is_left_out(record: RequestRecord, candidates: Sequence[Candidate]) -> bool:
-    """Whether a candidate does not stand whole in the prompt, nor another one that says the same."""
-    chunks = record.packing.chunks if record.packing else ()
-    whole = {chunk.chunk_id for chunk in chunks if not chunk.truncated}
-    left = (candidate for candidate in candidates if candidate.chunk_id not in whole)
-    return any(not coverage.stand_ins([one.chunk_id], [one], chunks) for one in left)
 
 
 def _is_cited(record: RequestRecord, claims: Sequence[Claim], service: ServiceView) -> bool:
@@ -248,11 +247,12 @@ def _reference(
     facets: Sequence[Facet],
     candidates: Sequence[Candidate],
     matrix: NDArray[np.float64],
-) -> tuple[Reference, tuple[str, ...]]:
+) -> tuple[Reference, tuple[tuple[str, ...], ...]]:
+    """What is needed: of each class one member, of which the oracle's have one each."""
     if gold and gold.chunk_ids:
-        return "oracle", tuple(dict.fromkeys(gold.chunk_ids))
-    proxy = coverage.proxy_reference(record.query.original, facets, candidates, matrix=matrix)
-    return ("proxy", proxy) if proxy else ("none", ())
+        return "oracle", tuple((chunk_id,) for chunk_id in dict.fromkeys(gold.chunk_ids))
+    classes = coverage.proxy_classes(record.query.original, facets, candidates, matrix=matrix)
+    return ("proxy", classes) if classes else ("none", ())
 
 
 def _trusted(

@@ -108,10 +108,11 @@ def signs_of(
     background: Background | None = None,
     top_scores: Sequence[float] = (),
     relevance: float | None = None,
+    prompt: coverage.PromptEvidence | None = None,
 ) -> Signs:
     """The signs of a record. matrix: `facet_matrix` of the facets and the record's candidates; judged: the claims of
     its answer, None where they cannot be judged; background, top_scores: what the service usually returns; relevance:
-    of its answer to its question."""
+    of its answer to its question; prompt: what stands in it, read here where it is not given."""
     candidates = record.candidates
     chunks = record.packing.chunks if record.packing else ()
     pool = [Evidence.read(item.chunk_id, item.text or "") for item in candidates]
@@ -121,7 +122,9 @@ def signs_of(
     claims = [claim for claim in judged.claims if claim.factual] if judged else []
     best = coverage.top_score(candidates)
     return Signs(
-        **_question_signs(record, candidates, chunks, pool, packed, rarity),
+        **_question_signs(
+            record, pool, packed, rarity, prompt or coverage.PromptEvidence(record.query.original, chunks, candidates)
+        ),
         **_facet_signs(candidates, chunks, facets, matrix),
         top=None if best is None else coverage.place_among(best, top_scores),
         declined=coverage.is_abstention(answer),
@@ -147,20 +150,21 @@ def _is_foreign(text: str) -> bool:
 
 def _question_signs(
     record: RequestRecord,
-    candidates: Sequence[Candidate],
-    chunks: Sequence[PackedChunk],
     pool: Sequence[Evidence],
     packed: Sequence[Evidence],
     rarity: Rarity,
+    prompt: coverage.PromptEvidence,
 ) -> dict[str, Any]:
-    query = record.query.original
+    query, candidates = record.query.original, record.candidates
+    chunks = record.packing.chunks if record.packing else ()
     asked = content_words(query)
     if not asked:
         return {}
     held = {chunk.chunk_id for chunk in chunks if not chunk.truncated}
     of_pool = question_match(query, pool, rarity)
-    left = [place for place, item in enumerate(candidates) if item.chunk_id not in held]
-    best_left = max(left, key=lambda at: of_pool[:, at].mean(), default=None)
+    outside = [place for place, item in enumerate(candidates) if item.chunk_id not in held]
+    left = _not_stood_in(sorted(outside, key=lambda at: -of_pool[:, at].mean()), candidates, prompt)
+    best_left = left[0] if left else None
     found = (
         {}
         if best_left is None
@@ -170,7 +174,7 @@ def _question_signs(
         }
     )
     return found | {
-        "left_count": len(left),
+        "left_count": len(outside),
         "asked": len(set(asked)),
         "pool_match": _best(of_pool) if any(item.text for item in candidates) else None,
         "packed_match": _best(question_match(query, packed, rarity)) if any(c.text for c in chunks) else None,
@@ -179,6 +183,16 @@ def _question_signs(
         else None,
         "left_match": _best(of_pool[:, left]) if any(candidates[at].text for at in left) else None,
     }
+
+
+def _not_stood_in(
+    places: Sequence[int], candidates: Sequence[Candidate], prompt: coverage.PromptEvidence
+) -> Sequence[int]:
+    """The places of candidates outside of the prompt from the best on that nothing in it stands in for."""
+    for at, place in enumerate(places):
+        if prompt.leaves_out(candidates[place]):
+            return places[at:]
+    return ()
 
 
 def _best(match: NDArray[np.float64]) -> float:

@@ -216,7 +216,9 @@ def _ranking(case: Case) -> StageFinding:
         return _finding("ranking", "broken", None, *lines)
     if level.is_suspected and (is_better or signs.declined):
         return _finding("ranking", "suspected", "low_match" if is_better else "refused", *lines)
-    if level.is_sound:
+    if case.reference == "proxy" and any(loss.where != "retrieval" for loss in case.lost):
+        return _finding("ranking", "suspected", "low_match", *lines)
+    if level.is_sound and not (signs.declined and not _is_behind(signs)):
         return _finding("ranking", "sound")
     return _finding("ranking", "not_known", "refused" if signs.declined else "undecided")
 
@@ -309,6 +311,11 @@ def _leads(signs: Signs) -> bool:
     """Whether some chunk outside of the prompt speaks better of the question, or meets more facets, than any in it."""
     by_facets = (signs.left_facets or 0.0) - (1.0 if signs.packed_facets is None else signs.packed_facets)
     return (signs.left_match or 0.0) - (signs.packed_match or 0.0) >= LEAD or by_facets >= LEAD
+
+
+def _is_behind(signs: Signs) -> bool:
+    """Whether the best chunk of the prompt speaks clearly better of the question than any outside of it."""
+    return (signs.packed_match or 0.0) - (signs.left_match or 0.0) >= LEAD
 
 
 def _has_texts(case: Case) -> bool:

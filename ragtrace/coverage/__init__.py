@@ -17,6 +17,7 @@ from ragtrace.coverage.citations import (
     first_number,
 )
 from ragtrace.coverage.claims import abstains_somewhere, is_abstention, split_claims
+from ragtrace.coverage.equivalence import PromptEvidence
 from ragtrace.coverage.evidence import (
     candidate_recall,
     evidence_depth,
@@ -26,7 +27,6 @@ from ragtrace.coverage.evidence import (
     evidence_token_share,
     lost_evidence,
     rank_shift,
-    stand_ins,
     truncated_tokens,
 )
 from ragtrace.coverage.facets import (
@@ -39,7 +39,7 @@ from ragtrace.coverage.facets import (
     resolve_times,
 )
 from ragtrace.coverage.presence import are_alike, evidence_presence
-from ragtrace.coverage.proxy import proxy_reference
+from ragtrace.coverage.proxy import proxy_classes, proxy_reference
 from ragtrace.coverage.query import joint_query_coverage, match_facets, query_coverage
 from ragtrace.coverage.questions import needs_retrieval
 from ragtrace.coverage.relevance import Background
@@ -59,6 +59,7 @@ __all__ = [
     "USUAL",
     "Background",
     "JudgedAnswer",
+    "PromptEvidence",
     "Rationale",
     "ReadEntities",
     "Verifier",
@@ -95,6 +96,7 @@ __all__ = [
     "match_facets",
     "needs_retrieval",
     "place_among",
+    "proxy_classes",
     "proxy_reference",
     "query_coverage",
     "rank_shift",
@@ -102,7 +104,6 @@ __all__ = [
     "resolve_times",
     "score_answer",
     "split_claims",
-    "stand_ins",
     "standings",
     "top_score",
     "truncated_tokens",

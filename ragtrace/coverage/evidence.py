@@ -6,13 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.coverage.answering import answering_sentences
 from ragtrace.coverage.claims import is_abstention
+from ragtrace.coverage.equivalence import answering_sentences, spoken
 from ragtrace.coverage.rounds import rounds_of, united
-from ragtrace.coverage.support import Evidence
-from ragtrace.coverage.support.reading import Reading
-from ragtrace.coverage.text import words
-from ragtrace.types import Candidate, Claim, LostChunk, PackedChunk, Packing, RankMove, RequestRecord
+from ragtrace.types import Claim, LostChunk, PackedChunk, Packing, RankMove, RequestRecord
 
 __all__ = [
     "candidate_recall",
@@ -23,12 +20,10 @@ __all__ = [
     "evidence_token_share",
     "lost_evidence",
     "rank_shift",
-    "stand_ins",
     "truncated_tokens",
 ]
 
 Where: TypeAlias = Literal["retrieval", "rerank", "packing", "truncation"]
-SAME: Final = 0.85  # share of all words of two chunks that both have, from which they say the same
 HALF: Final = 0.5  # of a chunk: with less of it in the prompt, what it was needed for was more likely cut than not
 
 
@@ -101,40 +96,6 @@ def truncated_tokens(packed: Sequence[PackedChunk]) -> float | None:
     known = [chunk for chunk in packed if chunk.tokens is not None and chunk.tokens_full]
     cut = [max(0, (chunk.tokens_full or 0) - (chunk.tokens or 0)) for chunk in known]
     return float(sum(cut)) if cut else None
-
-
-def stand_ins(
-    reference: Iterable[str], candidates: Sequence[Candidate], packed: Sequence[PackedChunk]
-) -> dict[str, str]:
-    """The reference chunks of which another chunk, whole in the prompt, says the same: id -> id of the other.
-
-    Duplicates and near duplicates (the same figures, `SAME` of all words) are the same evidence; a packer that leaves
-    one of them out loses nothing.
-    """
-    texts = {candidate.chunk_id: candidate.text for candidate in candidates if candidate.text}
-    whole = {
-        chunk.chunk_id: Evidence.read("", chunk.text).reading for chunk in packed if chunk.text and not chunk.truncated
-    }
-    found: dict[str, str] = {}
-    for chunk_id in dict.fromkeys(reference):
-        text = texts.get(chunk_id)
-        if text is None or chunk_id in whole:
-            continue
-        reading = Evidence.read("", text).reading
-        other = next((name for name, given in whole.items() if _is_same(reading, given)), None)
-        if other is not None:
-            found[chunk_id] = other
-    return found
-
-
-def _is_same(one: Reading, other: Reading) -> bool:
-    """Whether two chunks say the same: all but a few of their words, and all of their figures."""
-    mine, others = one.vocabulary, other.vocabulary
-    if min(len(mine), len(others)) < SAME * max(len(mine), len(others)):  # cheap, and most are told apart by it
-        return False
-    if len(mine & others) < SAME * len(mine | others):
-        return False
-    return {value.raw for value in one.values} == {value.raw for value in other.values}
 
 
 def lost_evidence(
@@ -227,15 +188,10 @@ class _Path:
         full = candidate.text if candidate else None
         lost = self._declined or parts[0].chunk_id in self._missed or _kept(parts, full) < HALF
         if not lost and full and all(part.text for part in parts):
-            given = [_spoken(part.text or "") for part in parts]
-            answers = [_spoken(sentence) for sentence in answering_sentences(self._query, full)]
+            given = [spoken(part.text or "") for part in parts]
+            answers = [spoken(sentence) for sentence in answering_sentences(self._query, full)]
             lost = bool(answers) and not any(answer in text for answer in answers for text in given)
         return ("truncation" if lost else None), "; ".join(_given(part, full) for part in parts)
-
-
-def _spoken(text: str) -> str:
-    """The words of a text, however its lines are broken, quoted or marked."""
-    return f" {' '.join(words(text))} "
 
 
 def _kept(parts: Sequence[PackedChunk], full: str | None) -> float:

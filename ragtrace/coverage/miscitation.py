@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ragtrace.coverage.presence import repeat_each_other
+from ragtrace.coverage.equivalence import hold_the_same, repeat_each_other
 from ragtrace.coverage.relevance import Rarity, spoken_of
 from ragtrace.coverage.support import Evidence, Statement
 from ragtrace.coverage.support.novelty import Ground
@@ -81,7 +81,8 @@ def miscitation(
     sureness = 1 / (1 + math.exp(-logit))
     is_next = not is_numbered and packed.index(gap.other) == packed.index(gap.cited) + 1
     is_supported = supports.get(gap.other.chunk_id, 0.0) >= SUPPORTED
-    is_open = not is_supported or _says_little(claim) or repeat_each_other(gap.cited, gap.other)
+    is_same = repeat_each_other(gap.cited, gap.other) or hold_the_same(claim.text, gap.cited, gap.other)
+    is_open = not is_supported or _says_little(claim) or is_same
     is_open = is_open or (is_next and _is_number(claim, gap.cited.chunk_id))
     return Miscitation(min(sureness, OPEN) if is_open else sureness, gap.cited.chunk_id, gap.other.chunk_id)
 

@@ -11,15 +11,15 @@ import math
 from collections.abc import Iterable, Sequence, Set
 from typing import Final, NamedTuple
 
+from ragtrace.coverage.equivalence import repeat_each_other
 from ragtrace.coverage.standing import standout
 from ragtrace.coverage.support import Evidence, Vocabulary
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Claim
 
-__all__ = ["are_alike", "evidence_presence", "repeat_each_other", "spoken_share", "told_share"]
+__all__ = ["are_alike", "evidence_presence", "spoken_share", "told_share"]
 
 FEWEST: Final = 10  # candidates: among fewer, what is rare or stands out cannot be told
-ALIKE: Final = 0.5  # shared terms over all terms of two chunks from which they repeat each other
 REPEATS: Final = 2  # so many candidates that repeat the best one: editions, which words do not tell apart
 
 
@@ -72,12 +72,6 @@ def are_alike(candidates: Sequence[Candidate]) -> bool:
     """Whether others nearly repeat the best candidate, as editions of one text do: they share at least half of all
     their terms. Words and scores then do not tell whether the right one of them is there; facets do."""
     return _repeated(_read(sorted(candidates, key=lambda each: each.rank))) >= REPEATS
-
-
-def repeat_each_other(one: Evidence, other: Evidence) -> bool:
-    """Whether two chunks share at least half of all their terms, as duplicates and editions of one text do."""
-    mine, others = one.reading.vocabulary, other.reading.vocabulary
-    return len(mine & others) >= ALIKE * len(mine | others) > 0
 
 
 def spoken_share(query: str, candidates: Sequence[Candidate]) -> float | None:

@@ -24,7 +24,7 @@ from ragtrace.coverage.support.reading import Window
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Facet
 
-__all__ = ["proxy_reference", "proxy_scores"]
+__all__ = ["proxy_classes", "proxy_reference", "proxy_scores"]
 
 MARGIN: Final = 0.9  # a candidate belongs to the reference from this share of the best score on
 TIED: Final = 0.99  # the same where candidates repeat each other, or more than `MOST` lie within the margin
@@ -45,6 +45,22 @@ def proxy_reference(
 ) -> tuple[str, ...]:
     """Chunk ids of the candidates that best match the query and its facets; empty when none has text or matches.
 
+    The members of all `proxy_classes`, each once.
+    """
+    classes = proxy_classes(query, facets, candidates, matrix=matrix)
+    return tuple(dict.fromkeys(chunk_id for members in classes for chunk_id in members))
+
+
+def proxy_classes(
+    query: str,
+    facets: Sequence[Facet],
+    candidates: Sequence[Candidate],
+    *,
+    matrix: NDArray[np.float64] | None = None,
+) -> tuple[tuple[str, ...], ...]:
+    """For each part of the question the chunk ids of the candidates that match it best and about as well as each
+    other, best first: one equivalence class, of which any member will do. Parts that nothing matches have none.
+
     Each part of the question ("what is the limit, and when must …") takes its best candidates for each combination of
     facets (two years to compare give two). Score of a candidate: (rarity-weighted share of the part's words in its best
     window and heading, discounted for the window's length and for lacking the kind of value asked for, relative
@@ -52,13 +68,12 @@ def proxy_reference(
     Words are rare or common among the candidates that meet the facets best. Of facets that
     were read from the question, names choose nothing (they are among its words), and others spare most of the score of
     a candidate that says nothing of them: extraction can be wrong. Candidates that score nearly as well as the best
-    belong to the reference too, unless they are `are_alike`: other editions of a text are no evidence beside it.
+    belong to its class too, unless they are `are_alike`: other editions of a text are no evidence beside it.
     """
-    chosen: dict[str, None] = {}
     margin = TIED if candidates and are_alike(candidates) else MARGIN
-    for score in proxy_scores(query, facets, candidates, matrix=matrix):
-        chosen.update(dict.fromkeys(candidates[index].chunk_id for index in _best(score, margin)))
-    return tuple(chosen)
+    scores = proxy_scores(query, facets, candidates, matrix=matrix)
+    classes = (tuple(candidates[index].chunk_id for index in _best(score, margin)) for score in scores)
+    return tuple(members for members in classes if members)
 
 
 def proxy_scores(

@@ -337,3 +337,12 @@ def test_a_suspicion_of_retrieval_names_the_terms_that_nobody_states() -> None:
     (finding,) = (each for each in analyze_record(asked).diagnosis.stages if each.stage == "retrieval")
     assert finding.state == "suspected"
     assert any("“zeppelins”" in line for line in finding.evidence)
+
+
+def test_the_rerankers_scores_judge_nothing() -> None:
+    """Ranking is what the reranker did: how sure it was of that neither acquits nor blames it, nor any other stage."""
+    runs = (RETRIEVE, RERANK, packed("old"), GenerateRun(generation=Generation(answer=ANSWER)))
+    plain = analyze_record(request(*runs))
+    for scores in ((0.99, 0.01, 0.0), (0.0, 0.5, 1.0)):
+        moves = tuple(replace(move, score=score) for move, score in zip(RERANK.moves, scores, strict=True))
+        assert analyze_record(request(runs[0], replace(RERANK, moves=moves), *runs[2:])) == plain

@@ -496,3 +496,24 @@ def test_what_is_usual_decides_what_is_suspected() -> None:
     made_up = GENERATION.log_odds(replace(SOUND, **invented))
     for usual in ([made_up - 5.0] * 100, [made_up + 5.0] * 100):
         assert judged(INVENTED, usual={"GENERATION": usual})["generation"].state == "broken"
+
+
+UNMATCHED = {"packed_facets": None, "left_facets": None, "pool_facets": None, "packed_match": 0.5, "pool_match": 0.5}
+
+
+def test_a_lost_proxy_chunk_casts_suspicion_on_ranking() -> None:
+    """Where it was found and nothing in the prompt is as good; one that was not found tells nothing of ranking."""
+    assert judged(UNMATCHED)["ranking"].state == "sound"
+    lost = judged(UNMATCHED, lost=[LostChunk(chunk_id="c9", where="packing")])["ranking"]
+    assert (lost.state, lost.reason) == ("suspected", "low_match")
+    assert any("evidence c9 was lost in packing" in line for line in lost.evidence)
+    assert judged(UNMATCHED, lost=[LostChunk(chunk_id="c9", where="retrieval")])["ranking"].state == "sound"
+
+
+def test_a_refusal_leaves_ranking_open_where_another_chunk_is_about_as_good() -> None:
+    """Whether the answer declines because of it cannot be told; a chunk that is clearly worse is no reason."""
+    near = UNMATCHED | {"left_match": 0.45, "declined": True, "left_count": 40}
+    assert judged(near | {"declined": False})["ranking"].state == "sound"
+    found = judged(near)["ranking"]
+    assert (found.state, found.reason) == ("not_known", "refused")
+    assert judged(near | {"left_match": 0.2})["ranking"].state == "sound"
