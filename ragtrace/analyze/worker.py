@@ -35,10 +35,13 @@ from ragtrace.store.drift import INDEX
 from ragtrace.types import Analysis, Fault, Gold, RequestRecord
 from ragtrace.types import replace as with_changes
 
-__all__ = ["WorkSummary", "run"]
+__all__ = ["LEASE_SECONDS", "WorkSummary", "run"]
 
 OnResult: TypeAlias = Callable[[RequestRecord, Analysis], None]
 _Result: TypeAlias = tuple[RequestRecord, Analysis]
+
+LEASE_SECONDS: Final = 60.0
+"""For how long a job is leased; a worker that lives renews it."""
 
 _LONGEST: Final = 200  # characters of a probe's error that are kept
 _log = logging.getLogger("ragtrace.analyze")
@@ -59,7 +62,7 @@ def run(
     owner: str | None = None,
     follow: bool = False,
     batch: int = 16,
-    lease_seconds: float = 60.0,
+    lease_seconds: float = LEASE_SECONDS,
     poll_seconds: float = 1.0,
     limit: int | None = None,
     low_score: float | None = None,

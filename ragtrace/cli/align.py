@@ -78,7 +78,9 @@ def report(
     pos: Annotated[
         str | None,
         typer.Option(
-            "--pos", metavar="PIPELINE", help="Parts of speech, too, by this spaCy pipeline (ragtrace[spacy])."
+            "--pos",
+            metavar="PIPELINE",
+            help="Parts of speech, too, by this spaCy pipeline (ragtrace[spacy]); a pipeline runs its own code.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of shuffled orders and of intervals.")] = 0,

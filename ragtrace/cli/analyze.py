@@ -97,7 +97,7 @@ def analyze(
             metavar="PIPELINE",
             envvar="RAGTRACE_ENTITIES",
             help="Read the names in questions by this spaCy pipeline, where the application names no facets "
-            "(ragtrace[spacy]).",
+            "(ragtrace[spacy]); a pipeline runs its own code.",
         ),
     ] = None,
     probe: Annotated[
@@ -266,11 +266,12 @@ def analyze(
     from ragtrace.analyze.depths import Depths
     from ragtrace.analyze.executors import Work, executor_of
     from ragtrace.analyze.index_probe import ProbeBudget
+    from ragtrace.analyze.worker import LEASE_SECONDS
     from ragtrace.cli.stores import existing
     from ragtrace.config import load
     from ragtrace.engines.choosing import as_baseline
     from ragtrace.export.events import sending_events
-    from ragtrace.store import ATTRIBUTION, Store
+    from ragtrace.store import ATTRIBUTION, COVERAGE, Store
 
     if (service is not None or since is not None) and not (redo or again):
         raise ConfigurationError("--service and --since choose what --redo and --again enqueue; give one of these too")
@@ -304,8 +305,8 @@ def analyze(
     with Store.open(work.store) as opened:
         if redo or again:
             opened.redo(service=service, since=began, again=again)
-        waiting = opened.queue_depth()["pending"]
-        waiting += opened.queue_depth(ATTRIBUTION)["pending"] if generator or retriever else 0
+        kinds = (COVERAGE, ATTRIBUTION) if generator or retriever else (COVERAGE,)
+        waiting = sum(opened.queue_depth(kind)["pending"] for kind in kinds)
     with _Ending() as ending, progress() as bar:
         task = bar.add_task("analyzing", total=None if follow else min(waiting, limit or waiting))
         summary = chosen.run(
@@ -313,11 +314,19 @@ def analyze(
             on_progress=lambda so_far: bar.update(task, completed=so_far.done + so_far.failed),
             stop=lambda: ending.signal is not None,
         )
+    with Store.open(work.store) as opened:
+        held = sum(of_kind.leased for kind, of_kind in opened.backlog().items() if kind in kinds)
     counts = {"done": summary.done, "failed": summary.failed, "lost": summary.lost}
     if as_json:
-        print_json(counts)
+        print_json({**counts, "held": held})
     else:
         console().print(", ".join(f"{count} {name}" for name, count in counts.items()))
+        if held:
+            console().print(
+                f"{held} more are held by other workers; those of a worker that was killed are free again after at "
+                f"most {LEASE_SECONDS:.0f} seconds: run this again then",
+                soft_wrap=True,
+            )
     if ending.signal == signal.SIGINT:
         raise typer.Exit(130)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Final, get_args
 
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import ConfigurationError
+from ragtrace.privacy import without_login
 
 if TYPE_CHECKING:
     from ragtrace.engines.causal_lm import CausalLM
@@ -40,7 +40,7 @@ def load_generator(model: str) -> CausalLM | HttpLM:
 
     url, _, name = address.partition("#")
     if not name:
-        shown = re.sub(r"(?<=://)[^/@]*@", "", model)  # a password stands in no message
+        shown = without_login(model)  # a password stands in no message
         raise ConfigurationError.of("generator", shown, "the model's name behind #: http://localhost:8000/v1#NAME")
     return HttpLM(url, name, chat=address != model, api_key_env=API_KEY if API_KEY in os.environ else None)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ragtrace.errors import MissingExtraError, ModelError
+from ragtrace.errors import MissingExtraError, ModelError, RagtraceError
 
 __all__ = ["device_of", "digest_of", "load_package", "load_pretrained", "resolve", "revision_of", "torch_threads"]
 
@@ -63,8 +63,10 @@ def load_pretrained(model: str | Path, load: Callable[[str, bool], T]) -> T:
     try:
         with _quiet(local):
             return load(name, local or silence is not None)
-    except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().partition("\n")[0].rstrip(".")
+    except (RagtraceError, ImportError):
+        raise
+    except Exception as error:  # the libraries have a way to fail for each way in which a file can be wrong
+        reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
         remedy = "give a local folder, or a name that the Hugging Face cache holds or the hub can be asked for"
         if local:
             remedy = "give a folder that holds config.json, a tokenizer and weights"

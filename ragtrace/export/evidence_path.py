@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ragtrace.analyze.diagnosis import not_known_before
 from ragtrace.analyze.judgeability import remedy
+from ragtrace.bounds import sentences
 from ragtrace.export.claims import claim_views, summary
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import FIXES, STATES, VERDICTS, cause_words, probe_lines, reason_words
@@ -135,6 +136,8 @@ def heading(record: RequestRecord) -> Table:
     lines = labeled(("request", origin), ("asked", Text(record.query.original, style=_HEAD)))
     if record.query.rewritten is not None:
         lines.add_row("rewritten", Text(record.query.rewritten))
+    for sentence in sentences(record.stated).values():
+        lines.add_row("stated", Text(sentence, style=_BAD))
     if record.error is not None:
         lines.add_row("error", Text(f"{record.error.type}: {record.error.message}", style=_BAD))
     return lines

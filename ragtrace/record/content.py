@@ -11,7 +11,8 @@ import msgspec
 
 from ragtrace.bounds import settle, settle_moment
 from ragtrace.config import Config
-from ragtrace.privacy import CaptureMode
+from ragtrace.controls import plain_label
+from ragtrace.privacy import CaptureMode, without_login
 from ragtrace.prompts import escaped
 from ragtrace.record.coercion.templates import cut_out, make_template, templated
 from ragtrace.types import (
@@ -50,7 +51,8 @@ class ContentPolicy:
     """What of an item may be written: by field nothing, a hash, the redacted text, or the text. Times that cannot be
     are settled (`ragtrace.bounds`).
 
-    Ids, ranks, scores, labels, versions and counts always may. `report` counts, as `(where, kind)`, each text that is
+    Ids, ranks, scores, labels, versions and counts always may; of labels what commands a terminal, and the login of a
+    source that is a URL, goes. `report` counts, as `(where, kind)`, each text that is
     dropped because the host's redactor failed.
     """
 
@@ -118,6 +120,9 @@ class ContentPolicy:
         packed = self.cut_out(record.stages)
         return replace(
             record,
+            service=plain_label(record.service),
+            segment=plain_label(record.segment),
+            versions={plain_label(name): plain_label(version) for name, version in record.versions.items()},
             query=self._query(record.query),
             error=None if record.error is None else self.error(record.error),
             stages=tuple([self.finish_run(run, packed) for run in record.stages]),
@@ -184,15 +189,15 @@ class ContentPolicy:
             return tuple([self._candidate(candidate) for candidate in candidates])
         return tuple(
             [
-                each
-                if each.text is None or each.content_hash is not None
-                else replace(each, content_hash=content_hash(each.text))
-                for each in candidates
+                candidate
+                if candidate.text is None or candidate.content_hash is not None
+                else replace(candidate, content_hash=content_hash(candidate.text))
+                for candidate in map(_from_its_source, candidates)
             ]
         )
 
     def _candidate(self, candidate: Candidate) -> Candidate:
-        kept: Candidate = self._chunk(candidate)
+        kept: Candidate = self._chunk(_from_its_source(candidate))
         if self.capture.metadata == "full" or not kept.metadata:
             return kept
         return replace(kept, metadata=self.value("metadata", kept.metadata) or {})
@@ -247,6 +252,14 @@ class ContentPolicy:
         before, marked = self._redact(answer[: citation.start]), answer[citation.start : citation.end]
         start = None if before is None or not str(kept).startswith(before + marked) else len(before)
         return replace(citation, marker=marker, start=start, end=None if start is None else start + len(marked))
+
+
+def _from_its_source(candidate: Candidate) -> Candidate:
+    """The candidate, whose source is a label and tells no password."""
+    source = candidate.source
+    if source is None or (source.isprintable() and "@" not in source):
+        return candidate
+    return replace(candidate, source=plain_label(without_login(source)))
 
 
 def packed_of(runs: Sequence[StageRun]) -> list[PackedChunk]:

@@ -9,7 +9,9 @@ from math import isfinite
 from operator import index
 from typing import Any, Final
 
+from ragtrace.controls import plain_label
 from ragtrace.errors import ConfigurationError
+from ragtrace.privacy import without_login
 from ragtrace.record.recorder import active
 from ragtrace.record.sampling import new_request_id
 from ragtrace.types import SourceReport
@@ -90,7 +92,7 @@ def read_report(
 
 
 def _name(field: str, given: Any) -> str:
-    text = given.strip() if isinstance(given, str) else ""
+    text = plain_label(without_login(given)).strip() if isinstance(given, str) else ""
     if not text or len(text) > _LONGEST:
         raise ConfigurationError.of(field, given, f"a name of 1 to {_LONGEST} characters")
     return text

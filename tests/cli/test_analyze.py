@@ -25,7 +25,7 @@ def test_drains_the_queue_and_says_how_much(cli: Cli, store_url: str) -> None:
     first = cli("analyze", "--store", store_url, "--json")
     second = cli("analyze", "--store", store_url, "--json")
 
-    assert json.loads(first.stdout) == {"done": 2, "failed": 0, "lost": 0}, first.stderr
+    assert json.loads(first.stdout) == {"done": 2, "failed": 0, "lost": 0, "held": 0}, first.stderr
     assert json.loads(second.stdout)["done"] == 0
 
 
@@ -36,6 +36,16 @@ def test_limit_ends_early(cli: Cli, store_url: str) -> None:
     assert done.stdout.strip() == "1 done, 0 failed, 0 lost"
     with Store.open(store_url) as store:
         assert store.queue_depth()["pending"] == 1
+
+
+def test_says_what_other_workers_hold(cli: Cli, store_url: str) -> None:
+    """Jobs that a worker had leased when it was killed are not done, and when they can be is said."""
+    with Store.open(store_url) as store:
+        assert len(store.claim("killed", limit=1, lease_seconds=3600)) == 1
+    done = cli("analyze", "--store", store_url)
+    assert done.stdout.splitlines()[0] == "1 done, 0 failed, 0 lost"
+    assert "1 more are held by other workers" in done.stdout
+    assert json.loads(cli("analyze", "--store", store_url, "--json").stdout)["held"] == 1
 
 
 def test_progress_is_silent_off_a_terminal(cli: Cli, store_url: str) -> None:
@@ -70,7 +80,7 @@ def test_follow_ends_cleanly_on_a_signal(store_url: str, executor: str, number: 
 
     assert process.returncode == code, stderr
     assert stderr == ""
-    assert json.loads(stdout) == {"done": 2, "failed": 0, "lost": 0}
+    assert json.loads(stdout) == {"done": 2, "failed": 0, "lost": 0, "held": 0}
 
 
 @pytest.mark.parametrize("executor", ["thread", "processes", pytest.param("ray", marks=pytest.mark.alone)])
@@ -128,7 +138,7 @@ def test_requests_are_explained_by_the_model_that_is_given(cli: Cli, store_url: 
     """The explanation is in the store, with what it cost."""
     options = ["--generator", str(tiny_causal_lm), "--explain-rate", "1", "--explain-budget", "8", "--json"]
     done = cli("analyze", "--store", store_url, *options)
-    assert json.loads(done.stdout) == {"done": 4, "failed": 0, "lost": 0}, done.stderr
+    assert json.loads(done.stdout) == {"done": 4, "failed": 0, "lost": 0, "held": 0}, done.stderr
     with Store.open(store_url) as store:
         [(_, found), _] = list(store.analyses(kind=ATTRIBUTION))
         assert found.explanation is not None

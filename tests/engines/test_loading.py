@@ -77,6 +77,31 @@ def test_every_engine_refuses_a_folder_without_a_model(
         engine.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("invalid header\nof 8 bytes"), AttributeError("'int' object has no attribute 'shape'"), EOFError()],
+)
+def test_files_that_hold_no_model_are_one_line(error: Exception, tmp_path: Path) -> None:
+    """Whatever a library raises for weights that are none is a model error with a remedy; our own errors stay."""
+
+    def load(_name: str, _local: bool) -> None:
+        raise error
+
+    with pytest.raises(ModelError, match=r"cannot be loaded: .*; give a folder that holds config\.json") as raised:
+        load_pretrained(tmp_path, load)
+    assert "\n" not in str(raised.value)
+
+
+def test_weights_that_are_no_tensors(tmp_path: Path) -> None:
+    """A file of weights that holds something else is named as what cannot be loaded."""
+    torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")
+    pytest.importorskip("transformers", reason="pip install 'ragtrace[models]'")
+    (tmp_path / "config.json").write_text('{"model_type": "bert", "architectures": ["BertForSequenceClassification"]}')
+    torch.save({"weights": "none"}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        CrossEncoder.load(tmp_path)
+
+
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Put the model hub at another address."""

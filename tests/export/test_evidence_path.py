@@ -197,6 +197,13 @@ def test_each_stage_has_a_line_with_its_state_and_reason() -> None:
         ]
 
 
+def test_numbers_that_cannot_be_are_named() -> None:
+    """What became of a start or a probability that a sender cannot have meant."""
+    shown = _shown(replace(_RECORD, stated={"head_probability": 5e-324}), None)
+    assert "sampled with probability 5e-324" in shown
+    assert "stated" not in _shown(_RECORD, None)
+
+
 def test_what_would_tell_more_is_said_only_where_something_is_not_known() -> None:
     """The line that would change it."""
     unknown = replace(_analysis(), diagnosis=found("no_break_found", NOT_KNOWN, *SOUND[1:]))

@@ -250,3 +250,27 @@ def test_scrub_makes_lone_surrogates_writable() -> None:
     record = RequestRecord(request_id="r", service="s", query=Query(original="half \ud83d"), attributes={"\ud83d": 1})
     assert scrub(record).query.original == "half ?"  # type: ignore[union-attr]
     encode_record(scrub(record))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["full", "redacted", "off"])
+def test_a_source_tells_no_password(mode: str) -> None:
+    """A source that is a URL is kept without the user and the password in it."""
+    source = "https://reader:s3cret@wiki.example/a?by=x@y"
+    run = RetrieveRun(candidates=(Candidate(chunk_id="a", rank=1, source=source, text="t"),))
+    record = ContentPolicy(load(capture_content=mode)).finish(RequestRecord(request_id="r", service="s", stages=(run,)))
+    assert isinstance(record, RequestRecord)
+    assert record.candidates[0].source == "https://wiki.example/a?by=x@y"
+
+
+def test_labels_command_no_terminal() -> None:
+    """Names that become labels are one line without control characters; others stay as they are."""
+    run = RetrieveRun(candidates=(Candidate(chunk_id="a", rank=1, source="wi\x1b[31mki\u202e"),))
+    record = RequestRecord(
+        request_id="r", service="shop\x1b]0;x\x07", segment="a\nb", versions={"index\t1": "v\x00 1"}, stages=(run,)
+    )
+    finished = ContentPolicy(load()).finish(record)
+    assert isinstance(finished, RequestRecord)
+    assert (finished.service, finished.segment, finished.versions) == ("shop]0;x", "a b", {"index 1": "v 1"})
+    assert finished.candidates[0].source == "wi[31mki"
+    plain = RequestRecord(request_id="r", service="Köln/shop 2", segment="\u6771\u4eac", started_at=EARLIEST)
+    assert ContentPolicy(load()).finish(plain) == plain

@@ -112,3 +112,10 @@ def test_a_report_without_configure_warns(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING, "ragtrace"):
         ragtrace.source_report("wiki", documents=3)
     assert "the report on source wiki is lost: call ragtrace.configure() first" in caplog.text
+
+
+def test_a_report_on_an_address_tells_no_password(configure: Any) -> None:
+    """A source that is a URL is kept without the user and the password in it."""
+    recorded = configure(service="assistant")
+    ragtrace.source_report("postgresql://reader:s3cret@db/wiki", documents=1)
+    assert [report.source for report in reports(recorded)] == ["postgresql://db/wiki"]

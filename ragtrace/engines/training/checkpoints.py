@@ -37,9 +37,11 @@ def load_checkpoint(folder: Path, fingerprint: str) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch has a way to fail for each way in which a file can be broken
         raise ModelError(f"{str(path)!r} cannot be read ({type(error).__name__}); remove it to begin again") from error
+    if not isinstance(state, dict) or "fingerprint" not in state:
+        raise ModelError(f"{str(path)!r} is no checkpoint of a training; remove it to begin again")
     if state["fingerprint"] != fingerprint:
         raise ConfigurationError(
             f"{str(path)!r} belongs to a training with other data, settings or another encoder; give another folder, "
