@@ -14,13 +14,13 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from functools import cached_property
-from itertools import combinations
+from functools import cached_property, lru_cache
+from itertools import combinations, islice, pairwise
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.support.reading import Reading, Window
 from ragtrace.coverage.text import content_stems
-from ragtrace.coverage.values import Figure, Value, values
+from ragtrace.coverage.values import DateRange, Figure, Value, values
 from ragtrace.coverage.values.units import CODES, base
 
 __all__ = ["Figures", "Origin"]
@@ -28,6 +28,7 @@ __all__ = ["Figures", "Origin"]
 Origin: TypeAlias = Literal["stated", "computed", "unproven", "unknown"]
 
 MOST: Final = 16  # figures named by answer and question, and figures of the evidence, that are combined
+LONGEST: Final = 64  # numbers of an expression
 ROWS: Final = 6  # rows of the evidence that are taken to speak of what a claim speaks of
 NEAR: Final = 0.5  # share of the words of the best row that such a row has
 _OPERATIONS: Final = {
@@ -99,6 +100,25 @@ class _Operand(NamedTuple):
         return self.row[0] < 0
 
 
+class _Wording(NamedTuple):
+    """What a claim says, with its question, of how its figures came about.
+
+    own, rest: the figures that claim and question name, and the further ones of the answer. cues: the operations that
+    are named; told: those, and plain ones where the claim says that something follows. constants: numbers that words
+    name. dates: the spans of time that are named. expressions: what sums that the answer writes out come to.
+    """
+
+    cues: frozenset[str]
+    told: frozenset[str]
+    own: tuple[_Operand, ...]
+    rest: tuple[_Operand, ...]
+    constants: frozenset[float]
+    dates: tuple[DateRange, ...]
+    expressions: tuple[float, ...]
+    is_rough: bool
+    computes: bool
+
+
 class Figures:
     """The figures of some evidence, ready to be asked where a figure of an answer comes from.
 
@@ -108,6 +128,7 @@ class Figures:
     def __init__(self, parts: Sequence[Reading | Window], asked: str = "") -> None:
         self._parts = parts
         self._asked = asked
+        self._near: dict[str, list[_Operand]] = {}
 
     @cached_property
     def _exact(self) -> list[float]:
@@ -170,24 +191,22 @@ class Figures:
         """
         if self.states(value):
             return "stated"
-        slack = max(_rounding(value, is_rough=_ROUNDS.search(claim) is not None), _EXACT * max(1.0, abs(value.number)))
-        found = (abs(number - abs(value.number)) <= slack for number in self._results(value, claim, answer or claim))
+        wording = _wording(claim, self._asked, answer or claim)
+        slack = max(_rounding(value, is_rough=wording.is_rough), _EXACT * max(1.0, abs(value.number)))
+        found = (abs(number - abs(value.number)) <= slack for number in self._results(value, claim, wording))
         if any(found):
             return "computed"
-        return "unproven" if _COMPUTES.search(claim) else "unknown"
+        return "unproven" if wording.computes else "unknown"
 
-    def _results(self, value: Value, claim: str, answer: str) -> Iterator[float]:
+    def _results(self, value: Value, claim: str, wording: _Wording) -> Iterator[float]:
         """What could be computed that `value` could stand for, in its unit."""
-        yield from _expressions(answer)
-        text = f"{self._asked} {claim}"
-        cues = frozenset(name for name, cue in _CUES.items() if cue.search(text))
-        own = _operands([*values(claim), *values(self._asked)], value)
-        rest = _operands(values(answer), value)
+        yield from wording.expressions
+        text, cues, told = f"{self._asked} {claim}", wording.cues, wording.told
+        own = _others(wording.own, value)
         given = self._given(text)
-        if _ROUNDS.search(claim) or len(_DIGITS.sub("", value.raw)) > 1:
+        if wording.is_rough or len(_DIGITS.sub("", value.raw)) > 1:
             yield from (number for one in given if (number := _in(value.unit, one)) is not None)
-        told = cues | {"sum", "difference", "product", "ratio"} if _SAYS_SO.search(claim) else cues
-        rest = [one for one in rest if one not in own]
+        rest = [one for one in _others(wording.rest, value) if one not in own]
         for one, two in combinations([*own, *rest], 2):
             yield from _combined(value.unit, one, two, told)
         if len(_DIGITS.sub("", value.raw)) < 2:
@@ -204,11 +223,16 @@ class Figures:
                 yield from _combined(value.unit, one, two, cues)
         yield from _several(value.unit, own, told, text)
         yield from self._totals(value.unit, given, cues)
-        yield from _times(value.unit, [*own, *given], cues, text)
-        yield from _spans(value, text)
+        yield from _times(value.unit, [*own, *given], wording)
+        yield from _spans(value, wording.dates)
 
     def _given(self, text: str) -> list[_Operand]:
         """The figures of those rows of the evidence that have most of the words of claim and question."""
+        if text not in self._near:
+            self._near[text] = self._nearest(text)
+        return self._near[text]
+
+    def _nearest(self, text: str) -> list[_Operand]:
         words = content_stems(text)
         rows: dict[tuple[int, int], list[_Operand]] = {}
         known: dict[tuple[int, int], set[str]] = {}
@@ -249,10 +273,33 @@ def _numbers(found: Iterable[Value]) -> list[float]:
     return list(dict.fromkeys(abs(one.number) for one in found if one.dates is None and one.kind != "version"))
 
 
-def _operands(found: Iterable[Value], value: Value) -> list[_Operand]:
-    figures = (each for each in found if each.dates is None and each.kind != "version")
-    operands = (_Operand(abs(each.number), each.unit) for each in figures)
-    return list(dict.fromkeys(each for each in operands if each.number != abs(value.number)))[:MOST]
+@lru_cache(16)
+def _wording(claim: str, asked: str, answer: str) -> _Wording:
+    text = f"{asked} {claim}"
+    cues = frozenset(name for name, cue in _CUES.items() if cue.search(text))
+    return _Wording(
+        cues=cues,
+        told=cues | {"sum", "difference", "product", "ratio"} if _SAYS_SO.search(claim) else cues,
+        own=_operands([*values(claim), *values(asked)]),
+        rest=_operands(values(answer)),
+        constants=frozenset(
+            number for words, numbers in _CONSTANTS if re.search(words, text, re.IGNORECASE) for number in numbers
+        ),
+        dates=tuple([value.dates for value in values(text) if value.dates and not value.dates.is_open][:8]),
+        expressions=tuple(dict.fromkeys(_expressions(answer))),
+        is_rough=_ROUNDS.search(claim) is not None,
+        computes=_COMPUTES.search(claim) is not None,
+    )
+
+
+def _operands(found: Iterable[Value]) -> tuple[_Operand, ...]:
+    figures = (value for value in found if value.dates is None and value.kind != "version")
+    return tuple(dict.fromkeys(_Operand(abs(value.number), value.unit) for value in figures))
+
+
+def _others(operands: Iterable[_Operand], value: Value) -> list[_Operand]:
+    """The first operands that are another number than the value."""
+    return list(islice((one for one in operands if one.number != abs(value.number)), MOST))
 
 
 def _in(unit: str, operand: _Operand) -> float | None:
@@ -314,21 +361,19 @@ def _several(unit: str, own: Sequence[_Operand], operations: Set[str], text: str
         yield from (100 - number for number in numbers)
 
 
-def _times(unit: str, operands: Sequence[_Operand], cues: Set[str], text: str) -> Iterator[float]:
+def _times(unit: str, operands: Sequence[_Operand], wording: _Wording) -> Iterator[float]:
     """Multiples and parts by constants that the words name: halves, months of a year, hours of a day."""
-    if not cues & {"product", "ratio"}:
+    if not wording.cues & {"product", "ratio"}:
         return
-    constants = {number for words, numbers in _CONSTANTS if re.search(words, text, re.IGNORECASE) for number in numbers}
     for operand in operands:
         number = _in(unit, operand)
-        yield from ((number * each) for each in constants if number is not None)
-        yield from ((number / each) for each in constants if number is not None)
+        yield from ((number * each) for each in wording.constants if number is not None)
+        yield from ((number / each) for each in wording.constants if number is not None)
 
 
-def _spans(value: Value, text: str) -> Iterator[float]:
+def _spans(value: Value, dates: Sequence[DateRange]) -> Iterator[float]:
     """The time between two dates that claim and question name, and that from the first to the last day of one."""
     length = _CALENDAR.get(value.unit or "day")
-    dates = [each.dates for each in values(text) if each.dates and not each.dates.is_open][:8]
     for one, two in combinations([*dates, *dates], 2) if length else ():
         days = abs((two.first - one.first).days) or one.days - 1
         yield from (days / (length or 1.0), days / (length or 1.0) + 1)
@@ -341,7 +386,7 @@ def _expressions(claim: str) -> Iterator[float]:
     terms = list(_TERM.finditer(claim))
     for start in range(len(terms)):
         total, product, sign = 0.0, _number(terms[start].group(1)), 1.0
-        for one, two in zip(terms[start:], terms[start + 1 :], strict=False):
+        for one, two in pairwise(terms[start : start + LONGEST]):
             between = _SIGN.fullmatch(claim, one.end(), two.start())
             if between is None:
                 break
