@@ -113,6 +113,9 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "db vacuum": ("--dry-run",),
     "db erase": ("--tenant", "tenant-1", "--dry-run"),
     "db check": (),
+    "db audit": (),
+    "totals list": (),
+    "totals forget": ("--service", SERVICE, "--dry-run"),
 }
 
 

@@ -78,6 +78,7 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
     "source forget": [("wiki", *OF)],
     "dashboards preview": [],  # it asks Prometheus: a test of its own
     "citing forget": [(SERVICE,)],
+    "totals forget": [(*OF, "--yes", "--json")],
     "gold import": [("golds.jsonl", *OF)],
     "jobs list": [(*OF, "--json")],
     "jobs retry": [("--all", *OF)],
@@ -89,7 +90,8 @@ BY_OTHERS = {
     *("demo", "export", "probe", "explain", "serve", "doctor", "citing list", "gate show", "gate policy"),
     *("triage request", "triage alert", "triage serve", "alerts render", "alerts check", "alerts test"),
     *("dashboards render", "verifier train", "verifier calibrate", "verifier evaluate"),
-    *("db upgrade", "db prune", "db vacuum", "db erase", "db check"),
+    *("db upgrade", "db prune", "db vacuum", "db erase", "db check", "db audit"),
+    *("totals list", "totals admit"),
 }
 """Those without one: of all services, of a request, or of no store."""
 
