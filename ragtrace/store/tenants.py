@@ -9,17 +9,22 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
 
 import sqlalchemy as sa
 
+from ragtrace.store import label_budget
 from ragtrace.store.bulk import chunks
 from ragtrace.store.compared_tables import gate_run, gate_version
 from ragtrace.store.database import insert
+from ragtrace.store.surrounding_tables import release, source, source_report
 from ragtrace.store.tables import exposed, job, metadata, request, total
 from ragtrace.store.text import clean
 from ragtrace.store.upkeep_tables import tenant_service
 
 __all__ = ["alone", "count", "delete", "forget", "named", "note"]
+
+_FIRST: Final = (release, source_report, source)
 
 
 def note(connection: sa.Connection, named: Iterable[tuple[str, str]]) -> None:
@@ -74,12 +79,22 @@ def delete(connection: sa.Connection, tenant: str, services: Collection[str]) ->
     identity of chunks, gold sets, the gate's runs, whether they cite, what they usually return, faults, judged alerts.
     No request of theirs may be stored. Returns the numbers of rows by table."""
     deleted: Counter[str] = Counter()
+    if not services:
+        return deleted
+    services = {*services, f"{clean(tenant)}/{label_budget.OTHER}"}  # under which those without a place count
+    chosen_of = list(_chosen(services))
+    for table, chosen in chosen_of:  # writers hold these before they take a place, and a place before a total
+        if table in _FIRST:
+            deleted[table.name] += connection.execute(sa.delete(table).where(chosen)).rowcount
+    for service in sorted(services):
+        deleted[exposed.name] += label_budget.forget(connection, service, None)
     series = _series(connection, tenant, services, lock=True)
     for some in chunks(series):
         same = sa.tuple_(total.c.name, total.c.labels).in_(some)
         deleted[total.name] += connection.execute(sa.delete(total).where(same)).rowcount
-    for table, chosen in _chosen(services):
-        deleted[table.name] += connection.execute(sa.delete(table).where(chosen)).rowcount
+    for table, chosen in chosen_of:
+        if table not in _FIRST:
+            deleted[table.name] += connection.execute(sa.delete(table).where(chosen)).rowcount
     return deleted
 
 
@@ -103,8 +118,12 @@ def _chosen(services: Collection[str]) -> Iterator[tuple[sa.Table, sa.ColumnElem
         yield gate_version, gate_version.c.run_id.in_(runs)
         for table in metadata.sorted_tables:
             if "service" in table.c and table not in (request, job, tenant_service):
-                written = [json.dumps(each, ensure_ascii=True) for each in some] if table is exposed else some
-                yield table, table.c.service.in_(written)
+                if table is not exposed:
+                    yield table, table.c.service.in_(some)
+                    continue
+                written = [json.dumps(service, ensure_ascii=True) for service in some]
+                places = sa.and_(table.c.label == "service", table.c.value.in_(written))
+                yield table, sa.or_(table.c.service.in_(written), places)
 
 
 def _series(

@@ -81,7 +81,8 @@ def test_what_older_versions_stored_begins_at_the_upgrade(tmp_path: Path, make_r
     with database.write() as connection:
         connection.execute(sa.update(request).where(request.c.request_id == "r1").values(started_at=2**63 - 1))
         connection.exec_driver_sql("ALTER TABLE request DROP COLUMN stated_at")
-        connection.exec_driver_sql("UPDATE ragtrace_version SET version_num = '0014'")
+        connection.exec_driver_sql("DROP TABLE audit")
+        connection.exec_driver_sql("UPDATE ragtrace_version SET version_num = '0015'")
     database.close()
     migrate(url)
     with Store.open(url) as store:
