@@ -45,6 +45,8 @@ def url(tmp_path: Path) -> str:
         deltas = [delta for instrument in EXPORTED for delta in _observed(instrument)]
         analysis = Analysis(request_id="r1", analyzer_version=job.analyzer_version)
         assert store.finish([Finished(job, analysis, tuple(deltas))]) == 1
+        store.write([SourceReport(service="gone", source="wiki", reported_at=10**18, documents=1)])
+        assert store.forget_totals("gone")
     return url
 
 

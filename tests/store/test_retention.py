@@ -80,7 +80,7 @@ def test_all_that_belongs_to_a_request_goes_and_nothing_that_was_counted(
     totals = store.totals()
     store.prune({"all": 30 * DAY}, now=NOW)
     left = {name for name, number in store.counts().items() if number}
-    assert left <= {"total", "counted", "content", "bundle", "success", "release", "fault"}
+    assert left <= {"total", "counted", "content", "bundle", "success", "release", "fault", "exposed"}
     assert store.totals() == totals
     store.write([record])
     assert store.totals() == totals

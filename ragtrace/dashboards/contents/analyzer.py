@@ -31,6 +31,7 @@ from ragtrace.registry.instruments import (
     RECEIVER_TRACES,
     RECEIVER_WAITING,
     REQUESTS,
+    TOTALS_FORGOTTEN,
     UNDEFINED,
 )
 
@@ -307,6 +308,14 @@ ANALYZER: Final = Dashboard(
                     increase(LABEL_FOLDS, "label", window=WINDOW),
                     "{{label}}",
                     empty="It stays empty as long as every budget holds.",
+                ),
+                _over_time(
+                    "Since somebody had a service forgotten",
+                    TOTALS_FORGOTTEN.brief,
+                    f"time() - max by (service) ({selector(TOTALS_FORGOTTEN)})",
+                    "{{service}}",
+                    unit="s",
+                    empty="It stays empty where nobody had a service forgotten.",
                 ),
             ),
         ),
