@@ -131,8 +131,9 @@ def test_the_log_of_the_server_goes_as_the_documentation_says(
     disk.server.run("ALTER SYSTEM SET wal_recycle = off")
     try:
         disk.server.run("SELECT pg_reload_conf()")
-        for _ in left(30.0):  # files that a checkpoint has set aside for later are used before they go
-            disk.server.run("SELECT pg_switch_wal()")
+        for _ in left(180.0):  # files that a checkpoint has set aside for later are used before they go
+            disk.server.run("SELECT pg_logical_emit_message(true, 'a', 'b'), pg_switch_wal()")
+            disk.server.run("CHECKPOINT")
             if not disk.holds(words, "pg_wal"):
                 break
         assert disk.holds(words, "pg_wal") == set()
