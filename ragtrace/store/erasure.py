@@ -28,6 +28,7 @@ from ragtrace.store import (
     spans,
     subjects,
     tenants,
+    totals,
 )
 from ragtrace.store.alone import Alone
 from ragtrace.store.bulk import chunks
@@ -228,19 +229,14 @@ def _erase_services(connection: sa.Connection, subject: Subject, named: Sequence
 
 def _exemplars(
     connection: sa.Connection, keys: Iterable[Key], page: Iterable[sa.Row[Any]], *, lock: bool = False
-) -> list[Key]:
+) -> list[totals.Key]:
     """The totals whose exemplar is one of these traces of these requests, in the order in which writers lock them. A
     trace of the same id that another tenant sent is an example in the totals of that tenant's services."""
-    found: list[Key] = []
+    found: list[totals.Key] = []
     of_page = {row.service for row in page}
     for some in chunks(sorted({trace_id for _, trace_id in keys})):
-        query = sa.select(total.c.name, total.c.labels).where(total.c.exemplar_trace_id.in_(some))
-        python = connection.dialect.name == "sqlite"  # writers sort as Python does
-        ordered = query.order_by(*[each if python else each.collate("C") for each in (total.c.name, total.c.labels)])
-        if lock:
-            ordered = ordered.with_for_update()
-        rows = [(row.name, row.labels) for row in connection.execute(ordered)]
-        found += [row for row in rows if dict(json.loads(row[1])).get("service") in (None, *of_page)]
+        series = totals.keys(connection, total.c.exemplar_trace_id.in_(some), lock=lock)
+        found += [key for key in series if dict(json.loads(key[1])).get("service") in (None, *of_page)]
     return found
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "namespace",
     "places",
     "read",
+    "rows_of",
     "shown",
 ]
 
@@ -209,16 +210,11 @@ def admit(connection: sa.Connection, service: str) -> bool:
 def forget(connection: sa.Connection, service: str, segment: str | None) -> int:
     """Take the places of a service and of all that is of it back, or those of one segment. Returns how many."""
     take_turn(connection, _TURN)
-    of = exposed.c.service == _written(service)
     if segment is not None:
-        same = of, exposed.c.label == "segment", exposed.c.value == _written(segment)
-        return connection.execute(sa.delete(exposed).where(*same)).rowcount
+        same = exposed.c.label == "segment", exposed.c.value == _written(segment)
+        return connection.execute(sa.delete(exposed).where(exposed.c.service == _written(service), *same)).rowcount
     tenant = namespace(service)
-    own = sa.and_(
-        exposed.c.label == "service", exposed.c.service == _written(tenant), exposed.c.value == _written(service)
-    )
-    inner = sa.and_(of, exposed.c.label.not_in(("service", TENANT)))
-    gone = connection.execute(sa.delete(exposed).where(sa.or_(own, inner))).rowcount
+    gone = connection.execute(sa.delete(exposed).where(rows_of([service]))).rowcount
     left = (
         sa.select(exposed.c.value).where(exposed.c.label == "service", exposed.c.service == _written(tenant)).limit(1)
     )
@@ -226,6 +222,13 @@ def forget(connection: sa.Connection, service: str, segment: str | None) -> int:
         alone = exposed.c.label == TENANT, exposed.c.value == _written(tenant)
         connection.execute(sa.delete(exposed).where(*alone))
     return gone
+
+
+def rows_of(services: Iterable[str]) -> sa.ColumnElement[bool]:
+    """Which places are those of services, and of what is of them."""
+    written = [_written(service) for service in services]
+    inner = sa.and_(exposed.c.service.in_(written), exposed.c.label.not_in(("service", TENANT)))
+    return sa.or_(inner, sa.and_(exposed.c.label == "service", exposed.c.value.in_(written)))
 
 
 def _written(text: str) -> str:

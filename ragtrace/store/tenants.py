@@ -13,7 +13,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from ragtrace.store import label_budget
+from ragtrace.store import label_budget, totals
 from ragtrace.store.bulk import chunks
 from ragtrace.store.compared_tables import gate_run, gate_version
 from ragtrace.store.database import insert
@@ -88,12 +88,9 @@ def delete(connection: sa.Connection, tenant: str, services: Collection[str]) ->
             deleted[table.name] += connection.execute(sa.delete(table).where(chosen)).rowcount
     for service in sorted(services):
         deleted[exposed.name] += label_budget.forget(connection, service, None)
-    series = _series(connection, tenant, services, lock=True)
-    for some in chunks(series):
-        same = sa.tuple_(total.c.name, total.c.labels).in_(some)
-        deleted[total.name] += connection.execute(sa.delete(total).where(same)).rowcount
+    deleted[total.name] += totals.delete(connection, _series(connection, tenant, services, lock=True))
     for table, chosen in chosen_of:
-        if table not in _FIRST:
+        if table not in (*_FIRST, exposed):
             deleted[table.name] += connection.execute(sa.delete(table).where(chosen)).rowcount
     return deleted
 
@@ -118,24 +115,16 @@ def _chosen(services: Collection[str]) -> Iterator[tuple[sa.Table, sa.ColumnElem
         yield gate_version, gate_version.c.run_id.in_(runs)
         for table in metadata.sorted_tables:
             if "service" in table.c and table not in (request, job, tenant_service):
-                if table is not exposed:
-                    yield table, table.c.service.in_(some)
-                    continue
-                written = [json.dumps(service, ensure_ascii=True) for service in some]
-                places = sa.and_(table.c.label == "service", table.c.value.in_(written))
-                yield table, sa.or_(table.c.service.in_(written), places)
+                yield table, label_budget.rows_of(some) if table is exposed else table.c.service.in_(some)
 
 
 def _series(
     connection: sa.Connection, tenant: str, services: Collection[str], *, lock: bool = False
-) -> Sequence[tuple[str, str]]:
+) -> Sequence[totals.Key]:
     """The totals of these services, in the order in which writers lock them."""
     if not services:
         return []
     begins = json.dumps(["service", f"{clean(tenant)}/"], ensure_ascii=True, separators=(",", ":")).removesuffix('"]')
-    query = sa.select(total.c.name, total.c.labels).where(total.c.labels.contains(begins, autoescape=True))
-    python = connection.dialect.name == "sqlite"  # writers sort as Python does
-    query = query.order_by(*[each if python else each.collate("C") for each in (total.c.name, total.c.labels)])
-    rows = connection.execute(query.with_for_update() if lock else query)
+    found = totals.keys(connection, total.c.labels.contains(begins, autoescape=True), lock=lock)
     known = frozenset(services)
-    return [(row.name, row.labels) for row in rows if dict(json.loads(row.labels)).get("service") in known]
+    return [key for key in found if dict(json.loads(key[1])).get("service") in known]

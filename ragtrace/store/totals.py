@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
@@ -22,11 +22,26 @@ from ragtrace.store.surrounding_tables import release, source, source_report
 from ragtrace.store.tables import exposed, success, total
 from ragtrace.store.text import clean
 
-__all__ = ["FORGOTTEN", "add", "bound", "forget", "forget_service", "histogram_deltas", "totals"]
+__all__ = [
+    "FORGOTTEN",
+    "Key",
+    "add",
+    "bound",
+    "delete",
+    "forget",
+    "forget_service",
+    "histogram_deltas",
+    "keys",
+    "totals",
+]
 
 FORGOTTEN: Final = "totals forget"
 """The action as which it is written down that somebody had the totals of a service forgotten."""
 
+Key: TypeAlias = tuple[str, str]
+"""The name of a series and its labels, as they are written."""
+
+_KEY: Final = (total.c.name, total.c.labels)
 _EXEMPLAR: Final = ("exemplar_trace_id", "exemplar_value", "exemplar_at")
 
 
@@ -112,14 +127,22 @@ def totals(connection: sa.Connection) -> list[Total]:
 
 def forget(connection: sa.Connection, service: str, segment: str | None) -> int:
     """Delete the series of a service, or of one segment of it; returns how many. They are locked as writers do."""
-    query = sa.select(total.c.name, total.c.labels).where(*_of(service, segment))
-    key = (total.c.name, total.c.labels)
+    return delete(connection, keys(connection, *_of(service, segment), lock=True))
+
+
+def keys(connection: sa.Connection, *chosen: sa.ColumnElement[bool], lock: bool) -> list[Key]:
+    """The series that these conditions choose, in the order in which writers lock them; lock: locked."""
+    query = sa.select(*_KEY).where(*chosen)
     python = connection.dialect.name == "sqlite"  # writers sort as Python does
-    ordered = query.order_by(*[each if python else each.collate("C") for each in key]).with_for_update()
-    keys = [(row.name, row.labels) for row in connection.execute(ordered)]
-    for some in chunks(keys):
-        connection.execute(sa.delete(total).where(sa.tuple_(*key).in_(some)))
-    return len(keys)
+    ordered = query.order_by(*[column if python else column.collate("C") for column in _KEY])
+    return [(row.name, row.labels) for row in connection.execute(ordered.with_for_update() if lock else ordered)]
+
+
+def delete(connection: sa.Connection, series: Sequence[Key]) -> int:
+    """Delete these series, which are locked; returns how many."""
+    for some in chunks(series):
+        connection.execute(sa.delete(total).where(sa.tuple_(*_KEY).in_(some)))
+    return len(series)
 
 
 def forget_service(connection: sa.Connection, service: str, segment: str | None, now_ns: int) -> dict[str, int]:

@@ -99,6 +99,10 @@ class _Operand(NamedTuple):
     def is_named(self) -> bool:
         return self.row[0] < 0
 
+    def is_beside(self, other: _Operand) -> bool:
+        """Whether both stand in one row of the evidence, or in one column of one part of it."""
+        return self.row == other.row or (self.row[0] == other.row[0] and self.column == other.column)
+
 
 class _Wording(NamedTuple):
     """What a claim says, with its question, of how its figures came about.
@@ -207,19 +211,12 @@ class Figures:
         if wording.is_rough or len(_DIGITS.sub("", value.raw)) > 1:
             yield from (number for one in given if (number := _in(value.unit, one)) is not None)
         rest = [one for one in _others(wording.rest, value) if one not in own]
-        for one, two in combinations([*own, *rest], 2):
-            yield from _combined(value.unit, one, two, told)
         if len(_DIGITS.sub("", value.raw)) < 2:
             given = []
         for one, two in combinations([*own, *rest, *given], 2):
             if one.is_named and two.is_named:
-                continue
-            if (
-                one.is_named
-                or two.is_named
-                or one.row == two.row
-                or (one.row[0] == two.row[0] and one.column == two.column)
-            ):
+                yield from _combined(value.unit, one, two, told)
+            elif one.is_named or two.is_named or one.is_beside(two):
                 yield from _combined(value.unit, one, two, cues)
         yield from _several(value.unit, own, told, text)
         yield from self._totals(value.unit, given, cues)
