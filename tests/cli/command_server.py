@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import gc
 import importlib
 import json
@@ -27,6 +28,7 @@ __all__ = ["CommandServer"]
 ROOT: Final = Path(__file__).resolve().parents[2]
 OPTIONAL: Final = ("torch", "transformers", "sentence_transformers", "faiss", "scipy.stats", "pandas")
 LEFT_OUT: Final = ("ragtrace.__main__", "ragtrace._share")  # a command, and data
+LONGEST: Final = 300.0  # seconds of a command; one that hangs then ends with the stacks of its threads
 
 
 class CommandServer:
@@ -46,25 +48,33 @@ class CommandServer:
         order = {"arguments": arguments, "folder": str(folder), "environment": environment}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(order | {"out": str(out), "err": str(err)}) + "\n")
-        self._process.stdin.flush()
-        code = int(self._process.stdout.readline())
+        try:
+            self._process.stdin.write(json.dumps(order | {"out": str(out), "err": str(err)}) + "\n")
+            self._process.stdin.flush()
+            code = int(self._process.stdout.readline())
+        except BaseException:  # a test's time is over, or the server has died: its next answer would be this one's
+            self._process.kill()
+            self.close()
+            raise
         return subprocess.CompletedProcess(["ragtrace", *arguments], code, out.read_text(), err.read_text())
 
     def close(self) -> None:
         """End the process."""
         if self._process is not None:
-            self._process.communicate()
-            self._process = None
+            process, self._process = self._process, None
+            with contextlib.suppress(BrokenPipeError):  # it has ended
+                assert process.stdin is not None
+                process.stdin.close()
+            process.wait()
 
     @staticmethod
     def _started() -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
         paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         command = [sys.executable, "-m", "tests.cli.command_server"]
-        return subprocess.Popen(
-            command, cwd=ROOT, env=os.environ | {"PYTHONPATH": paths}, stdin=pipe, stdout=pipe, text=True
-        )
+        # One thread: what forks must not have others, which may hold a lock at that moment.
+        variables = os.environ | {"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        return subprocess.Popen(command, cwd=ROOT, env=variables, stdin=pipe, stdout=pipe, text=True)
 
 
 def _import_all() -> None:
@@ -94,6 +104,7 @@ def _command(order: dict[str, Any]) -> int:
     os.chdir(order["folder"])
     sys.path.insert(0, order["folder"])
     sys.argv = ["ragtrace", *order["arguments"]]
+    faulthandler.dump_traceback_later(LONGEST, exit=True)
     code = 0
     try:
         runpy.run_module("ragtrace", run_name="__main__", alter_sys=True)

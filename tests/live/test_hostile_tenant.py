@@ -83,8 +83,10 @@ class Scene:
         self.store = Store.open(url)
         self.channel = grpc.insecure_channel(f"127.0.0.1:{self.rpc}")
         self.numbers: Iterator[int] = iter(range(1, 1_000_000))
-        while self.ask("/readyz", None)[0] != 200:
+        deadline = time.monotonic() + 120
+        while (answer := self.ask("/readyz", None))[0] != 200:
             assert self.process.poll() is None, (folder / "serve.log").read_text()
+            assert time.monotonic() < deadline, (answer, (folder / "serve.log").read_text())
             time.sleep(0.05)
 
     def ask(self, path: str, tenant: str | None, body: bytes | None = None, kind: str = "json") -> tuple[int, bytes]:
