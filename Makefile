@@ -18,6 +18,9 @@ SOAK_SECONDS ?= 600
 # How long `make fuzz` sends bytes to a real receiver; a failure names the RAGTRACE_FUZZ_SEED that repeats it.
 FUZZ_SECONDS ?= 300
 
+# The folders of tests that `make unit` runs.
+UNIT := $(addprefix tests/,alignment attribution collect coverage record registry)
+
 BIN := $(VENV)/bin
 # The status of pytest where no test was selected.
 NO_TESTS := 5
@@ -25,7 +28,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addpre
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test chaos soak fuzz gate-demo alert-mutants check generate bench bench-gpu bench-million frameworks spans capture test-models clean help
+.PHONY: demo test unit lint chaos soak fuzz gate-demo alert-mutants check generate bench bench-gpu bench-million frameworks spans capture test-models clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -52,6 +55,13 @@ gate-demo: $(VENV)/.test ## replay all of the demo's scenarios, and see that the
 alert-mutants: $(VENV)/.test ## take one thing out of the alerting rules at a time, and see that a scenario fails
 	@.ci/debian-packages
 	$(BIN)/python -m tests.alerts.mutants
+
+unit: $(VENV)/.test ## the tests that start no server and load no model: under two minutes
+	$(BIN)/python -m pytest --quiet --numprocesses=$(TEST_JOBS) --dist=loadfile -m "not alone" $(UNIT) $(PYTEST_ARGS)
+
+lint: $(VENV)/.test ## what a commit is looked at for, in seconds: lint and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 check: $(VENV)/.test ## lint, format, types, layers, generated files
 	$(BIN)/ruff check .
@@ -82,7 +92,7 @@ frameworks: $(VENV)/.test ## run each framework's tests in an environment of its
 spans: ## record what tracing packages send, each in an environment of its own
 	PIP_EXTRA_INDEX="$(PIP_EXTRA_INDEX)" python3 tests/receive/senders/record.py $(VENV)/senders
 
-capture: $(VENV)/.test ## write docs/capture.md from the tests that pass
+capture: $(VENV)/.test ## write docs/reference/capture.md from the tests that pass
 	$(BIN)/python -m pytest --quiet -m captures --write-captures
 
 test-models: $(VENV)/.test ## train the small language model of the tests again, from a fixed seed (a few minutes)

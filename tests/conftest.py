@@ -32,7 +32,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jo
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--write-captures`."""
-    parser.addoption("--write-captures", action="store_true", help="write docs/capture.md from the tests that passed")
+    parser.addoption(
+        "--write-captures", action="store_true", help="write docs/reference/capture.md from the tests that passed"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

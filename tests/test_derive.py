@@ -173,10 +173,10 @@ def test_check_names_the_files_that_differ(checkout: Path, capsys: pytest.Captur
 
     assert main([]) == 0
     assert main(["--check"]) == 0
-    (checkout / "docs" / "metrics.md").write_text("edited", encoding="utf-8")
+    (checkout / "docs" / "reference" / "metrics.md").write_text("edited", encoding="utf-8")
     capsys.readouterr()
     assert main(["--check"]) == 1
-    assert capsys.readouterr().out.startswith("docs/metrics.md differs")
+    assert capsys.readouterr().out.startswith("docs/reference/metrics.md differs")
 
 
 def test_second_run_changes_nothing(checkout: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_new_metric_is_one_entry(checkout: Path) -> None:
     )
     write(checkout)
     assert "SPOOL_SIZE: Final" in (checkout / "ragtrace" / "registry" / "instruments.py").read_text(encoding="utf-8")
-    assert "`ragtrace_spool_size_bytes`" in (checkout / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert "`ragtrace_spool_size_bytes`" in (checkout / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
 
 
 def test_error_is_one_line_and_exit_code_2(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -120,7 +120,10 @@ def test_commands_exist(page: Path) -> None:
         assert {word.partition("=")[0] for word in words if word.startswith("--")} <= options, line
 
 
-def test_every_page_is_listed_in_the_readme() -> None:
+def test_every_page_is_listed_in_the_index() -> None:
     """A page that nobody links to is read by nobody."""
-    listed = set(_LINK.findall((ROOT / "README.md").read_text()))
-    assert [page.name for page in (ROOT / "docs").iterdir() if f"docs/{page.name}" not in listed] == []
+    docs = ROOT / "docs"
+    listed = set(_LINK.findall((docs / "README.md").read_text()))
+    pages = [page.relative_to(docs) for page in docs.glob("*/*") if page.parent.name != "runbooks"]
+    assert len(pages) > 30
+    assert [page for page in pages if str(page) not in listed] == []

@@ -324,7 +324,7 @@ def read_settings(config: Path | None = None, *, time_scale: float = 1.0) -> Set
     try:
         return msgspec.convert(body, Settings, dec_hook=_hook(time_scale))
     except msgspec.ValidationError as error:
-        raise ConfigurationError(f"{source}: {error}; docs/alerts.md says what stands there") from error
+        raise ConfigurationError(f"{source}: {error}; docs/how-to/alerts.md says what stands there") from error
 
 
 def _load(path: Path) -> dict[str, Any]:

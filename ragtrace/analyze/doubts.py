@@ -4,8 +4,8 @@ What is usual differs: answers in words of their own, manuals whose entries are 
 service is known, the place of a score among those of its other requests counts beside the score itself.
 
 Weights and lines are fitted by `python bench/verdict.py --fit` on requests written by hand and on faults of two
-injectors, and are judged on domains and injectors that a fit did not see (docs/verdict.md has the figures). A stage is
-sound below the first line, suspected from the second on, and broken from the third on, where it has one.
+injectors, and are judged on domains and injectors that a fit did not see (docs/explanation/verdict.md has the figures).
+A stage is sound below the first line, suspected from the second on, and broken from the third on, where it has one.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ def quadrature(rule: Rule, n: int) -> tuple[Floats, Floats]:
 
     `gregory` gathers its nodes in the middle of the path, where encoders turn from "unknown" to the text (t becomes
     t + 0.4 sin(2πt)/(2π)), and corrects the trapezoid rule at both ends by first and second differences. On MiniLM and
-    from `unk` it has a fifth of the error of `midpoint`; not where the turn lies elsewhere, see docs/attribution.md.
+    from `unk` it has a fifth of the error of `midpoint`; not where the turn lies elsewhere
+    (docs/explanation/attribution.md).
 
     Raises: AttributionError for an unknown rule, or less than 1 node (2 with ends), or more than 256.
     """

@@ -63,8 +63,8 @@ def import_files(
 ) -> None:
     """Take records, exported spans or evaluation sets into the store, where `ragtrace analyze` finds them.
 
-    Records: JSON lines by docs/record.schema.json. Spans: OTLP (JSON or protobuf), OpenTelemetry JS, TruLens events.
-    Evaluation sets: RAGAS, RAGChecker, or any JSON, JSONL or CSV with questions, contexts and answers.
+    Records: JSON lines by docs/reference/record.schema.json. Spans: OTLP (JSON or protobuf), OpenTelemetry JS, TruLens
+    events. Evaluation sets: RAGAS, RAGChecker, or any JSON, JSONL or CSV with questions, contexts and answers.
     """
     from ragtrace import config
     from ragtrace.receive.columns import collapsed

@@ -20,7 +20,10 @@ __all__ = ["app"]
 app = typer.Typer(help="A model that judges the claims of answers by their evidence.", no_args_is_help=True)
 
 _Data = Annotated[
-    Path, typer.Option("--data", metavar="DIR", help="Labelled claims: a folder for each data set (docs/verifier.md).")
+    Path,
+    typer.Option(
+        "--data", metavar="DIR", help="Labelled claims: a folder for each data set (docs/how-to/verifier.md)."
+    ),
 ]
 _Sets = Annotated[
     str | None, typer.Option("--sets", metavar="NAME,...", help="Only these data sets.  [default: all in the folder]")

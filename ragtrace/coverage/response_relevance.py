@@ -24,7 +24,8 @@ BY_WORDS: Final[Mapping[str, float]] = MappingProxyType({
     "other_year": -1.15,
 })  # fmt: skip
 """Of the log odds. Fitted, as `BY_COSINE`, on ten domains written by hand: right answers against sound answers to other
-questions over the same prompt, and sentences of the prompt; docs/coverage.md has the figures of domains left out."""
+questions over the same prompt, and sentences of the prompt; docs/explanation/coverage.md has the figures of
+domains left out."""
 BY_COSINE: Final[Mapping[str, float]] = MappingProxyType({
     "base": -2.4, "cosine": 4.3, "share": 2.85, "met": 0.35, "unmet": -1.45, "verdict": 1.6, "other_verdict": -0.25,
     "other_year": -1.5,

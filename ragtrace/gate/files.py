@@ -126,7 +126,7 @@ def _read_line(where: str, line: bytes) -> tuple[RequestRecord, Analysis | None]
         record = decode_record(body or line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, RecordError) as error:
         raise InputError(
-            f"{where}: {error}; give a record (docs/record.schema.json), or what ragtrace show --json prints"
+            f"{where}: {error}; give a record (docs/reference/record.schema.json), or what ragtrace show --json prints"
         ) from error
     return record, parsed.analysis
 

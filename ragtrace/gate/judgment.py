@@ -1,4 +1,4 @@
-"""Judgments of every metric over all requests and in every segment, and the decision; docs/gate-statistics.md says how.
+"""Judgments of every metric over all requests and by segment, and the decision (docs/explanation/gate-statistics.md).
 
 Source of the adjustment for multiplicity: Holm (1979), "A simple sequentially rejective multiple test procedure".
 """

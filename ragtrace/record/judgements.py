@@ -33,7 +33,7 @@ def feedback(
     A score below 0 or the label `thumbs_down` flags the request with `thumbs_down`. `task_success` is a judgement of
     its own, `task_success` or `task_failure`, and the latter flags it with that. It is on disk when this returns. Each
     judgement counts as an outcome, good or bad, where it can be read; the same of one source counts once
-    (docs/outcomes.md).
+    (docs/how-to/outcomes.md).
 
     Args:
         score: from -1 or 0 to 1.

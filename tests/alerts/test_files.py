@@ -93,7 +93,7 @@ def test_alerts_and_runbooks_are_the_same_set() -> None:
     assert named == {rule["alert"] for rule in ALERTS}
     for name, text in pages.items():
         assert re.findall("^## (.*)$", text, re.MULTILINE) == SECTIONS, name
-    listing = (root / "docs" / "alerts.md").read_text(encoding="utf-8")
+    listing = (root / "docs" / "how-to" / "alerts.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`(Ragtrace\w+)`", listing))
     assert listed == {re.sub("(Page|Ticket)$", "", name) for name in named}
 

@@ -17,7 +17,7 @@ __all__ = ["MARK", "PAGE", "PASSED", "CapturePlugin"]
 TESTS: Final = Path(__file__).parents[1]
 FRAMEWORKS: Final = TESTS / "frameworks"
 PASSED: Final = FRAMEWORKS / "recorded" / "passed"
-PAGE: Final = TESTS.parent / "docs" / "capture.md"
+PAGE: Final = TESTS.parent / "docs" / "reference" / "capture.md"
 MARK: Final = "mark.captures("
 
 pytest.register_assert_rewrite("tests.captures.pipelines", "tests.frameworks.instrumented")  # they assert for tests
@@ -97,7 +97,7 @@ class CapturePlugin:
         if self.config.getoption("--write-captures"):
             reason = self.incomplete()
             if reason:
-                raise pytest.UsageError(f"docs/capture.md is not written: {reason}")
+                raise pytest.UsageError(f"docs/reference/capture.md is not written: {reason}")
             PAGE.write_text(self.page(), encoding="utf-8")
 
     def _record(self, environment: str) -> None:

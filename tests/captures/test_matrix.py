@@ -1,4 +1,4 @@
-"""The capture matrix: docs/capture.md is what passed, here and in the frameworks' own environments."""
+"""The capture matrix: docs/reference/capture.md is what passed, here and in the frameworks' own environments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_page_is_what_passed(capture_plugin: CapturePlugin) -> None:
     """It differs when a test that it rests on fails or is gone, when one is new, and when it was edited."""
     reason = capture_plugin.incomplete()
     if reason:
-        pytest.skip(f"docs/capture.md is compared in a run of all tests: {reason}")
+        pytest.skip(f"docs/reference/capture.md is compared in a run of all tests: {reason}")
     assert PAGE.read_text(encoding="utf-8") == capture_plugin.page(), "run `make capture`, and look at what it changes"
 
 

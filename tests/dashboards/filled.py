@@ -35,6 +35,9 @@ def add_round(store: Store, number: int) -> None:
         )
         for segment in SEGMENTS
     ]
+    if not number:
+        store.write([SourceReport(service="gone", source="wiki", reported_at=now, documents=1)])
+        store.forget_totals("gone")
     store.write(
         [
             *records,

@@ -299,6 +299,7 @@ def _gauges(course: _Course, drawn: random.Random) -> None:
         "attribution_jobs": float(drawn.randint(0, 40)),
         "exposition_series": 1_200.0,
         "exposition_dropped": 0.0,
+        "totals_forgotten": course.end - 7_200,
         "build_info": 1.0,
         "receiver_room": drawn.uniform(0, 0.1),
         "receiver_waiting": float(drawn.randint(0, 30)),

@@ -78,7 +78,7 @@ def test_search(reads: Reads) -> None:
 
 
 def test_a_probe_of_a_collection() -> None:
-    """The example of docs/probe.md: its own search behind a filter, and the stored vectors ranked exactly."""
+    """The example of docs/how-to/probe.md: its own search behind a filter, and the stored vectors ranked exactly."""
     collection = chromadb.EphemeralClient().create_collection("probed", embedding_function=None)
     vectors, metadatas = [[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]], [META, {"source": "b.md"}, META]
     collection.add(ids=["a", "b", "c"], documents=[ALPHA, BETA, "gamma"], embeddings=vectors, metadatas=metadatas)

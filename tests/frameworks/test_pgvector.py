@@ -122,7 +122,7 @@ def test_rows_of_the_driver(reads: Reads, address: str) -> None:
 
 
 def test_a_probe_of_a_table(address: str) -> None:
-    """The example of docs/probe.md: a filtered search, and the same query without filter and index."""
+    """The example of docs/how-to/probe.md: a filtered search, and the same query without filter and index."""
     question = BETA
     query = "select id, content, embedding <=> %s::vector as distance from item order by distance limit %s"
     with psycopg.connect(address) as connection:

@@ -91,7 +91,7 @@ def test_records(reads: Reads, client: Any) -> None:
 
 
 def test_a_probe_of_a_collection(client: Any) -> None:
-    """The example of docs/probe.md: the same search, an exact one without its filter, and what is there."""
+    """The example of docs/how-to/probe.md: the same search, an exact one without its filter, and what is there."""
     greek = models.Filter(must=[models.FieldCondition(key="doc_id", match=models.MatchValue(value="greek"))])
     probe = CallableProbe(
         search=lambda query, depth: client.query_points("cosine", query=[0.6, 0.8], limit=depth, query_filter=greek),

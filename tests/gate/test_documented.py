@@ -1,4 +1,4 @@
-"""The examples of docs/gate.md, run as printed over an application of a few lines."""
+"""The examples of docs/how-to/gate.md, run as printed over an application of a few lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import yaml
 from ragtrace.gate.policy import read_policy
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = (ROOT / "docs" / "gate.md").read_text("utf-8")
+PAGE: Final = (ROOT / "docs" / "how-to" / "gate.md").read_text("utf-8")
 EXAMPLES: Final = dict(re.findall(r"^## ([^\n]+)\n[^#`]*```\w+\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
 POLICY: Final = re.findall(r"```yaml\n(required_segments.*?)```", PAGE, re.DOTALL)[0]
 MARKED: Final = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]

@@ -76,11 +76,11 @@ def test_core_requirements_name_no_model_package(built: Built) -> None:
 
 
 def test_extras_are_the_documented_ones(built: Built) -> None:
-    """The wheel offers the extras of docs/installing.md, each by the name that stands there."""
+    """The wheel offers the extras of docs/how-to/installing.md, each by the name that stands there."""
     with zipfile.ZipFile(built.wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         fields = Parser().parsestr(archive.read(name).decode())
-    document = (built.checkout / "docs" / "installing.md").read_text(encoding="utf-8")
+    document = (built.checkout / "docs" / "how-to" / "installing.md").read_text(encoding="utf-8")
 
     extras = fields.get_all("Provides-Extra", [])
     assert len(extras) == 17

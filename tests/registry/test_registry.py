@@ -103,7 +103,7 @@ def test_record_schema_describes_written_records() -> None:
     root = resources.checkout()
     if root is None:
         pytest.skip("docs/ is not part of the wheel")
-    schema = msgspec.json.decode((root / "docs" / "record.schema.json").read_bytes())
+    schema = msgspec.json.decode((root / "docs" / "reference" / "record.schema.json").read_bytes())
     record = RequestRecord(
         request_id="r1",
         service="shop",

@@ -1,4 +1,4 @@
-"""The views for people are those of docs/store.md, and its queries run on both databases."""
+"""The views for people are those of docs/reference/store.md, and its queries run on both databases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ragtrace.types import (
 MakeRecord = Callable[..., RequestRecord]
 MakeFinished = Callable[..., Finished]
 
-DOCS: Final = (Path(__file__).parents[2] / "docs" / "store.md").read_text()
+DOCS: Final = (Path(__file__).parents[2] / "docs" / "reference" / "store.md").read_text()
 _VIEW: Final = re.compile(r"^\| `(v_\w+)` \| .* \| (.*) \|$", re.MULTILINE)
 _TABLES: Final = re.compile(r"^## Tables\n(.*?)^## ", re.MULTILINE | re.DOTALL)
 _QUERY: Final = re.compile(r"^```sql\n-- (.*?)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -153,7 +153,7 @@ def test_every_report_fits_the_documented_schema(fill: Fill) -> None:
     """Broken and not, of a segment, of an alert, of a request."""
     root = resources.checkout()
     assert root is not None
-    schema = json.loads((root / Path("docs/triage.schema.json")).read_text())
+    schema = json.loads((root / Path("docs/reference/triage.schema.json")).read_text())
     store = fill(Break("ranking", 0.6, 0.7, component="packer"))
     (one,) = read_payload(payload(alert())).alerts
     row = store.find_requests(stage="ranking", limit=1)[0]

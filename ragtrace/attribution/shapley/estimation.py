@@ -85,7 +85,7 @@ def shapley_values(
             pool_share; pmcshap: released.
 
     Raises: ConfigurationError for arguments, AttributionError for players or what the game returns.
-    Source: RAG-E, §3.2; docs/attribution.md for the estimators.
+    Source: RAG-E, §3.2; docs/explanation/attribution.md for the estimators.
     """
     n_players = checked_players(n_players)
     log = _continued(continue_from, n_players)

@@ -1,3 +1,4 @@
-"""The gate's arithmetic: differences, their intervals and tests, multiplicity, power. See docs/gate-statistics.md."""
+"""The gate's arithmetic: differences, their intervals and tests, multiplicity, power; see
+docs/explanation/gate-statistics.md."""
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def test_json_fits_its_schema(made: object) -> None:
     """And comes back as it was."""
     found = made()  # type: ignore[operator]
     text = render(found, "json")
-    schema = json.loads((ROOT / "docs/gate.schema.json").read_text("utf-8"))
+    schema = json.loads((ROOT / "docs/reference/gate.schema.json").read_text("utf-8"))
     Draft202012Validator(schema).validate(json.loads(text))
     assert msgspec.json.decode(text, type=GateReport) == found
     assert list(json.loads(text))[:2] == ["decision", "headline"]
