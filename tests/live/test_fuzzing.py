@@ -11,22 +11,20 @@ import os
 import random
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.store import Store
+from tests.live.body_fuzzing import MOST, ROUND, Report, round_of, rounds_of
+from tests.live.receiver import EXPORT, Served
 from tests.live.test_serving import trace
 
 pytest.importorskip("uvicorn")
@@ -34,73 +32,12 @@ grpc = pytest.importorskip("grpc")
 
 SECONDS = float(os.environ.get("RAGTRACE_FUZZ_SECONDS", "6"))
 SEED = int(os.environ.get("RAGTRACE_FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
-MOST = 900 << 20  # bytes of memory, beside what the process has at its start
+BODIES = int(os.environ.get("RAGTRACE_FUZZ_BODIES", "1500"))
+FIRST = int(os.environ.get("RAGTRACE_FUZZ_FIRST", "0"))
+WORKERS = int(os.environ.get("RAGTRACE_FUZZ_WORKERS", "2"))
 ATTACKERS = 4
-EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 UVICORN = "LocalProtocolError: can't handle event type Response when role=SERVER and state=MUST_CLOSE"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-
-class Served:
-    """A receiver in a process of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.url = f"sqlite:///{folder}/fuzzed.db"
-        self.log = folder / "log"
-        self.port, self.rpc_port = free_port(), free_port()
-        ports = ["--port", str(self.port), "--grpc-port", str(self.rpc_port)]
-        Store.open(self.url).close()
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "ragtrace", "serve", *ports, "--grace", "0.2", "--store", self.url],
-                stdout=log,
-                stderr=log,
-            )
-        while b"taking spans" not in self.log.read_bytes():
-            assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.05)
-
-    @property
-    def peak(self) -> int:
-        """The most memory that it and the processes that it has started have had, in bytes."""
-        return sum(
-            int(status.partition("VmHWM:")[2].split()[0]) << 10
-            for process in [self.process.pid, *children(self.process.pid)]
-            if "VmHWM:" in (status := Path(f"/proc/{process}/status").read_text())
-        )
-
-    def post(self, number: int) -> int:
-        """Send one trace over HTTP as it should be."""
-        headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/traces", trace(number), headers)
-        try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            return error.code
-
-    def export(self, number: int) -> bool:
-        """Send one over gRPC as it should be."""
-        with grpc.insecure_channel(f"127.0.0.1:{self.rpc_port}") as channel:
-            try:
-                export: Any = channel.unary_unary(EXPORT)
-                export(gzip.decompress(trace(number)), timeout=30)
-            except grpc.RpcError:
-                return False
-        return True
-
-
-def children(process: int) -> list[int]:
-    """The processes that a process has started."""
-    listed = Path(f"/proc/{process}/task").glob("*/children")
-    return [int(each) for path in listed for each in path.read_text().split()]
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @pytest.fixture
@@ -315,3 +252,51 @@ def test_that_a_message_is_whole() -> None:
     """What is sent beside the attack is a message that is read: else nothing above could fail."""
     message = ExportTraceServiceRequest.FromString(gzip.decompress(trace(5)))
     assert len(message.resource_spans[0].scope_spans[0].spans) == 3
+
+
+def test_bodies(tmp_path: Path) -> None:
+    """Of bodies as no sender should make them, each is answered as documented, and what was acknowledged is stored."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("memory of another process is read from /proc")
+    is_short = BODIES <= ROUND
+    report = round_of(SEED, FIRST, FIRST + BODIES, tmp_path / "round") if is_short else in_rounds(tmp_path)
+    print(table(report))
+    answered = report.statuses.total()
+    assert not report.faults, "\n".join([f"{len(report.faults)} faults, seed {SEED}", *report.faults[:50]])
+    assert answered == BODIES
+    assert sum(count for (_, status), count in report.statuses.items() if status in ("200", "OK")) > answered / 2
+    assert report.stored["requests"] > 0
+
+
+def in_rounds(folder: Path) -> Report:
+    """All bodies, by several processes; says how far it is."""
+    whole, began = Report(), time.monotonic()
+    print(f"\nseed {SEED}, bodies {FIRST} to {FIRST + BODIES}")
+    for last, report in rounds_of(SEED, FIRST, FIRST + BODIES, folder, WORKERS):
+        whole += report
+        sent, seconds = whole.statuses.total(), time.monotonic() - began
+        print(
+            f"{sent:,} bodies, {sent / seconds:.0f} a second; the round to {last:,} is done", *report.faults, sep="\n  "
+        )
+        sys.stdout.flush()
+    return whole
+
+
+def table(report: Report) -> str:
+    """Answers by what was done to the bodies."""
+    statuses = sorted({status for _, status in report.statuses})
+    rows = [f"{'':14}" + "".join(f"{each[:9]:>10}" for each in statuses)]
+    for kind in sorted({kind for kind, _ in report.statuses}):
+        rows.append(f"{kind:14}" + "".join(f"{report.statuses[kind, each] or '':>10}" for each in statuses))
+    rows.append(
+        f"{'in all':14}" + "".join(f"{sum(report.statuses[k, each] for k in kinds(report)):>10}" for each in statuses)
+    )
+    slowest, number = report.slowest
+    rows.append(f"slowest answer: {slowest:.1f} s, to body {number}; asked to come back: {report.retried}")
+    rows.append(f"memory: {report.grown >> 20} MB more at the most; stored: {dict(report.stored)}")
+    return "\n".join(rows)
+
+
+def kinds(report: Report) -> set[str]:
+    """What was done to bodies."""
+    return {kind for kind, _ in report.statuses}

@@ -54,9 +54,9 @@ def make_app(store: Store, intake: Intake, taking: Taking, meter: Meter, scraper
     routes += [Route("/healthz", state.health, methods=["GET"]), Route("/readyz", state.ready, methods=["GET"])]
     if scrapers is not None:
         routes.append(Route("/metrics", _Metrics(meter, scrapers, backlog).show, methods=["GET"]))
-    return Starlette(
-        routes=routes, exception_handlers={HTTPException: _not_routed}, middleware=[Middleware(_OneLength)]
-    )
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed}, middleware=[Middleware(_OneLength)])
+    app.router.redirect_slashes = False  # else `/v1/traces/` gets 307, to a host that the request itself names
+    return app
 
 
 class _OneLength:

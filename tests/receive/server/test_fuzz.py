@@ -30,7 +30,6 @@ PATHS = {"traces": "/v1/traces", "logs": "/v1/logs"}
 def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
     """One for all examples: what one leaves behind, the next one meets."""
     running = Receiver(tmp_path_factory.mktemp("fuzz"))
-    running.application.router.redirect_slashes = False
     yield running
     running.close()
 

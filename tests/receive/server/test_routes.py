@@ -242,6 +242,7 @@ def test_other_routes(receiver: Receiver) -> None:
     assert json.loads(receiver.send(b"{}", "/v1/metrics", content_type=JSON)[1])["message"].startswith(
         "there is no POST /v1/metrics"
     )
+    assert receiver.send(b"", "/v1/traces/", content_type=PROTOBUF)[0] == 404  # and is sent nowhere else
     assert receiver.send(None)[0] == 405
     assert receiver.send(None)[2]["allow"] == "POST"
 
