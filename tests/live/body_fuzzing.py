@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -50,8 +51,8 @@ MOST: Final = 900 << 20
 
 
 _HANG: Final = 120.0  # seconds for an answer; a body has 10 of processor time, and waits for others on a busy machine
-_CONNECTIONS: Final = 32
-_BATCH: Final = 96  # bodies that are on their way at once; those of one connection follow each other on it
+_CONNECTIONS: Final = 100
+_BATCH: Final = 128  # bodies that are on their way at once; some follow another one on its connection before that is answered
 _TRIES: Final = 6  # for a body that is asked to come back
 _STATUSES: Final = {"200", "400", "404", "413", "415", "503"}
 _CODES: Final = {"OK", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "UNAVAILABLE"}
@@ -319,7 +320,13 @@ class _Sender:
         self._channel.close()
 
     def _next(self, waiting: Iterator[int]) -> list[Body]:
-        return [body_of(self._seed, number) for _, number in zip(range(_BATCH), waiting, strict=False)]
+        bodies: list[Body] = []
+        for number in islice(waiting, _BATCH):
+            try:
+                bodies.append(body_of(self._seed, number))
+            except Exception:  # our own fault, which should not end the round
+                self.report.faults.append(f"body {number} cannot be made: {traceback.format_exc()}")
+        return bodies
 
     def _send(self, bodies: Sequence[Body]) -> list[tuple[Body, Any, float]]:
         plain = [body for body in bodies if not body.is_grpc]

@@ -446,7 +446,7 @@ def _change_frame(draw: random.Random, spans: list[_Json], whole: _Json) -> None
         held[0][draw.choice(["schemaUrl", "unknown", "instrumentationLibrarySpans"])] = _odd(draw)
     elif chosen == 3:
         held[0][inner] = list(held[0].get(inner) or []) * 2
-    elif chosen == 4 and isinstance(held[0].get(inner), list) and held[0][inner]:
+    elif chosen == 4 and isinstance(held[0].get(inner), list) and held[0][inner] and held[0][inner][0]:
         held[0][inner][0]["scope"] = draw.choice([_odd(draw), {"name": draw.choice(_TEXTS)}, {"attributes": 5}])
     elif chosen == 5:
         spans.append(draw.choice(spans))
