@@ -17,6 +17,10 @@ CHAOS_SECONDS ?= 300
 SOAK_SECONDS ?= 600
 # How long `make fuzz` sends bytes to a real receiver; a failure names the RAGTRACE_FUZZ_SEED that repeats it.
 FUZZ_SECONDS ?= 300
+# How many generated bodies `make fuzz` sends, 20,000 to each receiver, and to how many receivers at once. A failure names
+# seed and body: `python -m tests.live.otlp_bodies SEED NUMBER` writes it; RAGTRACE_FUZZ_FIRST goes on from a number.
+FUZZ_BODIES ?= 1000000
+FUZZ_WORKERS ?= 2
 
 # The folders of tests that `make unit` runs.
 UNIT := $(addprefix tests/,alignment attribution collect coverage record registry)
@@ -45,9 +49,10 @@ chaos: $(VENV)/.test ## kill, fork, flood and break host processes for CHAOS_SEC
 soak: $(VENV)/.test ## kill receiver, workers and PostgreSQL for SOAK_SECONDS while spans are sent
 	RAGTRACE_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest --quiet --capture=no tests/live/test_serving.py
 
-fuzz: $(VENV)/.test ## search for new counterexamples to the property tests, and send broken bytes to a receiver for FUZZ_SECONDS
+fuzz: $(VENV)/.test ## search for new counterexamples to the property tests, and send broken bytes to a receiver for FUZZ_SECONDS, and FUZZ_BODIES generated bodies
 	$(BIN)/python -m pytest --hypothesis-profile=searching -m "hypothesis" $(PYTEST_ARGS)
-	RAGTRACE_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --quiet --capture=no tests/live/test_fuzzing.py
+	RAGTRACE_FUZZ_SECONDS=$(FUZZ_SECONDS) RAGTRACE_FUZZ_BODIES=$(FUZZ_BODIES) RAGTRACE_FUZZ_WORKERS=$(FUZZ_WORKERS) \
+		$(BIN)/python -m pytest --quiet --capture=no tests/live/test_fuzzing.py
 
 gate-demo: $(VENV)/.test ## replay all of the demo's scenarios, and see that the gate blocks each bad one at its stage
 	RAGTRACE_WHOLE_DEMO=1 $(BIN)/python -m pytest tests/gate/test_demo.py $(PYTEST_ARGS)

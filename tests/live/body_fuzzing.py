@@ -52,7 +52,7 @@ MOST: Final = 900 << 20
 
 _HANG: Final = 120.0  # seconds for an answer; a body has 10 of processor time, and waits for others on a busy machine
 _CONNECTIONS: Final = 100
-_BATCH: Final = 128  # bodies that are on their way at once; some follow another one on its connection before that is answered
+_BATCH: Final = 128  # bodies on their way at once; some follow another one on its connection before its answer
 _TRIES: Final = 6  # for a body that is asked to come back
 _STATUSES: Final = {"200", "400", "404", "413", "415", "503"}
 _CODES: Final = {"OK", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "UNAVAILABLE"}
@@ -450,8 +450,11 @@ def rounds_of(seed: int, first: int, last: int, folder: Path, workers: int) -> I
         for at in range(first, last, ROUND):
             end = min(at + ROUND, last)
             waiting[processes.submit(_cleaned_round, seed, at, end, folder / str(at))] = end
-        for done in as_completed(waiting):
-            yield waiting[done], done.result()
+        try:
+            for done in as_completed(waiting):
+                yield waiting[done], done.result()
+        finally:
+            processes.shutdown(cancel_futures=True)
 
 
 def _cleaned_round(seed: int, first: int, last: int, folder: Path) -> Report:

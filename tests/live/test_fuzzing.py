@@ -271,14 +271,16 @@ def test_bodies(tmp_path: Path) -> None:
 def in_rounds(folder: Path) -> Report:
     """All bodies, by several processes; says how far it is."""
     whole, began = Report(), time.monotonic()
-    print(f"\nseed {SEED}, bodies {FIRST} to {FIRST + BODIES}")
-    for last, report in rounds_of(SEED, FIRST, FIRST + BODIES, folder, WORKERS):
-        whole += report
-        sent, seconds = whole.statuses.total(), time.monotonic() - began
-        print(
-            f"{sent:,} bodies, {sent / seconds:.0f} a second; the round to {last:,} is done", *report.faults, sep="\n  "
-        )
-        sys.stdout.flush()
+    print(f"\nseed {SEED}, bodies {FIRST:,} to {FIRST + BODIES:,}")
+    try:
+        for last, report in rounds_of(SEED, FIRST, FIRST + BODIES, folder, WORKERS):
+            whole += report
+            sent, seconds = whole.statuses.total(), time.monotonic() - began
+            print(f"{sent:,} bodies, {sent / seconds:.0f} a second; the round to {last:,} is done", flush=True)
+            print(*(f"  {fault}\n" for fault in report.faults), sep="", end="", flush=True)
+    except KeyboardInterrupt:  # what was seen until then is worth something
+        print(table(whole), flush=True)
+        raise
     return whole
 
 
