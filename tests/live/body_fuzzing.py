@@ -23,7 +23,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
-import grpc
 import sqlalchemy as sa
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -42,7 +41,7 @@ from ragtrace.store.tables import feedback, trace
 from tests.live.otlp_bodies import JSON, PROTOBUF, Body, body_of
 from tests.live.receiver import Served
 
-__all__ = ["MOST", "ROUND", "Report", "round_of", "rounds_of"]
+__all__ = ["MOST", "ROUND", "Report", "hold", "round_of", "rounds_of", "spans_in"]
 
 ROUND: Final = 20_000
 """Bodies that are sent to one process and one store."""
@@ -285,10 +284,13 @@ class _Sender:
     """Sends bodies over HTTP and gRPC, and writes down what became of them."""
 
     def __init__(self, port: int, rpc_port: int, seed: int) -> None:
+        import grpc
+
         self.report = Report()
         self._seed = seed
         self._connections = [_Connection(port) for _ in range(_CONNECTIONS)]
         self._channel = grpc.insecure_channel(f"127.0.0.1:{rpc_port}")
+        self._packings = {"": grpc.Compression.NoCompression, "gzip": grpc.Compression.Gzip}
         service = "opentelemetry.proto.collector.{0}.v1.{1}Service/Export"
         self._exports = {
             signal: self._channel.unary_unary("/" + service.format(name, name.title()))
@@ -335,8 +337,8 @@ class _Sender:
         return [(body, self._call(body), time.monotonic()) for body in bodies if body.is_grpc]
 
     def _call(self, body: Body) -> Any:
-        packing = grpc.Compression.Gzip if body.encoding else grpc.Compression.NoCompression
-        return self._exports[body.signal].future(body.payload, timeout=_HANG, compression=packing)
+        export = self._exports[body.signal]
+        return export.future(body.payload, timeout=_HANG, compression=self._packings[body.encoding])
 
     def _receive(self, calls: list[tuple[Body, Any, float]]) -> list[Body]:
         """Returns those that should be sent again."""
@@ -432,10 +434,7 @@ def round_of(seed: int, first: int, last: int, folder: Path) -> Report:
         report.faults.append(f"the receiver's log has a traceback: {log[:5_000]}")
     if report.grown > MOST:
         report.faults.append(f"the receiver took {report.grown >> 20} MB")
-    with Store.open(receiver.url) as store:
-        held = _Held(store, report)
-        held.compare()
-        held.assemble(pages=2 + (last - first) // 4_000)
+    hold(receiver.url, report, pages=2 + (last - first) // 4_000)
     report.taken.clear()
     report.judged.clear()
     report.open.clear()
@@ -466,6 +465,14 @@ def _cleaned_round(seed: int, first: int, last: int, folder: Path) -> Report:
     if not report.faults:
         shutil.rmtree(folder)
     return report
+
+
+def hold(url: str, report: Report, pages: int) -> None:
+    """Hold a store against what senders were told, and assemble so many pages of its traces; adds to the faults."""
+    with Store.open(url) as store:
+        held = _Held(store, report)
+        held.compare()
+        held.assemble(pages)
 
 
 class _Held:

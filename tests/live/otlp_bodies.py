@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ragtrace.record import conventions as names
 from tests.receive.server.batches import KINDS, NAMES
 
-__all__ = ["GROUP", "Body", "body_of", "protobuf_of"]
+__all__ = ["GROUP", "JSON", "PROTOBUF", "TRACES", "Body", "body_of", "model_of", "protobuf_of"]
 
 _RECORDED: Final = Path(__file__).parents[1] / "receive" / "recorded"
 _REQUEST_ID: Final = "the request's own id"
@@ -169,9 +169,9 @@ def _recorded(path: Path) -> list[list[_Span]]:
     return found
 
 
-_TRACES: Final = [trace for path in sorted(_RECORDED.glob("*.json")) for trace in _recorded(path)] + _vocabularies()
+TRACES: Final = [trace for path in sorted(_RECORDED.glob("*.json")) for trace in _recorded(path)] + _vocabularies()
 _ATTRIBUTES: Final = [
-    json.dumps(each) for trace in _TRACES for span in trace for each in json.loads(span.span)["attributes"]
+    json.dumps(each) for trace in TRACES for span in trace for each in json.loads(span.span)["attributes"]
 ]
 _JUDGED: Final = {
     names.EVALUATION_NAME: "judge",
@@ -519,6 +519,9 @@ _REQUEST: Final[_Json] = {
 _DIGITS: Final = [bytes([value]) for value in range(0x80)]
 
 
+_ENUMS: Final = {"STATUS_CODE_OK": 1, "STATUS_CODE_ERROR": 2, "SPAN_KIND_INTERNAL": 1, "SPAN_KIND_CLIENT": 3}
+
+
 def _varint(value: int) -> bytes:
     if 0 <= value < 0x80:
         return _DIGITS[value]
@@ -578,7 +581,7 @@ def _scalar(number: int, kind: str, value: Any) -> bytes:
         try:
             value = float(value) if kind == "double" else int(value)
         except ValueError:
-            value = {"STATUS_CODE_ERROR": 2, "SPAN_KIND_INTERNAL": 1}.get(value, value)
+            value = _ENUMS.get(value, value)
     if isinstance(value, int):
         if kind == "fixed64":
             return _varint(number << 3 | 1) + struct.pack("<Q", value & (2**64 - 1))
@@ -693,17 +696,17 @@ def _spans(draw: random.Random, seed: int, number: int) -> tuple[str, list[_Span
     group = number - number % GROUP
     shared = random.Random(seed * 2_000_003 + group)
     if shared.random() < 0.15:
-        trace = shared.choice(_TRACES)
+        trace = shared.choice(TRACES)
         mine = trace[number % GROUP :: GROUP]
         if mine:
             return "shared trace", mine, group
-    trace = draw.choice(_TRACES)
+    trace = draw.choice(TRACES)
     count = draw.choice([1, 1, 1, 1, 2, 2, 3]) if draw.random() < 0.985 else len(trace)
     at = draw.randrange(max(1, len(trace) - count + 1))
     return "", trace[at : at + count], number
 
 
-def _model(seed: int, base: int, given: list[_Span]) -> tuple[_Json, list[_Json]]:
+def model_of(seed: int, base: int, given: list[_Span]) -> tuple[_Json, list[_Json]]:
     """A body of these spans under fresh ids."""
     held: list[_Json] = []
     mine: list[_Json] = []
@@ -754,7 +757,7 @@ def body_of(seed: int, number: int) -> Body:
     else:
         signal = "traces"
         kind, given, base = _spans(draw, seed, number)
-        whole, spans = _model(seed, base, given)
+        whole, spans = model_of(seed, base, given)
     changes = draw.choice([0, 1, 1, 1, 2, 2, 3, 5]) if spans else 0
     for _ in range(changes):
         draw.choice(_CHOICES)(draw, spans, whole)

@@ -12,8 +12,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import grpc
-
 from ragtrace.store import Store
 from tests.live.test_serving import trace
 
@@ -67,6 +65,8 @@ class Served:
 
     def export(self, number: int) -> bool:
         """Send one over gRPC as it should be."""
+        import grpc
+
         with grpc.insecure_channel(f"127.0.0.1:{self.rpc_port}") as channel:
             try:
                 export: Any = channel.unary_unary(EXPORT)

@@ -7,11 +7,11 @@ for longer: RAGTRACE_FUZZ_SECONDS. A failure names its seed, for RAGTRACE_FUZZ_S
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
 import socket
 import struct
-import sys
 import threading
 import time
 from collections import Counter
@@ -22,8 +22,10 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragtrace.store import Store
-from tests.live.body_fuzzing import MOST, ROUND, Report, round_of, rounds_of
+from ragtrace.receive.otlp import parse_json, parse_protobuf, split
+from ragtrace.store import SpanPart, Store
+from tests.live.body_fuzzing import MOST, ROUND, Report, hold, round_of, rounds_of, spans_in
+from tests.live.otlp_bodies import PROTOBUF, TRACES, Body, body_of, model_of, protobuf_of
 from tests.live.receiver import EXPORT, Served
 from tests.live.test_serving import trace
 
@@ -252,6 +254,38 @@ def test_that_a_message_is_whole() -> None:
     """What is sent beside the attack is a message that is read: else nothing above could fail."""
     message = ExportTraceServiceRequest.FromString(gzip.decompress(trace(5)))
     assert len(message.resource_spans[0].scope_spans[0].spans) == 3
+
+
+def test_that_a_loss_is_seen(tmp_path: Path) -> None:
+    """A span that was acknowledged and is not stored is told, and so is one that is stored of a refused body."""
+    body = Body(5, "as sent", False, "traces", "/v1/traces", PROTOBUF, "", protobuf_of(model_of(1, 5, TRACES[0])[0]))
+    keys = spans_in(body).keys
+    parts = split(parse_protobuf(body.payload), body=body.payload).parts
+    whole, lost, refused = Report(), Report(), Report()
+    whole.taken, lost.taken = [(5, keys, 0)], [(5, [*keys, bytes(24)], 0)]
+    for report in (whole, lost, refused):
+        url = f"sqlite:///{tmp_path}/{id(report)}.db"
+        with Store.open(url) as store:
+            store.add_spans([SpanPart("", part.trace_id, part.body, part.ended) for part in parts])
+        hold(url, report, pages=1)
+
+    assert (whole.faults, whole.stored["spans"], whole.stored["requests"]) == ([], len(keys), 1)
+    assert [fault.split(" acknowledged")[0] for fault in lost.faults] == ["body 5: 1 spans were"]
+    assert "no body with it was taken" in refused.faults[0]
+
+
+def test_that_bodies_are_what_was_sent() -> None:
+    """What is written as protobuf is what OTLP's JSON says, and a body follows from its seed and number."""
+    for spans in TRACES:
+        whole, _ = model_of(1, 5, spans)
+        expected, rejected = parse_json(json.dumps(whole))
+        written = ExportTraceServiceRequest.FromString(protobuf_of(whole))
+        for message in (written, expected):
+            for scope in (scope for resource in message.resource_spans for scope in resource.scope_spans):
+                for span in scope.spans:
+                    del span.links[:]  # nothing reads them, and ours hold no more than ids
+        assert (written, rejected) == (expected, [])
+    assert [body_of(7, number) for number in range(200)] == [body_of(7, number) for number in range(200)]
 
 
 def test_bodies(tmp_path: Path) -> None:
