@@ -195,7 +195,9 @@ _NUMBERS: Final = [
     0, 1, -1, 2, 255, 2**31 - 1, 2**31, 2**32, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63),
     -(2**63) - 1, 10**30, 0.5, -0.0, 1e308, -1e308, 5e-324, 1e400, -1e400, float("nan"),
 ]  # fmt: skip
-_ODD: Final = [None, True, False, *_NUMBERS, *_TEXTS, [], {}, [None], [[]], {"": None}, {"stringValue": 1}, [{}, 1]]
+_ODD: Final[list[Any]] = [
+    None, True, False, *_NUMBERS, *_TEXTS, [], {}, [None], [[]], {"": None}, {"stringValue": 1}, [{}, 1],
+]  # fmt: skip
 _TIMES: Final = [
     0, 1, "0", "1", 999, 1_700_000_000_000_000_000, "1700000000000000000", 2**63 - 1, 2**63, 2**64 - 1, str(2**64 - 1),
     2**64, -1, "-1", -(10**18), 9_223_372_036_854_775_807, "253402300800000000000", 1e18, 1.7e18, "1e18", "soon", None,
@@ -451,9 +453,8 @@ def _change_frame(draw: random.Random, spans: list[_Json], whole: _Json) -> None
     elif chosen == 5:
         spans.append(draw.choice(spans))
     elif chosen == 6:
-        spans.append(_odd(draw))
-        draw.shuffle(spans)
-        spans[:] = [each for each in spans if isinstance(each, dict)] or [{}]
+        record = "spans" if name == "resourceSpans" else "logRecords"
+        held[0][inner] = [{record: [*spans, _odd(draw), _odd(draw)]}]
     else:
         draw.shuffle(spans)
 
@@ -492,7 +493,7 @@ _VALUE_FIELDS: Final[_Json] = {
     "bytesValue": (7, "text"),
 }
 _VALUE_FIELDS["arrayValue"][1]["values"] = (1, _VALUE_FIELDS)
-_ATTRIBUTE_FIELDS |= {"key": (1, "text"), "value": (2, _VALUE_FIELDS)}
+_ATTRIBUTE_FIELDS.update({"key": (1, "text"), "value": (2, _VALUE_FIELDS)})
 _RESOURCE: Final[_Json] = {"attributes": (1, _ATTRIBUTE_FIELDS), "droppedAttributesCount": (2, "varint")}
 _SCOPE: Final[_Json] = {"name": (1, "text"), "version": (2, "text"), "attributes": (3, _ATTRIBUTE_FIELDS)}
 _EVENT: Final[_Json] = {
@@ -592,11 +593,9 @@ def _scalar(number: int, kind: str, value: Any) -> bytes:
         return _varint(number << 3) + _varint(value)
     if isinstance(value, float):
         return _varint(number << 3 | 1) + struct.pack("<d", value)
-    if isinstance(value, str):
-        value = value.encode("utf-8", "surrogatepass")
-    elif not isinstance(value, bytes):
-        value = repr(value).encode("utf-8", "surrogatepass")
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
+    text = value if isinstance(value, str | bytes) else repr(value)
+    said = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    return _varint(number << 3 | 2) + _varint(len(said)) + said
 
 
 def protobuf_of(whole: Any) -> bytes:

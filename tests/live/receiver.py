@@ -15,7 +15,7 @@ from typing import Any
 from ragtrace.store import Store
 from tests.live.test_serving import trace
 
-__all__ = ["EXPORT", "Served"]
+__all__ = ["EXPORT", "Served", "free_port"]
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 

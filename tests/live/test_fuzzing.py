@@ -34,7 +34,7 @@ grpc = pytest.importorskip("grpc")
 
 SECONDS = float(os.environ.get("RAGTRACE_FUZZ_SECONDS", "6"))
 SEED = int(os.environ.get("RAGTRACE_FUZZ_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
-BODIES = int(os.environ.get("RAGTRACE_FUZZ_BODIES", "1500"))
+BODIES = int(os.environ.get("RAGTRACE_FUZZ_BODIES", "1000"))
 FIRST = int(os.environ.get("RAGTRACE_FUZZ_FIRST", "0"))
 WORKERS = int(os.environ.get("RAGTRACE_FUZZ_WORKERS", "2"))
 ATTACKERS = 4

@@ -28,7 +28,7 @@ from ragtrace.store import Store, Subject
 from ragtrace.store.tables import metadata
 from ragtrace.triage import Window, triage_segment
 from ragtrace.types import to_builtins
-from tests.live.test_fuzzing import free_port
+from tests.live.receiver import free_port
 from tests.receive.test_logs import EVALUATION, attribute, logs
 
 grpc = pytest.importorskip("grpc")

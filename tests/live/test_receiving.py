@@ -14,7 +14,7 @@ import pytest
 
 from ragtrace.store import Store
 from tests.live.prometheus import program
-from tests.live.test_fuzzing import free_port
+from tests.live.receiver import free_port
 from tests.receive.server.test_judging import OF_TRACE, RETRIEVAL
 from tests.receive.spans import TRACE
 from tests.receive.test_logs import logs
