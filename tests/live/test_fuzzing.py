@@ -25,7 +25,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from ragtrace.receive.otlp import parse_json, parse_protobuf, split
 from ragtrace.store import SpanPart, Store
 from tests.live.body_fuzzing import MOST, ROUND, Report, hold, round_of, rounds_of, spans_in
-from tests.live.otlp_bodies import PROTOBUF, TRACES, Body, body_of, model_of, protobuf_of
+from tests.live.otlp_bodies import PROTOBUF, TRACES, Body, body_of, model_of
+from tests.live.otlp_protobuf import protobuf_of
 from tests.live.receiver import EXPORT, Served
 from tests.live.test_serving import trace
 
