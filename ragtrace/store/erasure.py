@@ -22,6 +22,7 @@ from ragtrace.store import (
     condemned,
     dependents,
     erased,
+    label_budget,
     outcomes,
     services,
     space,
@@ -230,10 +231,13 @@ def _erase_services(connection: sa.Connection, subject: Subject, named: Sequence
 def _exemplars(
     connection: sa.Connection, keys: Iterable[Key], page: Iterable[sa.Row[Any]], *, lock: bool = False
 ) -> list[totals.Key]:
-    """The totals whose exemplar is one of these traces of these requests, in the order in which writers lock them. A
-    trace of the same id that another tenant sent is an example in the totals of that tenant's services."""
+    """The totals whose exemplar is one of these traces of these requests, in the order in which writers lock them.
+
+    A trace of the same id that another tenant sent stays an example in the totals of that tenant's services. In those
+    of `other`, where services beyond their budget count, nobody knows whose it is: it goes.
+    """
     found: list[totals.Key] = []
-    of_page = {row.service for row in page}
+    of_page = set[str]().union(*(label_budget.candidate_names(row.service) for row in page))
     for some in chunks(sorted({trace_id for _, trace_id in keys})):
         series = totals.keys(connection, total.c.exemplar_trace_id.in_(some), lock=lock)
         found += [key for key in series if dict(json.loads(key[1])).get("service") in (None, *of_page)]

@@ -33,6 +33,7 @@ __all__ = [
     "Place",
     "add",
     "admit",
+    "candidate_names",
     "forget",
     "named",
     "names",
@@ -121,6 +122,12 @@ def names(connection: sa.Connection, services: Iterable[str]) -> dict[str, str]:
     wanted = set(services)
     taken = _known(connection, {place for service in wanted for place in places(service)})
     return {service: shown(service, taken) for service in wanted}
+
+
+def candidate_names(service: str) -> set[str]:
+    """The names under which a service may have counted, whoever admitted it or had it forgotten meanwhile."""
+    tenant = namespace(service)
+    return {service, OTHER, f"{tenant}/{OTHER}" if tenant else OTHER}
 
 
 def _take(connection: sa.Connection, wanted: set[Place]) -> set[Place]:

@@ -25,6 +25,7 @@ from ragtrace.store import (
     condemned,
     erased,
     erasure,
+    label_budget,
     references,
     totals,
 )
@@ -102,6 +103,33 @@ def test_a_tenant_is_found_and_erased_with_all_that_belongs_to_it(
         remembered = set(connection.scalars(sa.select(counted.c.request_id)))
     assert len(remembered & before) == 2  # the other tenant's request and its feedback
     assert store.erase(Subject(tenant="a")).rows == {}
+
+
+def test_examples_of_services_without_a_place_are_erased(
+    store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service beyond its budget is an example in the totals of `other`: there the erased traces go, also those of a
+    service that was admitted since; examples of other traces stay."""
+    monkeypatch.setattr(label_budget, "LIMITS", {**label_budget.LIMITS, "service": 1})
+    services = ["first", "second", "third", "a/first", "a/second"]
+    traces = [f"{number}" * 32 for number in range(1, 6)]
+    for service, trace_id in zip(services, traces, strict=True):
+        shown = [Delta(name, (("service", service),), 1.0, Exemplar(trace_id, 0.5, 1.0)) for name in (service, "all")]
+        with store._database.write() as connection:
+            totals.add(connection, shown)
+        store.write([make_record(trace_id, service=service, trace_id=trace_id, tenant_id="a")])
+    assert store.admit("third")
+    assert {total.name for total in store.totals() if total.exemplar} == {*services, "all"}
+
+    def examples() -> set[tuple[str, str]]:
+        return {(dict(total.labels)["service"], total.exemplar.trace_id) for total in store.totals() if total.exemplar}
+
+    before = examples()
+    erased_traces = (traces[1], traces[2], traces[4])
+    assert {("other", traces[1]), ("other", traces[2]), ("a/other", traces[4])} <= before
+    found = store.find_subject(Subject(requests=erased_traces))
+    assert store.erase(Subject(requests=erased_traces)).exemplars == found.exemplars > 0
+    assert examples() == {each for each in before if each[1] not in erased_traces} != set()
 
 
 def test_nothing_brings_it_back(store: Store, make_record: MakeRecord) -> None:
