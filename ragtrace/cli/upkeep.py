@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -138,6 +139,15 @@ def erase(
     request: Annotated[
         list[str] | None, typer.Option("--request", help="A request by its id; any number of them.", show_default=False)
     ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--reference",
+            metavar="TEXT",
+            help="What `ragtrace db audit` says of why, such as the number of the demand; no name of whose data it is.",
+            show_default=False,
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     rewrite: Annotated[
         bool,
@@ -163,6 +173,9 @@ def erase(
         raise ConfigurationError("give --request by itself: requests have their ids whoever sent them")
     if as_json and not (yes or dry_run):
         raise ConfigurationError("--json asks nothing; give --yes or --dry-run as well")
+    named = "|".join(re.escape(each) for each in (tenant, session, *subject.requests) if each is not None)
+    if reference is not None and re.search(rf"(?<!\w)(?:{named})(?!\w)", reference):
+        raise ConfigurationError("--reference stays in the store: give a number, and no name of what is erased")
     with Store.open(existing(store)) as opened:
         of = {"subject": asdict(subject), "store": opened.url}
         if dry_run or not yes:
@@ -175,7 +188,7 @@ def erase(
                 raise typer.Exit(0 if _is_something(found) else 1)
             if _is_something(found):
                 typer.confirm("Delete this for good?", abort=True)
-        found = opened.erase(subject, rewrite=rewrite)
+        found = opened.erase(subject, rewrite=rewrite, reference=reference)
         left = opened.find_subject(subject)
     if as_json:
         _print_proof(found, left, of)
@@ -275,7 +288,7 @@ def check(
 
 
 def audit(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Show whose totals people had forgotten, when, who did so, and how many rows went."""
+    """Show what people had erased, and whose totals forgotten: when, who did so, and how many rows went."""
     from ragtrace.cli.stores import existing
     from ragtrace.store import Store
 
@@ -285,11 +298,11 @@ def audit(store: StoreOption = None, as_json: JsonOption = False) -> None:
         print_json({"audit": [{**asdict(deed), "at": written_time(deed.at)} for deed in deeds]})
         return
     for deed in deeds:
-        of = ", ".join(f"{name} {value!r}" for name, value in deed.subject.items())
+        of = ", ".join(f"a {value}" if name == "kind" else f"{name} {value!r}" for name, value in deed.subject.items())
         rows = ", ".join(f"{number:,} {name}" for name, number in deed.rows.items())
         console().print(f"{shown_time(deed.at)} {deed.actor}: {deed.action} of {of}: {rows}", soft_wrap=True)
     if not deeds:
-        console().print("nobody had any totals forgotten yet")
+        console().print("nobody had anything erased or forgotten yet")
 
 
 def _print_found(revision: str, rows: Mapping[str, int], space: Space, read: int, problems: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from ragtrace.store import (
     addenda,
     attempts,
+    audit,
     condemned,
     dependents,
     erased,
@@ -48,10 +49,13 @@ from ragtrace.store.tables import (
     total,
     trace,
 )
+from ragtrace.store.text import clean
 from ragtrace.store.upkeep_tables import tenant_service
 
-__all__ = ["Erased", "erase", "find"]
+__all__ = ["ERASED", "Erased", "erase", "find"]
 
+ERASED: Final = "db erase"
+"""The action as which it is written down that somebody had a subject's data erased."""
 _SHOWN: Final = 10
 
 
@@ -99,13 +103,16 @@ def find(database: Database, subject: Subject) -> Erased:
     return Erased(found.number, tuple(found.first), _some(rows), exemplars, _without(named, own))
 
 
-def erase(database: Database, subject: Subject, *, rewrite: bool) -> Erased:
+def erase(database: Database, subject: Subject, *, rewrite: bool, reference: str | None = None) -> Erased:
     """Delete it. rewrite: write SQLite's file, or PostgreSQL's tables, anew: copies of deleted rows stay in the pages.
 
+    Who did so, what kind of subject it was and how many rows went is written down with each transaction, and what
+    `reference` says; not whose they were.
     Raises: StoreUnavailable before anything is deleted where the disk has no room for that.
     """
     rows: Counter[str] = Counter()
     found = _Found()
+    entry = audit.Entry(ERASED, {"kind": subject.kind, "reference": reference}, time.time_ns())
     exemplars = 0
     if rewrite:
         space.refuse_full(database)
@@ -116,14 +123,18 @@ def erase(database: Database, subject: Subject, *, rewrite: bool) -> Erased:
             with database.write() as connection:
                 _begin(connection, alone)
                 exemplars += _erase(connection, page, rows)
+                entry.save(connection, rows)
             found.add(page)
         with database.write() as connection:
             _begin(connection, alone)
             _erase_waiting(connection, subject, rows)
             _erase_traces(connection, subjects.unassembled(connection, subject), rows)
             own = _erase_services(connection, subject, named, rows)
+            entry.save(connection, rows)
         condemned.condemn_orphans(database, alone, lambda connection: _begin(connection, alone))
         rows[content.name] = condemned.delete(database, alone, lambda connection: _begin(connection, alone))
+        with database.write() as connection:
+            entry.save(connection, rows)
     outcome = found.number, tuple(found.first), _some(rows), exemplars, _without(named, own)
     if rewrite:
         return Erased(*outcome, rewritten=True, emptied=space.rewrite(database))
@@ -225,6 +236,7 @@ def _erase_services(connection: sa.Connection, subject: Subject, named: Sequence
     own = tenants.alone(connection, subject.tenant, named, unused=True)
     rows.update(tenants.delete(connection, subject.tenant, own))
     rows[tenant_service.name] += tenants.forget(connection, subject.tenant, own)
+    audit.forget_services(connection, clean(subject.tenant), _without(named, own))
     return own
 
 

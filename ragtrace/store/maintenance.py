@@ -62,13 +62,14 @@ class Maintenance(Opened):
         """What is stored of a subject."""
         return erasure.find(self._database, subject)
 
-    def erase(self, subject: Subject, *, rewrite: bool = True) -> Erased:
+    def erase(self, subject: Subject, *, rewrite: bool = True, reference: str | None = None) -> Erased:
         """Delete it at once, and remember that it was, so that nothing on its way brings it back.
 
         rewrite: write the SQLite file, or PostgreSQL's tables, anew, without which copies of deleted rows stay in them.
+        reference: what the audit says of why, such as the number of the demand; nothing that names the subject.
         Raises: StoreUnavailable before anything is deleted where SQLite's disk has no room for that.
         """
-        return erasure.erase(self._database, subject, rewrite=rewrite)
+        return erasure.erase(self._database, subject, rewrite=rewrite, reference=reference)
 
     def inspect(self, *, sample: int | None = 1_000) -> Inspected:
         """Look whether the store is whole, by the newest `sample` requests and as many other payloads of each

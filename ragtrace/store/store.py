@@ -380,7 +380,8 @@ class Store(Surroundings, Arriving, Maintenance):
         """When somebody had the totals of whole services forgotten, since a moment, in Unix seconds."""
         with self._database.read() as connection:
             deeds = audit.find(connection, int(since * 1e9), totals.FORGOTTEN)
-        return {deed.subject["service"]: deed.at / 1e9 for deed in deeds if "segment" not in deed.subject}
+        of = [(deed.subject.get("service"), deed.at / 1e9) for deed in deeds if "segment" not in deed.subject]
+        return {service: at for service, at in of if service is not None}
 
     def audit(self, since: float = 0.0) -> list[Deed]:
         """What people had deleted since a moment in Unix seconds, earliest first."""

@@ -33,6 +33,13 @@ class Subject:
     session: str | None = None
     requests: tuple[str, ...] = ()
 
+    @property
+    def kind(self) -> str:
+        """What it is, without whose: a session is one also where its tenant is given."""
+        if self.session is not None:
+            return "session"
+        return "request" if self.tenant is None else "tenant"
+
 
 def pages(database: Database, subject: Subject) -> Iterator[Sequence[sa.Row[Any]]]:
     """Its requests, by id: each with its start, tenant, trace and service."""

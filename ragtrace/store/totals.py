@@ -160,10 +160,8 @@ def forget_service(connection: sa.Connection, service: str, segment: str | None,
     gone[total.name] = forget(connection, service, segment)
     if segment is None:
         gone[success.name] = connection.execute(sa.delete(success).where(success.c.service == clean(service))).rowcount
-    found = {name: rows for name, rows in gone.items() if rows}
-    if found:
-        audit.note(connection, FORGOTTEN, {"service": service, "segment": segment}, found, now_ns)
-    return found
+    audit.Entry(FORGOTTEN, {"service": service, "segment": segment}, now_ns).save(connection, gone)
+    return {name: rows for name, rows in gone.items() if rows}
 
 
 def _of(service: str, segment: str | None) -> list[sa.ColumnElement[bool]]:

@@ -152,6 +152,18 @@ def test_what_an_erasure_proves(url: str) -> None:
     assert (code, json.loads(out)["rows"], json.loads(out)["left"]) == (1, {}, None)
 
 
+def test_an_erasure_is_in_the_audit(url: str) -> None:
+    """With its reference and without a name; a reference that names whose data it was is refused."""
+    whose = ("--tenant", "old tenant", "--yes", "--no-rewrite", "--store", url)
+    _, _, error = run("erase", "--reference", "demand of old tenant", *whose)
+    assert "--reference stays in the store" in str(error)
+    assert _ids(url) == ["new", "old"]
+    assert run("erase", "--reference", "DSR-17", *whose)[1] == 0
+    said = run("audit", "--store", url)[0]
+    assert re.search(r"\S+@\S+: db erase of a tenant, reference 'DSR-17': .*1 request", said)
+    assert "old tenant" not in said
+
+
 def test_a_dry_run_erases_nothing(url: str) -> None:
     """Whatever else is said."""
     said, code, _ = run("erase", "--tenant", "old tenant", "--yes", "--dry-run", "--store", url)

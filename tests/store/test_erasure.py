@@ -30,6 +30,7 @@ from ragtrace.store import (
     totals,
 )
 from ragtrace.store.tables import content, counted, feedback, request
+from ragtrace.store.upkeep_tables import tenant_service
 from ragtrace.types import Addendum, Fault, Feedback, GenerateRun, Generation, RequestRecord, content_hash
 from tests.store.parts import bodies
 
@@ -277,6 +278,48 @@ def test_a_killed_erasure_is_finished_by_the_next(store: Store, make_record: Mak
     assert len(_texts(store)) == 2
     assert store.erase(Subject(tenant="nobody")).rows == {"content": 1}
     assert _texts(store) == {content_hash("ours")}
+
+
+def test_an_erasure_is_written_down(store: Store, make_record: MakeRecord) -> None:
+    """Who, when, what kind of subject and how many rows, and no name of the tenant: neither its own, nor that of its
+    services in what was written down before. Where nothing was found, nothing is."""
+    store.write([asked(make_record, f"t-1:{number}", f"{number}", tenant_id="t-1") for number in range(3)])
+    store.write([make_record("theirs", service="t-2/shop"), make_record("r", session_id="s", tenant_id="t-2")])
+    store.add_spans([SpanPart("t-1", ONE, b"1", True)], now=100.0)
+    with store._database.write() as connection:
+        connection.execute(sa.insert(tenant_service).values(tenant="t-1", service="t-1/shop"))
+        totals.add(connection, [Delta("d", (("service", "t-1/shop"),), 1.0)])
+    for service in ("t-1/shop", "t-2/shop"):
+        store.forget_totals(service)
+    gone = store.erase(Subject(tenant="t-1"), reference="DSR-17")
+    session = store.erase(Subject(tenant="t-2", session="s"))
+    assert store.erase(Subject(requests=("nobody",))).rows == {}
+    first, second, third, fourth = store.audit()
+    assert [first.subject, second.subject] == [{"kind": "service of an erased tenant"}, {"service": "t-2/shop"}]
+    assert store.forgotten() == {"t-2/shop": second.at / 1e9}
+    assert (third.action, third.subject, third.rows) == (
+        erasure.ERASED,
+        {"kind": "tenant", "reference": "DSR-17"},
+        gone.rows,
+    )
+    assert gone.rows["request"] == gone.rows["content"] == 3
+    assert (fourth.subject, fourth.rows) == ({"kind": "session"}, session.rows)
+    assert third.at < fourth.at
+    assert "@" in third.actor
+    assert "t-1" not in repr(store.audit())
+
+
+def test_an_erasure_that_was_ended_is_written_down(store: Store, make_record: MakeRecord) -> None:
+    """What went by then is, in the same transaction; the next run writes down the rest."""
+    store.write([asked(make_record, "a", "mine", tenant_id="a")])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(erasure, "_erase_waiting", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            store.erase(Subject(tenant="a"))
+    (ended,) = store.audit()
+    assert ended.rows["request"] == 1
+    store.erase(Subject(tenant="a"))
+    assert [deed.rows for deed in store.audit()] == [ended.rows, {"content": 1}]
 
 
 def test_the_bytes_are_gone_from_a_sqlite_file(tmp_path: Path, make_record: MakeRecord) -> None:
