@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,6 +62,7 @@ class SqliteIdentity:
         self._log = Path(f"{address.file}-wal")
         self._opened: Known = None  # the file that was last seen to be in its place, and its log
         self._opened_log: Known = None
+        self._noting = threading.Lock()
         self._absent_since: float | None = None
 
     def watch(self, engine: sa.Engine) -> None:
@@ -69,6 +71,7 @@ class SqliteIdentity:
         @sa.event.listens_for(engine, "do_connect")
         def _connecting(_dialect: object, record: Any, _arguments: object, _named: object) -> None:
             record.info[_INFO] = _stat(self._file)
+            self.set_aside()  # before SQLite looks for a log
 
         @sa.event.listens_for(engine, "connect")
         def _connected(_connection: object, record: Any) -> None:
@@ -81,15 +84,17 @@ class SqliteIdentity:
         return known
 
     def trouble(self, opened: Known) -> str | None:
-        """Whether the file was deleted or replaced."""
-        now = _stat(self._file)
-        if now == opened and now is not None:
-            self._opened, self._opened_log, self._absent_since = now, _stat(self._log), None
+        """Whether the file was deleted or replaced, also where the connection leads to its successor already."""
+        with self._noting:
+            log = _stat(self._log)  # before the file: where that is the same still, so was its log
+            now = _stat(self._file)
+            if now is None:
+                self._absent_since = self._absent_since or time.monotonic()
+                return f"{self._file} was deleted while it was open"
+            if now != opened or self._opened not in (None, now):
+                return f"{self._file} was replaced by another file while it was open"
+            self._opened, self._opened_log, self._absent_since = now, log, None
             return None
-        if now is None:
-            self._absent_since = self._absent_since or time.monotonic()
-            return f"{self._file} was deleted while it was open"
-        return f"{self._file} was replaced by another file while it was open"
 
     def admit(self) -> None:
         """Refuse a file that has just been deleted, since its successor may be on its way, or that is damaged."""
@@ -109,11 +114,14 @@ class SqliteIdentity:
 
     def set_aside(self) -> None:
         """Rename the log of the file that is gone: SQLite would apply it to the file that takes its place."""
-        if self._opened_log is None or _stat(self._log) != self._opened_log:
+        with self._noting:
+            is_gone = self._opened is not None and _stat(self._file) != self._opened
+            opened_log = self._opened_log
+        if not is_gone or opened_log is None or _stat(self._log) != opened_log:
             return
         name = f"orphan-{time.time_ns()}"
         with _turn(self._file.absolute().parent):
-            if _stat(self._log) == self._opened_log:  # else another process was here first
+            if _stat(self._log) == opened_log:  # else another process was here first
                 for beside in (self._log, Path(f"{self._file}-shm")):
                     _rename(beside, Path(f"{beside}.{name}"))
 

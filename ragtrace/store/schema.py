@@ -79,11 +79,13 @@ def ensure(database: Database) -> None:
             f"store {database.address.shown} has schema {current}, this ragtrace needs {_head()}; "
             f"ragtrace db upgrade --store {database.address.shown}"
         )
+    elif database.address.is_sqlite:
+        _use_wal(database, seconds=0.0)  # a copy by VACUUM INTO does not
 
 
 def _upgrade(database: Database) -> str:
     if database.address.is_sqlite:
-        _use_wal(database)
+        _use_wal(database, _LOCK_SECONDS)
     with database.write() as connection:
         take_turn(connection, _LOCK_KEY)
         current, head = _current(connection), _head()
@@ -96,18 +98,20 @@ def _upgrade(database: Database) -> str:
     return head
 
 
-def _use_wal(database: Database) -> None:
-    """Switch the file to write-ahead logging; the file remembers it. SQLite does not wait for others here: we do."""
-    deadline = time.monotonic() + _LOCK_SECONDS
+def _use_wal(database: Database, seconds: float) -> None:
+    """Switch the file to write-ahead logging; the file remembers it. SQLite does not wait for others here: we do, and
+    with no seconds to wait what cannot be switched now is left as it is."""
+    deadline = time.monotonic() + seconds
     while True:
         with database.driver() as connection:
             try:
                 connection.execute("PRAGMA journal_mode = WAL").fetchall()
+                return
             except sqlite3.OperationalError as error:
+                if not seconds:
+                    return
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
-            else:
-                return
         time.sleep(0.05)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,60 @@ def test_the_log_of_the_old_file_is_not_applied_to_the_new_one(
     assert _ids(_url(file)) == {"r1", "r2"}
     assert sqlite3.connect(file).execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert list(tmp_path.glob("ragtrace.db-wal.orphan-*"))
+
+
+def test_a_new_connection_notices_that_the_file_was_replaced(
+    file: Path, tmp_path: Path, make_record: MakeRecord
+) -> None:
+    """While another one is in use, which leads to the old file: its log is set aside before the new file is read."""
+    with Store.open(_url(file)) as store:
+        store.write([make_record("r1")])
+        copy = _copy(_url(file), tmp_path / "copy.db")
+        store.write([make_record(f"later-{number}") for number in range(20)])
+        with store._database.read():
+            copy.replace(file)
+            with pytest.raises(StoreUnavailable, match="was replaced by another file"):
+                store.find_requests()
+        assert {row.request_id for row in store.find_requests()} == {"r1"}
+        store.write([make_record("r2")])
+    assert _ids(_url(file)) == {"r1", "r2"}
+    assert sqlite3.connect(file).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_the_log_of_the_new_file_is_not_set_aside(file: Path, tmp_path: Path, make_record: MakeRecord) -> None:
+    """A transaction that began in the old file ends when others have written to the new one: their log stays."""
+    with Store.open(_url(file)) as store:
+        store.write([make_record("r1")])
+        copy = _copy(_url(file), tmp_path / "copy.db")
+        old = store._database.write()
+        old.__enter__()
+        copy.replace(file)
+        with pytest.raises(StoreUnavailable, match="replaced"):
+            store.find_requests()
+        with Store.open(_url(file)) as other:
+            other.write([make_record("r2")])
+            assert {row.request_id for row in store.find_requests()} == {"r1", "r2"}
+            log = Path(f"{file}-wal").stat()
+            with pytest.raises(StoreUnavailable, match="replaced"):
+                old.__exit__(None, None, None)
+            assert Path(f"{file}-wal").stat().st_ino == log.st_ino
+            assert {row.request_id for row in other.find_requests()} == {"r1", "r2"}
+
+
+def test_a_copy_without_a_log_gets_one(file: Path, tmp_path: Path, make_record: MakeRecord) -> None:
+    """VACUUM INTO writes a file in which readers and writers wait for each other; it stays so while it is read."""
+    with Store.open(_url(file)) as store:
+        store.write([make_record("r1")])
+    copy = _copy(_url(file), tmp_path / "copy.db")
+    mode = "PRAGMA journal_mode"
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT * FROM request").fetchall()
+        assert _ids(_url(copy)) == {"r1"}
+        assert connection.execute(mode).fetchone() == ("delete",)
+    assert _ids(_url(copy)) == {"r1"}
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute(mode).fetchone() == ("wal",)
 
 
 def test_a_damaged_successor_is_told_from_a_whole_one(file: Path, make_record: MakeRecord) -> None:
