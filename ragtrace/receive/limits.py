@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from ragtrace.errors import RecordError
 
-__all__ = ["DEPTH", "Allowance", "Limits", "Share", "TooLarge"]
+__all__ = ["DEPTH", "Allowance", "Limits", "Share", "TooLarge", "affordable"]
 
 DEPTH: Final = 100
 """Messages in messages, the request included: protobuf's reader has this limit, and it cannot be another."""
@@ -50,6 +50,8 @@ class Limits:
     handshake: float = 10.0  # until TLS has begun
     idle: int = 1_000  # connections without a request; the one that has waited longest gives way
     streams: int = 128  # calls over one connection of gRPC
+    silence: float = 60.0  # without a call over gRPC, from the connection's beginning on
+    connections: int = 2_000  # of gRPC; a further one is refused
 
     # a body on its way; beyond, 503
     arrival: float = 60.0  # until all of it has come
@@ -66,6 +68,16 @@ class Limits:
     # processor time for a tenant's bodies, while another tenant's wait for theirs; beyond, 503
     rate: float = 0.5  # in each second
     burst: float = 10.0
+
+
+def affordable(connections: int) -> int:
+    """As many connections, or a quarter of the process' file descriptors: the others are for all else."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return connections
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return connections if allowed == resource.RLIM_INFINITY else min(connections, allowed // 4)
 
 
 class Allowance:

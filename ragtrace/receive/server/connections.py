@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from ragtrace.receive.limits import Limits
+from ragtrace.receive.limits import Limits, affordable
 
 __all__ = ["connections"]
 
@@ -20,17 +20,7 @@ _YOUNG: Final = 1.0  # seconds in which what a connection has sent may not have 
 
 def connections(limits: Limits) -> Any:
     """What uvicorn's setting `http` takes, for one server."""
-    return partial(_Connection, _Idle(_most_idle(limits.idle)), limits.head)
-
-
-def _most_idle(most: int) -> int:
-    """How many connections may wait for a request: a quarter of the process' descriptors at the most."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return most
-    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return most if allowed == resource.RLIM_INFINITY else min(most, allowed // 4)
+    return partial(_Connection, _Idle(affordable(limits.idle)), limits.head)
 
 
 class _Idle:

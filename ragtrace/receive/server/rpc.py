@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
+from ragtrace.receive.limits import affordable
 from ragtrace.receive.server.bodies import LATER, Refused
 from ragtrace.receive.server.refusals import retry_info, rpc_status
 from ragtrace.receive.server.shares import Places
@@ -41,6 +42,8 @@ async def start(taking: Taking, address: str, *, certificate: Path | None, key: 
         "max_receive_message_length": min(limits.body, limits.inflated),
         "max_concurrent_streams": limits.streams,
         "server_handshake_timeout_ms": round(limits.handshake * 1_000),
+        "max_connection_idle_ms": round(limits.silence * 1_000),
+        "max_allowed_incoming_connections": affordable(limits.connections),
         "so_reuseport": 0,
     }
     server = grpc.aio.server(options=[(f"grpc.{name}", bound) for name, bound in bounds.items()])

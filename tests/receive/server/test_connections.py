@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ragtrace.receive import limits
 from ragtrace.receive.server import connections, serving
 from tests.receive.server.test_routes import ALPHA, JSON, SCRAPER, SMALL, Receiver
 from tests.receive.test_otlp import SPAN, batch
@@ -149,7 +150,7 @@ def test_descriptors(monkeypatch: pytest.MonkeyPatch, allowed: int, most: int) -
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
 
-    assert connections._most_idle(1_000) == most
+    assert limits.affordable(1_000) == most
 
 
 def test_handshake(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -276,6 +277,57 @@ def test_slow_message(tmp_path: Path) -> None:
         assert call.exception(20).code() == grpc.StatusCode.DEADLINE_EXCEEDED
     receiver.close()
     assert "did not come within" in call.details()
+
+
+def connect(receiver: Receiver) -> socket.socket:
+    """A connection that has begun HTTP/2 and calls nothing."""
+    host, port = receiver.address.split(":")
+    connection = socket.create_connection((host, int(port)), timeout=20)
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+    return connection
+
+
+def is_answered(connection: socket.socket) -> bool:
+    """Whether the server begins HTTP/2 as well; else it closes the connection."""
+    try:
+        return connection.recv(9)[3:4] == b"\x04"
+    except ConnectionError:
+        return False
+
+
+def test_a_connection_without_a_call(tmp_path: Path) -> None:
+    """It is closed; a sender that calls again later finds another one."""
+    receiver = Receiver(tmp_path, replace(SMALL, silence=0.3))
+    with connect(receiver) as silent, grpc.insecure_channel(receiver.address) as channel:
+        call = channel.unary_unary(METHOD)
+        told = {"metadata": (("authorization", f"Bearer {ALPHA}"),), "timeout": 20}
+        states = list[grpc.ChannelConnectivity]()
+        assert call(message(), **told) == b""
+        channel.subscribe(states.append)
+        while silent.recv(1_000):
+            pass
+        while grpc.ChannelConnectivity.IDLE not in states:
+            time.sleep(0.01)
+        assert call(message(), **told) == b""
+    receiver.close()
+
+
+def test_connections_are_bounded(tmp_path: Path) -> None:
+    """One too many is closed at once, and its place is free when another one ends."""
+    receiver = Receiver(tmp_path, replace(SMALL, connections=2))
+    with connect(receiver) as first, connect(receiver) as second:
+        assert is_answered(first)
+        assert is_answered(second)
+        with connect(receiver) as third:
+            assert not is_answered(third)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with connect(receiver) as later:
+            if is_answered(later):
+                break
+    else:
+        pytest.fail("no place became free")
+    receiver.close()
 
 
 def test_deadline(receiver: Receiver) -> None:
