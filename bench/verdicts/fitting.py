@@ -58,13 +58,11 @@ class Recipe:
 
 
 SCORES: Final = (
-    Recipe("RETRIEVAL", "retrieval", ("pool_match", "missing", "pool_facets", "top", "declined"), ("generation",),
-           sound=0.25, suspected=0.07),
-    Recipe("RETRIEVAL_UNSCORED", "retrieval", ("pool_match", "missing", "pool_facets", "declined"), ("generation",),
+    Recipe("RETRIEVAL", "retrieval", ("pool_match", "pool_facets", "declined"), ("generation",),
            sound=0.25, suspected=0.07),
     Recipe("ACQUITTAL", "retrieval",
-           ("pool_match", "missing", "pool_facets", "top", "declined", "supported", "answered", "unclaimed"),
-           sound=0.22),
+           ("pool_match", "pool_facets", "declined", "supported", "answered", "unclaimed"),
+           sound=0.2),
     Recipe("RANKING", "ranking",
            ("lead", "facets_lead", "packed_match", "left_count", "left_standing", "declined", "answered"),
            ("generation",),

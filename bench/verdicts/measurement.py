@@ -17,8 +17,8 @@ from bench.verdicts.model import MIX, Domain, Fault, Injector, Path, Question, S
 from bench.verdicts.pipeline import SERVICES, Natural, Service, index_of, path_of
 from bench.verdicts.recording import SERVICE, answer_text, record_of
 from ragtrace.analyze import ServiceView, examine
-from ragtrace.analyze.doubts import features_of, log_odds_of, usable
-from ragtrace.coverage import USUAL, Background, top_score
+from ragtrace.analyze.doubts import USUAL, features_of, log_odds_of, usable
+from ragtrace.coverage import Background
 from ragtrace.types import Analysis, Gold
 
 __all__ = [
@@ -245,9 +245,7 @@ def _view(domain: Domain, service: Service, seed: int) -> ServiceView:
         found = [path_of(index, question, service, seed) for question in domain.questions]
         records = [record_of(natural.path, domain) for natural in found if natural is not None]
         texts = {candidate.text or "" for record in records for candidate in record.candidates}
-        best = [score for record in records if (score := top_score(record.candidates)) is not None]
-        enough = best * -(-USUAL // max(1, len(best)))  # a domain of few questions, asked again
-        view = ServiceView(background=Background.of(sorted(texts)), top_scores=tuple(enough))
+        view = ServiceView(background=Background.of(sorted(texts)))
         usual = _usual(domain, [natural for natural in found if natural is not None], view, seed)
         _VIEWS[key] = replace(view, usual=usual)
     return _VIEWS[key]

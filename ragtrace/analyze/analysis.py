@@ -49,12 +49,10 @@ _UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
 @dataclass(frozen=True, slots=True)
 class ServiceView:
     """What other requests of a service tell: whether its answers cite (None: not known yet), how usual words are in
-    what it returns, the best scores of its retriever (`coverage.top_score`), and how much its stages usually are in
-    doubt (`doubts.log_odds_of`)."""
+    what it returns, and how much its stages usually are in doubt (`doubts.log_odds_of`)."""
 
     cites: bool | None = None
     background: coverage.Background | None = None
-    top_scores: Sequence[float] = ()
     usual: Usual = field(default_factory=dict)
 
 
@@ -169,9 +167,7 @@ def examine(
         verified_by=verified_by if judged else None,
         computed_at=computed_at,
     )
-    signs = signs_of(
-        record, kept, table, judged, service.background, service.top_scores, relevance=relevance.value, prompt=prompt
-    )
+    signs = signs_of(record, kept, table, judged, service.background, relevance=relevance.value, prompt=prompt)
     before = signs.before_answer()
     if answer and facets:  # it may have told which of them count
         rows = trusted(presence=_presence_score(record, reference, facets).value)

@@ -5,7 +5,8 @@ service is known, the place of a score among those of its other requests counts 
 
 Weights and lines are fitted by `python bench/verdict.py --fit` on requests written by hand and on faults of two
 injectors, and are judged on domains and injectors that a fit did not see (docs/explanation/verdict.md has the figures).
-A stage is sound below the first line, suspected from the second on, and broken from the third on, where it has one.
+A stage is sound below the first line, suspected from the second on, and broken from the third on, where it has one. The
+scores that a component gave are no signs of its own stage: the retriever's tell of ranking alone, the reranker's of nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ __all__ = [
     "GENERATION",
     "RANKING",
     "RETRIEVAL",
-    "RETRIEVAL_UNSCORED",
     "USUAL",
     "Doubt",
     "Level",
@@ -118,9 +118,7 @@ def place_odds(value: float, others: Sequence[float]) -> float:
 _NEUTRAL: Final = {
     "pool_match": 0.4,
     "packed_match": 0.4,
-    "missing": 0.3,
     "pool_facets": 0.9,
-    "top": 0.5,
     "supported": 0.5,
     "weakest": 0.5,
     "answered": 0.3,
@@ -154,7 +152,7 @@ def usable(signs: Signs) -> tuple[str, ...]:
     """The names of the scores that say something of a request with these signs."""
     found = []
     if signs.pool_match is not None:
-        found += ["RETRIEVAL_UNSCORED", "ACQUITTAL", *(["RETRIEVAL"] if signs.top is not None else [])]
+        found += ["RETRIEVAL", "ACQUITTAL"]
     if signs.left_match is not None and signs.packed_match is not None:
         found.append("RANKING")
     if signs.supported is not None and not signs.declined and signs.readable:
@@ -171,51 +169,36 @@ def _or(value: float | None, neutral: float) -> float:
     return neutral if value is None else float(value)
 
 
-# RETRIEVAL: 7053 requests, 2715 broken; left out:
-#   sound: 78.0% of sound requests (63.7% in hr), 25.2% of broken ones
-#   suspected: 6.3% of sound requests (11.8% in hr), 40.5% of broken ones
-#   known, sound: 76.3% of sound requests (72.5% in hr), 23.8% of broken ones
-#   known, suspected: 6.8% of sound requests (9.4% in code), 42.6% of broken ones
+# RETRIEVAL: 7083 requests, 2748 broken; left out:
+#   sound: 63.0% of sound requests (46.6% in hr), 23.1% of broken ones
+#   suspected: 6.6% of sound requests (12.7% in chats), 39.9% of broken ones
+#   known, sound: 62.1% of sound requests (58.3% in hr), 22.7% of broken ones
+#   known, suspected: 6.8% of sound requests (9.3% in law), 42.1% of broken ones
 RETRIEVAL: Final = Doubt(
     name="RETRIEVAL",
-    base=2.53,
-    weights={"pool_match": -2.20, "missing": -0.18, "pool_facets": -1.04, "top": -2.57, "declined": 1.34},
-    lines=Lines(sound=-0.02, suspected=0.89),
+    base=1.78,
+    weights={"pool_match": -2.49, "pool_facets": -1.29, "declined": 1.37},
+    lines=Lines(sound=-0.24, suspected=0.65),
     unusual=2.0,
-    known=Lines(sound=1.79, suspected=5.20),
+    known=Lines(sound=0.52, suspected=4.57),
 )
-# RETRIEVAL_UNSCORED: 11820 requests, 4581 broken; left out:
-#   sound: 62.4% of sound requests (49.7% in hr), 22.6% of broken ones
-#   suspected: 6.1% of sound requests (11.6% in hr), 38.7% of broken ones
-#   known, sound: 64.8% of sound requests (60.3% in manuals), 23.4% of broken ones
-#   known, suspected: 6.2% of sound requests (9.2% in hr), 41.5% of broken ones
-RETRIEVAL_UNSCORED: Final = Doubt(
-    name="RETRIEVAL_UNSCORED",
-    base=2.42,
-    weights={"pool_match": -3.41, "missing": -0.84, "pool_facets": -1.17, "declined": 1.39},
-    lines=Lines(sound=-0.23, suspected=0.62),
-    unusual=2.0,
-    known=Lines(sound=0.69, suspected=4.77),
-)
-# ACQUITTAL: 6994 requests, 4581 broken; left out:
-#   sound: 72.2% of sound requests (66.2% in odd), 23.6% of broken ones
-#   known, sound: 72.4% of sound requests (68.4% in odd), 24.3% of broken ones
+# ACQUITTAL: 4193 requests, 2748 broken; left out:
+#   sound: 64.4% of sound requests (54.2% in odd), 21.3% of broken ones
+#   known, sound: 65.4% of sound requests (60.4% in odd), 23.0% of broken ones
 ACQUITTAL: Final = Doubt(
     name="ACQUITTAL",
-    base=3.68,
+    base=2.45,
     weights={
-        "pool_match": -1.52,
-        "missing": -0.77,
-        "pool_facets": -1.14,
-        "top": -2.05,
-        "declined": 2.54,
-        "supported": -0.66,
-        "answered": -2.61,
-        "unclaimed": -0.43,
+        "pool_match": -0.92,
+        "pool_facets": -1.36,
+        "declined": 2.84,
+        "supported": -0.71,
+        "answered": -2.83,
+        "unclaimed": -0.66,
     },
-    lines=Lines(sound=-0.15),
+    lines=Lines(sound=-0.33),
     unusual=2.0,
-    known=Lines(sound=1.16),
+    known=Lines(sound=0.50),
 )
 # RANKING: 9893 requests, 4550 broken; left out:
 #   sound: 95.1% of sound requests (81.8% in chats), 15.7% of broken ones
@@ -263,4 +246,4 @@ GENERATION: Final = Doubt(
     known=Lines(sound=1.90, suspected=4.81),
 )
 
-_BY_NAME: Final = {doubt.name: doubt for doubt in (RETRIEVAL, RETRIEVAL_UNSCORED, ACQUITTAL, RANKING, GENERATION)}
+_BY_NAME: Final = {doubt.name: doubt for doubt in (RETRIEVAL, ACQUITTAL, RANKING, GENERATION)}

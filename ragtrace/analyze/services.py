@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ragtrace.analyze.analysis import ServiceView
-from ragtrace.coverage import Background, top_score
+from ragtrace.coverage import Background
 from ragtrace.store import Citing, ServiceTraffic, Store
 from ragtrace.store.traits import REPLAY
 from ragtrace.types import Analysis, Claim, RequestRecord
@@ -16,9 +16,8 @@ from ragtrace.types import Analysis, Claim, RequestRecord
 __all__ = ["Services"]
 
 ENOUGH: Final = 1_000  # chunks of a service, from which on its background stays as it is
-SCORES: Final = 500  # best scores that are kept of each retriever, and doubts of each stage
+KEPT: Final = 500  # doubts that are kept of each stage
 JUDGES: Final = 2  # whose doubts are kept, the last ones
-VERSIONS: Final = 8  # of a retriever whose scores are kept, the last used
 THINNED: Final = (
     20  # once these are full, every so many-th request replaces the oldest: an incident is not the usual soon
 )
@@ -59,11 +58,9 @@ class Services:
         cites, traffic = self._citing.get(record.service, Citing()).cites, self._traffic.get(record.service)
         if traffic is None:
             return ServiceView(cites=cites)
-        scores = traffic.scores.get(_retriever(record), ())
         return ServiceView(
             cites=cites,
             background=Background(len(traffic.seen), traffic.counts),
-            top_scores=scores,
             usual={} if _is_replayed(record) else traffic.doubts.get(self._judge, {}),
         )
 
@@ -101,33 +98,22 @@ def _is_replayed(record: RequestRecord) -> bool:
     return f"{REPLAY}run" in record.attributes
 
 
-def _retriever(record: RequestRecord) -> str:
-    """What made the scores of a request: they are compared with those of the same versions alone."""
-    return "|".join(record.versions.get(component, "") for component in ("retriever", "embedding"))
-
-
 def _with(traffic: ServiceTraffic, record: RequestRecord, judge: str, odds: Mapping[str, float]) -> ServiceTraffic:
-    seen, counts, scores = traffic.seen, traffic.counts, traffic.scores
+    seen, counts, doubts = traffic.seen, traffic.counts, traffic.doubts
     texts = [candidate.text for candidate in record.candidates if candidate.text]
     new = {key: text for text in texts if (key := zlib.crc32(text.encode())) not in seen}
     if new and len(seen) < ENOUGH:
         seen, counts = seen | new.keys(), _added(counts, Background.of(new.values()).counts)
-    best, name = top_score(record.candidates), _retriever(record)
-    known = scores.get(name, ())
     is_thinned = traffic.requests % THINNED == 0
-    if best is not None and (len(known) < SCORES or is_thinned):
-        others = [(version, best_scores) for version, best_scores in scores.items() if version != name]
-        scores = dict([*others, (name, (*known, best)[-SCORES:])][-VERSIONS:])
-    doubts = traffic.doubts
     if odds and record.head_sampled and not _is_replayed(record):  # what was flagged is not usual
         ours = doubts.get(judge, {})
         grown = ours | {
-            name: (*values, odd)[-SCORES:]
+            name: (*values, odd)[-KEPT:]
             for name, odd in odds.items()
-            if len(values := ours.get(name, ())) < SCORES or is_thinned
+            if len(values := ours.get(name, ())) < KEPT or is_thinned
         }
         doubts = dict([*((name, one) for name, one in doubts.items() if name != judge), (judge, grown)][-JUDGES:])
-    return ServiceTraffic(seen, counts, scores, doubts, traffic.requests + 1, time.time_ns())
+    return ServiceTraffic(seen, counts, doubts, traffic.requests + 1, time.time_ns())
 
 
 def _added(counts: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:

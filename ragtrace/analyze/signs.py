@@ -36,8 +36,7 @@ class Signs:
 
     - asked: content words of the question. pool_match, packed_match, left_match: of its words, what the best candidate,
       the best chunk of the prompt and the best candidate outside of it (`left_chunk`, of `left_count`) hold in one
-      place. missing: what no candidate holds at all. top: the share of the service's requests whose best candidate
-      scored worse than this one's.
+      place.
     - left_standing: how far the retriever's score of `left_chunk` stands out of the rest (`standings`); it judges what
       came after the retriever.
     - pool_facets, packed_facets, left_facets: the same for the facets that one chunk meets together.
@@ -66,8 +65,6 @@ class Signs:
     packed_match: float | None = None
     left_match: float | None = None
     left_standing: float | None = None
-    missing: float | None = None
-    top: float | None = None
     pool_facets: float | None = None
     packed_facets: float | None = None
     left_facets: float | None = None
@@ -106,13 +103,12 @@ def signs_of(
     matrix: NDArray[np.float64],
     judged: coverage.JudgedAnswer | None,
     background: Background | None = None,
-    top_scores: Sequence[float] = (),
     relevance: float | None = None,
     prompt: coverage.PromptEvidence | None = None,
 ) -> Signs:
     """The signs of a record. matrix: `facet_matrix` of the facets and the record's candidates; judged: the claims of
-    its answer, None where they cannot be judged; background, top_scores: what the service usually returns; relevance:
-    of its answer to its question; prompt: what stands in it, read here where it is not given."""
+    its answer, None where they cannot be judged; background: what the service usually returns; relevance: of its
+    answer to its question; prompt: what stands in it, read here where it is not given."""
     candidates = record.candidates
     chunks = record.packing.chunks if record.packing else ()
     pool = [Evidence.read(item.chunk_id, item.text or "") for item in candidates]
@@ -120,13 +116,11 @@ def signs_of(
     rarity = Rarity(pool or packed, background)
     answer = (record.generation.answer if record.generation else None) or ""
     claims = [claim for claim in judged.claims if claim.factual] if judged else []
-    best = coverage.top_score(candidates)
     return Signs(
         **_question_signs(
             record, pool, packed, rarity, prompt or coverage.PromptEvidence(record.query.original, chunks, candidates)
         ),
         **_facet_signs(candidates, chunks, facets, matrix),
-        top=None if best is None else coverage.place_among(best, top_scores),
         declined=coverage.is_abstention(answer),
         hedged=coverage.abstains_somewhere(answer),
         readable=is_prose(answer) and not any(_is_foreign(chunk.text or "") for chunk in chunks),
@@ -178,9 +172,6 @@ def _question_signs(
         "asked": len(set(asked)),
         "pool_match": _best(of_pool) if any(item.text for item in candidates) else None,
         "packed_match": _best(question_match(query, packed, rarity)) if any(c.text for c in chunks) else None,
-        "missing": 1 - rarity.share(asked, frozenset().union(*(each.words | each.heading for each in pool)))
-        if any(item.text for item in candidates)
-        else None,
         "left_match": _best(of_pool[:, left]) if any(candidates[at].text for at in left) else None,
     }
 

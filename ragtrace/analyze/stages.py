@@ -19,7 +19,6 @@ from ragtrace.analyze.doubts import (
     GENERATION,
     RANKING,
     RETRIEVAL,
-    RETRIEVAL_UNSCORED,
     Doubt,
     Level,
     Usual,
@@ -132,7 +131,7 @@ def _is_retrieval_doubted(case: Case, found: StageFinding) -> bool:
     if found.reason in ("facet_not_found", "corpus_gap") or (case.retrieved and case.is_empty):
         return True
     signs = case.before_answer
-    return signs.pool_match is not None and _question_doubt(signs).log_odds(signs) >= DOUBTED
+    return signs.pool_match is not None and RETRIEVAL.log_odds(signs) >= DOUBTED
 
 
 def _is_ranking_doubted(case: Case) -> bool:
@@ -173,7 +172,7 @@ def _retrieval(case: Case) -> StageFinding:
         return _finding("retrieval", "suspected", "facet_not_found", *lines)
     if _is_matched(signs) or case.level(ACQUITTAL).is_sound:
         return _finding("retrieval", "sound")
-    if case.level(_question_doubt(signs)).is_suspected:
+    if case.level(RETRIEVAL).is_suspected:
         return _finding(
             "retrieval",
             "suspected",
@@ -229,12 +228,7 @@ def _is_evident(case: Case, retrieval: StageFinding, ranking: StageFinding) -> b
         return retrieval.state == ranking.state == "sound"
     if retrieval.state in ("broken", "suspected") or ranking.state in ("broken", "suspected"):
         return False
-    return _is_matched(case.signs) or case.level(_question_doubt(case.signs)).is_sound
-
-
-def _question_doubt(signs: Signs) -> Doubt:
-    """The score of retrieval by question and candidates alone."""
-    return RETRIEVAL if signs.top is not None else RETRIEVAL_UNSCORED
+    return _is_matched(case.signs) or case.level(RETRIEVAL).is_sound
 
 
 def _generation(case: Case, *, is_evident: bool) -> StageFinding:
@@ -337,12 +331,9 @@ def _instead(match: FacetMatch) -> str:
 
 
 def _retrieval_lines(signs: Signs) -> list[str]:
-    lines = [
+    return [
         f"no candidate speaks of the question: the best has {signs.pool_match or 0.0:.0%} of its words in one place"
     ]
-    if signs.top is not None:
-        lines.append(f"{signs.top:.0%} of the service's requests have a best candidate with a lower score")
-    return lines
 
 
 def _term_lines(case: Case) -> list[str]:

@@ -46,7 +46,7 @@ from ragtrace.coverage.relevance import Background
 from ragtrace.coverage.response_relevance import answer_relevance, why_no_relevance
 from ragtrace.coverage.rounds import asked, united
 from ragtrace.coverage.scoring import score_answer, undetermined
-from ragtrace.coverage.standing import USUAL, place_among, standings, top_score
+from ragtrace.coverage.standing import standings
 from ragtrace.coverage.support import Rationale, rationales
 from ragtrace.coverage.text import is_english
 from ragtrace.coverage.thresholds import SUPPORTED
@@ -56,7 +56,6 @@ __all__ = [
     "ANALYZER_VERSION",
     "METRICS",
     "SUPPORTED",
-    "USUAL",
     "Background",
     "JudgedAnswer",
     "PromptEvidence",
@@ -95,7 +94,6 @@ __all__ = [
     "lost_evidence",
     "match_facets",
     "needs_retrieval",
-    "place_among",
     "proxy_classes",
     "proxy_reference",
     "query_coverage",
@@ -105,7 +103,6 @@ __all__ = [
     "score_answer",
     "split_claims",
     "standings",
-    "top_score",
     "truncated_tokens",
     "undetermined",
     "united",
@@ -113,7 +110,7 @@ __all__ = [
     "why_no_relevance",
 ]
 
-ANALYZER_VERSION: Final = "coverage-10"  # raise it whenever a change could give a stored request another score
+ANALYZER_VERSION: Final = "coverage-11"  # raise it whenever a change could give a stored request another score
 
 METRICS: Final = (
     query_coverage,

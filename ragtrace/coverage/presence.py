@@ -1,18 +1,17 @@
 """Evidence presence: how likely the candidates hold what the question needs, where no oracle can tell.
 
 Facets alone seldom tell: most questions name none that an absent chunk would leave unmet. What shows a lost chunk is
-that no candidate speaks of the question as it would, that no retriever score stands out from the rest, that the
-generator declined although it was given the best candidates, or that its answer rests on nothing that was retrieved.
+that no candidate speaks of the question as it would, that the generator declined although it was given the best
+candidates, or that its answer rests on nothing that was retrieved.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence, Set
-from typing import Final, NamedTuple
+from typing import Final
 
 from ragtrace.coverage.equivalence import repeat_each_other
-from ragtrace.coverage.standing import standout
 from ragtrace.coverage.support import Evidence, Vocabulary
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Claim
@@ -23,20 +22,9 @@ FEWEST: Final = 10  # candidates: among fewer, what is rare or stands out cannot
 REPEATS: Final = 2  # so many candidates that repeat the best one: editions, which words do not tell apart
 
 
-class _Odds(NamedTuple):
-    """Weights of the logarithm of the odds."""
-
-    base: float
-    spoken: float
-    standout: float
-    first: float
-    told: float
-    declined: float
-
-
-# Fitted by logistic regression on faults in requests of SciFact, CLAP-NQ and MTRAG, both outcomes weighed alike.
-SCORED: Final = _Odds(base=-11.40, spoken=1.53, standout=1.75, first=2.50, told=6.44, declined=-4.63)
-UNSCORED: Final = _Odds(base=-7.18, spoken=1.00, standout=0.0, first=4.04, told=5.61, declined=-4.33)
+# Weights of the logarithm of the odds, fitted by logistic regression on faults in requests of SciFact, CLAP-NQ and
+# MTRAG, both outcomes weighed alike. No score of the retriever is among them: it would speak for itself.
+BASE, SPOKEN, FIRST, TOLD, DECLINED = -7.18, 1.00, 4.04, 5.61, -4.33
 
 
 def evidence_presence(
@@ -44,12 +32,11 @@ def evidence_presence(
 ) -> float | None:
     """The estimated probability that the candidates hold the evidence, in (0, 1); 0 where there are no candidates.
 
-    1 / (1 + exp(-(b + w_1 · spoken + w_2 · log(1 + standout) + w_3 · first + w_4 · told + w_5 · declined))), see
-    `spoken_share`, `standout` and `told_share`; `first` is the share of the question's words that the best candidate
-    holds. Where the scores tell nothing it has weights of its own. Absent and present evidence are taken to be alike
-    frequent. None where the candidates are few or have no text, or the question has no words. Where they are alike (see
-    `are_alike`) scores tell nothing, and only absence can be told: None from 0.5 on. claims: those of the answer;
-    declined: it abstains although the best candidates stood in its prompt.
+    1 / (1 + exp(-(b + w_1 · spoken + w_2 · first + w_3 · told + w_4 · declined))), see `spoken_share` and `told_share`;
+    `first` is the share of the question's words that the best candidate holds. Absent and present evidence are taken to
+    be alike frequent. None where the candidates are few or have no text, or the question has no words. Where they are
+    alike (see `are_alike`), only absence can be told: None from 0.5 on. claims: those of the answer; declined: it
+    abstains although the best candidates stood in its prompt.
     """
     if not candidates:
         return 0.0
@@ -59,18 +46,14 @@ def evidence_presence(
         return None
     vocabulary = Vocabulary(pool)
     asked = _weighted(words, vocabulary)
-    is_alike = _repeated(pool) >= REPEATS
-    far = None if is_alike else standout(candidates)
-    odds = UNSCORED if far is None else SCORED
-    logit = odds.base + odds.spoken * _spoken(asked, pool) + odds.standout * math.log1p(far or 0.0)
-    logit += odds.first * _share(asked, pool[0].words | pool[0].heading)
-    logit += odds.told * _told(claims, pool, vocabulary) + odds.declined * declined
-    return None if is_alike and logit >= 0 else 1 / (1 + math.exp(-logit))
+    logit = BASE + SPOKEN * _spoken(asked, pool) + FIRST * _share(asked, pool[0].words | pool[0].heading)
+    logit += TOLD * _told(claims, pool, vocabulary) + DECLINED * declined
+    return None if logit >= 0 and _repeated(pool) >= REPEATS else 1 / (1 + math.exp(-logit))
 
 
 def are_alike(candidates: Sequence[Candidate]) -> bool:
     """Whether others nearly repeat the best candidate, as editions of one text do: they share at least half of all
-    their terms. Words and scores then do not tell whether the right one of them is there; facets do."""
+    their terms. Words then do not tell whether the right one of them is there; facets do."""
     return _repeated(_read(sorted(candidates, key=lambda each: each.rank))) >= REPEATS
 
 

@@ -330,15 +330,13 @@ class Citing:
 class ServiceTraffic:
     """What a service usually returns, without a word of it.
 
-    seen: checksums of chunks; counts: in how many of these each word stands, by a checksum of the word; scores: the
-    retriever's best score of each of some requests, the newest last, by the versions that made it; doubts: how much
-    each stage of some requests was in doubt, the newest last, by what judged and the name of the score; requests: how
-    many were looked at; made_at: when, in nanoseconds.
+    seen: checksums of chunks; counts: in how many of these each word stands, by a checksum of the word; doubts: how
+    much each stage of some requests was in doubt, the newest last, by what judged and the name of the score; requests:
+    how many were looked at; made_at: when, in nanoseconds.
     """
 
     seen: frozenset[int] = frozenset()
     counts: dict[int, int] = field(default_factory=dict)
-    scores: dict[str, tuple[float, ...]] = field(default_factory=dict)
     doubts: dict[str, dict[str, tuple[float, ...]]] = field(default_factory=dict)
     requests: int = 0
     made_at: int = 0

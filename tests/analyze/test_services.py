@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ragtrace.analyze import analyze_record, worker
-from ragtrace.analyze.analysis import ServiceView
-from ragtrace.analyze.services import SCORES, VERSIONS, Services
+from ragtrace.analyze.analysis import ServiceView, examine
+from ragtrace.analyze.doubts import log_odds_of
+from ragtrace.analyze.services import KEPT, Services
 from ragtrace.coverage import Background
 from ragtrace.store import ServiceTraffic, Store
 from ragtrace.store.subjects import Subject
@@ -158,11 +159,11 @@ def text(number: int) -> str:
     return f"Bicycles of type {chr(97 + number // 26)}{chr(97 + number % 26)}ormont."
 
 
-def found(number: int, **versions: str) -> RequestRecord:
+def found(number: int) -> RequestRecord:
     """A request that found a chunk of its own, with a score above 0, and one that all find."""
     own = Candidate(chunk_id=f"c{number}", rank=1, score=number + 1.0, text=text(number))
     common = Candidate(chunk_id="common", rank=2, score=0.0, text=COMMON)
-    return replace(request(RetrieveRun(candidates=(own, common)), request_id=f"r{number}"), versions=versions)
+    return request(RetrieveRun(candidates=(own, common)), request_id=f"r{number}")
 
 
 def note(services: Services, *records: RequestRecord, odds: dict[str, float] | None = None) -> None:
@@ -174,29 +175,36 @@ def note(services: Services, *records: RequestRecord, odds: dict[str, float] | N
 
 
 def test_what_one_worker_learns_the_next_one_knows(store: Store) -> None:
-    """Words by the number of chunks, and the best scores by the versions that made them; each chunk counts once."""
+    """Words by the number of chunks; each chunk counts once."""
     note(Services(store, "judge"), found(0), found(1), found(1))
     services = Services(store, "judge")
     services.load(["s"])
     view = services.view(found(3))
     assert view.background == Background.of([text(0), text(1), COMMON])
-    assert view.top_scores == (1.0, 2.0, 2.0)
-    assert services.view(found(3, retriever="other")).top_scores == ()
     assert services.view(replace(found(3), service="t")) == ServiceView()
 
 
-def test_what_was_learned_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores of each version of a retriever, versions, and chunks."""
-    monkeypatch.setattr("ragtrace.analyze.services.ENOUGH", 5)
+def test_the_scores_of_a_retriever_never_acquit_it(store: Store) -> None:
+    """The same chunks are as much in doubt whether their scores are the best or the worst that the service has."""
     services = Services(store, "judge")
-    note(services, *(found(number) for number in range(SCORES + 40)))
-    assert len(services.view(found(1)).top_scores) == SCORES
-    note(services, *(found(number, retriever=str(number)) for number in range(2 * VERSIONS)))
+    note(services, *(found(number) for number in range(60)))
+    doubts = set()
+    for score in (60.0, 1.0, None):
+        scored = tuple(replace(each, score=score) for each in found(30).candidates[:1]) + found(30).candidates[1:]
+        record = request(RetrieveRun(candidates=scored))
+        _, case = examine(record, service=services.view(record))
+        odds = log_odds_of(case.signs)
+        doubts.add((odds["RETRIEVAL"], odds["ACQUITTAL"]))
+    assert len(doubts) == 1
+
+
+def test_what_was_learned_is_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many chunks at the most."""
+    monkeypatch.setattr("ragtrace.analyze.services.ENOUGH", 5)
+    note(Services(store, "judge"), *(found(number) for number in range(20)))
     kept = store.traffic("s")
     assert kept is not None
     assert len(kept.seen) == 5
-    known = [number for number in range(2 * VERSIONS) if services.view(found(number, retriever=str(number))).top_scores]
-    assert known == list(range(VERSIONS, 2 * VERSIONS))
 
 
 def test_doubts_are_kept_by_what_judged(store: Store) -> None:
@@ -210,8 +218,8 @@ def test_doubts_are_kept_by_what_judged(store: Store) -> None:
     other = Services(store, "two")
     other.load(["s"])
     assert other.view(found(1)).usual == {}
-    note(other, *(found(number) for number in range(SCORES + 40)), odds={"RANKING": 1.0})
-    assert len(other.view(found(1)).usual["RANKING"]) == SCORES
+    note(other, *(found(number) for number in range(KEPT + 40)), odds={"RANKING": 1.0})
+    assert len(other.view(found(1)).usual["RANKING"]) == KEPT
 
 
 def test_doubts_of_flagged_requests_are_not_usual(store: Store) -> None:

@@ -14,7 +14,6 @@ from ragtrace.analyze.doubts import (
     GENERATION,
     RANKING,
     RETRIEVAL,
-    RETRIEVAL_UNSCORED,
     USUAL,
     Doubt,
     Lines,
@@ -31,8 +30,6 @@ SOUND = Signs(
     packed_match=0.9,
     left_match=0.2,
     left_chunk="c9",
-    missing=0.05,
-    top=0.7,
     pool_facets=1.0,
     packed_facets=1.0,
     left_facets=0.0,
@@ -68,8 +65,7 @@ INVENTED = {
     "absent": 25,
     "on_topic": 0.1,
 }
-WORDLESS = {"pool_match": 0.0, "packed_match": 0.0, "missing": 0.95, "top": 0.01, "pool_facets": None,
-            "packed_facets": None, "left_facets": None}  # fmt: skip
+WORDLESS = {"pool_match": 0.0, "packed_match": 0.0, "pool_facets": None, "packed_facets": None, "left_facets": None}
 
 
 def judged(signs: dict[str, Any] | None = None, **given: Any) -> dict[str, StageFinding]:
@@ -110,7 +106,7 @@ def test_words_that_match_nothing_are_suspicion_and_never_a_break() -> None:
     """Without gold only proof breaks retrieval."""
     found = judged(WORDLESS | {"declined": True, "supported": None, "answered": None, "claims": 0})["retrieval"]
     assert (found.state, found.reason) == ("suspected", "refused")
-    made_up = judged(WORDLESS | INVENTED)["retrieval"]
+    made_up = judged(WORDLESS | INVENTED | {"pool_facets": 0.0})["retrieval"]
     assert (made_up.state, made_up.reason) == ("suspected", "low_match")
 
 
@@ -302,8 +298,8 @@ def in_doubt(signs: dict[str, Any] | None = None, **given: Any) -> list[str]:
 
 @given(
     shares=st.fixed_dictionaries(
-        dict.fromkeys(("pool_match", "packed_match", "left_match", "missing", "pool_facets", "packed_facets",
-                       "left_facets", "top"), st.none() | st.floats(0, 1))
+        dict.fromkeys(("pool_match", "packed_match", "left_match", "pool_facets", "packed_facets",
+                       "left_facets"), st.none() | st.floats(0, 1))
     ),
     left_count=st.integers(0, 20),
     asked=st.integers(0, 9),
@@ -350,8 +346,6 @@ def test_retrieval_is_in_doubt_though_an_answer_acquits_it() -> None:
     close = {
         "pool_match": 0.3,
         "packed_match": 0.3,
-        "missing": 0.5,
-        "top": 0.2,
         "pool_facets": 0.5,
         "packed_facets": 0.5,
     }
@@ -417,7 +411,7 @@ def test_evidence_that_a_probe_found_breaks_retrieval_and_no_later_stage() -> No
 
 def test_a_probe_that_finds_nothing_better_neither_acquits_nor_convicts() -> None:
     """What was suspected stays so, since the evidence may never have been indexed; what it asked stands beside."""
-    nothing = WORDLESS | INVENTED
+    nothing = WORDLESS | INVENTED | {"pool_facets": 0.0}
     before, after = judged(nothing)["retrieval"], judged(nothing, probe=NOTHING)["retrieval"]
     assert (after.state, after.reason) == (before.state, before.reason) == ("suspected", "low_match")
     assert after.evidence[-1] == "an exact search of 30 candidates in place of 3 finds nothing better"
@@ -450,7 +444,7 @@ def test_every_reason_is_one_of_nine() -> None:
     assert reasons - {None} <= set(REASONS)
 
 
-DOUBTS = (RETRIEVAL, RETRIEVAL_UNSCORED, ACQUITTAL, RANKING, GENERATION)
+DOUBTS = (RETRIEVAL, ACQUITTAL, RANKING, GENERATION)
 
 
 @pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.name)

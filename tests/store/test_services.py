@@ -19,7 +19,11 @@ from ragtrace.types import RequestRecord
 MakeRecord = Callable[..., RequestRecord]
 
 TRAFFIC = ServiceTraffic(
-    seen=frozenset({7, 2**32 - 1}), counts={3: 2, 5: 1}, scores={"v1|e2": (0.5, 0.25)}, requests=2, made_at=10
+    seen=frozenset({7, 2**32 - 1}),
+    counts={3: 2, 5: 1},
+    doubts={"judge": {"RANKING": (0.5, 0.25)}},
+    requests=2,
+    made_at=10,
 )
 
 
