@@ -1,16 +1,18 @@
 """Equivalent evidence: chunks of which any one will do, so that one of them in the prompt is as good as another.
 
-Near duplicates say the same. So does a chunk that holds, word for word, each sentence of another one that may answer
-the question: the next chunk of a document, with which it overlaps, or another edition with the same sentence; the
-sentence may be cut between two chunks of a document that stand both in the prompt. Of chunks that match one part of a
-question about as well (`ragtrace.coverage.proxy`), words cannot tell which answers it. No score of a component counts
-here.
+Near duplicates say the same, unless a word stands exchanged in them, or turns what one of them says. So does a chunk
+that holds, word for word, each sentence of another one that may answer the question: the next chunk of a document, with
+which it overlaps, or another edition with the same sentence; the sentence may be cut between two chunks of a document
+that stand both in the prompt. What a sentence takes from around it has to be there too: the items of its list, the heads
+of its table's columns, and no other heading. Of chunks that match one part of a question about as well
+(`ragtrace.coverage.proxy`), words cannot tell which answers it. No score of a component counts here.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import permutations
 from typing import Final
@@ -18,7 +20,7 @@ from typing import Final
 from ragtrace.coverage.questions import asked_for, holds_asked, sub_questions
 from ragtrace.coverage.support import Evidence
 from ragtrace.coverage.support.reading import Reading
-from ragtrace.coverage.text import content_words, sentences, words
+from ragtrace.coverage.text import NEGATIONS, content_words, sentences, words
 from ragtrace.coverage.values import values
 from ragtrace.types import Candidate, PackedChunk
 
@@ -30,17 +32,46 @@ FEWEST: Final = 4  # words of a sentence, from which it says something
 MARGIN: Final = 0.9  # sentences from this share of the best score on answer about as well: words tell them not apart
 OTHER_KIND: Final = 0.5  # share of the score that a sentence without a value of the kind asked for keeps
 LENGTH: Final = 0.02  # discount for each word, so that a sentence that names every subject does not win
+MISTYPED: Final = 0.8  # likeness of two words from which one may be the other, mistyped or inflected
+TURNING: Final = NEGATIONS | frozenset(
+    "only if when until before after nicht kein keine nur pas seulement ni sin solo".split()
+)
 _CLOSED: Final = re.compile(r"[.?!:;,]\s*$")
+_ITEM: Final = re.compile(r"^[ \t]*(?:[-*•–]|\d+[.)]|\w[.)])[ \t]+(.+)$", re.MULTILINE)
+_END: Final = "."  # of a sentence, which may go on elsewhere: "only in daylight"
+_ROW: Final = "|"  # between the cells of a table's row
 
 
 def are_duplicates(one: Reading, other: Reading) -> bool:
-    """Whether two chunks say the same: all but a few of their words, and all of their figures."""
+    """Whether two chunks say the same: all but a few of their words, and all of their figures; nothing stands exchanged
+    in them, and none turns what the other one says."""
     mine, others = one.vocabulary, other.vocabulary
     if min(len(mine), len(others)) < SAME * max(len(mine), len(others)):  # cheap, and most are told apart by it
         return False
     if len(mine & others) < SAME * len(mine | others):
         return False
-    return {value.raw for value in one.values} == {value.raw for value in other.values}
+    if {value.raw for value in one.values} != {value.raw for value in other.values}:
+        return False
+    return one.text == other.text or not _says_otherwise(one, other)
+
+
+def _says_otherwise(one: Reading, other: Reading) -> bool:
+    """Whether the sentences that only one of two texts has say something else: another word stands in the place of one,
+    or a word that turns a sentence stands in one of them alone. A sentence more says nothing else."""
+    mine, others = ([window.text for window in reading.sentences] for reading in (one, other))
+    rest = [
+        [word.lower() for text in own if spoken(text) not in known for word in words(text)]
+        for own, known in ((mine, set(map(spoken, others))), (others, set(map(spoken, mine))))
+    ]
+    if not all(rest):
+        return False
+    for what, *span in SequenceMatcher(None, *rest, autojunk=False).get_opcodes():
+        left, right = rest[0][span[0] : span[1]], rest[1][span[2] : span[3]]
+        if what == "replace" and SequenceMatcher(None, "".join(left), "".join(right)).ratio() < MISTYPED:
+            return True
+        if what in ("insert", "delete") and not TURNING.isdisjoint((*left, *right)):
+            return True
+    return False
 
 
 def repeat_each_other(one: Evidence, other: Evidence) -> bool:
@@ -130,13 +161,19 @@ class PromptEvidence:
             return None
         if (duplicate := self._duplicate(candidate)) is not None:
             return duplicate
-        answers = [spoken(sentence) for sentence in answering_sentences(self._query, candidate.text)]
+        found = answering_sentences(self._query, candidate.text)
+        answers = [spoken(sentence) for sentence in found]
         if not answers or any(len(answer.split()) < FEWEST for answer in answers):
             return None
-        holding = (
-            name for name, said in self._said if name != candidate.chunk_id and all(map(said.__contains__, answers))
-        )
-        return next(holding, None)
+        needed = [*(f"{answer}{_END} " for answer in answers), *map(spoken, _taken_from_around(found, candidate.text))]
+        about = set(content_words(self._query)) & set(content_words(_parted(candidate.text)[0]))
+        for name, text, said in self._said:
+            if name == candidate.chunk_id or not all(map(said.__contains__, needed)):
+                continue
+            heading = _parted(text)[0]
+            if not heading or about <= set(content_words(text)):
+                return name
+        return None
 
     def _duplicate(self, candidate: Candidate) -> str | None:
         if not candidate.text:
@@ -148,17 +185,30 @@ class PromptEvidence:
         return None
 
     @cached_property
-    def _said(self) -> list[tuple[str, str]]:
-        """What the chunks of the prompt say: each by itself, and every two of a document one behind the other."""
+    def _said(self) -> list[tuple[str, str, str]]:
+        """What the chunks of the prompt say, as it is and in words with a mark behind each sentence: each chunk by
+        itself, and every two of a document one behind the other."""
         known = self._documents
         joined = (
             (one.chunk_id, f"{one.text} {other.text}")
             for one, other in permutations(self._packed, 2)
             if one.chunk_id in known and known[one.chunk_id] == known.get(other.chunk_id)
         )
+        alone = ((one.chunk_id, one.text or "") for one in self._packed)
         return [
-            (name, spoken(text)) for name, text in (*((one.chunk_id, one.text or "") for one in self._packed), *joined)
+            (name, text, "".join(f"{spoken(sentence.text)}{_END}" for sentence in sentences(text)) + " ")
+            for name, text in (*alone, *joined)
         ]
+
+
+def _taken_from_around(answers: Sequence[str], text: str) -> list[str]:
+    """What sentences of a text say nothing without: the items that a list begins with, and the heads of a table."""
+    taken = []
+    if any(answer.rstrip().endswith(":") for answer in answers):
+        taken += [match.group(1) for match in _ITEM.finditer(text)]
+    if any(_ROW in answer for answer in answers):
+        taken += [line for line in text.splitlines() if _ROW in line][:1]
+    return taken
 
 
 def _parted(text: str) -> tuple[str, str]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
 
 from ragtrace.coverage import PromptEvidence
 from ragtrace.coverage.equivalence import answering_sentences, hold_the_same
 from ragtrace.coverage.support import Evidence
 from ragtrace.types import Candidate, PackedChunk
 
+RULES = Path(__file__).with_name("railway_rules.yaml")
 HEADING = "Northgate Home, Sweden, edition 2.0 (2019): Escape of water\n"
 CAUSE = "We pay for damage caused by water that escapes from fixed pipes, tanks and domestic appliances."
 LIMIT = "The most we pay for escape of water is SEK 180,000 for each event."
@@ -114,3 +119,11 @@ def test_chunks_hold_the_same_of_a_claim() -> None:
     assert hold_the_same(NEEDED, one, two)
     assert not hold_the_same(NEEDED, one, other)
     assert not hold_the_same("Nothing of it", one, two)
+
+
+@pytest.mark.parametrize("case", yaml.safe_load(RULES.read_text("utf-8")), ids=lambda case: case["name"])
+def test_rules_of_a_railway(case: dict[str, Any]) -> None:
+    """Neighbors, editions, tables, lists and other languages are the same where they say the same, and only there."""
+    prompt = PromptEvidence(case["question"], [PackedChunk(chunk_id="p", position=1, text=case["packed"])])
+    stands_in = prompt.stand_in(Candidate(chunk_id="lost", rank=1, text=case["lost"])) == "p"
+    assert stands_in is case["same"]
