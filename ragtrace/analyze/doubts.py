@@ -6,7 +6,7 @@ service is known, the place of a score among those of its other requests counts 
 Weights and lines are fitted by `python bench/verdict.py --fit` on requests written by hand and on faults of two
 injectors, and are judged on domains and injectors that a fit did not see (docs/explanation/verdict.md has the figures).
 A stage is sound below the first line, suspected from the second on, and broken from the third on, where it has one. The
-scores that a component gave are no signs of its own stage: the retriever's tell of ranking alone, the reranker's of nothing.
+scores of a component are no signs of its own stage: the retriever's tell of ranking alone, the reranker's of nothing.
 """
 
 from __future__ import annotations
