@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
 
 from ragtrace.coverage.citations import without_citations
 from ragtrace.coverage.claims import claim_weight, shared_citations, split_claims
@@ -11,12 +10,10 @@ from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, Voc
 from ragtrace.coverage.support.fragments import CERTAIN, Proposition, affirmed, misplaced, proposition_of
 from ragtrace.coverage.text import content_words
 from ragtrace.coverage.thresholds import SUPPORTED
+from ragtrace.coverage.verifier import sparse
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
 
-__all__ = ["answer_coverage", "claim_supports", "contradiction_rate", "judge_claims", "sparse"]
-
-_KEPT: Final = 0.2  # support or contradiction by one chunk, from which it is kept with the claim
-_STEPS: Final = 100  # of two digits
+__all__ = ["answer_coverage", "claim_supports", "contradiction_rate", "judge_claims"]
 
 
 def answer_coverage(claims: Sequence[Claim]) -> float | None:
@@ -126,14 +123,6 @@ def _polar(
         contradictions=sparse({deciding: sureness} if is_wrong else {}),
     )
     return judged, by_chunk
-
-
-def sparse(by_chunk: Mapping[str, float]) -> dict[str, float]:
-    """What is kept with a claim of its support or contradiction by each chunk: the values from 0.2 on.
-
-    They are cut to two digits and not rounded, so that none rises to a threshold that it does not reach.
-    """
-    return {key: int(value * _STEPS + 1e-9) / _STEPS for key, value in by_chunk.items() if value >= _KEPT}
 
 
 def _judged(

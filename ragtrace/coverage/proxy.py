@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.coverage.facets import contradictions, facet_combinations, facet_matrix
+from ragtrace.coverage.facets import contradictions, facet_matrix
+from ragtrace.coverage.facets.combinations import facet_combinations
 from ragtrace.coverage.presence import are_alike
 from ragtrace.coverage.questions import Asked, asked_for, holds_asked, sub_questions
 from ragtrace.coverage.standing import standings

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.coverage.facets import MET, facet_combinations, facet_in_text, facet_matrix, judge_facet
+from ragtrace.coverage.facets import MET, facet_in_text, facet_matrix, judge_facet
+from ragtrace.coverage.facets.combinations import facet_combinations
 from ragtrace.types import Candidate, Facet, FacetMatch, replace
 
 __all__ = ["joint_query_coverage", "match_facets", "query_coverage"]

@@ -8,12 +8,11 @@ put beside the unselected candidates that hold most of its words. All answers of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol, TypeAlias
 
-from ragtrace.coverage.answer import sparse
 from ragtrace.coverage.citations import without_citations
 from ragtrace.coverage.gathering import containment, gather
 from ragtrace.coverage.thresholds import SUPPORTED
@@ -26,6 +25,7 @@ __all__ = [
     "Pair",
     "Verdict",
     "Verifier",
+    "sparse",
     "supports_of_claims",
     "verify_answers",
 ]
@@ -38,6 +38,8 @@ LEAST_BY_WORDS: Final = 1e-3
 """What words alone say counts as lying between this and its complement: they are never that sure."""
 _LEAST_BY_MODEL: Final = 1e-6
 _DIGITS: Final = 4  # of what is stored
+_KEPT: Final = 0.2  # support or contradiction by one chunk, from which it is kept with the claim
+_STEPS: Final = 100  # of two digits
 LEAST: Final = 0.3  # share of a claim's terms that an unselected candidate must hold to be worth a look
 
 Pair: TypeAlias = tuple[str, str]
@@ -217,3 +219,11 @@ def _against(claim: Claim, asked: _Asked) -> tuple[float, str | None, str | None
     if (claim.contradiction or 0.0) >= max(found, SUPPORTED):
         return claim.contradiction or 0.0, claim.best_chunk, claim.reason
     return found, worst if found >= SUPPORTED else None, "contradicted by the evidence" if found >= SUPPORTED else None
+
+
+def sparse(by_chunk: Mapping[str, float]) -> dict[str, float]:
+    """What is kept with a claim of its support or contradiction by each chunk: the values from 0.2 on.
+
+    They are cut to two digits and not rounded, so that none rises to a threshold that it does not reach.
+    """
+    return {key: int(value * _STEPS + 1e-9) / _STEPS for key, value in by_chunk.items() if value >= _KEPT}

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from ragtrace.coverage.values import Value, same_kind, same_value, values
+from ragtrace.coverage.values.comparison import same_kind, same_value
+from ragtrace.coverage.values.model import Value
+from ragtrace.coverage.values.reading import values
 from ragtrace.coverage.values.units import base
 
 __all__ = ["AmountWanted", "amount_match", "amount_wanted", "amounts_in"]

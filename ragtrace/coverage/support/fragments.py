@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from ragtrace.coverage.support import Evidence, Statement, Vocabulary
 from ragtrace.coverage.support.contradiction import containment, rarities_of
 from ragtrace.coverage.support.novelty import Ground
-from ragtrace.coverage.support.reading import Evidence, Vocabulary
-from ragtrace.coverage.support.statement import Statement
 from ragtrace.coverage.text import is_content, terms
 from ragtrace.coverage.values import values
 from ragtrace.types import Claim

@@ -21,9 +21,10 @@ from calendar import month_abbr, month_name
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final
 
-from ragtrace.coverage.support.figures import Figures, Origin
+from ragtrace.coverage.support.contradiction import Origin
+from ragtrace.coverage.support.figures import Figures
 from ragtrace.coverage.support.reading import STEM, Reading, Window
 from ragtrace.coverage.support.statement import Name, Statement
 from ragtrace.coverage.text import stem
@@ -93,7 +94,7 @@ class Ground:
                 return value.raw
         return next((name.written for name in statement.names if not self.names(name)), None)
 
-    def origin(self, value: Value, statement: Statement) -> Origin | Literal["asked"]:
+    def origin(self, value: Value, statement: Statement) -> Origin:
         """Where a value of a claim comes from: the question, the evidence, its figures by arithmetic, or nowhere."""
         if any(says(value, other) for other in self._asked.values):
             return "asked"

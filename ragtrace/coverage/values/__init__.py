@@ -6,8 +6,8 @@ A value knows its kind, so that "30 days" is compared with "90 days" and not wit
 from __future__ import annotations
 
 from ragtrace.coverage.values.comparison import covers, same_kind, same_value, says
-from ragtrace.coverage.values.dates import DateRange, best_overlap, date_ranges, overlap
-from ragtrace.coverage.values.model import Value
+from ragtrace.coverage.values.dates import date_ranges
+from ragtrace.coverage.values.model import DateRange, Value, overlap
 from ragtrace.coverage.values.quantities import NUMBER_WORDS
 from ragtrace.coverage.values.reading import parse_quantity, values
 from ragtrace.coverage.values.references import head_of, is_reference
@@ -18,7 +18,6 @@ __all__ = [
     "DateRange",
     "Figure",
     "Value",
-    "best_overlap",
     "covers",
     "date_ranges",
     "figures_in",

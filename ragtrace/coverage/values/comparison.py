@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Final
 
-from ragtrace.coverage.values.dates import overlap
-from ragtrace.coverage.values.model import DateRange, Value
+from ragtrace.coverage.values.model import DateRange, Value, overlap
 from ragtrace.coverage.values.units import CODES, base
 
 __all__ = ["covers", "same_kind", "same_value", "says"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import Final
@@ -18,7 +18,7 @@ from ragtrace.coverage.values.bounds import bounded
 from ragtrace.coverage.values.model import DateRange, Value
 from ragtrace.coverage.values.months import MONTHS, foreign_months
 
-__all__ = ["DateRange", "best_overlap", "date_ranges", "dates_of", "overlap"]
+__all__ = ["date_ranges", "dates_of"]
 
 _YEAR: Final = r"(?:19|20)\d\d"
 _DASH: Final = r"\s*(?:-|–|—|/|\bto\b|\bthrough\b|\buntil\b|\band\b)\s*"
@@ -212,17 +212,3 @@ def _months(year: int, month: int, count: int = 1) -> DateRange:
         raise ValueError(year)
     after = date(year + (month + count - 1) // 12, (month + count - 1) % 12 + 1, 1)
     return DateRange(date(year, month, 1), after - timedelta(days=1))
-
-
-def overlap(wanted: DateRange, given: DateRange) -> float:
-    """Shared days over the days of the shorter interval, in [0, 1]."""
-    if wanted.last < given.first or given.last < wanted.first:
-        return 0.0
-    shared = (min(wanted.last, given.last) - max(wanted.first, given.first)).days + 1
-    return shared / min(wanted.days, given.days)
-
-
-def best_overlap(wanted: Iterable[DateRange], given: Iterable[DateRange]) -> float:
-    """The best overlap of any wanted with any given interval; 0 when there is none."""
-    options = list(given)
-    return max((overlap(one, other) for one in wanted for other in options), default=0.0)

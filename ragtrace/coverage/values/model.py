@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-__all__ = ["DateRange", "Value"]
+__all__ = ["DateRange", "Value", "overlap"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +54,11 @@ class Value:
         if self.other_dates is None:  # nearly always
             return (self.dates,) if self.dates else ()
         return tuple(reading for reading in (self.dates, self.other_dates) if reading)
+
+
+def overlap(wanted: DateRange, given: DateRange) -> float:
+    """Shared days over the days of the shorter interval, in [0, 1]."""
+    if wanted.last < given.first or given.last < wanted.first:
+        return 0.0
+    shared = (min(wanted.last, given.last) - max(wanted.first, given.first)).days + 1
+    return shared / min(wanted.days, given.days)
