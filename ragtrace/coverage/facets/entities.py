@@ -15,7 +15,7 @@ from ragtrace.coverage.facets.language import is_english_question
 from ragtrace.coverage.facets.references import CITED, STANDARD, flat_laws
 from ragtrace.coverage.facets.terms import is_plain_word
 from ragtrace.coverage.text import content_words
-from ragtrace.coverage.values.units import unit_of
+from ragtrace.coverage.values.value import unit_of
 
 __all__ = ["CODE", "codes_in", "is_title", "names_in"]
 

@@ -8,7 +8,6 @@ from datetime import date
 from typing import Final, TypeAlias
 
 from ragtrace.coverage.facets.abbreviations import with_long_forms
-from ragtrace.coverage.facets.amounts import amounts_in
 from ragtrace.coverage.facets.entities import codes_in, is_title, names_in
 from ragtrace.coverage.facets.language import is_english_question
 from ragtrace.coverage.facets.places import is_adjective, is_language, place_of, places_in
@@ -17,6 +16,7 @@ from ragtrace.coverage.facets.terms import is_plain_word
 from ragtrace.coverage.facets.terms import key_terms as terms_in
 from ragtrace.coverage.facets.times import relative_times
 from ragtrace.coverage.values import DateRange, values
+from ragtrace.coverage.values.quantities import amounts_in
 from ragtrace.coverage.values.versions import constraint_of, constraints_in
 from ragtrace.types import Facet, FacetKind, replace
 

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from packaging.version import Version
 
-from ragtrace.coverage.facets.amounts import AmountWanted, amount_match, amount_wanted
 from ragtrace.coverage.facets.naming import Name, Naming, phrase
 from ragtrace.coverage.facets.places import Place, is_ambiguous, place_match, places_in, places_of
 from ragtrace.coverage.values import DateRange, Value, date_ranges, overlap, values
+from ragtrace.coverage.values.quantities import AmountWanted, amount_match, amount_wanted
 from ragtrace.coverage.values.versions import Constraint, constraint_of, version_match, versions_of, versions_stated
 from ragtrace.types import Candidate, Facet
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from ragtrace.coverage.facets.language import is_english_question
 from ragtrace.coverage.values import DateRange
-from ragtrace.coverage.values.months import LANGUAGES, MONTHS, locale_data
+from ragtrace.coverage.values.dates import LANGUAGES, MONTHS, locale_data
 
 __all__ = ["RelativeTime", "relative_times"]
 

@@ -21,7 +21,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from ragtrace.coverage.support.reading import Reading, Window
 from ragtrace.coverage.text import content_stems
 from ragtrace.coverage.values import DateRange, Figure, Value, values
-from ragtrace.coverage.values.units import CODES, base
+from ragtrace.coverage.values.value import CODES, base
 
 __all__ = ["Figures", "Origin"]
 
