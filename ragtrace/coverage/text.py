@@ -2,6 +2,9 @@
 
 English rules; other scripts fall back to whitespace words and to the segmenter's own language rules. All results
 carry character offsets into the text they were read from. No model, no torch.
+
+
+Is a question in English? Questions are short, so the words that ask count beside the function words.
 """
 
 from __future__ import annotations
@@ -17,13 +20,13 @@ import sentencex
 import snowballstemmer
 
 __all__ = [
-    "NEGATIONS",
     "Sentence",
     "content_stems",
     "content_words",
     "is_code",
     "is_content",
     "is_english",
+    "is_english_question",
     "is_prose",
     "located_terms",
     "located_words",
@@ -36,7 +39,7 @@ __all__ = [
     "words",
 ]
 
-NEGATIONS: Final = frozenset(
+_NEGATIONS: Final = frozenset(
     "not no never none neither nor cannot without except unless hardly excluded excludes excluding".split()
 )
 _STOPWORDS: Final = frozenset(
@@ -58,7 +61,7 @@ _FOREIGN: Final = (
     )
     - _STOPWORDS
 )
-_OWN: Final = _STOPWORDS | NEGATIONS
+_OWN: Final = _STOPWORDS | _NEGATIONS
 _LETTERS: Final = r"(?:[^\W\d_]++[\u0300-\u036f]*+)++"  # with their marks, be they one character or several
 _WORD: Final = re.compile(rf"{_LETTERS}(?:['’]{_LETTERS})?|\d+(?:[.,]\d+)*")
 _ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)?|\d+(?:[.,]\d+)*", re.ASCII)  # the same, found sooner
@@ -103,7 +106,7 @@ def stem(word: str) -> str:
     return stemmed
 
 
-_NEGATING: Final = frozenset(stem(word) for word in NEGATIONS) - {"hard"}  # a hard shell is not hardly a shell
+_NEGATING: Final = frozenset(stem(word) for word in _NEGATIONS) - {"hard"}  # a hard shell is not hardly a shell
 
 
 def words(text: str) -> list[str]:
@@ -283,3 +286,18 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Sentence]:
     body = piece.strip()
     if body:
         yield Sentence(start + lead, start + lead + len(body), body)
+
+
+_ASKING: Final = frozenset(
+    """wie wann welche welcher welches wer warum wieviel hoch quel quelle quels quelles comment pourquoi quand combien
+    qué cuál cuándo cómo cuánto cuánta dónde quién quale quali quanto quanta perché quando qual quanto hoeveel welke
+    wanneer waar waarom vad när hur vilken hvad hvornår hvor jaki jaka kiedy ile
+    eine einen einer kostet gibt haben werden wird laut seit beim zum zur vom nach sont cuesta dice tiene puede heeft
+    geldt voor""".split()
+)
+
+
+@lru_cache(maxsize=4096)
+def is_english_question(text: str) -> bool:
+    """Whether the rules for English fit: no word that only other languages have, and `is_english`."""
+    return is_english(text) and _ASKING.isdisjoint(map(str.casefold, words(text[:1000])))

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from ragtrace.coverage.facets.language import is_english_question
-from ragtrace.coverage.text import content_words
+from ragtrace.coverage.text import content_words, is_english_question
 from ragtrace.coverage.values.value import unit_of
 from ragtrace.types import Facet
 
