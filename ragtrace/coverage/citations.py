@@ -1,4 +1,7 @@
-"""Citations: the marks in an answer, the packed chunks that they name, and how well the claims are cited."""
+"""The line between supported and not, in one place.
+
+Citations: the marks in an answer, the packed chunks that they name, and how well the claims are cited.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.prompts import parsed
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk
 
 __all__ = [
+    "SUPPORTED",
     "citation_coverage",
     "citation_precision",
     "citation_recall",
@@ -20,6 +23,9 @@ __all__ = [
     "first_number",
     "without_citations",
 ]
+
+SUPPORTED: Final = 0.5  # support from which a claim counts as supported: a probability, both being alike likely
+
 
 MOST: Final = 50  # chunks that one range may name: [1-999] names no more
 _NUMBERS: Final = r"\d{1,3}(?:\s*[-–]\s*\d{1,3})?(?:\s*[,;&]\s*\d{1,3}(?:\s*[-–]\s*\d{1,3})?)*"

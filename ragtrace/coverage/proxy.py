@@ -3,29 +3,53 @@
 Only the question, its facets and the candidates are looked at, and *all* candidates are: neither the answer's claims
 (they mostly rest on what was packed, so they would judge selection by its own outcome) nor the ranks. The retriever's
 scores count beside the words: they judge nothing that the retriever did, only what became of it.
+
+
+Evidence presence: how likely the candidates hold what the question needs, where no oracle can tell.
+
+Facets alone seldom tell: most questions name none that an absent chunk would leave unmet. What shows a lost chunk is
+that no candidate speaks of the question as it would, that no retriever score stands out from the rest, that the
+generator declined although it was given the best candidates, or that its answer rests on nothing that was retrieved.
+
+
+How far the retriever's own scores set candidates apart, on whatever scale they are.
+
+The retriever's scores judge what comes after it (reranking, packing) and whether anything stood out at all.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from operator import itemgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.coverage.equivalence import repeat_each_other
 from ragtrace.coverage.facets import contradictions, facet_matrix
-from ragtrace.coverage.facets.combinations import facet_combinations
-from ragtrace.coverage.presence import are_alike
+from ragtrace.coverage.query import facet_combinations
 from ragtrace.coverage.questions import Asked, asked_for, holds_asked, sub_questions
-from ragtrace.coverage.standing import standings
 from ragtrace.coverage.support import Evidence, Vocabulary
 from ragtrace.coverage.support.reading import Window
 from ragtrace.coverage.text import content_words
-from ragtrace.types import Candidate, Facet
+from ragtrace.types import Candidate, Claim, Facet
 
-__all__ = ["proxy_classes", "proxy_reference", "proxy_scores"]
+__all__ = [
+    "USUAL",
+    "are_alike",
+    "evidence_presence",
+    "place_among",
+    "proxy_classes",
+    "proxy_reference",
+    "proxy_scores",
+    "spoken_share",
+    "standings",
+    "standout",
+    "told_share",
+    "top_score",
+]
 
 MARGIN: Final = 0.9  # a candidate belongs to the reference from this share of the best score on
 TIED: Final = 0.99  # the same where candidates repeat each other, or more than `MOST` lie within the margin
@@ -152,3 +176,186 @@ def _best(score: NDArray[np.float64], margin: float) -> list[int]:
     order = np.argsort(-score, kind="stable")
     margin = margin if (score >= margin * top).sum() <= MOST else TIED
     return [int(index) for index in order[:MOST] if score[index] >= margin * top]
+
+
+FEWEST: Final = 10  # candidates: among fewer, what is rare or stands out cannot be told
+REPEATS: Final = 2  # so many candidates that repeat the best one: editions, which words do not tell apart
+
+
+class _Odds(NamedTuple):
+    """Weights of the logarithm of the odds."""
+
+    base: float
+    spoken: float
+    standout: float
+    first: float
+    told: float
+    declined: float
+
+
+# Fitted by logistic regression on faults in requests of SciFact, CLAP-NQ and MTRAG, both outcomes weighed alike.
+SCORED: Final = _Odds(base=-11.40, spoken=1.53, standout=1.75, first=2.50, told=6.44, declined=-4.63)
+UNSCORED: Final = _Odds(base=-7.18, spoken=1.00, standout=0.0, first=4.04, told=5.61, declined=-4.33)
+
+
+def evidence_presence(
+    query: str, candidates: Sequence[Candidate], *, claims: Sequence[Claim] = (), declined: bool = False
+) -> float | None:
+    """The estimated probability that the candidates hold the evidence, in (0, 1); 0 where there are no candidates.
+
+    1 / (1 + exp(-(b + w_1 · spoken + w_2 · log(1 + standout) + w_3 · first + w_4 · told + w_5 · declined))), see
+    `spoken_share`, `standout` and `told_share`; `first` is the share of the question's words that the best candidate
+    holds. Where the scores tell nothing it has weights of its own. Absent and present evidence are taken to be alike
+    frequent. None where the candidates are few or have no text, or the question has no words. Where they are alike (see
+    `are_alike`) scores tell nothing, and only absence can be told: None from 0.5 on. claims: those of the answer;
+    declined: it abstains although the best candidates stood in its prompt.
+    """
+    if not candidates:
+        return 0.0
+    pool = _read(sorted(candidates, key=lambda candidate: candidate.rank))
+    words = content_words(query)
+    if len(pool) < FEWEST or not words or not any(chunk.windows for chunk in pool):
+        return None
+    vocabulary = Vocabulary(pool)
+    asked = _weighted(words, vocabulary)
+    is_alike = _repeated(pool) >= REPEATS
+    far = None if is_alike else standout(candidates)
+    odds = UNSCORED if far is None else SCORED
+    logit = odds.base + odds.spoken * _spoken(asked, pool) + odds.standout * math.log1p(far or 0.0)
+    logit += odds.first * _share(asked, pool[0].words | pool[0].heading)
+    logit += odds.told * _told(claims, pool, vocabulary) + odds.declined * declined
+    return None if is_alike and logit >= 0 else 1 / (1 + math.exp(-logit))
+
+
+def are_alike(candidates: Sequence[Candidate]) -> bool:
+    """Whether others nearly repeat the best candidate, as editions of one text do: they share at least half of all
+    their terms. Words and scores then do not tell whether the right one of them is there; facets do."""
+    return _repeated(_read(sorted(candidates, key=lambda each: each.rank))) >= REPEATS
+
+
+def spoken_share(query: str, candidates: Sequence[Candidate]) -> float | None:
+    """The rarity-weighted share of the question's words that one window of a candidate holds, with its heading: the
+    best one's, in [0, 1]. None without text of any candidate, or without words in the question."""
+    pool = _read(candidates)
+    asked = _weighted(content_words(query), Vocabulary(pool))
+    return _spoken(asked, pool) if asked and any(chunk.windows for chunk in pool) else None
+
+
+def told_share(claims: Sequence[Claim], candidates: Sequence[Candidate]) -> float:
+    """The rarity-weighted share of a factual claim's words that one candidate holds, or the claim's support, weighed by
+    what it says beyond the question, where that is more: of the claim for which it is largest, in [0, 1]. 1 without
+    factual claims, which tell nothing.
+
+    A generator that alters what it was given leaves most words, and one that tells it in words of its own is supported;
+    one that was given nothing has both its own words and no support.
+    """
+    pool = _read(candidates)
+    return _told(claims, pool, Vocabulary(pool))
+
+
+def _repeated(pool: Sequence[Evidence]) -> int:
+    """How many chunks nearly repeat the first."""
+    return sum(repeat_each_other(pool[0], other) for other in pool[1:])
+
+
+def _spoken(asked: dict[str, float], pool: Sequence[Evidence]) -> float:
+    best = 0.0
+    for chunk in pool:
+        if _share(asked, chunk.words | chunk.heading) <= best:
+            continue  # no window of it holds more than all of it
+        named = asked.keys() & chunk.heading
+        best = max(best, *(_share(asked, named | (asked.keys() & window.words)) for window in chunk.windows))
+    return best
+
+
+def _told(claims: Sequence[Claim], pool: Sequence[Evidence], vocabulary: Vocabulary) -> float:
+    told = [
+        (_weighted(content_words(claim.text), vocabulary), claim.weight * (claim.support or 0.0))
+        for claim in claims
+        if claim.factual
+    ]
+    shares = (max(_share(words, chunk.words), support) for words, support in told if words for chunk in pool)
+    return max(shares, default=1.0)
+
+
+def _read(candidates: Iterable[Candidate]) -> list[Evidence]:
+    return [Evidence.read(candidate.chunk_id, candidate.text or "") for candidate in candidates]
+
+
+def _weighted(words: Iterable[str], vocabulary: Vocabulary) -> dict[str, float]:
+    return {word: vocabulary.weight(word) for word in words}
+
+
+def _share(weights: dict[str, float], among: Set[str]) -> float:
+    """The weight of the words that are `among` others over that of all."""
+    shared = math.fsum(weights[word] for word in weights.keys() & among)  # the same in every order
+    return shared / math.fsum(weights.values()) if weights else 0.0
+
+
+NEIGHBORS: Final = 5  # scores behind the best that may belong to evidence as well; the rest is the background
+BACKGROUND: Final = 5  # fewer scores than this are no background
+USUAL: Final = 40  # scores of other requests from which on the place of one among them tells something
+FLOOR: Final = 0.02  # of the range of all scores: the least spread that a background is taken to have
+
+
+def standings(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
+    """Each candidate's place between the background (0) and the best score (1): `(n,)`, in [0, 1].
+
+    The background is the mean of all scores but the first few. Zeros where the scores tell nothing: some are absent,
+    too few, all alike, or not in the order of the ranks (as where several retrievers' scores are mixed).
+    """
+    scores = _ordered(candidates)
+    if scores is None:
+        return np.zeros(len(candidates))
+    background = np.sort(scores)[:-NEIGHBORS].mean()
+    return np.asarray(np.clip((scores - background) / (scores.max() - background), 0.0, 1.0), dtype=np.float64)
+
+
+def standout(candidates: Sequence[Candidate]) -> float | None:
+    """How many standard deviations of the background the best score lies above its mean, > 0; None as above."""
+    scores = _ordered(candidates)
+    if scores is None:
+        return None
+    background = np.sort(scores)[:-NEIGHBORS]
+    spread = max(float(background.std()), FLOOR * float(np.ptp(scores)))
+    return float(scores.max() - background.mean()) / spread
+
+
+def top_score(candidates: Sequence[Candidate]) -> float | None:
+    """The best candidate's score, greater for better (distances are turned around); None where the scores tell nothing:
+    fewer than two, some absent, all alike, or not in the order of the ranks."""
+    ranked = sorted(candidates, key=lambda candidate: candidate.rank)
+    known = [candidate.score for candidate in ranked if candidate.score is not None]
+    if len(known) < max(2, len(ranked)) or not np.isfinite(known).all():
+        return None
+    steps = np.diff(known)
+    if not steps.any() or ((steps > 0).any() and (steps < 0).any()):
+        return None
+    return -known[0] if (steps > 0).any() else known[0]
+
+
+def place_among(score: float, usual: Sequence[float]) -> float | None:
+    """The share of a service's usual best scores that lie below one, in [0, 1], ties by half.
+
+    None where few are known, or the score lies so far outside of them that something else made it.
+    """
+    if len(usual) < USUAL:
+        return None
+    known = np.asarray(usual, dtype=np.float64)
+    low, high = float(known.min()), float(known.max())
+    if not low - (high - low) <= score <= high + (high - low):
+        return None
+    return float((known < score).mean() + 0.5 * (known == score).mean())
+
+
+def _ordered(candidates: Sequence[Candidate]) -> NDArray[np.float64] | None:
+    """The scores, greater for a better rank (distances are turned around); None where they tell nothing."""
+    ranked = sorted(candidates, key=lambda candidate: candidate.rank)
+    known = [candidate.score for candidate in ranked if candidate.score is not None]
+    if len(known) < len(ranked) or len(known) < NEIGHBORS + BACKGROUND or not np.isfinite(known).all():
+        return None
+    steps = np.diff(known)
+    if not steps.any() or ((steps > 0).any() and (steps < 0).any()):
+        return None
+    sign = -1.0 if (steps > 0).any() else 1.0
+    return sign * np.array([candidate.score for candidate in candidates], dtype=float)
