@@ -32,7 +32,7 @@ from bench.datasets import DATA, read_rows
 from ragtrace.coverage import judge_claims
 from ragtrace.coverage.citations import SUPPORTED
 from ragtrace.coverage.support import Evidence, Statement, novelty
-from ragtrace.coverage.support.reading import Reading
+from ragtrace.coverage.support.readings import Reading
 from ragtrace.coverage.text import content_words
 from ragtrace.engines.training.examples import is_held_out
 from ragtrace.types import Candidate, Claim, PackedChunk

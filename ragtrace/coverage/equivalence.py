@@ -17,7 +17,7 @@ from typing import Final
 
 from ragtrace.coverage.questions import asked_for, holds_asked, sub_questions
 from ragtrace.coverage.support import Evidence
-from ragtrace.coverage.support.reading import Reading
+from ragtrace.coverage.support.readings import Reading
 from ragtrace.coverage.text import content_words, sentences, words
 from ragtrace.coverage.values import values
 from ragtrace.types import Candidate, PackedChunk

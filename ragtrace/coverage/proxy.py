@@ -32,7 +32,7 @@ from ragtrace.coverage.facets import contradictions, facet_matrix
 from ragtrace.coverage.query import facet_combinations
 from ragtrace.coverage.questions import Asked, asked_for, holds_asked, sub_questions
 from ragtrace.coverage.support import Evidence, Vocabulary
-from ragtrace.coverage.support.reading import Window
+from ragtrace.coverage.support.readings import Window
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Claim, Facet
 

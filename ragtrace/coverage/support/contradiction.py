@@ -15,8 +15,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.support.exchange import exchanges
 from ragtrace.coverage.support.placement import Placed, Relation, likeness, relations
-from ragtrace.coverage.support.reading import Reading, Vocabulary, Window
-from ragtrace.coverage.support.statement import Statement
+from ragtrace.coverage.support.readings import Reading, Statement, Vocabulary, Window
 from ragtrace.coverage.text import is_content
 from ragtrace.coverage.values import Value, same_kind, says
 

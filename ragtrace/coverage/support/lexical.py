@@ -16,8 +16,7 @@ from ragtrace.coverage.support.contradiction import (
     rarities_of,
 )
 from ragtrace.coverage.support.novelty import Around, Ground, Measures, around, measure, probability
-from ragtrace.coverage.support.reading import Evidence, Reading, Vocabulary, Window
-from ragtrace.coverage.support.statement import Statement
+from ragtrace.coverage.support.readings import Evidence, Reading, Statement, Vocabulary, Window
 from ragtrace.coverage.values import Value
 
 __all__ = ["Lexical", "Support"]

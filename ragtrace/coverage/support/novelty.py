@@ -25,8 +25,7 @@ from typing import Final
 
 from ragtrace.coverage.support.contradiction import Origin
 from ragtrace.coverage.support.figures import Figures
-from ragtrace.coverage.support.reading import STEM, Reading, Window
-from ragtrace.coverage.support.statement import Name, Statement
+from ragtrace.coverage.support.readings import STEM, Name, Reading, Statement, Window
 from ragtrace.coverage.text import stem
 from ragtrace.coverage.values import DateRange, Value, covers, says
 

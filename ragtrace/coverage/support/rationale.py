@@ -14,8 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from ragtrace.coverage.citations import SUPPORTED
 from ragtrace.coverage.support.contradiction import compare, rarities_of
-from ragtrace.coverage.support.reading import HEADING, Evidence, Vocabulary, Window
-from ragtrace.coverage.support.statement import Statement
+from ragtrace.coverage.support.readings import HEADING, Evidence, Statement, Vocabulary, Window
 from ragtrace.coverage.text import Sentence, sentences
 from ragtrace.coverage.values import says
 from ragtrace.types import Candidate, Claim, PackedChunk
