@@ -19,7 +19,7 @@ from ragtrace.coverage.citations import SUPPORTED, without_citations
 from ragtrace.coverage.claims import claim_weight, is_abstention, shared_citations, split_claims
 from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, Vocabulary, opposition
 from ragtrace.coverage.support.contradiction import containment, rarities_of
-from ragtrace.coverage.support.novelty import Ground
+from ragtrace.coverage.support.lexical import Ground
 from ragtrace.coverage.text import content_words, is_content, is_english, terms
 from ragtrace.coverage.values import values
 from ragtrace.coverage.verifier import JudgedAnswer, Verifier, sparse, verify_answers

@@ -15,7 +15,7 @@ from ragtrace.coverage.citations import SUPPORTED
 from ragtrace.coverage.equivalence import hold_the_same, repeat_each_other
 from ragtrace.coverage.relevance import Rarity, spoken_of
 from ragtrace.coverage.support import Evidence, Statement
-from ragtrace.coverage.support.novelty import Ground
+from ragtrace.coverage.support.lexical import Ground
 from ragtrace.coverage.text import content_words
 from ragtrace.coverage.values import Value
 from ragtrace.types import Claim

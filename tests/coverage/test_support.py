@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragtrace.coverage import judge_claims
 from ragtrace.coverage.support import Evidence, Statement, Vocabulary
-from ragtrace.coverage.support.novelty import Around, Ground, around, measure, probability
+from ragtrace.coverage.support.lexical import Around, Ground, around, measure, probability
 from ragtrace.coverage.support.readings import Reading, _Readings
 from ragtrace.types import Claim, PackedChunk
 

@@ -14,7 +14,7 @@ from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
 from ragtrace.coverage.citations import without_citations
-from ragtrace.coverage.claims.frames import FRAME_WORDS, mentions_blanked
+from ragtrace.coverage.claims import FRAME_WORDS, mentions_blanked
 from ragtrace.coverage.support.placement import Placed
 from ragtrace.coverage.text import content_stems, is_content, located_terms, sentences, stem, terms, without_accents
 from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, figures_in, values
