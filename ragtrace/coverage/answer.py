@@ -1,12 +1,9 @@
 """Answer Coverage: what share of the answer's claims does the packed evidence support, and what share contradict?
 
-An answer scored against chunks, on its own: no record, no store.
-
-Answers of a word or two, which say something only together with their question: "No.", "Wrong.", "2019", "Oslo".
-
-"Yes" says what the question asks; "no" says its opposite. Another fragment stands in the place of the question's word
-("which year"). It contradicts where a sentence holds nearly all words of the question and no place that holds as many
-says the fragment. Nothing is said of questions with "or", nor of evidence that sets conditions.
+An answer of a word or two ("No.", "Wrong.", "2019", "Oslo") says something only together with its question. "Yes" says
+what the question asks; "no" says its opposite. Another fragment stands in the place of the question's word ("which
+year"). It contradicts where a sentence holds nearly all words of the question and no place that holds as many says the
+fragment. Nothing is said of questions with "or", nor of evidence that sets conditions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The line between supported and not, in one place.
-
-Citations: the marks in an answer, the packed chunks that they name, and how well the claims are cited.
-"""
+"""Citations: the marks in an answer, the packed chunks that they name, and how well the claims are cited."""
 
 from __future__ import annotations
 
@@ -25,8 +22,6 @@ __all__ = [
 ]
 
 SUPPORTED: Final = 0.5  # support from which a claim counts as supported: a probability, both being alike likely
-
-
 MOST: Final = 50  # chunks that one range may name: [1-999] names no more
 _NUMBERS: Final = r"\d{1,3}(?:\s*[-–]\s*\d{1,3})?(?:\s*[,;&]\s*\d{1,3}(?:\s*[-–]\s*\d{1,3})?)*"
 _KINDS: Final = r"(?:documents?|docs?|sources?|passages?|chunks?|refs?|references?|citations?|cite|id)"

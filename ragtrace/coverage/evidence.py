@@ -1,9 +1,8 @@
 """Evidence Overlap: did the reference evidence reach the prompt, and where was the rest of it lost?
 
-Rounds of retrieval: an agent, a tool or a follow-up searches again after a prompt was packed, and answers from all.
-
-A round begins with a retriever that runs after a packing. What an earlier round gave to the model counts as given, so
-that a later round which mends an earlier one, or goes on from it, is no break.
+An agent, a tool or a follow-up searches again after a prompt was packed, and answers from all: a round of retrieval
+begins with a retriever that runs after a packing. What an earlier round gave to the model counts as given, so that a
+later round which mends an earlier one, or goes on from it, is no break.
 """
 
 from __future__ import annotations

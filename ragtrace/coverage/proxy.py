@@ -1,20 +1,13 @@
-"""The proxy reference: the evidence that a question needs, estimated where no oracle set is known.
+"""The proxy reference and evidence presence: what a question needs, and whether it was found, without an oracle.
 
-Only the question, its facets and the candidates are looked at, and *all* candidates are: neither the answer's claims
-(they mostly rest on what was packed, so they would judge selection by its own outcome) nor the ranks. The retriever's
-scores count beside the words: they judge nothing that the retriever did, only what became of it.
+Of the reference, only the question, its facets and the candidates are looked at, and *all* candidates are: neither the
+answer's claims (they mostly rest on what was packed, so they would judge selection by its own outcome) nor the ranks.
+The retriever's scores count beside the words: they judge nothing that the retriever did, only what became of it.
 
-
-Evidence presence: how likely the candidates hold what the question needs, where no oracle can tell.
-
-Facets alone seldom tell: most questions name none that an absent chunk would leave unmet. What shows a lost chunk is
-that no candidate speaks of the question as it would, that no retriever score stands out from the rest, that the
-generator declined although it was given the best candidates, or that its answer rests on nothing that was retrieved.
-
-
-How far the retriever's own scores set candidates apart, on whatever scale they are.
-
-The retriever's scores judge what comes after it (reranking, packing) and whether anything stood out at all.
+Facets alone seldom tell that a chunk is absent: most questions name none that it would leave unmet. What shows it is
+that no candidate speaks of the question as it would, that no retriever score stands out from the rest, on whatever
+scale they are, that the generator declined although it was given the best candidates, or that its answer rests on
+nothing that was retrieved.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Query Coverage: how much of what the question requires do the retrieved candidates hold?
 
-Which facets one chunk can meet together: a comparison of two years needs a chunk for each.
+Facets that one chunk can meet together are combined: a comparison of two years needs a chunk for each.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""How far chunks speak of a question: the share of its words that a chunk holds in one place.
+"""Relevance to the question: how far chunks speak of it, and whether an answer does, whatever the evidence says.
 
-Words weigh by their rarity, among the candidates and, where it is known, in what the service returned for other
-questions (`Background`): among three candidates nothing is rare.
-
-
-Answer relevance: whether an answer speaks of what was asked, whatever the evidence says.
+A chunk is judged by the share of the question's words that it holds in one place. Words weigh by their rarity, among
+the candidates and, where it is known, in what the service returned for other questions (`Background`): among three
+candidates nothing is rare.
 
 An answer that copies the prompt and answers another question is supported by the prompt, and is no answer. Words tell
 gross cases: by the kind of value that is asked for, and by the question's words. The cosine of an encoder tells more.

@@ -1,10 +1,7 @@
-"""Words, sentences and typed values of a text: the reading on which facet matching and claim support rest.
+"""Words and sentences of a text, and its language: the reading on which facet matching and claim support rest.
 
 English rules; other scripts fall back to whitespace words and to the segmenter's own language rules. All results
 carry character offsets into the text they were read from. No model, no torch.
-
-
-Is a question in English? Questions are short, so the words that ask count beside the function words.
 """
 
 from __future__ import annotations
@@ -195,6 +192,21 @@ def is_english(text: str) -> bool:
     return marked <= max(own, _MARKED * len(found))
 
 
+_ASKING: Final = frozenset(
+    """wie wann welche welcher welches wer warum wieviel hoch quel quelle quels quelles comment pourquoi quand combien
+    qué cuál cuándo cómo cuánto cuánta dónde quién quale quali quanto quanta perché quando qual quanto hoeveel welke
+    wanneer waar waarom vad när hur vilken hvad hvornår hvor jaki jaka kiedy ile
+    eine einen einer kostet gibt haben werden wird laut seit beim zum zur vom nach sont cuesta dice tiene puede heeft
+    geldt voor""".split()
+)
+
+
+@lru_cache(maxsize=4096)
+def is_english_question(text: str) -> bool:
+    """Whether the rules for English fit a question: it is short, so the words that ask in other languages count too."""
+    return is_english(text) and _ASKING.isdisjoint(map(str.casefold, words(text[:1000])))
+
+
 _FUNCTION_WORDS: Final = frozenset(
     """the of to and is in a an for on with be are at by it its or as this that from not you your can if has have was
     were will no only per than then there they their which all any but do does each i we he she my may must when up
@@ -286,18 +298,3 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Sentence]:
     body = piece.strip()
     if body:
         yield Sentence(start + lead, start + lead + len(body), body)
-
-
-_ASKING: Final = frozenset(
-    """wie wann welche welcher welches wer warum wieviel hoch quel quelle quels quelles comment pourquoi quand combien
-    qué cuál cuándo cómo cuánto cuánta dónde quién quale quali quanto quanta perché quando qual quanto hoeveel welke
-    wanneer waar waarom vad när hur vilken hvad hvornår hvor jaki jaka kiedy ile
-    eine einen einer kostet gibt haben werden wird laut seit beim zum zur vom nach sont cuesta dice tiene puede heeft
-    geldt voor""".split()
-)
-
-
-@lru_cache(maxsize=4096)
-def is_english_question(text: str) -> bool:
-    """Whether the rules for English fit: no word that only other languages have, and `is_english`."""
-    return is_english(text) and _ASKING.isdisjoint(map(str.casefold, words(text[:1000])))

@@ -1,11 +1,8 @@
 """Layer 2 of a claim's support: what a model says of claim and evidence, merged with what words alone say.
 
 A claim is put beside the packed chunks that hold most of its words, beside those that it cites, and beside the best
-sentences of all packed chunks together, since one claim may rest on two of them. A claim that none supports is then
-put beside the unselected candidates that hold most of its words. All answers of a call share two batches.
-
-
-The sentences of some texts that together hold most of what a claim says: what a model reads instead of all.
+sentences of all packed chunks together (`gather`), since one claim may rest on two of them. A claim that none supports
+is then put beside the unselected candidates that hold most of its words. All answers of a call share two batches.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""What a question cites: laws and their provisions, court cases, standards, tickets; read from it and met in texts.
-
-"section 26(1) of the Limitation Act 1980" is one reference of three parts: a provision, a title and a year.
-
-
-Names that a question is about: people, products, organizations, codes, model and form numbers, quoted terms.
+"""Names that a question is about: people, products, organizations, codes, model and form numbers, what it cites.
 
 Capitals are evidence of a name only where the writer uses them so: not in German, not in a question that is all
 capitals, and not in the first word by itself. Codes, identifiers and quotations count in every language.
+
+Laws and their provisions, court cases, standards and tickets are references, met in texts part by part: "section 26(1)
+of the Limitation Act 1980" has a provision, a title and a year.
 """
 
 from __future__ import annotations
@@ -22,9 +20,7 @@ from ragtrace.coverage.text import content_words, is_english_question
 from ragtrace.coverage.values.value import unit_of
 
 __all__ = [
-    "CITED",
     "CODE",
-    "STANDARD",
     "Reference",
     "TextReferences",
     "codes_in",
@@ -42,7 +38,7 @@ _ORDINAL: Final = (
     r"(?i:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|thirteenth|fourteenth"
     r"|\d{1,2}(?:st|nd|rd|th))"
 )
-CITED: Final = rf"""
+_CITED: Final = rf"""
       (?i:sections?|subsections?|articles?|clauses?|rules?|regulations?|directive|annex|schedule|chapter|paragraphs?
         |appendix|recitals?|artículo|artikel|articolo|artigo)\s+[A-Z]?{_NUMBER}
     | (?:Parts?|Titles?|Items?|Form)\s+[A-Z]{{0,2}}-?{_NUMBER}
@@ -56,7 +52,7 @@ CITED: Final = rf"""
         (?:{_HEADS}),?\s(?:of\s)?{_YEAR}
 """
 """Alternatives of a verbose pattern: provisions, laws with a year."""
-STANDARD: Final = rf"""
+_STANDARD: Final = rf"""
       (?:ISO(?:/[A-Z]{{2,4}})*|iso|IEC|IEEE|ieee|EN|BS|DIN|ASTM|ANSI|NFPA|SAE|ITU-T|FIPS|ETSI|JIS|NIST|PEP|RFC|rfc|IFRS
         |IAS|ASC|MIL-STD|[Nn]o\.|H\.?R\.?)
         (?:\s[A-Z]{{1,4}}(?:/[A-Z]{{1,4}})?)?[\s-][A-Z]{{0,2}}\d+(?:[./-]?\w++)*+(?::{_YEAR})?
@@ -203,10 +199,10 @@ _ERROR: Final = (
     r"(?i:(?:http\s)?(?:exit|error|status|stop|response)\scode|http\sstatus|error)\s(?:0x[0-9a-f]+|[a-z]{0,4}-?\d{1,6})"
 )
 _ASKED: Final = re.compile(
-    rf"(?<![\w@./-])(?:{CITED}|{STANDARD}|{_PRODUCTS}|{_ERROR}|{_IDENTIFIER})(?![\w])", re.VERBOSE
+    rf"(?<![\w@./-])(?:{_CITED}|{_STANDARD}|{_PRODUCTS}|{_ERROR}|{_IDENTIFIER})(?![\w])", re.VERBOSE
 )
-CODE: Final = re.compile(rf"(?<![\w@./-])(?:{STANDARD}|{_IDENTIFIER})(?![\w])", re.VERBOSE)
-"""Codes as texts write them; what a question cites of laws is read by `references`."""
+CODE: Final = re.compile(rf"(?<![\w@./-])(?:{_STANDARD}|{_IDENTIFIER})(?![\w])", re.VERBOSE)
+"""Codes as texts write them; laws are met by `TextReferences`."""
 _PLAIN: Final = re.compile(
     r"(?:pre|post|mid)-?\d{4}|[12]h\d{2,4}|[1-4]q\d{2,4}|\d+(?:st|nd|rd|th|s|x|k|m|bn|kg|km|mm|cm|gb|mb|tb|ghz|mhz|kw|kwh|mw|am|pm|h|hrs?|min|sec|ml|mg|g|l|p|fps)"
     r"|v\d[\w.+-]*|\d+-(?:day|week|month|year|hour|minute|second|mile|km)s?|[qh][1-4]|\d+[-/]\w{3,}|fy\d+"

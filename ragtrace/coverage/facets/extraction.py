@@ -1,12 +1,9 @@
-"""Facets read from a question when the host names none: times, places, versions, quantities, names and codes.
+"""Extraction: the facets of a question when the host names none: times, places, versions, quantities, names, codes.
 
-Times that are relative to the request's clock: "last year", "in the past six months", "vor zwei Wochen", "YTD".
-
-Phrases of other languages are those of dateparser's data (Unicode CLDR). What the calendar calls a year, quarter, month
-or week is taken whole: last year is 1 January to 31 December.
-
-
-Abbreviations in brackets: "zidovudine (AZT)" names one thing in two ways, and either way meets it.
+Times that are relative to the request's clock ("last year", "in the past six months", "vor zwei Wochen", "YTD") are
+read in English, and in other languages by the phrases of dateparser's data (Unicode CLDR). What the calendar calls a
+year, quarter, month or week is taken whole: last year is 1 January to 31 December. What stands in brackets behind a
+name ("zidovudine (AZT)") names the same thing, and either way meets it.
 """
 
 from __future__ import annotations

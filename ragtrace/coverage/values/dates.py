@@ -1,12 +1,8 @@
 """Dates of a text as intervals of days: days, months, quarters, halves, fiscal years, decades, and spans of them.
 
 A date is read as what it names; words around it that make it a bound ("before 2023", "since May 2024", "2020 or later")
-give the interval that it delimits besides. Months are read in English, and in other languages where the text is in one.
-
-
-What the words around a date make of it: "before 2023", "since May 2024", "from 2020 to March 2022".
-
-Names of months: English ones, and those of other languages as dateparser's data (Unicode CLDR) has them.
+give the interval that it delimits besides. Months are read in English, and where the text is in another language, in
+those that dateparser's data (Unicode CLDR) has.
 """
 
 from __future__ import annotations

@@ -1,19 +1,13 @@
-"""All typed values of a text in order; what is part of a date or of a version is no number.
+"""Quantities: the numbers of a text with scale and unit, what is asked of them, and where they stand in its tables.
 
-Numbers, amounts of money and quantities of a text, with their scale ("3.5 million") and unit.
+`values` gives them in order with dates and versions; what is part of one of these is no number. A point or comma is
+read as the number shows by itself ("1.000,50"); where both readings are possible, an amount of money and a number in a
+text that is not English have it between thousands ("EUR 2.500"), others as the decimal point. A number that is part of
+a name ("section 26 (2)", "Act 2015", "ISO 27001:2022") says how much of nothing.
 
-A point or comma is read as the number shows by itself ("1.000,50"); where both readings are possible, an amount of
-money and a number in a text that is not English have it between thousands ("EUR 2.500"), others as the decimal point.
-
-
-Numbers that are part of a name and say how much of nothing: "section 26 (2)", "Act 2015", "ISO 27001:2022".
-
-Quantities that are asked for: one amount, or a bound on it ("at least 5 GB", "under $500", "between 3 and 5 km").
-
-Figures where they stand: the row and column of a table, and the scale and currency that a heading gives them.
-
-A heading is a caption or line above ("(in millions)", "Amounts in thousands of euros"), a column's ("€m", "£'000") or a
-row's label ("Revenue ($bn)"); the nearest one counts. Tables are Markdown, CSV, tabs, or columns two spaces apart.
+The heading of a figure gives its scale and currency: a caption or line above ("(in millions)", "Amounts in thousands of
+euros"), a column's ("€m", "£'000") or a row's label ("Revenue ($bn)"); the nearest one counts. Tables are Markdown,
+CSV, tabs, or columns two spaces apart.
 """
 
 from __future__ import annotations
@@ -41,7 +35,6 @@ __all__ = [
     "amount_wanted",
     "amounts_in",
     "figures_in",
-    "has_scale",
     "head_of",
     "is_reference",
     "parse_quantity",
@@ -354,11 +347,6 @@ class _Scale(NamedTuple):
 class _Cell(NamedTuple):
     start: int
     end: int
-
-
-def has_scale(text: str) -> bool:
-    """Whether some heading of a text gives a scale."""
-    return _HEADING.search(text) is not None
 
 
 def figures_in(text: str, sentences: Sequence[tuple[int, int]]) -> tuple[Figure, ...]:

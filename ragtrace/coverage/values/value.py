@@ -109,16 +109,16 @@ def says(value: Value, given: Value) -> bool:
     """Whether evidence that states `given` states `value`: as `same_value`, but a date is the date that is named, not
     every one within a bound, and as exact. That it holds since 1990 does not say 2011, nor does "in 2026" say May 4."""
     if value.dates and given.dates:
-        return _names_date(value, given) and not is_coarse(given, value)
+        return _names_date(value, given) and not _is_coarse(given, value)
     return same_value(value, given)
 
 
 def covers(given: Value, value: Value) -> bool:
     """Whether `given` is a longer time, such as a year, that holds the date `value`."""
-    return is_coarse(given, value) and _names_date(value, given)
+    return _is_coarse(given, value) and _names_date(value, given)
 
 
-def is_coarse(given: Value, value: Value) -> bool:
+def _is_coarse(given: Value, value: Value) -> bool:
     """Whether a date is much less exact than another."""
     return bool(value.dates and given.dates) and all(
         one.days > _AS_EXACT * other.days for one in given.readings for other in value.readings
