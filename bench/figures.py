@@ -22,9 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 
 from bench.verdicts.handwritten import read_domains
 from ragtrace.coverage import split_claims
-from ragtrace.coverage.support.novelty import Ground
-from ragtrace.coverage.support.reading import Reading
-from ragtrace.coverage.support.statement import Statement
+from ragtrace.coverage.support.lexical import Ground
+from ragtrace.coverage.support.readings import Reading, Statement
 from ragtrace.coverage.values import Value, values
 from ragtrace.types import Claim
 

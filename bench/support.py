@@ -5,7 +5,7 @@ others. Everything was chosen on one half of the sources, the figures are of the
 sources. Then requests per second.
 
 Usage: python bench/support.py [--fit]; RAGTRACE_BENCH_DATA names the folder of the data sets. `--fit` prints, from the
-development half, the weights that `ragtrace/coverage/support/novelty.py` holds.
+development half, the weights that `ragtrace/coverage/support/lexical.py` holds.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 
 from bench.datasets import DATA, read_rows
 from ragtrace.coverage import judge_claims
-from ragtrace.coverage.support import Evidence, Statement, novelty
-from ragtrace.coverage.support.reading import Reading
+from ragtrace.coverage.citations import SUPPORTED
+from ragtrace.coverage.support import Evidence, Statement, lexical
+from ragtrace.coverage.support.readings import Reading
 from ragtrace.coverage.text import content_words
-from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.engines.training.examples import is_held_out
 from ragtrace.types import Candidate, Claim, PackedChunk
 
@@ -49,7 +49,7 @@ class Sample:
     source: str
     answer: tuple[str, int]
     claim: Claim
-    measures: novelty.Measures
+    measures: lexical.Measures
     bare: float
     unsupported: bool
     only_implicit: bool
@@ -71,16 +71,16 @@ def _of_answer(source: str, number: int, packed: list[PackedChunk], question: st
     claims = [each for each in judge_claims(response["response"], packed, query=question)[0] if each.factual]
     statements = [Statement.read(claim) for claim in claims]
     readings = [Evidence.read(chunk.chunk_id, chunk.text or "").reading for chunk in packed]
-    ground = novelty.Ground(readings, Reading(question))
+    ground = lexical.Ground(readings, Reading(question))
     known = {word for chunk in packed for word in content_words(chunk.text or "")}
-    for claim, statement, beside in zip(claims, statements, novelty.around(statements, ground), strict=True):
+    for claim, statement, beside in zip(claims, statements, lexical.around(statements, ground), strict=True):
         labels = [each for each in response["labels"] if each["start"] < claim.end and each["end"] > claim.start]
         words = set(content_words(claim.text))
         yield Sample(
             source=source,
             answer=(source, number),
             claim=claim,
-            measures=novelty.measure(statement, ground, beside),
+            measures=lexical.measure(statement, ground, beside),
             bare=len(words - known) / max(1, len(words)),
             unsupported=bool(labels),
             only_implicit=bool(labels) and all(each["implicit_true"] for each in labels),
@@ -128,7 +128,7 @@ def balanced_accuracy(truth: Floats, support: Floats, threshold: float = SUPPORT
     return float((below[truth > 0].mean() + (~below[truth == 0]).mean()) / 2)
 
 
-def at_rate(support: Floats, rate: float = novelty.SUPPORTED_RATE) -> Floats:
+def at_rate(support: Floats, rate: float = lexical.SUPPORTED_RATE) -> Floats:
     """What the support, a probability where both kinds are alike likely, is at the data's own rate."""
     clipped = np.clip(support, 1e-9, 1 - 1e-9)
     shifted: Floats = 1 / (1 + np.exp(-(np.log(clipped / (1 - clipped)) + math.log(rate / (1 - rate)))))

@@ -21,7 +21,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.datasets import DATA
-from ragtrace.coverage.gathering import WORDS
+from ragtrace.coverage.verifier import WORDS
 from ragtrace.engines.devices import Precision, as_precision
 from ragtrace.engines.encoder import packaged_encoder
 from ragtrace.engines.training.datasets import read_examples

@@ -18,8 +18,8 @@ from ragtrace.coverage.miscitation import miscitation
 from ragtrace.coverage.relevance import Background, Rarity, question_match, spoken_of
 from ragtrace.coverage.support import Evidence, Statement
 from ragtrace.coverage.support.figures import Figures
-from ragtrace.coverage.support.novelty import Ground
-from ragtrace.coverage.support.reading import Reading, Window
+from ragtrace.coverage.support.lexical import Ground
+from ragtrace.coverage.support.readings import Reading, Window
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 

@@ -7,8 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.coverage.answer import answer_coverage, claim_supports, contradiction_rate, judge_claims
+from ragtrace.coverage.answer import (
+    answer_coverage,
+    claim_supports,
+    contradiction_rate,
+    judge_claims,
+    score_answer,
+    undetermined,
+)
 from ragtrace.coverage.citations import (
+    SUPPORTED,
     citation_coverage,
     citation_precision,
     citation_recall,
@@ -19,6 +27,7 @@ from ragtrace.coverage.citations import (
 from ragtrace.coverage.claims import abstains_somewhere, is_abstention, split_claims
 from ragtrace.coverage.equivalence import PromptEvidence
 from ragtrace.coverage.evidence import (
+    asked,
     candidate_recall,
     evidence_depth,
     evidence_overlap,
@@ -28,6 +37,7 @@ from ragtrace.coverage.evidence import (
     lost_evidence,
     rank_shift,
     truncated_tokens,
+    united,
 )
 from ragtrace.coverage.facets import (
     ReadEntities,
@@ -38,18 +48,18 @@ from ragtrace.coverage.facets import (
     key_terms,
     resolve_times,
 )
-from ragtrace.coverage.presence import are_alike, evidence_presence
-from ragtrace.coverage.proxy import proxy_classes, proxy_reference
+from ragtrace.coverage.proxy import (
+    are_alike,
+    evidence_presence,
+    proxy_classes,
+    proxy_reference,
+    standings,
+)
 from ragtrace.coverage.query import joint_query_coverage, match_facets, query_coverage
 from ragtrace.coverage.questions import needs_retrieval
-from ragtrace.coverage.relevance import Background
-from ragtrace.coverage.response_relevance import answer_relevance, why_no_relevance
-from ragtrace.coverage.rounds import asked, united
-from ragtrace.coverage.scoring import score_answer, undetermined
-from ragtrace.coverage.standing import standings
+from ragtrace.coverage.relevance import Background, answer_relevance, why_no_relevance
 from ragtrace.coverage.support import Rationale, rationales
 from ragtrace.coverage.text import is_english
-from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.coverage.verifier import JudgedAnswer, Verifier, verify_answers
 
 __all__ = [

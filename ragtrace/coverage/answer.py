@@ -1,22 +1,35 @@
-"""Answer Coverage: what share of the answer's claims does the packed evidence support, and what share contradict?"""
+"""Answer Coverage: what share of the answer's claims does the packed evidence support, and what share contradict?
+
+An answer of a word or two ("No.", "Wrong.", "2019", "Oslo") says something only together with its question. "Yes" says
+what the question asks; "no" says its opposite. Another fragment stands in the place of the question's word ("which
+year"). It contradicts where a sentence holds nearly all words of the question and no place that holds as many says the
+fragment. Nothing is said of questions with "or", nor of evidence that sets conditions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
 
-from ragtrace.coverage.citations import without_citations
-from ragtrace.coverage.claims import claim_weight, shared_citations, split_claims
+from ragtrace.coverage.citations import SUPPORTED, without_citations
+from ragtrace.coverage.claims import claim_weight, is_abstention, shared_citations, split_claims
 from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, Vocabulary, opposition
-from ragtrace.coverage.support.fragments import CERTAIN, Proposition, affirmed, misplaced, proposition_of
-from ragtrace.coverage.text import content_words
-from ragtrace.coverage.thresholds import SUPPORTED
+from ragtrace.coverage.support.contradiction import containment, rarities_of
+from ragtrace.coverage.support.lexical import Ground
+from ragtrace.coverage.text import content_words, is_content, is_english, terms
+from ragtrace.coverage.values import values
+from ragtrace.coverage.verifier import JudgedAnswer, Verifier, sparse, verify_answers
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
 
-__all__ = ["answer_coverage", "claim_supports", "contradiction_rate", "judge_claims", "sparse"]
-
-_KEPT: Final = 0.2  # support or contradiction by one chunk, from which it is kept with the claim
-_STEPS: Final = 100  # of two digits
+__all__ = [
+    "answer_coverage",
+    "claim_supports",
+    "contradiction_rate",
+    "judge_claims",
+    "score_answer",
+    "undetermined",
+]
 
 
 def answer_coverage(claims: Sequence[Claim]) -> float | None:
@@ -89,11 +102,11 @@ def _with_question(
         return judged
     claim, by_chunk = spoken[0]
     bare = without_citations(claim.text).strip()
-    if proposition := proposition_of(bare, query):
+    if proposition := _proposition_of(bare, query):
         found = _polar(claim, proposition, Lexical(selected, others), selected)
         return [found if each is spoken[0] else each for each in judged] if found else judged
     vocabulary = Vocabulary([*selected, *others])
-    wrong = misplaced(bare, query, selected, vocabulary) if claim.factual and not claim.contradiction else None
+    wrong = _misplaced(bare, query, selected, vocabulary) if claim.factual and not claim.contradiction else None
     if wrong is None:
         return judged
     against = replace(claim, contradiction=wrong.contradiction, best_chunk=wrong.chunk_id, reason=wrong.reason,
@@ -102,18 +115,18 @@ def _with_question(
 
 
 def _polar(
-    claim: Claim, proposition: Proposition, evidence: Lexical, selected: Sequence[Evidence]
+    claim: Claim, proposition: _Proposition, evidence: Lexical, selected: Sequence[Evidence]
 ) -> tuple[Claim, dict[str, float]] | None:
     """A "yes" or "no" as a claim, where the evidence says what was asked, or its opposite; else None."""
     said = Statement.read(Claim(text=proposition.text, start=0, end=len(proposition.text)))
     ((_, supports),) = evidence.judge([said])
     against, contradiction, reason = _against([], supports)
-    affirming = None if against else affirmed(proposition.text, selected, evidence.vocabulary)
+    affirming = None if against else _affirmed(proposition.text, selected, evidence.vocabulary)
     deciding = against.chunk_id if against else affirming
     if deciding is None:
         return None
     is_wrong = (against is None) == proposition.is_denied
-    sureness = contradiction if against else CERTAIN
+    sureness = contradiction if against else _CERTAIN
     by_chunk = {} if is_wrong else {deciding: sureness}
     judged = replace(
         claim,
@@ -126,14 +139,6 @@ def _polar(
         contradictions=sparse({deciding: sureness} if is_wrong else {}),
     )
     return judged, by_chunk
-
-
-def sparse(by_chunk: Mapping[str, float]) -> dict[str, float]:
-    """What is kept with a claim of its support or contradiction by each chunk: the values from 0.2 on.
-
-    They are cut to two digits and not rounded, so that none rises to a threshold that it does not reach.
-    """
-    return {key: int(value * _STEPS + 1e-9) / _STEPS for key, value in by_chunk.items() if value >= _KEPT}
 
 
 def _judged(
@@ -187,3 +192,155 @@ def _against(cited: Sequence[Support], supports: Sequence[Support]) -> tuple[Sup
 def _rate(weighted: Sequence[tuple[float, float | None]]) -> float | None:
     total = sum(weight for weight, _ in weighted)
     return sum(weight for weight, value in weighted if (value or 0.0) >= SUPPORTED) / total if total else None
+
+
+def score_answer(
+    answer: str, chunks: Sequence[str], *, query: str | None = None, verifier: Verifier | None = None
+) -> list[Claim]:
+    """The claims of `answer`, each with its support by `chunks`.
+
+    Args:
+        answer: as the model wrote it, citations and Markdown included.
+        chunks: the texts in the order of the prompt; the first is chunk "1", as the citation [1] names it.
+        query: the question; its words are not held against a claim.
+        verifier: a model for layer 2, such as `ragtrace.engines.verifier.EntailmentVerifier`; without one, words alone
+            decide.
+
+    Returns:
+        For each sentence `start`, `end` (`answer[start:end]` is its `text`), `factual`, `support` and `contradiction`
+        in [0, 1], `supports` and `contradictions` by chunk, `citations`, `best_chunk`. Claims that state nothing have
+        neither support nor contradiction; nor has any claim where they cannot be told, and `reason` says why:
+        `abstained` (the answer declines), `no_evidence_text` (no chunk has a text), `language` (the answer or all
+        chunks are not English, and no verifier is given).
+    """
+    packed = tuple(
+        PackedChunk(chunk_id=str(place), position=place, text=text) for place, text in enumerate(chunks, start=1)
+    )
+    claims, supports = judge_claims(answer, packed, query=query)
+    reason = undetermined(answer, chunks)
+    if reason and not (reason == "language" and verifier is not None):
+        return [
+            replace(
+                claim, support=None, contradiction=None, best_chunk=None, supports={}, contradictions={}, reason=reason
+            )
+            for claim in claims
+        ]
+    if verifier is not None:
+        claims = verify_answers([JudgedAnswer(claims, supports, packed)], verifier)[0].claims
+    return list(claims)
+
+
+def undetermined(answer: str, chunks: Sequence[str]) -> str | None:
+    """Why words cannot tell whether `chunks` support `answer`: abstained, language or no_evidence_text; else None."""
+    if is_abstention(answer):
+        return "abstained"
+    texts = [text for text in chunks if text.strip()]
+    if not texts:
+        return "no_evidence_text"
+    return None if is_english(answer) and any(map(is_english, texts)) else "language"
+
+
+_LONGEST_FRAGMENT: Final = 4  # words of a fragment
+_ASKED: Final = 0.75  # share of the question's words, by rarity, that a sentence holds which answers it
+_FRAGMENT_MARGIN: Final = 0.1  # a place that holds so much less of them may answer as well
+_CERTAIN: Final = 0.6  # contradiction of such a fragment
+_AFFIRMED: Final = 0.85  # share of a proposition's words in one sentence that affirms it
+_YES: Final = r"yes|yeah|yep|correct|right|true|indeed|that['’]s\s+(?:right|correct|true)"
+_NO: Final = r"no|nope|not\s+at\s+all|wrong|incorrect|false|not\s+true|that['’]s\s+(?:wrong|incorrect|false|not\s+true)"
+_POLAR: Final = re.compile(rf"\W*(?:(?P<yes>{_YES})|(?P<no>{_NO}))\W*", re.IGNORECASE)
+_ASKS: Final = re.compile(
+    r"""^\W*(?:(?:so|and|then|please\s+tell\s+me|ok)\W+)?(?:(?:is|was)\s+it\s+(?:true|correct|right|the\s+case)\s+that
+        |(?:true|right)\s+or\s+(?:false|wrong)\W+|(?:is|are|was|were|am|do|does|did|can|could|may|might|must|should|shall|will|would
+        |has|have|had)(?:n['’]t)?)\s+(?P<rest>.+?)\W*$""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+_WH: Final = re.compile(r"\b(?:who|whom|whose|what|which|when|where|how)\b", re.IGNORECASE)
+_SORT: Final = re.compile(
+    r"\b(?:which|what)\s+(?:\w+\s+)?(?:year|month|day|date|time|city|town|country|state|place|person|company|number|amount|age"
+    r"|name|percentage)\b|\bwhat\s+is\s+the\s+(?:name|number|amount|date)\s+of\b",
+    re.IGNORECASE,
+)
+_EITHER: Final = re.compile(r"\bor\b", re.IGNORECASE)
+_RESERVED: Final = re.compile(
+    r"\b(?:not|no|never|nor|neither|without|only|unless|except|if|but|however|cannot|until|before|after|other\s+than)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_LAST: Final = re.compile(r"[^.?!\n]+\?*\s*$")
+
+
+class _Proposition(NamedTuple):
+    """What a question asks whether it is so, and whether the answer denies it."""
+
+    text: str
+    is_denied: bool
+
+
+class _Misplaced(NamedTuple):
+    """The chunk that says something else in the place of an answer, and why."""
+
+    chunk_id: str
+    contradiction: float
+    reason: str
+
+
+def _proposition_of(answer: str, question: str) -> _Proposition | None:
+    """What "yes" or "no" says; None for another answer, and where the question cannot be read so."""
+    polar, last = _POLAR.fullmatch(answer), _LAST.search(question.strip())
+    asks = _ASKS.match(last.group().strip()) if polar and last else None
+    if polar is None or asks is None or _EITHER.search(asks["rest"]):
+        return None
+    return _Proposition(asks["rest"], polar["no"] is not None)
+
+
+def _affirmed(proposition: str, evidence: Iterable[Evidence], vocabulary: Vocabulary) -> str | None:
+    """The id of a chunk of which a sentence says a proposition, without reserve and with all of its values."""
+    statement = Statement.read(Claim(text=proposition, start=0, end=len(proposition)))
+    rarities = rarities_of(statement, vocabulary)
+    if len(statement.words) < 2:
+        return None
+    for chunk in evidence:
+        for sentence in chunk.reading.sentences:
+            if containment(statement, sentence.words, rarities) < _AFFIRMED or _RESERVED.search(sentence.text):
+                continue
+            if Ground([sentence]).lacks(statement) is None:
+                return chunk.chunk_id
+    return None
+
+
+def _misplaced(answer: str, question: str, evidence: Sequence[Evidence], vocabulary: Vocabulary) -> _Misplaced | None:
+    """A sentence that answers the question otherwise than a fragment does; None where none is sure."""
+    said = frozenset(filter(is_content, terms(answer)))
+    figures = values(answer)
+    if len(answer.split()) > _LONGEST_FRAGMENT or not _WH.search(question) or _EITHER.search(question):
+        return None
+    question = _SORT.sub(" ", question)  # "which year" is a year's place
+    asked = Statement.read(Claim(text=question, start=0, end=len(question)))
+    rarities = rarities_of(asked, vocabulary)
+    said -= asked.words
+    if len(asked.words) < 2 or not (said or figures):
+        return None
+    holding = [
+        (containment(asked, window.words | title, rarities), chunk, window)
+        for chunk in evidence
+        for title in [_title(chunk)]
+        for window in chunk.windows
+    ]
+    singles = [each for each in holding if each[2].text and not _RESERVED.search(each[2].text)]
+    best = max(singles, key=lambda each: each[0], default=None)
+    if best is None or best[0] < _ASKED:
+        return None
+    enough = best[0] - _FRAGMENT_MARGIN
+    full = {id(window) for held, _, window in holding if held >= enough and window.text}
+    for held, _, window in holding:  # two sentences tell more than one where neither has the words alone
+        is_heard = held >= enough and (window.text or full.isdisjoint(map(id, window.parts)))
+        if is_heard and (said & window.words or any(map(Ground([window]).holds, figures))):
+            return None
+    if not (best[2].placed.names if said and not figures else best[2].values):
+        return None
+    return _Misplaced(best[1].chunk_id, _CERTAIN, f"{answer.strip(' .!')}, the evidence says “{best[2].text.strip()}”")
+
+
+def _title(chunk: Evidence) -> frozenset[str]:
+    """The words of a first line that is no sentence of the text."""
+    line, _, rest = chunk.reading.text.strip().partition("\n")
+    return chunk.heading if rest and line.rstrip()[-1:] not in (".", "!", "?", ",") else frozenset()

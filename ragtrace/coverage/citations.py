@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from ragtrace.coverage.thresholds import SUPPORTED
 from ragtrace.prompts import parsed
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk
 
 __all__ = [
+    "SUPPORTED",
     "citation_coverage",
     "citation_precision",
     "citation_recall",
@@ -21,6 +21,7 @@ __all__ = [
     "without_citations",
 ]
 
+SUPPORTED: Final = 0.5  # support from which a claim counts as supported: a probability, both being alike likely
 MOST: Final = 50  # chunks that one range may name: [1-999] names no more
 _NUMBERS: Final = r"\d{1,3}(?:\s*[-–]\s*\d{1,3})?(?:\s*[,;&]\s*\d{1,3}(?:\s*[-–]\s*\d{1,3})?)*"
 _KINDS: Final = r"(?:documents?|docs?|sources?|passages?|chunks?|refs?|references?|citations?|cite|id)"

@@ -3,8 +3,8 @@
 Near duplicates say the same, unless a word stands exchanged in them, or turns what one of them says. So does a chunk
 that holds, word for word, each sentence of another one that may answer the question: the next chunk of a document, with
 which it overlaps, or another edition with the same sentence; the sentence may be cut between two chunks of a document
-that stand both in the prompt. What a sentence takes from around it has to be there too: the items of its list, the heads
-of its table's columns, and no other heading. Of chunks that match one part of a question about as well
+that stand both in the prompt. What a sentence takes from around it has to be there too: the items of its list, the
+heads of its table's columns, and no other heading. Of chunks that match one part of a question about as well
 (`ragtrace.coverage.proxy`), words cannot tell which answers it. No score of a component counts here.
 """
 
@@ -19,7 +19,7 @@ from typing import Final
 
 from ragtrace.coverage.questions import asked_for, holds_asked, sub_questions
 from ragtrace.coverage.support import Evidence
-from ragtrace.coverage.support.reading import Reading
+from ragtrace.coverage.support.readings import Reading
 from ragtrace.coverage.text import NEGATIONS, content_words, sentences, words
 from ragtrace.coverage.values import values
 from ragtrace.types import Candidate, PackedChunk

@@ -1,4 +1,4 @@
-"""Words, sentences and typed values of a text: the reading on which facet matching and claim support rest.
+"""Words and sentences of a text, and its language: the reading on which facet matching and claim support rest.
 
 English rules; other scripts fall back to whitespace words and to the segmenter's own language rules. All results
 carry character offsets into the text they were read from. No model, no torch.
@@ -17,13 +17,13 @@ import sentencex
 import snowballstemmer
 
 __all__ = [
-    "NEGATIONS",
     "Sentence",
     "content_stems",
     "content_words",
     "is_code",
     "is_content",
     "is_english",
+    "is_english_question",
     "is_prose",
     "located_terms",
     "located_words",
@@ -36,7 +36,7 @@ __all__ = [
     "words",
 ]
 
-NEGATIONS: Final = frozenset(
+_NEGATIONS: Final = frozenset(
     "not no never none neither nor cannot without except unless hardly excluded excludes excluding".split()
 )
 _STOPWORDS: Final = frozenset(
@@ -58,7 +58,7 @@ _FOREIGN: Final = (
     )
     - _STOPWORDS
 )
-_OWN: Final = _STOPWORDS | NEGATIONS
+_OWN: Final = _STOPWORDS | _NEGATIONS
 _LETTERS: Final = r"(?:[^\W\d_]++[\u0300-\u036f]*+)++"  # with their marks, be they one character or several
 _WORD: Final = re.compile(rf"{_LETTERS}(?:['’]{_LETTERS})?|\d+(?:[.,]\d+)*")
 _ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)?|\d+(?:[.,]\d+)*", re.ASCII)  # the same, found sooner
@@ -103,7 +103,7 @@ def stem(word: str) -> str:
     return stemmed
 
 
-_NEGATING: Final = frozenset(stem(word) for word in NEGATIONS) - {"hard"}  # a hard shell is not hardly a shell
+_NEGATING: Final = frozenset(stem(word) for word in _NEGATIONS) - {"hard"}  # a hard shell is not hardly a shell
 
 
 def words(text: str) -> list[str]:
@@ -190,6 +190,21 @@ def is_english(text: str) -> bool:
         return True
     marked = sum(word.islower() and not word.isascii() for word in found)
     return marked <= max(own, _MARKED * len(found))
+
+
+_ASKING: Final = frozenset(
+    """wie wann welche welcher welches wer warum wieviel hoch quel quelle quels quelles comment pourquoi quand combien
+    qué cuál cuándo cómo cuánto cuánta dónde quién quale quali quanto quanta perché quando qual quanto hoeveel welke
+    wanneer waar waarom vad när hur vilken hvad hvornår hvor jaki jaka kiedy ile
+    eine einen einer kostet gibt haben werden wird laut seit beim zum zur vom nach sont cuesta dice tiene puede heeft
+    geldt voor""".split()
+)
+
+
+@lru_cache(maxsize=4096)
+def is_english_question(text: str) -> bool:
+    """Whether the rules for English fit a question: it is short, so the words that ask in other languages count too."""
+    return is_english(text) and _ASKING.isdisjoint(map(str.casefold, words(text[:1000])))
 
 
 _FUNCTION_WORDS: Final = frozenset(

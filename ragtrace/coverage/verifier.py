@@ -1,22 +1,22 @@
 """Layer 2 of a claim's support: what a model says of claim and evidence, merged with what words alone say.
 
 A claim is put beside the packed chunks that hold most of its words, beside those that it cites, and beside the best
-sentences of all packed chunks together, since one claim may rest on two of them. A claim that none supports is then
-put beside the unselected candidates that hold most of its words. All answers of a call share two batches.
+sentences of all packed chunks together (`gather`), since one claim may rest on two of them. A claim that none supports
+is then put beside the unselected candidates that hold most of its words. All answers of a call share two batches.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from ragtrace.coverage.answer import sparse
-from ragtrace.coverage.citations import without_citations
-from ragtrace.coverage.gathering import containment, gather
-from ragtrace.coverage.thresholds import SUPPORTED
+from ragtrace.coverage.citations import SUPPORTED, without_citations
+from ragtrace.coverage.text import content_words, sentences, words
 from ragtrace.types import Candidate, Claim, PackedChunk, replace
 
 __all__ = [
@@ -26,7 +26,11 @@ __all__ = [
     "Pair",
     "Verdict",
     "Verifier",
+    "containment",
+    "gather",
+    "sparse",
     "supports_of_claims",
+    "terms",
     "verify_answers",
 ]
 
@@ -38,6 +42,8 @@ LEAST_BY_WORDS: Final = 1e-3
 """What words alone say counts as lying between this and its complement: they are never that sure."""
 _LEAST_BY_MODEL: Final = 1e-6
 _DIGITS: Final = 4  # of what is stored
+_KEPT: Final = 0.2  # support or contradiction by one chunk, from which it is kept with the claim
+_STEPS: Final = 100  # of two digits
 LEAST: Final = 0.3  # share of a claim's terms that an unselected candidate must hold to be worth a look
 
 Pair: TypeAlias = tuple[str, str]
@@ -217,3 +223,78 @@ def _against(claim: Claim, asked: _Asked) -> tuple[float, str | None, str | None
     if (claim.contradiction or 0.0) >= max(found, SUPPORTED):
         return claim.contradiction or 0.0, claim.best_chunk, claim.reason
     return found, worst if found >= SUPPORTED else None, "contradicted by the evidence" if found >= SUPPORTED else None
+
+
+def sparse(by_chunk: Mapping[str, float]) -> dict[str, float]:
+    """What is kept with a claim of its support or contradiction by each chunk: the values from 0.2 on.
+
+    They are cut to two digits and not rounded, so that none rises to a threshold that it does not reach.
+    """
+    return {key: int(value * _STEPS + 1e-9) / _STEPS for key, value in by_chunk.items() if value >= _KEPT}
+
+
+WORDS: Final = 100  # with a claim of thirty words they fit into 192 word pieces
+_AGAIN: Final = 0.1  # what a word counts that another chosen sentence has said already
+
+
+class _Sentence(NamedTuple):
+    text: str
+    terms: frozenset[str]
+    length: int
+
+
+def terms(text: str) -> frozenset[str]:
+    """What `text` speaks of: the stems of its content words, and its numbers as written."""
+    return frozenset((*content_words(text), *(word for word in words(text) if word[0].isdigit())))
+
+
+def containment(claim: str, text: str) -> float:
+    """The share of the claim's terms that `text` holds, in [0, 1]; 0 for a claim without terms."""
+    claimed = terms(claim)
+    held = frozenset().union(*(sentence.terms for sentence in _read(text)))
+    return len(claimed & held) / len(claimed) if claimed else 0.0
+
+
+def gather(claim: str, texts: Sequence[str], *, limit: int = WORDS) -> str:
+    """Sentences of `texts`, in their order, chosen one by one for the rarest words of the claim that they add.
+
+    At least one and at most about `limit` words; the first sentences where none has a word in common with the claim.
+    """
+    pool = [sentence for text in texts for sentence in _read(text)]
+    if sum(sentence.length for sentence in pool) <= limit:
+        return " ".join(sentence.text for sentence in pool)
+    frequency = Counter(term for sentence in pool for term in sentence.terms)
+    weights = {term: math.log1p(len(pool) / (frequency[term] + 0.5)) for term in terms(claim)}
+    chosen = _chosen(pool, weights, limit) or list(range(min(1, len(pool))))
+    used = sum(pool[place].length for place in chosen)
+    for place in range(len(pool)):  # what stands first tells most of what the rest is about
+        if place not in chosen and used + pool[place].length <= limit:
+            chosen.append(place)
+            used += pool[place].length
+    return " ".join(pool[place].text for place in sorted(chosen))
+
+
+def _chosen(pool: Sequence[_Sentence], weights: dict[str, float], limit: int) -> list[int]:
+    found: list[int] = []
+    covered: set[str] = set()
+    left = {place for place, sentence in enumerate(pool) if sentence.terms & weights.keys()}
+    used = 0
+    while left:
+        gains = {place: _gain(pool[place].terms, weights, covered) for place in left}
+        best = max(left, key=lambda place: (gains[place], -place))
+        left.discard(best)
+        if found and used + pool[best].length > limit:
+            continue
+        found.append(best)
+        used += pool[best].length
+        covered |= pool[best].terms
+    return found
+
+
+def _gain(said: frozenset[str], weights: dict[str, float], covered: set[str]) -> float:
+    return sum(weights[term] * (_AGAIN if term in covered else 1.0) for term in said & weights.keys())
+
+
+@lru_cache(maxsize=2048)
+def _read(text: str) -> tuple[_Sentence, ...]:
+    return tuple(_Sentence(each.text, terms(each.text), len(each.text.split())) for each in sentences(text))

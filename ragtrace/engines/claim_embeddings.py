@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ragtrace.coverage.gathering import gather
 from ragtrace.coverage.text import sentences
+from ragtrace.coverage.verifier import gather
 from ragtrace.engines.encoder import Encoder
 from ragtrace.engines.tokens import readable
 

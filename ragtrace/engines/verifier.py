@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ragtrace.coverage.gathering import gather
+from ragtrace.coverage.verifier import gather
 from ragtrace.engines.calibration import FILE, Calibration
 from ragtrace.engines.claim_pairs import encode_pairs, windows
 from ragtrace.engines.devices import (

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrace.coverage import SUPPORTED, answer_coverage, claim_supports, contradiction_rate, judge_claims
-from ragtrace.coverage.answer import sparse
+from ragtrace.coverage.verifier import sparse
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk
 
 NEW = (

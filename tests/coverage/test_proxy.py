@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.coverage import proxy_reference
-from ragtrace.coverage.support import reading
+from ragtrace.coverage.support import readings
 from ragtrace.coverage.values import Value, values
 from ragtrace.types import Candidate, Facet
 
@@ -111,7 +111,7 @@ def test_figures_are_read_only_of_the_sentence_that_decides(monkeypatch: pytest.
         read.append(text)
         return values(text)
 
-    monkeypatch.setattr(reading, "values", noted)
+    monkeypatch.setattr(readings, "values", noted)
     said = "The mooring fee of a Tarn barge is 41 EUR."
     text = f"Berths\n\nA fee was raised 3 times by the Tarn council. {said} Its 2 ropes are new."
     asked = "What is the mooring fee of a Tarn barge?"

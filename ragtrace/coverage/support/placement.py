@@ -2,6 +2,11 @@
 
 A claim that says the opposite of its evidence in the same words differs from it in one place. So what stands in a place
 of a claim, a value, a negated word or one of a pair of opposites, is looked up in each sentence by the words around it.
+
+Each class of opposites has two or more senses that exclude each other. The lists are our own, of the prose of policies,
+contracts and manuals. A word that a class has in parentheses is too loose to contradict, and can only agree: "once" may
+mean after. One with = counts as it is written alone, others in every inflection. One with ~ is weaker than the other
+sense: it is contradicted by it, and does not contradict it.
 """
 
 from __future__ import annotations
@@ -9,17 +14,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support.counting import counted
-from ragtrace.coverage.support.opposites import PARTIAL, TURNING, Switch, Word, switches
 from ragtrace.coverage.text import is_content, located_words, stem, term_of
 from ragtrace.coverage.values import Value, is_reference, same_kind, says, values
 
-__all__ = ["Around", "Placed", "Relation", "likeness", "negates", "plain", "relations"]
+__all__ = [
+    "Around",
+    "Placed",
+    "Relation",
+    "Switch",
+    "likeness",
+    "relations",
+]
 
 Relation: TypeAlias = Literal["same", "loosely", "other"]
 
@@ -82,7 +92,7 @@ class Placed:
     of, or -1; the values."""
 
     text: str
-    words: tuple[Word, ...]
+    words: tuple[_Word, ...]
     word_terms: tuple[str, ...]
     word_places: tuple[int, ...]
     values: tuple[Value, ...]
@@ -90,9 +100,9 @@ class Placed:
     @classmethod
     def read(cls, text: str) -> Placed:
         """All of a text's words."""
-        unturned = plain(text)
+        unturned = _plain(text)
         found = values(unturned)
-        words = tuple(Word(*each) for each in located_words(text))
+        words = tuple(_Word(*each) for each in located_words(text))
         same = unturned == text
         return cls(
             text=text,
@@ -115,7 +125,7 @@ class Placed:
     @cached_property
     def counts(self) -> tuple[str, ...]:
         """What each value counts."""
-        return tuple(counted(self.text, value) for value in self.values)
+        return tuple(_counted(self.text, value) for value in self.values)
 
     @cached_property
     def counting(self) -> dict[str, Value]:
@@ -136,7 +146,7 @@ class Placed:
     @cached_property
     def switches(self) -> tuple[Switch, ...]:
         """Its words of pairs of opposites."""
-        return tuple(switches(self.words))
+        return tuple(_switches(self.words))
 
     @cached_property
     def switches_by_kind(self) -> dict[str, list[int]]:
@@ -152,14 +162,14 @@ class Placed:
         return tuple(map(self._sense, self.switches))
 
     def _sense(self, switch: Switch) -> int:
-        if switch.kind in TURNING and switch.sense < 2 and self.turned(switch):
+        if switch.kind in _TURNING and switch.sense < 2 and self.turned(switch):
             return 1 - switch.sense
         if (
-            switch.kind in PARTIAL
+            switch.kind in _PARTIAL_SENSES
             and switch.first
             and self.words[switch.first - 1].written in ("not", "nearly", "almost")
         ):
-            return PARTIAL[switch.kind]  # "not always" is sometimes, "nearly all" is most
+            return _PARTIAL_SENSES[switch.kind]  # "not always" is sometimes, "nearly all" is most
         return switch.sense
 
     @cached_property
@@ -202,7 +212,7 @@ class Placed:
         word = self.words[at]
         is_joined = behind is None or self.text[self.words[behind].end : word.start] == " "
         term = self.word_terms[at]
-        is_noun = bool(term) and is_content(term) and self.word_places[at] < 0 and not negates(word.written)
+        is_noun = bool(term) and is_content(term) and self.word_places[at] < 0 and not _negates(word.written)
         return is_noun and is_joined and (behind is None or not _VERBAL.fullmatch(word.written))
 
     @cached_property
@@ -226,7 +236,7 @@ class Placed:
     @cached_property
     def negations(self) -> tuple[int, ...]:
         """The places of the negations that negate something."""
-        return tuple(at for at, word in enumerate(self.words) if self.word_terms[at] and negates(word.written))
+        return tuple(at for at, word in enumerate(self.words) if self.word_terms[at] and _negates(word.written))
 
     @cached_property
     def heads(self) -> frozenset[int]:
@@ -312,7 +322,7 @@ class Placed:
         for at in range(switch.first - 1, max(-1, switch.first - 1 - reach), -1):
             if self.clauses[at] != clause:
                 break
-            found += negates(self.words[at].written)
+            found += _negates(self.words[at].written)
         return found % 2 == 1
 
     def bounded(self, switch: Switch) -> Value | None:
@@ -357,7 +367,7 @@ class Placed:
     def _unnegated(self) -> tuple[str, ...]:
         """Of each word its term; "" for a stop word or a negation."""
         pairs = zip(self.word_terms, self.words, strict=True)
-        return tuple("" if negates(word.written) else term for term, word in pairs)
+        return tuple("" if _negates(word.written) else term for term, word in pairs)
 
     def _around(self, first: int, last: int) -> Around:
         weights: dict[str, float] = {}
@@ -404,7 +414,7 @@ def _relation(value: Value, stated: Value) -> Relation | None:
     return "loosely" if says(value, stated) else None
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """`text` without the negations that negate nothing, every other character in its place."""
     folded = text.casefold()
     if "no" not in folded and "without" not in folded:
@@ -412,7 +422,7 @@ def plain(text: str) -> str:
     return _NEGATES_NOTHING.sub(lambda match: " " * len(match.group()), text)
 
 
-def negates(term: str) -> bool:
+def _negates(term: str) -> bool:
     """Whether a term is a negation."""
     return term in _NEGATING or term.endswith(("n't", "n’t"))
 
@@ -424,3 +434,159 @@ def _places(starts: list[int], found: tuple[Value, ...]) -> Iterator[int]:
         while at < len(found) and found[at].end <= start:
             at += 1
         yield at if at < len(found) and found[at].start <= start else -1
+
+
+_NEXT_WORD: Final = re.compile(r"[\s\-]*([^\W\d_]+)")
+
+
+def _counted(text: str, value: Value) -> str:
+    """The stem of the word behind a value: "claim" in "3 claims"."""
+    match = _NEXT_WORD.match(text, value.end)
+    return stem(match.group(1)) if match else ""
+
+
+_CLASSES: Final = """
+limit: at least, minimum, minimum of, more than, =over, =above, exceed, in excess of, longer than, greater than,
+    higher than, later than, or more, or longer, or above, or higher, or over, and above, and over, upwards of
+  | at most, maximum, maximum of, up to, less than, fewer than, =under, =below, shorter than, smaller than, lower than,
+    or less, or fewer, or below, or under, and below, (within), (limited to), as many as, as much as, (until), (through)
+  | =exactly, =precisely
+order: after, following, later than, (once), (since), (from), (past), (as soon as), afterwards
+  | before, prior to, ahead of, earlier than, (until), (till), (by), (no later than), (in advance), beforehand
+change: increase, =rise, =rises, =rising, rose, risen, =grow, =grows, =growing, grew, grown, growth, =raised, =raises,
+    =raising, climb, (gain), higher, (up), (more), (improve), =raise
+  | decrease, =fall, =falls, =falling, fell, fallen, =drop, =dropped, =drops, decline, reduce, reduction, lower,
+    shrink, shrank, (cut), (down), (less), (lose)
+inclusion: =include, =includes, =included, =including, (contain), (cover), (comprise)
+  | =exclude, =excludes, =excluded, =excluding, (except), (without), (omit)
+permission: allow, permit, (possible), (authorize), (eligible), (entitle), (can), (may), (free to), permissible
+  | prohibit, forbid, forbidden, =banned, =ban, =bans, disallow, (impossible), (ineligible), (illegal), (cannot)
+duty: required, requires, mandatory, compulsory, obligatory, (necessary), (must), (need), (have to), (has to)
+  | optional, voluntary, (choose), (can), (may)
+condition: if, provided that, as long as, on condition, (provided), (when), (where), (once), (only)
+  | unless, except if, except when
+access: =open, =opened | =closed, =shut
+state: enable, activate, switched on, turned on | disable, deactivate, switched off, turned off
+approval: approve, accept, (grant), (adopt) | reject, refuse, deny, (dismiss), turned down, (decline)
+outcome: succeed, successful | fail, unsuccessful
+charge: free of charge, for free, at no cost, gratis, complimentary, (free) | =charged, =chargeable, (fee), (paid)
+ends: =start, =beginning | =end
+rank in order: =first, =initial | =last, =final
+level: minimum, lowest, smallest, =least, shortest | maximum, highest, largest, =most, longest
+position: =above, on top of, (over) | =below, underneath, beneath, (under)
+side: =inside, indoors, =internal, internally, (within) | =outside, outdoors, =external, externally
+amount: =gross | =net
+right: =public, publicly | =private, privately
+frequency: always, invariably, in every case, in all cases, in each and every case, without any exception,
+    without exception, whatever the circumstances
+  | never, (under no circumstances)
+  | sometimes, rarely, seldom, occasionally, ~usually, ~normally, ~typically, ~generally, ~often, ~frequently, ~mostly,
+    ~=may, ~=might, ~in most cases, ~as a rule
+speed: =earlier, =sooner, =early | =later, =late
+size: =longer, =larger, =bigger, =greater | =shorter, =smaller
+degree: =high | =low
+extent: =long | =short
+data: =import, imported, =inbound, =incoming, upload | =export, exported, =outbound, =outgoing, download
+change of version: upgrade | downgrade
+account: =credit, =credited | =debit, =debited
+travel: arrive, arrival | depart, departure
+control: automatic, automatically | =manual, manually
+hours: full-time | part-time
+term: temporary, temporarily | permanent, permanently
+rate: =fixed | =variable
+rank: =senior | =junior
+share: majority | minority
+turn: clockwise | anticlockwise, counterclockwise
+sort: ascending | descending
+period: (=hourly), (an hour), per hour, every hour, each hour | =daily, (a day), per day, every day, each day
+  | =weekly, (a week), per week, every week, each week | =monthly, (a month), per month, every month, each month
+  | =quarterly, (a quarter), per quarter, every quarter, each quarter
+  | =yearly, =annual, =annually, (a year), per year, every year, each year, per annum
+weekday: monday, mondays | tuesday, tuesdays | wednesday, wednesdays | thursday, thursdays | friday, fridays
+  | saturday, saturdays | sunday, sundays
+compass: =north, =northern | =south, =southern | =east, =eastern | =west, =western
+quantity: =all, =every, =entire, =each | =some, =certain, ~=most, ~=many, ~=several, ~=few, ~majority of, ~=only
+modality: =must, =shall, have to, has to, had to, required to, obliged to, obligated to, need to, needs to
+  | =may, =can, =might, =could, allowed to, permitted to, free to, entitled to
+"""
+_TURNING: Final = frozenset(("change", "inclusion", "permission", "duty", "condition", "access", "state", "approval",
+                            "outcome", "charge", "order", "limit"))  # fmt: skip
+"""Classes whose sense a negation turns: "not included" is excluded."""
+_PARTIAL_SENSES: Final = {"frequency": 2, "quantity": 1}
+"""Classes of which a negation leaves some, with the sense that it leaves: "not always"."""
+
+
+class _Word(NamedTuple):
+    """A word of a text as it is written in small letters, and where it begins and ends."""
+
+    written: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A word or phrase of a class in a text: `first` to `last` of its words, and which of the senses it has.
+
+    `loose`: it can agree and not contradict; `weak`: it can be contradicted, and not contradict. `written`: the phrase.
+    """
+
+    kind: str
+    sense: int
+    first: int
+    last: int
+    loose: bool
+    weak: bool
+    written: str
+
+    @property
+    def compares(self) -> bool:
+        """Whether it compares with a bound: "more than", "exceed"."""
+        return self.kind == "limit" and (self.written.endswith(" than") or self.written.startswith("exceed"))
+
+
+class _Phrase(NamedTuple):
+    exact: str
+    rest: tuple[str, ...]
+    kind: str
+    sense: int
+    loose: bool
+    weak: bool
+
+
+@cache
+def _phrases() -> dict[str, tuple[_Phrase, ...]]:
+    """The phrases by the stem of their first word, the longest first."""
+    found: dict[str, list[_Phrase]] = {}
+    for line in _CLASSES.strip().replace("\n  ", " ").splitlines():
+        kind, _, senses = line.partition(":")
+        for sense, listed in enumerate(senses.split("|")):
+            for written in filter(None, (each.strip() for each in listed.split(","))):
+                loose = written.startswith("(")
+                weak = written.startswith("~")
+                plain = written.strip("()~")
+                exact = plain[1:] if plain.startswith("=") else ""
+                first, *rest = map(stem, plain.lstrip("=").split())
+                found.setdefault(first, []).append(_Phrase(exact, tuple(rest), kind.strip(), sense, loose, weak))
+    return {first: tuple(sorted(each, key=lambda phrase: -len(phrase.rest))) for first, each in found.items()}
+
+
+@lru_cache(maxsize=65536)
+def _phrases_of(written: str) -> tuple[_Phrase, ...]:
+    """The phrases that a word may begin."""
+    found = _phrases().get(stem(written), ())
+    return tuple(phrase for phrase in found if phrase.exact in ("", written))
+
+
+def _switches(words: Sequence[_Word]) -> Iterator[Switch]:
+    """The switches of a text; of several phrases of one class at a place the longest."""
+    until: dict[str, int] = {}
+    for at, word in enumerate(words):
+        for phrase in _phrases_of(word.written):
+            last = at + len(phrase.rest)
+            if at < until.get(phrase.kind, 0) or last >= len(words):
+                continue
+            if all(stem(words[at + 1 + step].written) == term for step, term in enumerate(phrase.rest)):
+                until[phrase.kind] = last + 1
+                written = " ".join(each.written for each in words[at : last + 1])
+                yield Switch(phrase.kind, phrase.sense, at, last, phrase.loose, phrase.weak, written)

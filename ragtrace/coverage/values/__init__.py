@@ -5,20 +5,23 @@ A value knows its kind, so that "30 days" is compared with "90 days" and not wit
 
 from __future__ import annotations
 
-from ragtrace.coverage.values.comparison import covers, same_kind, same_value, says
-from ragtrace.coverage.values.dates import DateRange, best_overlap, date_ranges, overlap
-from ragtrace.coverage.values.model import Value
-from ragtrace.coverage.values.quantities import NUMBER_WORDS
-from ragtrace.coverage.values.reading import parse_quantity, values
-from ragtrace.coverage.values.references import head_of, is_reference
-from ragtrace.coverage.values.tables import Figure, figures_in
+from ragtrace.coverage.values.dates import date_ranges
+from ragtrace.coverage.values.quantities import (
+    NUMBER_WORDS,
+    Figure,
+    figures_in,
+    head_of,
+    is_reference,
+    parse_quantity,
+    values,
+)
+from ragtrace.coverage.values.value import DateRange, Value, covers, overlap, same_kind, same_value, says
 
 __all__ = [
     "NUMBER_WORDS",
     "DateRange",
     "Figure",
     "Value",
-    "best_overlap",
     "covers",
     "date_ranges",
     "figures_in",

@@ -1,20 +1,90 @@
-"""Numbers, amounts of money and quantities of a text, with their scale ("3.5 million") and unit.
+"""Quantities: the numbers of a text with scale and unit, what is asked of them, and where they stand in its tables.
 
-A point or comma is read as the number shows by itself ("1.000,50"); where both readings are possible, an amount of
-money and a number in a text that is not English have it between thousands ("EUR 2.500"), others as the decimal point.
+`values` gives them in order with dates and versions; what is part of one of these is no number. A point or comma is
+read as the number shows by itself ("1.000,50"); where both readings are possible, an amount of money and a number in a
+text that is not English have it between thousands ("EUR 2.500"), others as the decimal point. A number that is part of
+a name ("section 26 (2)", "Act 2015", "ISO 27001:2022") says how much of nothing.
+
+The heading of a figure gives its scale and currency: a caption or line above ("(in millions)", "Amounts in thousands of
+euros"), a column's ("€m", "£'000") or a row's label ("Revenue ($bn)"); the nearest one counts. Tables are Markdown,
+CSV, tabs, or columns two spaces apart.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import replace
-from typing import Final
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, NamedTuple
 
-from ragtrace.coverage.text import is_english
-from ragtrace.coverage.values.model import Value
-from ragtrace.coverage.values.units import CODES, CURRENCIES, unit_of
+from ragtrace.coverage.text import content_stems, is_english
+from ragtrace.coverage.values.dates import dates_of
+from ragtrace.coverage.values.value import CODES, CURRENCIES, Value, base, same_kind, same_value, unit_of
+from ragtrace.coverage.values.versions import versions_in_values
 
-__all__ = ["NUMBER_WORDS", "quantities_of"]
+__all__ = [
+    "NUMBER_WORDS",
+    "AmountWanted",
+    "Figure",
+    "amount_match",
+    "amount_wanted",
+    "amounts_in",
+    "figures_in",
+    "head_of",
+    "is_reference",
+    "parse_quantity",
+    "values",
+]
+
+_LINES: Final = re.compile(r"(?m)^[^\n,]*(?:,\S[^\n,]*){2,}\n")  # with no space behind their commas
+_QUOTED: Final = re.compile(r'"[^"\n]*"|,(?=\S)')
+_GROUPED: Final = re.compile(r"(?<!\d)\d{1,3},\d{3}(?!\d)")
+
+
+@lru_cache(maxsize=16384)
+def values(text: str) -> tuple[Value, ...]:
+    """All dates, quantities, versions and numbers of `text`, in order; what is part of a date is no number."""
+    if _is_csv(text):  # 310,295 are two figures there, and "1,577" is one
+        text = _QUOTED.sub(lambda match: ";" if match[0] == "," else match[0], text)
+    found = dates_of(text)
+    for more in (versions_in_values(text), _quantities_of(text)):
+        found = _merged(found, more)
+    return tuple(found)
+
+
+@lru_cache(maxsize=1024)
+def _is_csv(text: str) -> bool:
+    """Whether a text holds a table in which commas part the cells: a heading, and a line of as many cells below it."""
+    for heading in _LINES.finditer(text) if "\n" in text and "," in text else ():
+        below = text[heading.end() :].partition("\n")[0]
+        commas = sum(match[0] == "," for match in _QUOTED.finditer(below))
+        if not _GROUPED.search(heading[0]) and commas == heading[0].count(",") and ", " not in below:
+            return True
+    return False
+
+
+def parse_quantity(text: str) -> Value | None:
+    """The first quantity or number of `text`; None when there is none."""
+    return next((value for value in values(text) if value.kind in ("quantity", "number")), None)
+
+
+def _merged(taken: list[Value], more: list[Value]) -> list[Value]:
+    """Both in order of their start, of `more` only what overlaps nothing of `taken`."""
+    merged: list[Value] = []
+    index = 0
+    for value in more:
+        while index < len(taken) and taken[index].end <= value.start:
+            merged.append(taken[index])
+            index += 1
+        if index == len(taken) or value.end <= taken[index].start:
+            merged.append(value)
+    return merged + taken[index:]
+
 
 NUMBER_WORDS: Final = {
     word: number
@@ -43,7 +113,7 @@ _TO: Final = re.compile(r"\s*(?:-|–|—|\bto\b)\s*")
 _EITHER: Final = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # 2.500: two thousand five hundred, or two and a half
 
 
-def quantities_of(text: str) -> list[Value]:
+def _quantities_of(text: str) -> list[Value]:
     """All numbers of `text` as values of kind `quantity` (with a unit) or `number`, in order."""
     matches = list(_NUMBER.finditer(text))
     found = [_value(match) for match in matches]
@@ -115,3 +185,248 @@ def _tail(tail: str, money: bool) -> tuple[float, str, int]:
             points = _POINTS.match(tail, token.end()) if unit == "%" else None
             return (scale, "percentage point", points.end()) if points else (scale, unit, token.end())
     return scale, "", end
+
+
+_REACH: Final = 40  # characters before a number in which the word stands that it belongs to
+_PARTS: Final = r"""sub-?section|section|sect?\.|article|art\.|sub-?clause|clause|chapter|ch\.|sub-?paragraph|paragraph
+    |para\.?|page|pp?\.|part|table|figure|fig\.|annex|appendix|schedule|exhibit|rule|item|foot-?note|note|line|row|column|step
+    |phase|regulation|recital|title|form|question|option|example|slide|entry|module|unit"""
+_NAMED: Final = r"""act|regulations?|rules|order|code|bill|ordinance|directive|decision|treaty|convention|statute
+    |standard|constitution|handbook|edition|rfc|iso|iec|ieee|din|en|bs|ansi|nist|cve|pub\.?|publication|bulletin|circular|notice
+    |policy|volume|vol\.|issue|no\.|nos\.|number"""
+_HEAD: Final = re.compile(
+    rf"""(?:\b(?P<head>{_PARTS}|{_NAMED})s?\.?(?:\s+\((?:EU|EC|EEC)\))?(?:\s+(?:no\.?|number|nos\.))?
+        (?:\s+(?:\d+(?:[.:]\d+)*[a-z]?(?:\s?\(\w{{1,3}}\))*\s*(?:,|and|or|to|–|-)\s*){{1,3}})?\s+[§#]?
+        |(?P<sign>§+)\s?)$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_BRACKET: Final = re.compile(r"[\w)]\s?\($")
+_STANDARD: Final = re.compile(r"\b[A-Z]{2,6}[ -]\d[\d./-]*[:-]$")
+
+
+def is_reference(text: str, value: Value) -> bool:
+    """Whether a value of `text` is the number of a section, page or list item, or the year or number in a name."""
+    return head_of(text, value) is not None
+
+
+def head_of(text: str, value: Value) -> str | None:
+    """The word that such a number belongs to, in small letters ("section"); "" for one in brackets; else None."""
+    if value.kind == "quantity" or value.bounds or not text[value.start : value.start + 1].isdigit():
+        return None
+    lead = text[max(0, value.start - _REACH) : value.start]
+    if match := _HEAD.search(lead):
+        return (match["head"] or "section").casefold().rstrip(".")
+    if _BRACKET.search(lead) and text[value.end : value.end + 1] == ")" and value.end - value.start <= 2:
+        return ""
+    return "" if _STANDARD.search(lead) else None
+
+
+_LOW: Final = re.compile(
+    r"\b(?:at\s+least|more\s+than|over|above|minimum(?:\s+of)?|from|exceed(?:s|ing)?)\s*$|[>≥]\s*=?\s*$", re.IGNORECASE
+)
+_HIGH: Final = re.compile(
+    r"\b(?:at\s+most|up\s+to|less\s+than|under|below|maximum(?:\s+of)?|within)\s*$|[<≤]\s*=?\s*$", re.IGNORECASE
+)
+_FROM: Final = re.compile(r"(?:\b(?:between|from)\s+)?(?<![\w.,-])\d[\d.,]*\s*(?:-|–|to|and)\s*$", re.IGNORECASE)
+_OR_MORE: Final = re.compile(r"\s*(?:\+|(?:or|and)\s+(?:more|above|over))", re.IGNORECASE)
+_OR_LESS: Final = re.compile(r"\s*(?:or|and)\s+(?:less|below|under|fewer)", re.IGNORECASE)
+_LEAD: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class AmountWanted:
+    """An amount that is asked for; with `low` or `high` any amount between them, in the amount's own unit."""
+
+    value: Value
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether a range is asked for."""
+        return self.low > -math.inf or self.high < math.inf
+
+
+def amounts_in(text: str) -> Iterator[tuple[int, int]]:
+    """(start, end) of the quantities of `text`, each with the words that make it a bound."""
+    for value in values(text):
+        if value.kind == "quantity":
+            lead = text[max(0, value.start - _LEAD) : value.start]
+            bound = _FROM.search(lead) or _LOW.search(lead) or _HIGH.search(lead)
+            rest = _OR_MORE.match(text, value.end) or _OR_LESS.match(text, value.end)
+            yield value.start - len(lead) + bound.start() if bound else value.start, rest.end() if rest else value.end
+
+
+@lru_cache(maxsize=4096)
+def amount_wanted(text: str) -> AmountWanted | None:
+    """What `text` asks for; None without a number."""
+    found = [value for value in values(text) if value.kind in ("quantity", "number")]
+    if not found:
+        return None
+    value = found[0]
+    if len(found) > 1 and re.fullmatch(r"\s*(?:-|–|to|and)\s*", text[value.end : found[1].start]):
+        last = found[1]
+        if not value.unit or value.unit == last.unit:
+            return AmountWanted(last, *sorted((value.number, last.number)))
+    before, behind = text[max(0, value.start - _LEAD) : value.start], text[value.end :]
+    if _LOW.search(before) or _OR_MORE.match(behind):
+        return AmountWanted(value, low=value.number)
+    if _HIGH.search(before) or _OR_LESS.match(behind):
+        return AmountWanted(value, high=value.number)
+    return AmountWanted(value)
+
+
+def amount_match(wanted: AmountWanted, given: Value) -> float:
+    """1 where the amount, converted, is the one asked for or within the bounds; else 0."""
+    if not wanted.is_bound:
+        return float(same_value(wanted.value, given))
+    if not same_kind(wanted.value, given):
+        return 0.0
+    _, scale, offset = base(wanted.value.unit)
+    _, given_scale, given_offset = base(given.unit)
+    number = (given.number * given_scale + given_offset - offset) / scale
+    slack = 1e-9 * max(1.0, abs(number))
+    return float(wanted.low - slack <= number <= wanted.high + slack)
+
+
+_FACTORS: Final = {
+    "t": 1e3,
+    "k": 1e3,
+    "0": 1e3,
+    "m": 1e6,
+    "b": 1e9,
+    "l": 1e5,
+    "c": 1e7,
+    "tr": 1e12,
+    "tn": 1e12,
+    "ts": 1e3,
+    "mr": 1e9,
+}
+_LONG: Final = (
+    r"thousands?|millions?|billions?|trillions?|lakhs?|crores?|mio\.?|mrd\.?|tsd\.?|mn|mln|bn|tn"
+    r"|(?<!\d)['’]?000(?:['’]?s)?(?!\d)"
+)
+_SIGN: Final = rf"(?:(?:US|A|C|NZ|HK|S)?[{''.join(CURRENCIES)}]|\b(?:{'|'.join(sorted(CODES))})\b)"
+_MONEY: Final = rf"(?:{_SIGN}|(?:US\s|U\.S\.\s)?(?:dollars?|euros?|pounds?(?:\ssterling)?|francs?|yen|rupees?)\b)"
+_HEADING: Final = re.compile(
+    rf"""(?<![\d\w])(?P<a>{_SIGN})\s?(?:in\s)?(?P<compact>{_LONG}|[mk])(?![\w])(?!\s?\d)   # €m, £'000, USD million
+    | (?:(?P<g>{_MONEY})\s+)?\bin\s+(?:(?P<b>{_MONEY})\s*)?(?P<phrase>{_LONG})(?!\w)
+        (?:\s+(?:of\s+)?(?P<c>{_MONEY}))?(?!\s+of\s)
+    | \(\s*(?:(?P<d>{_MONEY})\s*,?\s*(?:in\s+)?)?(?P<bracket>{_LONG})(?![\w])[^()\n]{{0,60}}\)
+    | (?:^|(?<=[|\t]))[ ]*(?:(?P<e>{_MONEY})\s+)?(?P<alone>{_LONG})(?:\s+of\s+(?P<f>{_MONEY}))?[ ]*(?=$|[|\t])""",
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+_OWN: Final = re.compile(r"\d\s?(?:hundred|thousand|k|million|m|mn|billion|bn|trillion)\b", re.IGNORECASE)
+_UNSCALED: Final = re.compile(
+    r"%|\b(?:per\s?cent|percent\w*|per\s+share|per\s+unit|ratio|margin|eps|rate|yield|year|headcount|employees|days)\b"
+    rf"|\(\s*{_SIGN}\s*\)",
+    re.IGNORECASE,
+)
+_APART: Final = re.compile(r"[|\t]|[ ]{2,}")
+_COMMA: Final = re.compile(r'"[^"\n]*"|,')
+_LINE: Final = re.compile(r"[^\n]+")
+_STOP: Final = re.compile(r"[.!?]\s")
+
+
+class Figure(NamedTuple):
+    """A figure of a text. value: as it is written; meant: as its heading scales it, None without one; row, column: -1
+    for none; words: the stems of its row, or sentence, and of its column's heading."""
+
+    value: Value
+    meant: Value | None
+    row: int
+    column: int
+    words: frozenset[str]
+
+
+class _Scale(NamedTuple):
+    factor: float
+    currency: str
+
+
+class _Cell(NamedTuple):
+    start: int
+    end: int
+
+
+def figures_in(text: str, sentences: Sequence[tuple[int, int]]) -> tuple[Figure, ...]:
+    """All figures of `text` in order, dates and versions apart. sentences: their spans, which are the rows of prose."""
+    return tuple(_figures(text, sentences))
+
+
+def _figures(text: str, sentences: Sequence[tuple[int, int]]) -> Iterator[Figure]:
+    found = [value for value in values(text) if value.kind in ("quantity", "number")]
+    headings = list(_HEADING.finditer(text))
+    whole: _Scale | None = None
+    columns: dict[int, _Scale | None] = {}
+    titles: dict[int, str] = {}
+    starts, begun = [value.start for value in found], [match.start() for match in headings]
+    for number, line in enumerate(_LINE.finditer(text)):
+        cells = _cells(text, line)
+        inside = found[bisect_left(starts, line.start()) : bisect_left(starts, line.end())]
+        given = headings[bisect_left(begun, line.start()) : bisect_left(begun, line.end())]
+        is_table = len(cells) > 1
+        row: dict[int, _Scale] = {}  # from where in the line it counts
+        for match in given:
+            behind = [value for value in inside if value.start >= match.end() and not _OWN.search(value.raw)]
+            column = _column(cells, match.start())
+            if behind and (is_table or not _STOP.search(text, match.end(), behind[0].start)):
+                row[match.start()] = _scale(match)
+            elif is_table and column > 0:
+                columns[column] = _scale(match)
+            else:
+                whole, columns = _scale(match), {}
+        if is_table and not inside and any(map(str.isalnum, line[0])):
+            titles = {_column(cells, cell.start): text[slice(*cell)] for cell in cells if cell.start < cell.end}
+            columns |= {at: None for at, title in titles.items() if _UNSCALED.search(title) and at not in columns}
+        elif not is_table:
+            titles = {}
+        label = next((text[slice(*cell)] for cell in cells if text[slice(*cell)].strip()), "") if is_table else ""
+        for value in inside:
+            column = _column(cells, value.start) if is_table else -1
+            near = [scale for start, scale in row.items() if start < value.start]
+            scale = near[-1] if near else None if _UNSCALED.search(label) else columns.get(column, whole)
+            place, span = (number, line.span()) if is_table else _sentence(value, sentences, line)
+            words = content_stems(f"{text[slice(*span)]} {titles.get(column, '')}")
+            yield Figure(value, _meant(value, scale), place, column, words)
+
+
+def _cells(text: str, line: re.Match[str]) -> list[_Cell]:
+    start, end = line.span()
+    marks = [match.span() for match in _APART.finditer(text, start, end)]
+    if not marks and _is_csv(text):
+        marks = [match.span() for match in _COMMA.finditer(text, start, end) if match[0] == ","]
+    edges = [(start, start), *marks, (end, end)]
+    cells = [_Cell(one[1], two[0]) for one, two in pairwise(edges)]
+    kept = [cell for cell in cells if text[slice(*cell)].strip()]
+    return cells if "|" in text[start:end] and len(kept) > 1 else kept
+
+
+def _column(cells: Sequence[_Cell], at: int) -> int:
+    filled = next((place for place, cell in enumerate(cells) if cell.start < cell.end), 0)
+    return next((place - filled for place, cell in enumerate(cells) if cell.start <= at <= cell.end), -1)
+
+
+def _sentence(value: Value, sentences: Sequence[tuple[int, int]], line: re.Match[str]) -> tuple[int, tuple[int, int]]:
+    """The number, below -1, and the span of the sentence that a figure stands in; else its line."""
+    place = bisect_right(sentences, (value.start, sys.maxsize)) - 1
+    inside = place >= 0 and value.start < sentences[place][1]
+    return (-2 - place, sentences[place]) if inside else (-1, line.span())
+
+
+def _scale(match: re.Match[str]) -> _Scale:
+    written = next(match[name] for name in ("compact", "phrase", "bracket", "alone") if match[name])
+    plain = written.casefold().strip("'’")
+    factor = _FACTORS.get(plain[:2]) or _FACTORS[plain[0]]
+    currency = next((match[name] for name in "abcdefg" if match[name]), "")
+    return _Scale(
+        factor, unit_of(currency[-1:]) or unit_of(currency) or unit_of(currency.split()[-1]) if currency else ""
+    )
+
+
+def _meant(value: Value, scale: _Scale | None) -> Value | None:
+    """A figure as its heading scales it: one with a unit or a scale of its own says itself how large it is."""
+    if scale is None or (value.unit and value.unit not in CODES) or _OWN.search(value.raw):
+        return None
+    unit = value.unit or scale.currency
+    return replace(value, number=value.number * scale.factor, unit=unit, kind="quantity" if unit else value.kind)

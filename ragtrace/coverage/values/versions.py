@@ -10,7 +10,7 @@ from typing import Final
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from ragtrace.coverage.values.model import Value
+from ragtrace.coverage.values.value import Value
 
 __all__ = ["Constraint", "constraint_of", "constraints_in", "version_match", "versions_of", "versions_stated"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ragtrace.coverage import split_claims
-from ragtrace.coverage.scoring import score_answer
+from ragtrace.coverage.answer import score_answer
 from ragtrace.engines.training.examples import Example, Label, is_held_out
 from ragtrace.errors import ConfigurationError
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ragtrace.coverage.citations import without_citations
-from ragtrace.coverage.gathering import gather
+from ragtrace.coverage.verifier import gather
 from ragtrace.engines.training.examples import ENTAILED, Example, Label
 from ragtrace.engines.training.making import LabelledClaim, Spans, made
 from ragtrace.errors import ConfigurationError

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ragtrace.coverage.citations import without_citations
-from ragtrace.coverage.gathering import containment, terms
 from ragtrace.coverage.text import sentences
+from ragtrace.coverage.verifier import containment, terms
 from ragtrace.engines.training.examples import Example, Label
 from ragtrace.engines.training.perturbing import contradicted, names_of, numbers_of
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from ragtrace.coverage.thresholds import SUPPORTED
+from ragtrace.coverage.citations import SUPPORTED
 from ragtrace.coverage.verifier import JudgedAnswer, Verifier, supports_of_claims
 from ragtrace.engines.calibration import expected_calibration_error
 from ragtrace.engines.training.examples import Example

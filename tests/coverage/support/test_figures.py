@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.coverage.support.figures import Figures
-from ragtrace.coverage.support.reading import Reading
+from ragtrace.coverage.support.readings import Reading
 from ragtrace.coverage.values import values
 
 SALES = """Results (Millions)

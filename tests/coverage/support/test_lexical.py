@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ragtrace.coverage import judge_claims
 from ragtrace.coverage.support import Evidence, Statement, Vocabulary
-from ragtrace.coverage.support.novelty import Around, Ground, around, measure, probability
-from ragtrace.coverage.support.reading import Reading, _Readings
+from ragtrace.coverage.support.lexical import Around, Ground, around, measure, probability
+from ragtrace.coverage.support.readings import Reading, _Readings
 from ragtrace.types import Claim, PackedChunk
 
 SAID = "Storm damage to the roof is covered up to 5,000 euros. Hail is covered from 1 May 2024. Report it in two weeks."

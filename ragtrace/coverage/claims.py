@@ -1,14 +1,236 @@
-"""Refusals: what an answer says where it declines, and what goes with that: why, and where else to ask."""
+"""Claims: the sentences of an answer with their offsets, told apart from what states nothing.
+
+Nothing is stated by refusals, with what goes with them (why, and where else to ask), by frames that lead on from one
+statement, and by courtesies. A claim weighs in Answer Coverage by what it says beyond the question.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
+from ragtrace.coverage.citations import find_citations, without_citations
+from ragtrace.coverage.text import Sentence, content_words, is_code, sentences, stem
 from ragtrace.coverage.values import values
+from ragtrace.types import Candidate, Citation, Claim, PackedChunk, replace
 
-__all__ = ["abstains", "advises", "clauses", "describes_evidence", "leaves_out"]
+__all__ = [
+    "FRAME_WORDS",
+    "abstains_somewhere",
+    "claim_weight",
+    "is_abstention",
+    "mentions_blanked",
+    "shared_citations",
+    "split_claims",
+]
+
+_SOURCES: Final = re.compile(
+    r"^[#* \t(]*(?:sources?|references?|citations?|bibliography)\b[* \t]*(?::[* \t]*(?=[\[(【\w])|:?[* \t]*$)",
+    re.I | re.M,
+)
+_FOOTNOTE: Final = re.compile(r"^\s*\[\^[^\]\n]+\]:")
+_ROW: Final = re.compile(r"^\|.*")
+
+
+def split_claims(
+    answer: str,
+    packed: Sequence[PackedChunk] = (),
+    citations: Sequence[Citation] = (),
+    candidates: Sequence[Candidate] = (),
+    first: int | None = None,
+) -> tuple[Claim, ...]:
+    """The sentences of `answer` as claims with `answer[start:end] == text`.
+
+    Questions, greetings, headings, lead-ins, code, table heads, abstentions, sentences without content, footnotes and
+    a closing list of sources have `factual=False`. Each claim holds the citations inside its span (those found in the
+    text and those that the host reported with offsets). Every claim weighs 1. candidates, first: see `find_citations`.
+    """
+    marks = [*find_citations(answer, packed, candidates, first=first)]
+    marks += [mark for mark in citations if mark.start is not None]
+    sources = _SOURCES.search(answer)
+    body = sources.start() if sources else len(answer)
+    parts = sentences(answer)
+    heads = _table_heads(parts)
+    declines = _is_abstention(answer)
+    return tuple(
+        Claim(
+            start=part.start,
+            end=part.end,
+            text=part.text,
+            factual=not declines and part.start < body and place not in heads and _states_something(part.text),
+            citations=tuple(mark for mark in marks if part.start <= (mark.start or 0) < part.end),
+        )
+        for place, part in enumerate(parts)
+    )
+
+
+def shared_citations(answer: str, claims: Sequence[Claim]) -> list[tuple[Citation, ...]]:
+    """For each claim the citations that stand outside of it and may be meant for it too, without their places.
+
+    Those of a closing list of sources, or that stand by themselves, are of the whole answer; those that end a paragraph
+    are also of the sentences before in it that have none.
+    """
+    sources = _SOURCES.search(answer)
+    body = sources.start() if sources else len(answer)
+    alone = [each for each in claims if each.start >= body or not any(map(str.isalnum, without_citations(each.text)))]
+    whole = tuple(_placeless(mark) for each in alone for mark in each.citations)
+    found: list[tuple[Citation, ...]] = []
+    ending: tuple[Citation, ...] = ()
+    below = len(answer)
+    for claim in reversed(claims):
+        if "\n" in answer[claim.end : below]:
+            ending = ()
+        found.append(whole if claim.citations else (*whole, *ending))
+        ending = tuple(map(_placeless, claim.citations)) or ending
+        below = claim.start
+    return found[::-1]
+
+
+def _placeless(mark: Citation) -> Citation:
+    return replace(mark, start=None, end=None)
+
+
+def is_abstention(answer: str) -> bool:
+    """Whether `answer` as a whole declines to answer: it abstains somewhere and states nothing else.
+
+    What the given texts are about ("they concern another company") and advice behind the refusal (whom to ask, where to
+    look) state nothing of the matter.
+    """
+    return _is_abstention(answer)
+
+
+@lru_cache(maxsize=64)  # an analysis asks several times about its answer
+def _is_abstention(answer: str) -> bool:
+    return _declines([sentence.text for sentence in sentences(answer)])
+
+
+def _declines(parts: Sequence[str]) -> bool:
+    declined = described = False
+    for clause in (clause for part in parts for clause in _clauses(part)):
+        if _abstains(clause) or (described and _leaves_out(clause)):
+            declined = described = True
+        elif _describes_evidence(clause, goes_on=described):
+            described = True
+        elif declined and _advises(clause):
+            described = False
+        elif _has_content(clause):
+            return False
+    return declined
+
+
+def _clauses(sentence: str) -> list[str]:
+    """What a sentence says, clause by clause, without citations; nothing for what is no statement."""
+    if is_code(sentence) or _FOOTNOTE.match(sentence):
+        return []
+    text = without_citations(sentence).strip()
+    bare = text.rstrip("*_ ")
+    if not bare or bare.endswith(("?", ":")) or text.startswith("#") or _CHATTER.match(text):
+        return []
+    return _sentence_clauses(text)
+
+
+def _has_content(clause: str) -> bool:
+    if _CHATTER.match(clause):
+        return False
+    plain = mentions_blanked(clause)
+    return any(word not in FRAME_WORDS for word in content_words(plain)) or bool(values(plain))
+
+
+def abstains_somewhere(answer: str) -> bool:
+    """Whether some sentence of `answer` says that the evidence is silent, whatever else it states."""
+    return any(_abstains(sentence.text) for sentence in sentences(answer))
+
+
+def _table_heads(parts: Sequence[Sentence]) -> frozenset[int]:
+    """The places of table rows that a line of dashes follows."""
+    return frozenset(
+        place
+        for place, (row, rule) in enumerate(pairwise(parts))
+        if _ROW.match(row.text) and set(rule.text) <= set("|-: \t") and "-" in rule.text
+    )
+
+
+def _states_something(sentence: str) -> bool:
+    """Whether a sentence states something of the matter: some clause of it neither refuses nor only frames."""
+    parts = _clauses(sentence)
+    is_refusal = any(map(_abstains, parts))
+    return any(
+        _has_content(clause)
+        and not _abstains(clause)
+        and not (is_refusal and _describes_evidence(clause, goes_on=True))
+        for clause in parts
+    )
+
+
+FULL: Final = 8
+"""Words of its own with which a claim weighs 1. Of answers in the development half of RAGTruth QA, coverage weighed so
+tells those with an unsupported claim apart better than all claims alike do: AUROC 0.815 instead of 0.811, and 0.869
+instead of 0.856 for the expected number of unsupported claims."""
+
+
+def claim_weight(text: str, asked: Collection[str]) -> float:
+    """1 for a claim with a date or a number, else its content words that the question does not have, / 8, in [1/8, 1].
+
+    asked: the question's content words. "Yes, it is covered." weighs little beside what has an amount.
+    """
+    bare = mentions_blanked(without_citations(text))
+    own = FULL if values(bare) else len(set(content_words(bare)).difference(asked))
+    return min(FULL, max(1, own)) / FULL
+
+
+FRAME_WORDS: Final = frozenset(
+    stem(word)
+    for word in """according accordingly accurate additional additionally also answer article based certain conclusion
+    confidently context could describe described determine different document documents enough especially
+    example explain explained first following furthermore general generally given help hence however
+    important importantly include included includes including indicate indicates information know likely
+    many may mention mentioned mentions might moreover most necessary note noted notes original overall
+    passage passages provide provided provides question relevant repeat repeats require same second see
+    several solely some source sources specifically state stated states such sufficient suggest suggests
+    summary text therefore third thus typically unable unavailable usually various well""".split()
+)
+"""Stems of the words that lead from one statement to the next or point to the evidence."""
+
+_CHATTER: Final = re.compile(
+    r"""^(?:hi|hello|hey|dear\b.*|sure|certainly|of\s+course|thanks?(?:\s+you)?(?:\s+for\b[^,;:.]*)?|great\s+question|you['’]re\s+welcome
+        |good\s+luck\b.*|(?:sure|certainly|of\s+course)?[,!]?\s*i(?:\s+can|['’]ll|\s+will|['’]d\s+be\s+(?:happy|glad)\s+to)
+         \s+(?:\w+\s+)?(?:help|assist|explain)\b.*
+        |(?:i['’]?\s?a?m\s+)?(?:so\s+|very\s+|really\s+)?sorry(?:\s+(?:about|for|to\s+hear)\b[^,;:]*)?
+        |(?:my\s+|our\s+|we\s+)?apologi(?:es|ze|se)\b[^,;:]*|(?:happy|glad)\s+to\s+help\b[^,;:]*|no\s+problem|absolutely|sounds\s+good
+        |i\s+hope\s+(?:this|that|you)\b.*|(?:good|glad|nice|great)\s+(?:that|to)\b[^.]*!|let\s+me\s+know\b.*|please\s+(?:let|feel|contact)\b.*|in\s+summary|sources?|answer)
+        [\s,.!:]*$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A courtesy, or a word that only leads on."""
+
+_MENTION: Final = re.compile(
+    r"\b(?:passage|document|doc|source|chunk|context)s?\s+#?\d{1,3}(?:\s*(?:,|and|&|or|to|-)\s*#?\d{1,3})*",
+    re.IGNORECASE,
+)
+
+
+_CONFIDENCE: Final = re.compile(
+    r"""["']?\b(?:confidence|certainty|probability|likelihood|relevance|score)(?:[_ -]?(?:score|level|value))?["']
+        \s*:\s*["']?(?:0?\.\d+|[01](?:\.\d+)?|\d{1,3}(?:\.\d+)?\s?%|high|medium|low)["']?(?=\s*[,}\]\n]|\s*$)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_FIELD: Final = re.compile(r"""["']\s*:""")
+
+
+def mentions_blanked(text: str) -> str:
+    """`text` with what states nothing of the matter blanked out, every character in its place: names of pieces of
+    evidence ("passages 1 and 3"), and fields of JSON in which an answer says how sure it is."""
+    if len(_FIELD.findall(text)) > 1 or not text.lstrip().startswith("{"):  # the only field is the answer
+        text = _CONFIDENCE.sub(_blank, text)
+    return _MENTION.sub(_blank, text)
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match.group())
+
 
 _EVIDENCE: Final = (
     r"(?:passages?|documents?|documentation|docs|contexts?|texts?|sources?|articles?|excerpts?|snippets?|information"
@@ -120,7 +342,7 @@ _CONDITION: Final = re.compile(r"^\W*(?:if|when|whenever|where|unless)\b[^,.;]*,
 
 
 @lru_cache(maxsize=1024)  # an answer's sentences are asked about several times
-def abstains(sentence: str) -> bool:
+def _abstains(sentence: str) -> bool:
     """Whether a sentence refuses, or says that the evidence is silent."""
     rest = _CONDITION.sub("", sentence)
     return bool(_ABSTAINS.search(rest) or _SILENT.search(rest))
@@ -207,17 +429,17 @@ _LEFT_OUT: Final = re.compile(
 _TURN: Final = re.compile(r"[,;]?\s+(?:but|however|though|although|yet)[,]?\s+|;\s+", re.IGNORECASE)
 
 
-def clauses(sentence: str) -> list[str]:
+def _sentence_clauses(sentence: str) -> list[str]:
     """A sentence parted where it turns: at a semicolon, a "but", a "however", an "although" in its middle."""
     return [part for part in _TURN.split(sentence) if any(map(str.isalnum, part))]
 
 
-def advises(clause: str) -> bool:
+def _advises(clause: str) -> bool:
     """Whether a clause tells where else to ask, or guesses what might help: so a refusal goes on."""
     return _ADVICE.search(clause) is not None
 
 
-def describes_evidence(clause: str, *, goes_on: bool) -> bool:
+def _describes_evidence(clause: str, *, goes_on: bool) -> bool:
     """Whether a clause says what the texts are about that were given, and no amount out of them.
 
     goes_on: whether the clause before spoke of them, so that "they" may be meant for them.
@@ -227,6 +449,6 @@ def describes_evidence(clause: str, *, goes_on: bool) -> bool:
     return bool(_LIMITED.search(clause)) or not any(value.dates is None and value.unit for value in values(clause))
 
 
-def leaves_out(clause: str) -> bool:
+def _leaves_out(clause: str) -> bool:
     """Whether a clause that follows on what the texts are about says what they lack: "but not for damaged ones"."""
     return _LEFT_OUT.search(clause) is not None

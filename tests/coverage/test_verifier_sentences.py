@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.coverage.gathering import containment, gather
+from ragtrace.coverage.verifier import containment, gather
 
 FILLER = "The weather was mild and nobody went out for long that day. " * 12
 

@@ -1,0 +1,267 @@
+"""A typed value of a text: its kind, its span, what it stands for, and whether another one says the same.
+
+Units are converted by pint, which is loaded on first use and asked once per unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from typing import Any, Final
+
+__all__ = [
+    "CODES",
+    "CURRENCIES",
+    "DateRange",
+    "Value",
+    "base",
+    "covers",
+    "overlap",
+    "same_kind",
+    "same_value",
+    "says",
+    "unit_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DateRange:
+    """A closed interval of days; without a beginning it starts at `date.min`, without an end it ends at `date.max`."""
+
+    first: date
+    last: date
+
+    @property
+    def days(self) -> int:
+        """Length in days, at least 1."""
+        return (self.last - self.first).days + 1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no beginning or no end."""
+        return self.first == date.min or self.last == date.max
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value at `text[start:end]`. `kind`: date, quantity (with `unit`), version or number.
+
+    `dates` is the interval that a date names; `bounds` the one that it delimits ("before 2023", "since May 2024").
+    """
+
+    kind: str
+    start: int
+    end: int
+    number: float = 0.0
+    unit: str = ""
+    dates: DateRange | None = None
+    raw: str = ""
+    other_dates: DateRange | None = None
+    bounds: DateRange | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is written in digits, is a date or has a unit: "one" may be no number at all."""
+        return bool(self.raw[:1].isdigit() or self.dates or self.unit)
+
+    @property
+    def readings(self) -> tuple[DateRange, ...]:
+        """The dates that it may mean: 3/4/2025 is a day of March or of April."""
+        if self.other_dates is None:  # nearly always
+            return (self.dates,) if self.dates else ()
+        return tuple(reading for reading in (self.dates, self.other_dates) if reading)
+
+
+def overlap(wanted: DateRange, given: DateRange) -> float:
+    """Shared days over the days of the shorter interval, in [0, 1]."""
+    if wanted.last < given.first or given.last < wanted.first:
+        return 0.0
+    shared = (min(wanted.last, given.last) - max(wanted.first, given.first)).days + 1
+    return shared / min(wanted.days, given.days)
+
+
+_CALENDAR: Final = frozenset(("month", "year"))  # a month is 28 to 31 days
+_SAME: Final = 0.5  # share of the shorter interval from which two dates are the same
+_SAME_SPAN: Final = 0.9  # share of the longer of two spans of years
+_YEAR: Final = 366
+_AS_EXACT: Final = 2.5  # times as long may the time be that states another: "in May" does not say May 4
+_DEGREES: Final = frozenset(("degree", "°c", "°f", "celsius", "fahrenheit"))
+
+
+def same_value(one: Value, other: Value) -> bool:
+    """Whether two values say the same: dates by overlap of a half or more, quantities after unit conversion.
+
+    A date lies within a bound ("2021", "before 2023"); bounds of different directions are never the same.
+    """
+    if one.dates and other.dates:
+        return _same_dates(one, other)
+    if one.dates or other.dates:
+        return False
+    if one.kind == "version" or other.kind == "version":
+        return one.raw == other.raw
+    if one.unit == other.unit or not one.unit or not other.unit or _degrees(one, other):
+        return _close(one.number, other.number, 1e-9)
+    return _converts(one, other)
+
+
+def says(value: Value, given: Value) -> bool:
+    """Whether evidence that states `given` states `value`: as `same_value`, but a date is the date that is named, not
+    every one within a bound, and as exact. That it holds since 1990 does not say 2011, nor does "in 2026" say May 4."""
+    if value.dates and given.dates:
+        return _names_date(value, given) and not _is_coarse(given, value)
+    return same_value(value, given)
+
+
+def covers(given: Value, value: Value) -> bool:
+    """Whether `given` is a longer time, such as a year, that holds the date `value`."""
+    return _is_coarse(given, value) and _names_date(value, given)
+
+
+def _is_coarse(given: Value, value: Value) -> bool:
+    """Whether a date is much less exact than another."""
+    return bool(value.dates and given.dates) and all(
+        one.days > _AS_EXACT * other.days for one in given.readings for other in value.readings
+    )
+
+
+def _names_date(value: Value, given: Value) -> bool:
+    opposed = value.bounds and given.bounds and (value.bounds.first == date.min) != (given.bounds.first == date.min)
+    return not opposed and _alike_any(value, given)
+
+
+def same_kind(one: Value, other: Value) -> bool:
+    """Whether two values could stand in each other's place: both dates, or the same (convertible) unit."""
+    if one.dates or other.dates:
+        return bool(one.dates and other.dates)
+    if one.kind != other.kind:
+        return False
+    if one.unit == other.unit or _degrees(one, other):
+        return True
+    return bool(one.unit and other.unit) and base(one.unit)[0] == base(other.unit)[0]
+
+
+def _degrees(one: Value, other: Value) -> bool:
+    """Whether one says degrees without a scale and the other says of which."""
+    return {one.unit, other.unit} <= _DEGREES and "degree" in (one.unit, other.unit)
+
+
+def _same_dates(one: Value, other: Value) -> bool:
+    if one.bounds and other.bounds:
+        if (one.bounds.first == date.min) != (other.bounds.first == date.min):
+            return False
+        return _alike_any(one, other)
+    bounds, value = (one.bounds, other) if one.bounds else (other.bounds, one)
+    if bounds:
+        return any(_within(reading, bounds) for reading in value.readings)
+    return _alike_any(one, other)
+
+
+def _alike_any(one: Value, other: Value) -> bool:
+    return any(_alike(own, given) for own in one.readings for given in other.readings)
+
+
+def _alike(one: DateRange, other: DateRange) -> bool:
+    """Whether two dates name the same time; two spans of years ("from 1994 to 2009") do so nearly to the day."""
+    shared = overlap(one, other)
+    if shared < _SAME or min(one.days, other.days) <= _YEAR:
+        return shared >= _SAME
+    return shared * min(one.days, other.days) >= _SAME_SPAN * max(one.days, other.days)
+
+
+def _within(dates: DateRange, bounds: DateRange) -> bool:
+    return overlap(bounds, dates) >= 1.0
+
+
+def _close(one: float, other: float, share: float) -> bool:
+    return abs(one - other) <= share * max(1e-9 if share > 1e-6 else 1.0, abs(one), abs(other))
+
+
+def _converts(one: Value, other: Value) -> bool:
+    if one.unit in CODES or other.unit in CODES:
+        return False
+    (dimension, scale, offset), (other_dimension, other_scale, other_offset) = base(one.unit), base(other.unit)
+    if dimension != other_dimension:
+        return False
+    converted = (one.number * scale + offset - other_offset) / other_scale
+    return _close(converted, other.number, 0.08 if _CALENDAR & {one.unit, other.unit} else 0.01)
+
+
+CURRENCIES: Final = {"€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR", "₩": "KRW", "₽": "RUB", "₺": "TRY"}
+CODES: Final = frozenset(
+    """EUR USD GBP CHF JPY CAD AUD NZD SEK NOK DKK PLN CZK HUF RON INR CNY SGD HKD KRW BRL MXN ZAR TRY RUB ILS AED
+    THB""".split()
+)
+_CURRENCY_WORDS: Final = {"euro": "EUR", "euros": "EUR", "dollar": "USD", "dollars": "USD", "pound": "GBP",
+                          "pounds": "GBP", "franc": "CHF", "francs": "CHF", "yen": "JPY", "rupee": "INR",
+                          "rupees": "INR"}  # fmt: skip
+_COUNTED: Final = frozenset(
+    "points employees users seats tokens bits pages people persons items ppm ppb rpm db iu".split()
+)
+_PINT: Final = {
+    "second": "second", "sec": "second", "minute": "minute", "min": "minute", "hour": "hour", "hr": "hour",
+    "day": "day", "week": "week", "month": "month", "year": "year", "yr": "year", "ms": "millisecond",
+    "decade": "decade",
+    "km": "kilometer", "kilometer": "kilometer", "kilometre": "kilometer", "m": "meter", "meter": "meter",
+    "metre": "meter", "cm": "centimeter", "mm": "millimeter", "nm": "nanometer", "µm": "micrometer", "mile": "mile",
+    "mi": "mile", "foot": "foot", "feet": "foot", "ft": "foot", "inch": "inch", "inches": "inch", "yard": "yard",
+    "kg": "kilogram", "kilogram": "kilogram", "g": "gram", "gram": "gram", "mg": "milligram", "µg": "microgram",
+    "mcg": "microgram", "tonne": "metric_ton", "ton": "metric_ton", "lb": "pound", "lbs": "pound",
+    "pound_mass": "pound", "ounce": "ounce", "oz": "ounce", "l": "liter", "liter": "liter", "litre": "liter",
+    "ml": "milliliter", "gallon": "gallon", "kw": "kilowatt", "kwh": "kilowatt_hour", "mw": "megawatt",
+    "mwh": "megawatt_hour", "gw": "gigawatt", "watt": "watt", "w": "watt",
+    "volt": "volt", "kv": "kilovolt", "byte": "byte",
+    "kb": "kilobyte", "mb": "megabyte", "gb": "gigabyte", "tb": "terabyte", "kib": "kibibyte", "mib": "mebibyte",
+    "gib": "gibibyte", "tib": "tebibyte", "mbps": "megabit / second", "gbps": "gigabit / second",
+    "mph": "mile / hour", "km/h": "kilometer / hour", "kmh": "kilometer / hour", "hz": "hertz", "khz": "kilohertz",
+    "mhz": "megahertz", "ghz": "gigahertz", "celsius": "degC", "°c": "degC", "fahrenheit": "degF", "°f": "degF",
+    "kelvin": "kelvin", "acre": "acre", "hectare": "hectare", "sqm": "meter ** 2", "m²": "meter ** 2",
+    "km²": "kilometer ** 2", "bar": "bar", "psi": "psi", "kpa": "kilopascal", "mmhg": "mmHg", "calorie": "calorie",
+    "kcal": "kilocalorie", "kj": "kilojoule", "joule": "joule", "mg/dl": "milligram / deciliter", "degree": "degree",
+    "mg/l": "milligram / liter", "mmol/l": "millimole / liter", "ml/min": "milliliter / minute",
+    "l/min": "liter / minute", "ml/h": "milliliter / hour", "l/h": "liter / hour", "mpa": "megapascal",
+    "gpa": "gigapascal", "mah": "milliampere_hour", "ah": "ampere_hour",
+}  # fmt: skip
+_FIRST: Final = {meant: name for name, meant in reversed(_PINT.items())}
+
+
+@lru_cache(maxsize=4096)
+def unit_of(written: str) -> str:
+    """The unit that a word names, each under one name ("mins" is `minute`): `%`, a currency's code; "" for none."""
+    name = written.casefold().replace("μ", "µ")
+    if name in ("%", "percent", "cent", "percentage"):
+        return "%"
+    if name in CURRENCIES:
+        return CURRENCIES[name]
+    if written in CODES:
+        return written
+    if name in _CURRENCY_WORDS:
+        return _CURRENCY_WORDS[name]
+    if name in _COUNTED:
+        return name.removesuffix("s")
+    singular = name[:-1] if len(name) > 2 and name.endswith("s") else name
+    meant = _PINT.get(name) or _PINT.get(singular)
+    return _FIRST[meant] if meant else ""
+
+
+@lru_cache(maxsize=1024)
+def base(unit: str) -> tuple[str, float, float]:
+    """(dimension, scale, offset) of a unit: amount x scale + offset is in base units.
+
+    What pint does not convert is a dimension of its own: currencies, percentages, counted things.
+    """
+    written = _PINT.get(unit)
+    if written is None:
+        return unit, 1.0, 0.0
+    registry = _registry()
+    zero = registry.Quantity(0.0, written).to_base_units()
+    one = registry.Quantity(1.0, written).to_base_units()
+    offset = float(zero.magnitude)
+    return str(zero.dimensionality), float(one.magnitude) - offset, offset
+
+
+@lru_cache(maxsize=1)
+def _registry() -> Any:
+    import pint
+
+    return pint.UnitRegistry()
