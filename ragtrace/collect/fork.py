@@ -7,10 +7,12 @@ import sys
 import weakref
 from typing import Final, Protocol
 
-__all__ = ["Forking", "watch"]
+__all__ = ["Forkable", "watch"]
+
+_DEADLINE: Final = 5.0  # seconds
 
 
-class Forking(Protocol):
+class Forkable(Protocol):
     """What a fork passes through."""
 
     def before_fork(self) -> None:
@@ -26,13 +28,11 @@ class Forking(Protocol):
         """Bring what is left to the store or the spool, within `timeout` seconds."""
 
 
-_DEADLINE: Final = 5.0  # seconds
-
-_watched: Final[weakref.WeakSet[Forking]] = weakref.WeakSet()
-_resting: Final[list[Forking]] = []
+_watched: Final[weakref.WeakSet[Forkable]] = weakref.WeakSet()
+_resting: Final[list[Forkable]] = []
 
 
-def watch(sink: Forking) -> None:
+def watch(sink: Forkable) -> None:
     """Take `sink` through the forks to come, for as long as it lives."""
     _watched.add(sink)
     process = sys.modules.get("multiprocessing.process")
@@ -60,14 +60,14 @@ def _in_child() -> None:
     _resting.clear()
 
 
-def _close_at_exit(sink: Forking) -> None:
+def _close_at_exit(sink: Forkable) -> None:
     """A child of multiprocessing ends without `atexit`; it runs finalizers of its own, and no inherited ones."""
     from multiprocessing.util import Finalize
 
     Finalize(None, _close, args=(weakref.ref(sink),), exitpriority=0)
 
 
-def _close(reference: weakref.ref[Forking]) -> None:
+def _close(reference: weakref.ref[Forkable]) -> None:
     sink = reference()
     if sink is not None:
         sink.close(_DEADLINE)

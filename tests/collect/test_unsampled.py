@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from ragtrace.collect import Outside, Recent, Screening
+from ragtrace.collect import RecentRequests, Screening, UnsampledRequests
 from ragtrace.errors import StoreUnavailable
 from ragtrace.types import Addendum, Item, RequestRecord
 from tests.collect.drafts import FakeDraft
 
 
-def outside(screen: Any = None, recent_bytes: int = 2**20) -> Outside:
+def outside(screen: Any = None, recent_bytes: int = 2**20) -> UnsampledRequests:
     """With this screen for as much CPU time as it takes."""
     screening = None if screen is None else Screening(lambda: screen, 1.0, "svc", cpu=lambda: 0.0)
-    return Outside(Recent(recent_bytes, 60.0), screening, "svc")
+    return UnsampledRequests(RecentRequests(recent_bytes, 60.0), screening, "svc")
 
 
 def bad(record: RequestRecord) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def addenda(writer: Any) -> list[tuple[str, tuple[str, ...]]]:
 
 def test_a_flag_of_the_screening_keeps_a_request(make_sink: Any, writer: Any) -> None:
     """Outside the random stratum; the others are forgotten, and all spans end."""
-    sink = make_sink(outside=outside(bad))
+    sink = make_sink(unsampled=outside(bad))
     drafts = [FakeDraft("bad"), FakeDraft("good"), FakeDraft("bad without id", known=False, spans=False)]
     for draft in drafts:
         sink.submit(draft)
@@ -51,7 +51,7 @@ def test_a_flag_of_the_screening_keeps_a_request(make_sink: Any, writer: Any) ->
 
 def test_what_was_screened_and_kept_is_never_dropped(make_sink: Any, writer: Any) -> None:
     """A full spool is no reason."""
-    sink = make_sink(outside=outside(bad), spool_bytes=1)
+    sink = make_sink(unsampled=outside(bad), spool_bytes=1)
     writer.error = StoreUnavailable("no server")
     sink.submit(FakeDraft("bad"))
     assert not sink.flush(10)
@@ -63,7 +63,7 @@ def test_what_was_screened_and_kept_is_never_dropped(make_sink: Any, writer: Any
 def test_a_late_flag_finds_a_request_that_ended(make_sink: Any, writer: Any, folder: Path) -> None:
     """Screened or not, with spans or without: it is in the spool when the call returns, once."""
     for number, (screen, spans) in enumerate([(None, False), (None, True), (bad, True)]):
-        sink = make_sink(outside=outside(screen))
+        sink = make_sink(unsampled=outside(screen))
         sink.submit(FakeDraft(f"r{number}", spans=spans))
         assert sink.flush(10)
         writer.error = StoreUnavailable("no server")
@@ -80,7 +80,7 @@ def test_a_late_flag_finds_a_request_that_ended(make_sink: Any, writer: Any, fol
 def test_a_late_flag_finds_what_still_waits(make_sink: Any, writer: Any) -> None:
     """Sampled or not: the record is durable at once, and written once."""
     writer.gate.clear()
-    sink = make_sink(outside=outside())
+    sink = make_sink(unsampled=outside())
     sink.submit(RequestRecord(request_id="first", service="svc"))
     assert writer.entered.wait(10)
     drafts = [FakeDraft("sampled", kept=True), FakeDraft("not")]
@@ -97,7 +97,7 @@ def test_a_late_flag_finds_what_still_waits(make_sink: Any, writer: Any) -> None
 
 def test_a_flag_of_a_request_that_is_elsewhere_is_an_addendum(make_sink: Any, writer: Any) -> None:
     """Durable as well; no flag, no addendum."""
-    sink = make_sink(outside=outside())
+    sink = make_sink(unsampled=outside())
     sink.flag("elsewhere", ("late",))
     sink.flag("elsewhere", ())
     assert sink.flush(10)
@@ -114,7 +114,7 @@ def test_flags_of_both_sides_are_united(make_sink: Any, writer: Any) -> None:
         assert go_on.wait(10)
         return ("seen",)
 
-    sink = make_sink(outside=outside(slow))
+    sink = make_sink(unsampled=outside(slow))
     sink.submit(FakeDraft("r"))
     assert entered.wait(10)
     sink.flag("r", ("late",))
@@ -126,11 +126,11 @@ def test_flags_of_both_sides_are_united(make_sink: Any, writer: Any) -> None:
 
 def test_what_nobody_wants_is_let_go_at_once(make_sink: Any, writer: Any) -> None:
     """No spans, no screening, and an id that nobody knows, or no room for late flags."""
-    sink = make_sink(outside=outside())
+    sink = make_sink(unsampled=outside())
     unknown = FakeDraft("x", known=False, spans=False)
     sink.submit(unknown)
     assert unknown.discarded == 1
-    other = make_sink(outside=outside(recent_bytes=0))
+    other = make_sink(unsampled=outside(recent_bytes=0))
     known = FakeDraft("y", spans=False)
     other.submit(known)
     assert known.discarded == 1
@@ -138,7 +138,7 @@ def test_what_nobody_wants_is_let_go_at_once(make_sink: Any, writer: Any) -> Non
 
 def test_what_is_held_is_bounded(make_sink: Any, writer: Any) -> None:
     """Of unread requests the oldest are let go."""
-    sink = make_sink(outside=outside(recent_bytes=2500))
+    sink = make_sink(unsampled=outside(recent_bytes=2500))
     drafts = [FakeDraft(f"r{number}", spans=False) for number in range(5)]
     for draft in drafts:
         sink.submit(draft)
@@ -157,7 +157,7 @@ def test_they_take_no_room_from_samples(make_sink: Any, writer: Any) -> None:
         assert go_on.wait(10)
         return item
 
-    sink = make_sink(outside=outside(), queue_bytes=5000, finish=wait)
+    sink = make_sink(unsampled=outside(), queue_bytes=5000, finish=wait)
     sink.submit(RequestRecord(request_id="first", service="svc"))
     assert entered.wait(10)  # it is being read, and takes a fifth
     drafts = [FakeDraft(f"r{number}") for number in range(5)]
@@ -176,7 +176,7 @@ def test_a_draft_that_cannot_be_built_costs_itself(
     make_sink: Any, writer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others are screened."""
-    sink = make_sink(outside=outside(bad))
+    sink = make_sink(unsampled=outside(bad))
     broken, fine = FakeDraft("bad 1"), FakeDraft("bad 2")
     monkeypatch.setattr(broken, "build", lambda: 1 / 0)
     sink.submit(broken)
@@ -188,7 +188,7 @@ def test_a_draft_that_cannot_be_built_costs_itself(
 
 def test_at_the_end_their_spans_end(make_sink: Any, writer: Any) -> None:
     """Those that still wait are not kept, and nothing is left over."""
-    sink, entered, go_on = make_sink(outside=outside()), threading.Event(), threading.Event()
+    sink, entered, go_on = make_sink(unsampled=outside()), threading.Event(), threading.Event()
     slow, draft = FakeDraft("slow"), FakeDraft("good")
     build = slow.build
 
@@ -210,7 +210,7 @@ def test_at_the_end_their_spans_end(make_sink: Any, writer: Any) -> None:
 
 def test_an_id_that_only_the_spans_tell_can_be_flagged(make_sink: Any, writer: Any) -> None:
     """Nobody asked for it before the background drew it."""
-    sink = make_sink(outside=outside())
+    sink = make_sink(unsampled=outside())
     sink.submit(FakeDraft("r", known=False))
     assert sink.flush(10)
     sink.flag("r", ("late",))
@@ -251,7 +251,7 @@ def test_a_late_flag_waits_for_its_own_request_only(
 def test_a_forked_child_holds_nothing_of_its_parents(make_sink: Any, writer: Any) -> None:
     """Their spans are the parent's to end; a flag becomes an addendum there."""
     holding = outside()
-    sink = make_sink(outside=holding)
+    sink = make_sink(unsampled=holding)
     draft = FakeDraft("r", spans=False)
     sink.submit(draft)
     assert sink.flush(10)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.collect import storing
+from ragtrace.collect import delivery
 from ragtrace.types import Item, RequestRecord
 from tests.collect.drafts import FakeDraft
 
@@ -76,7 +76,7 @@ def test_what_others_leave_is_adopted_while_it_runs(
     make_sink: Any, writer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request that was open when another configuration took over is stored by that."""
-    monkeypatch.setattr(storing, "_ADOPT_EVERY", 0.0)
+    monkeypatch.setattr(delivery, "_ADOPT_EVERY", 0.0)
     former, running = make_sink(), make_sink()
     assert former.close(10)
     assert running.flush(10)

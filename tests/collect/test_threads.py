@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ragtrace.collect import workers
-from ragtrace.collect.workers import Worker
+from ragtrace.collect import threads
+from ragtrace.collect.threads import Worker
 from ragtrace.types import RequestRecord
 
 
@@ -92,7 +92,7 @@ def test_without_threads_nothing_raises_and_nothing_is_lost(
     make_sink: Any, writer: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is durable waits in the spool, and all is stored once the system gives threads again."""
-    monkeypatch.setattr(workers, "_RETRY", 0.0)
+    monkeypatch.setattr(threads, "_RETRY", 0.0)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         sink = make_sink()

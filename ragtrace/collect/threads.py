@@ -1,4 +1,4 @@
-"""Threads of ours: each does its step when it is woken, a moment later so that work gathers, and rests for a fork."""
+"""The background threads: one that does a step when it is woken, what it does periodically, and who waits for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["Worker"]
+__all__ = ["FlushBarrier", "Periodic", "Worker"]
 
 _LOG: Final = logging.getLogger("ragtrace")
 _LINGER: Final = 0.1  # seconds in which work gathers
@@ -131,3 +131,50 @@ class Worker:
                 what()
             except BaseException:  # nothing ends this thread but `stop`: not a host's redactor that calls exit()
                 _LOG.exception("ragtrace's background thread met a fault of its own and goes on")
+
+
+class Periodic:
+    """Something to be done every `seconds`."""
+
+    def __init__(self, do: Callable[[], None] = lambda: None, seconds: float = 60.0) -> None:
+        self._do = do
+        self._seconds = seconds
+        self._at = time.monotonic() + seconds
+
+    @property
+    def wait(self) -> float:
+        """Seconds until it is due."""
+        return max(0.0, self._at - time.monotonic())
+
+    def do_if_due(self) -> None:
+        """Do it when it is due."""
+        if not self.wait:
+            self._at = time.monotonic() + self._seconds
+            self._do()
+
+
+class FlushBarrier:
+    """Counts what was asked and settled. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._done = self._failed = 0
+        self.asked = 0
+
+    def wait(self, ask: Callable[[], None], timeout: float) -> bool:
+        """Ask, and wait up to `timeout` seconds; whether it is done."""
+        with self._changed:
+            self.asked += 1
+            mine = self.asked
+            ask()
+            self._changed.wait_for(lambda: max(self._done, self._failed) >= mine, timeout)
+            return self._done >= mine
+
+    def settle(self, asked: int, *, is_done: bool = True) -> None:
+        """Answer all up to this one."""
+        with self._changed:
+            if is_done:
+                self._done = max(self._done, asked)
+            else:
+                self._failed = max(self._failed, asked)
+            self._changed.notify_all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 
-from ragtrace.collect import Recent
+from ragtrace.collect import RecentRequests
 from ragtrace.types import RequestRecord
 from tests.collect.drafts import FakeDraft
 
@@ -21,7 +21,7 @@ class Clock:
 
 def test_all_parts_of_a_request_are_taken_once() -> None:
     """And nothing of another."""
-    recent = Recent(10_000, 60.0)
+    recent = RecentRequests(10_000, 60.0)
     drafts = [FakeDraft("a"), FakeDraft("b"), FakeDraft("a")]
     for draft in drafts:
         recent.add(draft.request_id, draft, draft.weight)
@@ -32,7 +32,7 @@ def test_all_parts_of_a_request_are_taken_once() -> None:
 
 def test_beyond_the_bytes_the_oldest_goes() -> None:
     """What was taken no longer counts."""
-    recent = Recent(2500, 60.0)
+    recent = RecentRequests(2500, 60.0)
     drafts = [FakeDraft(str(number)) for number in range(4)]
     for draft in drafts:
         recent.add(draft.request_id, draft, draft.weight)
@@ -45,7 +45,7 @@ def test_beyond_the_bytes_the_oldest_goes() -> None:
 def test_what_is_too_old_goes() -> None:
     """By the time at which it came."""
     clock = Clock()
-    recent = Recent(10_000, 60.0, clock)
+    recent = RecentRequests(10_000, 60.0, clock)
     first, second = FakeDraft("first"), FakeDraft("second")
     recent.add(first.request_id, first, first.weight)
     clock.now = 50.0
@@ -58,7 +58,7 @@ def test_what_is_too_old_goes() -> None:
 
 def test_a_record_takes_the_place_of_its_draft() -> None:
     """With its own weight; the draft is let go."""
-    recent = Recent(2500, 60.0)
+    recent = RecentRequests(2500, 60.0)
     draft = FakeDraft("a")
     record = RequestRecord(request_id="a", service="svc")
     number = recent.add("a", draft, draft.weight)
