@@ -1,11 +1,4 @@
-"""From a draft to a finished item and its spool entry; what cannot be written is counted, once per item.
-
-What is spooled in the background: samples while the store takes none, and at the end what is left.
-
-Brings batches and spool segments to the writer, on the storing thread: retries, replays, sets poison aside.
-
-Brings what was read to the store, on a thread of its own, which a database may hold up; else to the spool.
-"""
+"""Delivery: items are finished, written to the store on a thread that a database may hold up, else to the spool."""
 
 from __future__ import annotations
 

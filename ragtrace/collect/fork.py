@@ -1,4 +1,4 @@
-"""Keeps sinks whole across `os.fork` (gunicorn's pre-fork, multiprocessing): a child starts with an empty one."""
+"""Sinks across `os.fork` (gunicorn's pre-fork, multiprocessing): kept whole, and empty in a child."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """The queue between the host's threads and ours: bounded by bytes, with the faults beside it.
 
 What was submitted waits unread until it is read, then read until the store or the spool has it.
-
-
-How many bytes an item holds in memory, roughly: of all that a host can make long, its length.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["ITEMS", "Queue", "Read", "Unread", "Waiting", "weigh"]
+__all__ = ["ITEMS", "Queue", "Waiting", "weigh"]
 
 ITEMS: Final = (RequestRecord, Addendum, Feedback, Fault, SourceReport)  # all else in a queue is a draft
 _FAULTS: Final = 1000  # kinds of them; all further ones are one

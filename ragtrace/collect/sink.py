@@ -1,6 +1,4 @@
-"""Reads what was submitted, on a thread that no database holds up: builds and finishes it, ends its spans, screens.
-
-The background sink: the host's threads hand items over, one thread of ours reads them, another one stores them.
+"""The background sink: the host's threads hand items over, one thread of ours reads them, another one stores them.
 
 Nothing accepted is lost: a durable item is in the spool at once, any that cannot be stored is there until it is.
 Memory and disk are bounded by bytes; random samples beyond them are dropped and counted, flagged ones never.
@@ -24,7 +22,7 @@ from ragtrace.collect.unsampled import RecentRequests, UnsampledRequests, addend
 from ragtrace.record import Draft
 from ragtrace.types import Fault, Item
 
-__all__ = ["BackgroundSink", "ReadStep", "Writer"]
+__all__ = ["BackgroundSink"]
 
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("ragtrace")

@@ -1,10 +1,9 @@
-"""The spool's file format: entries of magic, length, CRC-32 and the JSON of one tagged item.
-
-The spool: files on disk for what is accepted and not in the store yet.
+"""The spool: files on disk for what is accepted and not in the store yet.
 
 Each process writes segments of its own, each held under `flock` while the process lives; so a segment that can be
 locked belongs to a dead process and is adopted by the next that starts. Once written, an entry survives `kill -9`;
-a power loss can take what was written since the last `sync` (one background cycle).
+a power loss can take what was written since the last `sync` (one background cycle). The file format: entries of magic,
+length, CRC-32 and the JSON of one tagged item.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from ragtrace.types import (
     encode_record,
 )
 
-__all__ = ["Entry", "Lane", "Segment", "Spool", "decode_entry", "default_folder", "encode_entry", "read_entries"]
+__all__ = ["Segment", "Spool", "decode_entry", "default_folder", "encode_entry", "fallback_folder", "read_entries"]
 
 MAGIC: Final = b"\xabRT\x01"  # cannot stand in JSON, so that reading finds its place again behind a damaged entry
 _HEADER: Final = struct.Struct(">4sII")

@@ -1,4 +1,4 @@
-"""The background threads: one that does a step when it is woken, what it does periodically, and who waits for it."""
+"""The background's threads: a worker with its steps, what is done periodically, and the barrier of those who wait."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class Periodic:
 
 
 class FlushBarrier:
-    """Counts what was asked and settled. Safe for threads."""
+    """Those who wait: told when all that was there when they asked is done, or that it cannot be. Safe for threads."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

@@ -1,9 +1,4 @@
-"""Requests outside the sample that ended lately, for a flag that comes late: bounded by bytes and by age.
-
-Screening: looks at requests outside the sample for reasons to keep them, within a share of one processor core.
-
-Requests outside the sample, in the background: their spans end, they are screened, and held for a late flag.
-"""
+"""Requests outside the sample, in the background: their spans end, they are screened, and held for a late flag."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragtrace.collect import threads
-from ragtrace.collect.threads import Worker
+from ragtrace.collect.threads import FlushBarrier, Worker
 from ragtrace.types import RequestRecord
 
 
@@ -142,3 +142,30 @@ def _in_child(sink: Any, monkeypatch: pytest.MonkeyPatch) -> int:
         return int(sink.close(10))
     except BaseException:
         return 2
+
+
+def test_an_answer_is_for_those_who_had_asked() -> None:
+    """Neither a success nor a failure of what began before one asked answers that one."""
+    barrier = FlushBarrier()
+    assert barrier.wait(lambda: barrier.settle(1), 10)
+    assert not barrier.wait(lambda: barrier.settle(2, is_done=False), 10)
+    assert not barrier.wait(lambda: barrier.settle(2), 0.01)
+
+
+def test_an_earlier_failure_is_not_ones_own() -> None:
+    """What had begun before may fail; the answer comes after it."""
+    barrier = FlushBarrier()
+
+    def answer() -> None:
+        barrier.settle(barrier.asked - 1, is_done=False)
+        barrier.settle(barrier.asked)
+
+    assert barrier.wait(answer, 10)
+    assert barrier.wait(answer, 10)
+
+
+def test_a_later_answer_is_for_all_before_it() -> None:
+    """One cycle may answer several."""
+    barrier = FlushBarrier()
+    assert barrier.wait(lambda: barrier.settle(7), 10)
+    assert barrier.wait(lambda: None, 10)
