@@ -18,8 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.samples import Sample
 
 from ragtrace.analyze import judge_id
-from ragtrace.export.families import families
-from ragtrace.export.snapshot import DROPS, Snapshot
+from ragtrace.export.exposition import DROPS, Snapshot, families
 from ragtrace.registry.instruments import BUDGETS, INSTRUMENTS, QUERY_COVERAGE
 from ragtrace.store import Backlog, Delta, Exemplar, Release, SourceState, Total
 from ragtrace.store.totals import histogram_deltas

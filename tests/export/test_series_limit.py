@@ -9,11 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.exposition import generate_latest
 
-from ragtrace.export.exposition import collector
-from ragtrace.export.families import families
-from ragtrace.export.limit import MAX_SERIES, Table, size, within
-from ragtrace.export.series import Key, Point
-from ragtrace.export.snapshot import Snapshot
+from ragtrace.export.exposition import Snapshot, collector, families
+from ragtrace.export.series import MAX_SERIES, Key, Point, Table, series_count, within
 from ragtrace.registry.instruments import QUERY_COVERAGE, REQUESTS, SLI_REQUESTS
 from ragtrace.store import Total
 from ragtrace.store.totals import histogram_deltas
@@ -51,7 +48,7 @@ def test_histograms_go_first_then_what_alerts_watch() -> None:
     order = ["old", "older than new", "new"]
     given = tables(["new", "old", "older than new"])
     one, total = within(given, 39, order)
-    assert (total, size(one["query_coverage"])) == (40, 16)
+    assert (total, series_count(one["query_coverage"])) == (40, 16)
     assert shown(one, "query_coverage") == {"old", "older than new"}
     assert shown(one, "sli_requests") == set(order)
     two, _ = within(given, 12, order)
@@ -74,7 +71,7 @@ def test_a_tenant_with_many_services_takes_nothing_from_another() -> None:
 def test_the_limit_holds(services: list[str], most: int) -> None:
     """Never more than so many; the order in which services stand makes no difference."""
     found, total = within(tables(services), most)
-    assert sum(map(size, found.values())) <= min(most, total)
+    assert sum(map(series_count, found.values())) <= min(most, total)
     assert within(tables(sorted(services)), most)[0] == found
 
 
