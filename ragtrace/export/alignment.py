@@ -1,7 +1,4 @@
-"""An alignment report as tables of text, each with what it speaks of and what it does not.
-
-The plots of an alignment report, as SVG files by name.
-"""
+"""An alignment report as tables of text, each with what it speaks of and what it does not, and as plots (SVG)."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from ragtrace.analyze.alignment_report import (
 from ragtrace.analyze.alignment_report import Point as Budget
 from ragtrace.export.charts import DotRow, Level, Point, Series, dot_chart, line_chart
 
-__all__ = ["Section", "named", "names_of", "plots", "sample_of", "sections"]
+__all__ = ["Section", "plots", "sections"]
 
 _NOTHING = "-"
 _CHANCE = "random order"
@@ -53,7 +50,7 @@ def sections(report: AlignmentReport) -> list[Section]:
     return found
 
 
-def sample_of(basis: Basis) -> str:
+def _sample_of(basis: Basis) -> str:
     """The requests that a number speaks of."""
     noun = "request" if basis.requests == 1 else "requests"
     how = "scored now" if basis.source == "rescored" else "stored explanations"
@@ -62,15 +59,15 @@ def sample_of(basis: Basis) -> str:
     return f"{basis.requests} {noun} that flags had explained, which speak for no others ({how})"
 
 
-def names_of(group: Group) -> str:
+def _names_of(group: Group) -> str:
     """What answered, and by which model its use of documents was measured, where that is another one."""
     return group.model if group.model == group.attributed_by else f"{group.model} (by {group.attributed_by})"
 
 
-def named(group: Group) -> str:
+def _name_of(group: Group) -> str:
     """A group in one line."""
     segment = f" · {group.segment}" if group.segment is not None else ""
-    return f"{names_of(group)} · {group.condition}{segment} · k {_ks(group)}"
+    return f"{_names_of(group)} · {group.condition}{segment} · k {_ks(group)}"
 
 
 def _ks(group: Group) -> str:
@@ -79,7 +76,7 @@ def _ks(group: Group) -> str:
 
 def _group_cells(row: Row) -> tuple[str, ...]:
     group = row.group
-    return (names_of(group), group.condition, group.segment or "all", _ks(group), str(row.requests))
+    return (_names_of(group), group.condition, group.segment or "all", _ks(group), str(row.requests))
 
 
 def _no_rates(basis: Basis) -> Section:
@@ -103,7 +100,7 @@ def _skipped(basis: Basis) -> list[str]:
 
 
 def _remarks(basis: Basis) -> list[str]:
-    notes = [f"{sample_of(basis)}; 95 % bootstrap intervals over requests"]
+    notes = [f"{_sample_of(basis)}; 95 % bootstrap intervals over requests"]
     if basis.left_out:
         notes.append(f"{basis.left_out} explained requests of the other stratum are left out")
     return notes + _skipped(basis)
@@ -261,7 +258,7 @@ def _failure_plots(rows: Sequence[Row], basis: Basis) -> dict[str, str]:
         return {}
     shown = [
         DotRow(
-            label=named(row.group),
+            label=_name_of(row.group),
             dots=(_dot(row.wasted_retrieval.estimate, 100), _dot(row.noise_distraction.estimate, 100)),
             marks=(_plotted_percent(row.wasted_retrieval), _plotted_percent(row.noise_distraction)),
         )
@@ -269,7 +266,7 @@ def _failure_plots(rows: Sequence[Row], basis: Basis) -> dict[str, str]:
     ]
     chart = dot_chart(
         "Failure rates",
-        (sample_of(basis), _INTERVALS),
+        (_sample_of(basis), _INTERVALS),
         x_label="requests with the failure (%)",
         names=("wasted retrieval", "noise distraction"),
         marks=_CHANCE,
@@ -319,8 +316,8 @@ def _sweep_plot(rows: Sequence[Row], basis: Basis) -> str:
         Level(_FLOOR, tuple((each.p, each.warg.floor) for each in first if each.warg.floor is not None), "2 4"),
     ]
     return line_chart(
-        f"WARG of {names_of(group)}, k = {group.k} documents",
-        (sample_of(basis), _INTERVALS),
+        f"WARG of {_names_of(group)}, k = {group.k} documents",
+        (_sample_of(basis), _INTERVALS),
         x_label="p (weight of deeper ranks)",
         y_label="WARG (1 - RBO)",
         series=series,
@@ -391,7 +388,7 @@ def _overlap_plots(report: AlignmentReport) -> dict[str, str]:
     ]
     chart = dot_chart(
         "Query words among the strongest half of a document's words",
-        (sample_of(report.words_basis), _INTERVALS),
+        (_sample_of(report.words_basis), _INTERVALS),
         x_label="share (%)",
         names=("of these words, in the query", "of the query's words, found there"),
         marks="half of the words at random",
@@ -409,7 +406,7 @@ def _pos_plots(report: AlignmentReport) -> dict[str, str]:
     return {
         f"pos_{_slug(model)}_{_slug(condition)}_{side}_{'pairs' if is_pair else 'tags'}.svg": dot_chart(
             f"Attribution by part of speech{' of neighbors' if is_pair else ''}: {model}, {side}, {condition}",
-            (f"Strongest 30 % of words; {sample_of(report.words_basis)}", _INTERVALS),
+            (f"Strongest 30 % of words; {_sample_of(report.words_basis)}", _INTERVALS),
             x_label="share of attribution mass (%)",
             names=("share of attribution mass",),
             marks="share of all pairs" if is_pair else "share of all words",

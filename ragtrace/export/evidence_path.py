@@ -1,7 +1,4 @@
-"""The claims of an answer as they are shown: state, the sentence that decides, and further chunks of each.
-
-One request's evidence path: the verdict in words, each stage's state, facets, candidates, ranks, prompt, claims.
-"""
+"""One request's evidence path: the verdict in words, each stage's state, facets, candidates, ranks, prompt, claims."""
 
 from __future__ import annotations
 
@@ -38,8 +35,6 @@ from ragtrace.types import (
 
 __all__ = [
     "NOT_JUDGED",
-    "ClaimLine",
-    "ClaimState",
     "ClaimView",
     "claim_rationales",
     "claim_summary",
@@ -53,11 +48,11 @@ __all__ = [
     "verdict_words",
 ]
 
-ClaimState: TypeAlias = Literal["contradicted", "not supported", "weak words", "not known", "supported"]
+_ClaimState: TypeAlias = Literal["contradicted", "not supported", "weak words", "not known", "supported"]
 """What a claim is called, the worst first. Below the line of support it has weak words where words decided, and is not
 supported where a model of entailment did: people call a third of the claims with weak words unsupported."""
 
-_STATES: Final[tuple[ClaimState, ...]] = get_args(ClaimState)
+_STATES: Final[tuple[_ClaimState, ...]] = get_args(_ClaimState)
 _LISTED: Final = 4  # chunks of one claim that are named beside the one that decides
 _SEVERAL: Final = "the words of several chunks together, and by none alone"
 NOT_JUDGED: Final = "not judged by these rules (ragtrace analyze --redo judges anew)"
@@ -370,7 +365,7 @@ def plain_table(*columns: str) -> Table:
     return table
 
 
-class ClaimLine(NamedTuple):
+class _ClaimLine(NamedTuple):
     """What is known of a claim. label: "" for a quotation and for what belongs to the line above."""
 
     label: str
@@ -384,8 +379,8 @@ class ClaimView:
 
     text: str
     number: int | None = None
-    state: ClaimState | None = None
-    lines: tuple[ClaimLine, ...] = ()
+    state: _ClaimState | None = None
+    lines: tuple[_ClaimLine, ...] = ()
 
 
 def claim_rationales(record: RequestRecord, claims: Sequence[Claim]) -> tuple[Rationale | None, ...]:
@@ -408,7 +403,7 @@ def claim_views(record: RequestRecord, claims: Sequence[Claim]) -> list[ClaimVie
     return found
 
 
-def claim_summary(views: Sequence[ClaimView]) -> list[tuple[ClaimState, str]]:
+def claim_summary(views: Sequence[ClaimView]) -> list[tuple[_ClaimState, str]]:
     """How many claims are in which state, the worst first: `1 contradicted (claim 2)`, `2 supported`."""
     found = []
     for state in _STATES:
@@ -419,7 +414,7 @@ def claim_summary(views: Sequence[ClaimView]) -> list[tuple[ClaimState, str]]:
     return found
 
 
-def _state(claim: Claim) -> ClaimState:
+def _state(claim: Claim) -> _ClaimState:
     if (claim.contradiction or 0.0) >= SUPPORTED:
         return "contradicted"
     if claim.support is None:
@@ -437,26 +432,26 @@ class _Lines:
     rationale: Rationale | None
     places: Mapping[str, int]
 
-    def all(self, *, cites: bool) -> Iterator[ClaimLine]:
+    def all(self, *, cites: bool) -> Iterator[_ClaimLine]:
         """cites: whether the answer cites at all."""
         claim, state = self.claim, _state(self.claim)
         deciding = self.rationale.chunk_id if self.rationale else claim.best_chunk
-        yield ClaimLine(state.upper() if state == "contradicted" else state, self._basis(state), "state")
+        yield _ClaimLine(state.upper() if state == "contradicted" else state, self._basis(state), "state")
         if self.rationale is not None:
-            yield ClaimLine("", f"“{self.rationale.text}”", "quotation")
+            yield _ClaimLine("", f"“{self.rationale.text}”", "quotation")
         elif deciding is not None and state != "not known":
-            yield ClaimLine("", "the text of this chunk was not kept", "note")
+            yield _ClaimLine("", "the text of this chunk was not kept", "note")
         supporting = {key: value for key, value in claim.supports.items() if value >= SUPPORTED and key != deciding}
         if supporting:
             said = [f"{self._named(key)} {supporting[key]:.2f}" for key in _largest(supporting)]
-            yield ClaimLine("also by" if state == "supported" else "supported", _listed_chunks(said), "note")
+            yield _ClaimLine("also by" if state == "supported" else "supported", _listed_chunks(said), "note")
         differing = {key: value for key, value in claim.contradictions.items() if key != deciding}
         if differing:  # often of another edition or place: no proof against the claim
-            yield ClaimLine("differs in", _listed_chunks([self._named(key) for key in _largest(differing)]), "note")
+            yield _ClaimLine("differs in", _listed_chunks([self._named(key) for key in _largest(differing)]), "note")
         if cites:
-            yield ClaimLine("cites", self._citations(state), "note")
+            yield _ClaimLine("cites", self._citations(state), "note")
 
-    def _basis(self, state: ClaimState) -> str:
+    def _basis(self, state: _ClaimState) -> str:
         """What the state rests on."""
         claim = self.claim
         reason = f": {claim.reason}" if claim.reason else ""
@@ -476,7 +471,7 @@ class _Lines:
             return f"{said}{reason}; supported outside of the prompt, by {self.rationale.chunk_id}:"
         return f"{said}{f'; nearest is {best}' if best else '; no chunk of the prompt speaks of it'}{reason}"
 
-    def _citations(self, state: ClaimState) -> str:
+    def _citations(self, state: _ClaimState) -> str:
         """The chunks that the claim cites; which of them do not support it where others do."""
         is_known = state == "supported" and bool(self.claim.supports)
         said = []

@@ -1,11 +1,4 @@
-"""Shaded texts in HTML: the answer by document, texts by one series of weights, and the colors they need.
-
-The drawings of an explanation's page, as inline SVG: shares with their errors, two rankings, WARG on its scale.
-
-The tables of an explanation's page: shares with their bars, figures of words, WARG at each p.
-
-Writes an explanation as one HTML file that needs nothing else: no network, no fonts, and no script to be read.
-"""
+"""An explanation as one HTML file that needs nothing else: no network, no fonts, and no script to be read."""
 
 from __future__ import annotations
 
@@ -50,23 +43,12 @@ from ragtrace.strict_json import dumps
 from ragtrace.types import Claim, RequestRecord
 
 __all__ = [
-    "answer_text",
-    "answer_words",
-    "badge",
     "hue",
     "opacity",
     "page",
-    "question_words",
-    "rankings",
-    "shaded_text",
-    "share_bar",
-    "shares",
-    "stylesheet",
-    "warg_scale",
-    "wargs",
 ]
 
-Color: TypeAlias = tuple[int, int, int]
+_Color: TypeAlias = tuple[int, int, int]
 
 _TOLD_FROM: Final = 3  # only words of this level tell their figure, which keeps long texts small
 _STRONGEST: Final = {False: 0.6, True: 0.85}  # opacity of the strongest shade, in light and dark
@@ -89,7 +71,7 @@ _UNITS: Final = {
 def page(record: RequestRecord, explanation: Explanation, claims: Sequence[Claim] = ()) -> str:
     """The whole file. claims: of the answer, judged; none where no worker was there."""
     shown = view(record, explanation)
-    answer, data = answer_text(shown)
+    answer, data = _answer_text(shown)
     body = tag(
         "main",
         _header(shown),
@@ -102,7 +84,7 @@ def page(record: RequestRecord, explanation: Explanation, claims: Sequence[Claim
         _computed(shown),
     )
     values = tag("script", Html(_embedded(data)), type="application/json", id="values")
-    style = asset("ragtrace.export", "explanation.css") + stylesheet()
+    style = asset("ragtrace.export", "explanation.css") + _stylesheet()
     script = asset("ragtrace.export", "explanation.js")
     return standalone(f"Explanation of {shown.record.request_id}", style, body, values, script=script)
 
@@ -154,7 +136,7 @@ def _answer(shown: View, answer: Html, data: dict[str, Any]) -> Html:
         chips.append(
             tag(
                 "button",
-                badge(document),
+                _badge(document),
                 part,
                 data_row=document.row,
                 type="button",
@@ -170,7 +152,7 @@ def _answer(shown: View, answer: Html, data: dict[str, Any]) -> Html:
         tag("p", "Point at a word for its figures; choose a document for what it alone adds.",
             id="figures", class_="faint js-only", aria_live="polite"),
         _legend(data, _UNITS[generator.unit]),
-        tag("details", tag("summary", "The figures of each word"), answer_words(data), class_="data"),
+        tag("details", tag("summary", "The figures of each word"), _answer_words(data), class_="data"),
         hint="The letter behind a stretch names the document. − before a letter: this document speaks against it.",
     )  # fmt: skip
 
@@ -211,7 +193,7 @@ def _documents(shown: View) -> Html:
         sure = "0: the answer changes least without the document, 1: most; errors are unknown"
     elif any(each.error is not None for each in shown.packed):
         sure = "whiskers and ±: one standard error"
-    table = tag("div", shares(shown), class_="scroll")
+    table = tag("div", _shares(shown), class_="scroll")
     return _section("Shares of the documents", table, hint=f"Best share first. Bars from zero; {sure}.")
 
 
@@ -222,14 +204,14 @@ def _alignment(shown: View) -> Html:
     main = main_p(found.ps)
     words: list[Html] = []
     if main is not None and main < len(found.adjusted):
-        words.append(warg_scale(found.adjusted[main], found.ps[main]))
+        words.append(_warg_scale(found.adjusted[main], found.ps[main]))
         words.append(tag("p", _HIGHER.format(found.ps[main]), class_="faint"))
-    words.append(tag("div", wargs(found), class_="scroll"))
+    words.append(tag("div", _wargs(found), class_="scroll"))
     if found.spearman is not None:
         words.append(tag("p", f"Spearman's rank correlation: {number(found.spearman)}", class_="faint"))
     if found.ties:
         words.append(tag("p", f"{found.ties} neighbors with equal shares keep the retriever's order.", class_="faint"))
-    both = tag("div", rankings(shown), tag("div", *words), class_="two")
+    both = tag("div", _rankings(shown), tag("div", *words), class_="two")
     return _section("Does the answer follow the retriever's ranking?", both)
 
 
@@ -240,9 +222,9 @@ def _question(shown: View) -> Html:
     return _section(
         "Which words of the question the answer needs",
         tag(
-            "div", shaded_text(shown.question, query.query_spans, query.shares, LEAST_SHARE), class_="text", dir="auto"
+            "div", _shaded_text(shown.question, query.query_spans, query.shares, LEAST_SHARE), class_="text", dir="auto"
         ),
-        tag("details", tag("summary", "The strongest words"), question_words(shown.question, query)),
+        tag("details", tag("summary", "The strongest words"), _question_words(shown.question, query)),
     )
 
 
@@ -266,9 +248,9 @@ def _reason(document: Document, is_open: bool) -> Html:
     delta = why.completeness_delta
     error = "" if delta is None else f", completeness delta {delta:+.2g}".replace("-", "−")
     claim_summary = tag("span", document.found + error, class_="faint")
-    parts: list[Html] = [tag("summary", badge(document), " ", document.name, " ", claim_summary)]
+    parts: list[Html] = [tag("summary", _badge(document), " ", document.name, " ", claim_summary)]
     for name, text, weights in (("Query", document.query_text, why.query), ("Document", document.text, why.document)):
-        shaded = shaded_text(text, weights.spans, weights.weights) if text else Html("its text was not kept")
+        shaded = _shaded_text(text, weights.spans, weights.weights) if text else Html("its text was not kept")
         parts += [tag("h3", name), tag("div", shaded, class_=f"text d{document.color}", dir="auto")]
     return tag("details", *parts, open=is_open)
 
@@ -292,7 +274,7 @@ def _entries(shown: View) -> Iterator[Html]:
         yield tag("dd", value)
 
 
-def answer_text(shown: View) -> tuple[Html, dict[str, Any]]:
+def _answer_text(shown: View) -> tuple[Html, dict[str, Any]]:
     """The answer shaded by each word's strongest document, and the figures of every document for the page's script."""
     generator = shown.explanation.generator
     if generator is None or not generator.answer_spans:
@@ -338,7 +320,7 @@ def _owner(
     return (rows.get(best[0]), level) if best and level else (None, 0)
 
 
-def shaded_text(text: str, spans: Sequence[Offsets], weights: Sequence[float], least: float = 0.0) -> Html:
+def _shaded_text(text: str, spans: Sequence[Offsets], weights: Sequence[float], least: float = 0.0) -> Html:
     """A text shaded by one weight for each token, in its document's color; words that lower it are underlined."""
     segments, totals, strength = weighed(text, spans, weights, least)
     digits = precision(totals)
@@ -362,7 +344,7 @@ def _marked(text: str, class_: str, **attributes: str | float | None) -> Html:
     return join(before, tag("i", core, class_=class_, **attributes), after)
 
 
-def stylesheet() -> str:
+def _stylesheet() -> str:
     """The rules for documents (`d0`, ...) and levels (`s0`, ...), in light and dark."""
     bars = "".join(f".d{place}{{--b:{_listed(color)}}}" for place, color in enumerate(PALETTE))
     return f"{bars}{_theme(False)}@media (prefers-color-scheme:dark){{{_theme(True)}}}"
@@ -374,7 +356,7 @@ def _theme(dark: bool) -> str:
     return f"{hues}{levels}:root{{--a8:{opacity(LEVELS, dark)}}}"
 
 
-def hue(color: Color, dark: bool) -> Color:
+def hue(color: _Color, dark: bool) -> _Color:
     """A hue as a background: as it is behind dark text, no brighter than light text needs in the dark."""
     if not dark:
         return color
@@ -397,11 +379,11 @@ def _luminance(color: Sequence[int]) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def _listed(color: Color) -> str:
+def _listed(color: _Color) -> str:
     return ",".join(map(str, color))
 
 
-def share_bar(document: Document, low: float, high: float) -> Html:
+def _share_bar(document: Document, low: float, high: float) -> Html:
     """A share as a bar from zero, with one standard error to both sides; `low` to `high` fill the width."""
     if document.share is None or high <= low:
         return Html("")
@@ -424,7 +406,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, class_: str = "whisker") -
     return tag("line", x1=f"{x1}%", y1=y1, x2=f"{x2}%", y2=y2, class_=class_)
 
 
-def rankings(view: View) -> Html:
+def _rankings(view: View) -> Html:
     """The documents in the retriever's order and in that of their shares, each joined by a line."""
     found = view.explanation.alignment
     if found is None or not found.retriever:
@@ -461,7 +443,7 @@ def _text(x: float, y: float, text: str, class_: str) -> Html:
     return tag("text", text, x=x, y=y, class_=class_)
 
 
-def warg_scale(adjusted: float, p: float) -> Html:
+def _warg_scale(adjusted: float, p: float) -> Html:
     """Where an adjusted WARG stands between the retriever's order (0) and a random one (1)."""
     high = max(1.5, adjusted + 0.1)
     low = min(0.0, adjusted)
@@ -481,12 +463,12 @@ def warg_scale(adjusted: float, p: float) -> Html:
     return tag("svg", *parts, class_="warg", height=60, role="img", aria_label=label)
 
 
-def badge(document: Document) -> Html:
+def _badge(document: Document) -> Html:
     """A document's letter in its color."""
     return tag("span", document.letter, class_=f"badge d{document.color}")
 
 
-def answer_words(data: dict[str, Any]) -> Html:
+def _answer_words(data: dict[str, Any]) -> Html:
     """What the shades of the answer say in numbers, of each word that has one; data: as `answer_text` gives it."""
     least = FAINTEST * data["scale"]
     letters = [each["letter"] for each in data["documents"]]
@@ -501,7 +483,7 @@ def answer_words(data: dict[str, Any]) -> Html:
     return _table("What documents add to each word", heads, rows)
 
 
-def shares(shown: View) -> Html:
+def _shares(shown: View) -> Html:
     """The documents of the prompt, best share first, with ranks, shares, errors and bars."""
     low, high = bounds(shown.packed)
     names = ("rank: retriever", "rank: answer", f"share, {shown.unit}", "of what all add")
@@ -522,14 +504,14 @@ def _share(document: Document, names: Sequence[str], low: float, high: float) ->
     cut = tag("span", " cut in the prompt", class_="faint") if document.truncated else ""
     return tag(
         "tr",
-        tag("th", badge(document), " ", document.name, cut, scope="row"),
+        tag("th", _badge(document), " ", document.name, cut, scope="row"),
         *(tag("td", value, class_="num", data_name=name) for name, value in zip(names, figures, strict=True)),
-        tag("td", share_bar(document, low, high), class_="barcell"),
+        tag("td", _share_bar(document, low, high), class_="barcell"),
         data_row=document.row,
     )
 
 
-def wargs(found: Alignment) -> Html:
+def _wargs(found: Alignment) -> Html:
     """WARG at each p with its floor and chance."""
     rows = []
     for p, *values in zip(found.ps, found.adjusted, found.warg, found.floor, found.chance, strict=False):
@@ -539,7 +521,7 @@ def wargs(found: Alignment) -> Html:
     return _table("WARG at each p", heads, rows)
 
 
-def question_words(question: str, query: GeneratorAttribution) -> Html:
+def _question_words(question: str, query: GeneratorAttribution) -> Html:
     """The words of the question that matter most."""
     digits = precision_of(query)
     order = sorted(range(len(query.shares)), key=lambda place: -abs(query.shares[place]))[:_WORDS]

@@ -1,7 +1,7 @@
-"""Shaded words, letters and bars on a terminal, in color and without.
+"""An explanation on a terminal: the answer shaded by document, shares, query words, and why each document was
+retrieved.
 
-Renders an explanation for a terminal: the answer shaded by document, shares, query words, and why each document was
-retrieved. Without color, quotes and letters stand for the shades.
+Without color, quotes and letters stand for the shades.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from ragtrace.export.explanation_view import (
 )
 from ragtrace.types import RequestRecord
 
-__all__ = ["Bar", "Mark", "Shaded", "badge", "render"]
+__all__ = ["render"]
 
 _ENOUGH: Final = ("256", "truecolor")  # with 16 colors neither hues nor shades stay apart
 _NEUTRAL: Final = (86, 140, 190)
@@ -101,7 +101,7 @@ def _answer(shown: View) -> Iterator[RenderableType]:
         segments = words(cut(shown.answer, generator.answer_spans))
         strength = answer_strength(segments, generator)
         rows = {document.row: document for document in shown.packed}
-        yield Shaded([_by_document(segment, generator, strength, rows) for segment in segments])
+        yield _Shaded([_by_document(segment, generator, strength, rows) for segment in segments])
         yield Text(
             f"darkest from {number(strength.scale)} nats on; ⁻ before a letter: this document speaks against it"
             if generator.unit == "log_probability"
@@ -112,11 +112,11 @@ def _answer(shown: View) -> Iterator[RenderableType]:
 
 def _by_document(
     segment: Segment, generator: GeneratorAttribution, strength: Strength, rows: dict[int | None, Document]
-) -> Mark:
+) -> _Mark:
     best = strongest(segment, generator.values)
     against = opponent(segment, generator.values, strength)
     level = strength.level(best[1]) if best else 0
-    return Mark(
+    return _Mark(
         segment.text,
         level,
         rows.get(best[0]) if best and level else None,
@@ -137,11 +137,11 @@ def _documents(shown: View) -> RenderableType:
         share = measured(document.share, document.error, digits)
         percent = f" {number(document.percent, 0):>3} %" if document.percent is not None else ""
         table.add_row(
-            badge(document),
+            _badge(document),
             name,
             f"{_rank(document.retriever_rank):>2} → {_rank(document.generator_rank)}",
             Text(f"{share}{percent}"),
-            Bar(document, low, high),
+            _Bar(document, low, high),
         )
     return Group(table, Text(_columns(shown), style=_FAINT))
 
@@ -206,7 +206,7 @@ def _retrieved(shown: View) -> Iterator[RenderableType]:
         why = document.why
         if why is None:
             continue
-        name = badge(document)
+        name = _badge(document)
         name.append(f" {document.name}  {document.found}")
         yield name
         weights = why.document
@@ -237,7 +237,7 @@ def _single(text: str, weights: TokenWeights, document: Document | None, *, exce
         return Text("its text was not kept", style=_FAINT)
     segments, totals, strength = weighed(text, weights.spans, weights.weights, LEAST_SHARE if document is None else 0.0)
     marks = [
-        Mark(
+        _Mark(
             " ".join(segment.text.splitlines()) or " " if excerpt else segment.text,
             strength.level(total) if total > 0.0 else 0,
             document,
@@ -245,10 +245,10 @@ def _single(text: str, weights: TokenWeights, document: Document | None, *, exce
         )
         for segment, total in zip(segments, totals, strict=True)
     ]
-    return Shaded(_densest(marks, totals) if excerpt else marks, lettered=False)
+    return _Shaded(_densest(marks, totals) if excerpt else marks, lettered=False)
 
 
-def _densest(marks: list[Mark], totals: Sequence[float]) -> list[Mark]:
+def _densest(marks: list[_Mark], totals: Sequence[float]) -> list[_Mark]:
     """The `_EXCERPT` characters that say most about a long text."""
     if sum(len(mark.text) for mark in marks) <= _EXCERPT:
         return marks
@@ -264,7 +264,7 @@ def _densest(marks: list[Mark], totals: Sequence[float]) -> list[Mark]:
         if held > best + 1e-12:
             best, chosen = held, (first, last + 1)
     start, end = chosen
-    front, back = [Mark("… ")] if start else [], [Mark(" …")] if end < len(marks) else []
+    front, back = [_Mark("… ")] if start else [], [_Mark(" …")] if end < len(marks) else []
     return [*front, *marks[start:end], *back]
 
 
@@ -283,7 +283,7 @@ def _at(values: Sequence[float], place: int) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class _Mark:
     """A piece of text: how strongly a document speaks for it, and which speaks against it."""
 
     text: str
@@ -294,10 +294,10 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Shaded:
+class _Shaded:
     """A text of marks, with their documents' colors; without color `«in quotes»ᵃ`, with letters if `lettered`."""
 
-    marks: Sequence[Mark]
+    marks: Sequence[_Mark]
     lettered: bool = True
 
     def __rich_console__(self, console: Console, _options: ConsoleOptions) -> RenderResult:
@@ -316,7 +316,7 @@ class Shaded:
                 text.append(found, _style(last))
                 text.append(after + _against(last))
             if self.lettered and document is not None and last is not None:
-                text.append(raised(document.letter), "bold")
+                text.append(_raised(document.letter), "bold")
         return text
 
     def _quoted(self) -> Text:
@@ -327,35 +327,35 @@ class Shaded:
             core = words.strip()
             owner, is_strong, opposed = strong
             if core and (is_strong or opposed):
-                letter = raised(owner.letter) if owner is not None and self.lettered else ""
+                letter = _raised(owner.letter) if owner is not None and self.lettered else ""
                 words = words.replace(core, f"{'«−' if opposed else '«'}{core}»{letter}", 1)
             text.append(words + "".join(dict.fromkeys(_against(mark) for mark in marks)))
         return text
 
 
-def _owner(mark: Mark) -> Document | None:
+def _owner(mark: _Mark) -> Document | None:
     return mark.document if mark.level else None
 
 
-def _is_strong(mark: Mark) -> bool:
+def _is_strong(mark: _Mark) -> bool:
     return mark.level >= _QUOTED_FROM
 
 
-def _against(mark: Mark) -> str:
-    return f"⁻{raised(mark.against.letter)}" if mark.against is not None else ""
+def _against(mark: _Mark) -> str:
+    return f"⁻{_raised(mark.against.letter)}" if mark.against is not None else ""
 
 
-def raised(letter: str) -> str:
+def _raised(letter: str) -> str:
     """A document's letter as a superscript; Unicode has none for Q."""
     return "".join(_RAISED.get(each, f"({each})") for each in letter)
 
 
-def badge(document: Document) -> Text:
+def _badge(document: Document) -> Text:
     """A document's letter in its color."""
     return Text.assemble((f" {document.letter} ", _filled(PALETTE[document.color], 1.0)))
 
 
-def _style(mark: Mark) -> str:
+def _style(mark: _Mark) -> str:
     if mark.opposed:
         return "underline red"
     hue = PALETTE[mark.document.color] if mark.document is not None else _NEUTRAL
@@ -376,7 +376,7 @@ def _is_light() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class _Bar:
     """A share as a bar from zero, with one standard error to both sides."""
 
     document: Document

@@ -1,6 +1,5 @@
-"""A request joined with its explanation, ready for any output: its documents with letters, ranks, shares and texts.
-
-What was found out about a request, in sentences: what its answer rests on, where the retriever disagrees.
+"""A request joined with its explanation, ready for any output: its documents with letters, ranks, shares and texts, and
+the findings in sentences: what its answer rests on, where the retriever disagrees.
 """
 
 from __future__ import annotations
@@ -20,15 +19,12 @@ from ragtrace.explanations import RESOLUTION, Explanation, GeneratorAttribution,
 from ragtrace.types import Candidate, PackedChunk, RequestRecord, replace
 
 __all__ = [
-    "COLORS",
     "Document",
     "View",
-    "adds",
     "advice",
     "bounds",
     "certainty",
     "flags",
-    "gain",
     "headline",
     "letter",
     "main_p",
@@ -42,7 +38,7 @@ __all__ = [
     "visible",
 ]
 
-COLORS: Final = 10  # then they repeat, and the letters tell
+_COLORS: Final = 10  # then they repeat, and the letters tell
 _USUAL_P: Final = 0.9
 _LEAST_WHOLE: Final = 0.1  # of the largest share: of shares that add up to less, none is a part
 _HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff]")
@@ -202,12 +198,12 @@ def bounds(documents: Sequence[Document]) -> tuple[float, float]:
     return min([0.0, *ends]), max([0.0, *ends])
 
 
-def adds(value: float) -> bool:
+def _adds(value: float) -> bool:
     """Whether a share, or a sum of them, can be told from zero, and is above it."""
     return value > RESOLUTION
 
 
-def gain(generator: GeneratorAttribution) -> float | None:
+def _gain(generator: GeneratorAttribution) -> float | None:
     """What all documents together add."""
     if generator.full is None or generator.empty is None:
         return None
@@ -230,7 +226,7 @@ def _documents(record: RequestRecord, found: Explanation) -> Iterator[tuple[str,
             chunk_id,
             Document(
                 letter=letter(place),
-                color=place % COLORS,
+                color=place % _COLORS,
                 chunk_id=_name(chunk_id),
                 title=_name(_title(candidate)),
                 text=visible(_text(candidate, chunk, why)),
@@ -253,9 +249,9 @@ def _share(generator: GeneratorAttribution | None, chunk_id: str) -> dict[str, A
     row = generator.chunk_ids.index(chunk_id)
     share = generator.shares[row] if row < len(generator.shares) else None
     error = generator.share_errors[row] if row < len(generator.share_errors) else None
-    added = gain(generator)
+    added = _gain(generator)
     largest = max(map(abs, generator.shares), default=0.0)
-    is_whole = added is not None and adds(added) and added >= _LEAST_WHOLE * largest
+    is_whole = added is not None and _adds(added) and added >= _LEAST_WHOLE * largest
     percent = 100 * share / added if share is not None and added is not None and is_whole else None
     return {"row": row, "share": share, "error": error, "percent": percent}
 
@@ -295,7 +291,7 @@ def headline(view: View) -> str:
     if generator is None or not ranked:
         return _unknown(found)
     first = ranked[0]
-    if not adds(first.share or 0.0):
+    if not _adds(first.share or 0.0):
         return _NOTHING[generator.unit]
     part = _part(first.percent) if first.percent is not None else ""
     lead = _lead(generator, *ranked[:2])
@@ -329,8 +325,8 @@ def _lead(generator: GeneratorAttribution, first: Document, second: Document | N
 
 def _canceled(generator: GeneratorAttribution, last: Document) -> str:
     """That others take away what some documents add, where that leaves nothing."""
-    added = gain(generator)
-    if added is None or adds(added):
+    added = _gain(generator)
+    if added is None or _adds(added):
         return ""
     against = f" {last.letter}, {last.name}, speaks most against it." if (last.share or 0.0) < -RESOLUTION else ""
     return f" Yet all documents together do not make it more probable.{against}"
@@ -357,7 +353,7 @@ def flags(view: View) -> Iterator[str]:
     is_exact = generator is not None and generator.exact
     best, used = view.by_id[alignment.retriever[0]], view.by_id[alignment.generator[0]]
     size = len(alignment.retriever)
-    role = "the answer uses most" if used.share is None or adds(used.share) else "speaks least against the answer"
+    role = "the answer uses most" if used.share is None or _adds(used.share) else "speaks least against the answer"
     yield _flag(
         "Wasted retrieval",
         alignment.wasted_retrieval,
@@ -391,7 +387,7 @@ def advice(view: View) -> str | None:
     """Where to look next, if the answer rests on no document or does not follow the ranking."""
     alignment, generator = view.explanation.alignment, view.explanation.generator
     show = f"ragtrace show {view.record.request_id}"
-    if generator is not None and generator.shares and not adds(max(generator.shares)):
+    if generator is not None and generator.shares and not _adds(max(generator.shares)):
         return f"{show} tells which of its claims the documents support."
     if alignment is not None and (alignment.wasted_retrieval or alignment.noise_distraction):
         return f"{show} tells at which rank the evidence was found, reranked and packed."

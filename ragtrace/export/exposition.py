@@ -1,8 +1,6 @@
-"""What is exposed, as the store holds it at one moment, and what of it is no total: gauges, and counters of faults.
+"""The text that Prometheus scrapes, in either of its two formats: a snapshot of the store as metric families.
 
-Renders what the store holds as Prometheus metric families: names, help, units and labels come from the registry.
-
-The text that Prometheus scrapes, in either of its two formats.
+Names, help, units and labels come from the registry. What is no total: gauges, and counters of faults.
 """
 
 from __future__ import annotations
@@ -38,21 +36,18 @@ from ragtrace.types import Fault
 
 __all__ = [
     "DROPS",
-    "Labels",
     "Snapshot",
     "collected",
     "collector",
     "exposition",
     "families",
-    "fault_counts",
-    "gauges",
     "snapshot",
 ]
 
 _FORGOTTEN: Final = 2 * 86_400  # seconds for which it is shown that somebody had a service's totals forgotten
 _COMPONENTS: Final = frozenset(component for stage in STAGES for component in stage.components)
 
-Labels: TypeAlias = tuple[str, ...]
+_Labels: TypeAlias = tuple[str, ...]
 
 DROPS: Final[Mapping[tuple[str, str | None], str]] = {
     ("sink.queue", "full"): "queue_full",
@@ -151,7 +146,7 @@ def snapshot(store: Store) -> Snapshot:
     )
 
 
-def fault_counts(faults: Iterable[Fault]) -> dict[tuple[str, str], float]:
+def _fault_counts(faults: Iterable[Fault]) -> dict[tuple[str, str], float]:
     """Faults by instrument and label: each one in one metric, as something dropped or as an internal error."""
     counts: dict[tuple[str, str], float] = {(instruments.DROPPED.id, reason): 0.0 for reason in DROPS.values()}
     for fault in faults:
@@ -161,11 +156,11 @@ def fault_counts(faults: Iterable[Fault]) -> dict[tuple[str, str], float]:
     return counts
 
 
-def gauges(held: Snapshot, budget: Budget) -> dict[str, dict[Labels, float]]:
+def _gauges(held: Snapshot, budget: Budget) -> dict[str, dict[_Labels, float]]:
     """The values of each gauge, by instrument and labels, under the names that `budget` gives."""
     newest = list(_newest(_named(held.releases, budget)))
     kinds = ATTRIBUTES["job_kind"]
-    success: dict[Labels, float] = {}
+    success: dict[_Labels, float] = {}
     for service, at in held.last_success.items():
         name = budget.service(service)
         success[name,] = max(at, success.get((name,), at))
@@ -195,7 +190,7 @@ def _named(releases: Iterable[Release], budget: Budget) -> Iterator[Release]:
         yield replace(release, service=service, component=component)
 
 
-def _by_state(backlog: Backlog) -> dict[Labels, float]:
+def _by_state(backlog: Backlog) -> dict[_Labels, float]:
     return {(state,): getattr(backlog, state) for state in _JOB_STATES}
 
 
@@ -226,12 +221,12 @@ def _current(newest_first: Iterable[Release]) -> Iterable[Release]:
     return found.values()
 
 
-def _sources(states: Iterable[SourceState], budget: Budget) -> dict[str, dict[Labels, float]]:
+def _sources(states: Iterable[SourceState], budget: Budget) -> dict[str, dict[_Labels, float]]:
     """What is reported of sources; of those that are folded into `other` the worst, and their documents summed."""
-    delay: dict[Labels, float] = {}
-    newest: dict[Labels, float] = {}
-    documents: dict[Labels, float] = {}
-    reported: dict[Labels, float] = {}
+    delay: dict[_Labels, float] = {}
+    newest: dict[_Labels, float] = {}
+    documents: dict[_Labels, float] = {}
+    reported: dict[_Labels, float] = {}
     for state in states:
         service = budget.service(state.service)
         key = (service, budget.named("source", service, state.source))
@@ -262,7 +257,7 @@ def families(held: Snapshot, budget: Budget | None = None, max_series: int = MAX
     tables: dict[str, Table] = defaultdict(dict)
     for key, point in points.items():
         tables[key.instrument][key] = point
-    for gauge, values in gauges(held, names).items():
+    for gauge, values in _gauges(held, names).items():
         tables[gauge] |= {Key(gauge, "", labels): Point(value) for labels, value in values.items()}
     tables, total = within(tables, max_series, names.services)
     left = total - sum(map(series_count, tables.values()))
@@ -274,7 +269,7 @@ def families(held: Snapshot, budget: Budget | None = None, max_series: int = MAX
 
 
 def _faults(held: Snapshot) -> dict[Key, Point]:
-    counts = fault_counts(held.faults)
+    counts = _fault_counts(held.faults)
     return {Key(instrument, "", (label,)): Point(count) for (instrument, label), count in counts.items()}
 
 

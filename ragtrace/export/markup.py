@@ -1,6 +1,5 @@
-"""HTML and SVG that cannot be broken by what stands in it: every text is escaped, unless it is `Html` already.
-
-An HTML file that needs nothing else: no network, no fonts, and no script to be read.
+"""HTML and SVG that cannot be broken by what stands in it: every text is escaped, unless it is `Html` already; and HTML
+files that need nothing else: no network, no fonts, and no script to be read.
 """
 
 from __future__ import annotations

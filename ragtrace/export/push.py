@@ -1,6 +1,4 @@
-"""Addresses of receivers: what is shown of them, and what they ask for in answers.
-
-Pushes the metrics that a scrape would give, every so many seconds, from a thread of its own.
+"""The thread that pushes the metrics that a scrape would give, every so many seconds, and the addresses of receivers.
 
 All series are cumulative, so that a push that failed needs no repetition: the next one carries what it would have said,
 and more. Only the exporter that has the store's lease pushes; a second one sends nothing.

@@ -1,9 +1,8 @@
-"""Pushes metrics by Prometheus's remote write 1.0: protobuf messages, compressed by snappy.
+"""Receivers of pushed metrics: Prometheus's remote write 1.0 (protobuf, compressed by snappy), and OTLP (cumulative
+sums, histograms with explicit buckets, gauges, under the registry's names).
 
-Pushes metrics over OTLP: cumulative sums, histograms with explicit buckets, gauges, under the registry's names.
-
-The start of a series is left unknown, since totals outlive every process: a receiver that saw a start would take a new
-exporter for a reset.
+In OTLP the start of a series is left unknown, since totals outlive every process: a receiver that saw a start would
+take a new exporter for a reset.
 """
 
 from __future__ import annotations

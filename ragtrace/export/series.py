@@ -1,17 +1,14 @@
-"""Which series are exposed: the store's totals, under the registry's labels and few values of them, with the zeros from
-which counters grow.
+"""The series that are exposed: the store's totals, under the registry's labels and few values of them, with the zeros
+from which counters grow.
 
 A value of a label gets its place in the transaction that counts it first; the exporter gives those that only gauges
 have. So no later value, no restart and no clock moves a series into `other`, where its count would look like an
 increase. Of the judges of a service the last two are exposed; an earlier one has ended, and does not come back.
 
-
-How many series one scrape shows, and what is left out of more.
-
-First come the families without a service and the numbers of requests, then what alerts watch and the other counters and
-gauges, then the histograms that only people look at: whatever is left out, what comes before it is there for every
-service. Within a kind, tenants share what is left evenly, and of a tenant the services that got their place first are
-shown whole, so that no tenant and no new name takes away what others had.
+Of more series than one scrape shows, first come the families without a service and the numbers of requests, then what
+alerts watch and the other counters and gauges, then the histograms that only people look at: whatever is left out, what
+comes before it is there for every service. Within a kind, tenants share what is left evenly, and of a tenant the
+services that got their place first are shown whole, so that no tenant and no new name takes away what others had.
 """
 
 from __future__ import annotations
