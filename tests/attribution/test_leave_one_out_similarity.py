@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.attribution.similarity import SIMILARITIES, cosine, jaro_winkler, levenshtein, ngram_jaccard
+from ragtrace.attribution.leave_one_out import SIMILARITIES, cosine, jaro_winkler, levenshtein, ngram_jaccard
 
 TEXTUAL = [levenshtein, jaro_winkler, ngram_jaccard]
 

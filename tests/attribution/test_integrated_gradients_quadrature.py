@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from ragtrace.attribution.quadrature import MAX_NODES, Rule, graded, quadrature, refined
+from ragtrace.attribution.integrated_gradients import MAX_NODES, Rule, graded, quadrature, refined
 from ragtrace.errors import AttributionError
 
 RULES: tuple[Rule, ...] = get_args(Rule)
