@@ -1,6 +1,5 @@
-"""Two failures of a retriever and a generator that disagree about their best document.
-
-How sure a WARG and its flags are, when the documents' shares are estimates with an error.
+"""Failures of a retriever and a generator that disagree about their best document, and how sure these and a WARG are
+when the documents' shares are estimates with an error.
 
 Everywhere the columns of `draws` are the documents in the retriever's order, so that equal values fall back on it.
 """
@@ -18,7 +17,6 @@ from ragtrace.numeric import check_seed, is_integer, real_array
 
 __all__ = [
     "FlagProbabilities",
-    "check_cutoff",
     "expected_warg_change",
     "flag_probabilities",
     "noise_distraction",
@@ -47,14 +45,14 @@ def noise_distraction(retriever: Ranking, generator: Ranking, cutoff: int = 2) -
     return _ranked_low(generator, retriever, cutoff)
 
 
-def check_cutoff(cutoff: int) -> None:
+def _check_cutoff(cutoff: int) -> None:
     """Raises: ConfigurationError unless `cutoff` is a rank: an integer of 0 or more."""
     if not is_integer(cutoff) or cutoff < 0:
         raise ConfigurationError(f"cutoff is {cutoff!r}; give a 0-based rank, an integer of 0 or more")
 
 
 def _ranked_low(best_of: Ranking, ranked_by: Ranking, cutoff: int) -> bool | None:
-    check_cutoff(cutoff)
+    _check_cutoff(cutoff)
     _, ranks = same_documents(best_of, ranked_by)
     return None if len(ranks) <= cutoff + 1 else bool(ranks[best_of[0]] > cutoff)
 
@@ -96,7 +94,7 @@ def flag_probabilities(draws: ArrayLike, cutoff: int = 2) -> FlagProbabilities |
 
     Raises: ConfigurationError for an empty or not finite matrix, or a negative cutoff.
     """
-    check_cutoff(cutoff)
+    _check_cutoff(cutoff)
     order, ranks = _generator_orders(draws)
     if order.shape[1] <= cutoff + 1:
         return None

@@ -1,8 +1,5 @@
-"""Rankings of documents, best first: what counts as one, how scores become one, and rank correlation.
-
-Rank-biased overlap of two rankings: as far as they go, and extrapolated.
-
-WARG: how far the generator's use of the documents is from the retriever's ranking, with its floor and its chance.
+"""Rankings of documents, best first: how scores become one, and how far two agree: Spearman's correlation, rank-biased
+overlap, and WARG, from the retriever's ranking to the generator's use of the documents, with its floor and its chance.
 
 WARG of a finite ranking is not normalized: its least value, and the value of a random order, depend on k and p. So a
 raw value means something only beside these two, and two values compare only at equal k and p; alerts and gates use
@@ -26,9 +23,6 @@ __all__ = [
     "Ranked",
     "Ranking",
     "check_persistence",
-    "discounted",
-    "overlaps",
-    "positions",
     "rank_by_score",
     "rbo",
     "rbo_ext",
@@ -52,7 +46,7 @@ class Ranked:
     ties: int
 
 
-def positions(ranking: Ranking, name: str = "ranking") -> dict[Hashable, int]:
+def _positions(ranking: Ranking, name: str = "ranking") -> dict[Hashable, int]:
     """The 0-based rank of each document.
 
     Raises: ConfigurationError for what is no sequence of hashable ids (a set has no order), for an empty ranking, and
@@ -77,7 +71,7 @@ def same_documents(retriever: Ranking, generator: Ranking) -> tuple[dict[Hashabl
 
     Raises: ConfigurationError when one ranking holds a document that the other lacks.
     """
-    first, second = positions(retriever, "retriever"), positions(generator, "generator")
+    first, second = _positions(retriever, "retriever"), _positions(generator, "generator")
     if first.keys() != second.keys():
         odd = next(document for document in (*first, *second) if document not in first or document not in second)
         raise ConfigurationError(
@@ -94,7 +88,7 @@ def rank_by_score(documents: Ranking, scores: ArrayLike, *, tolerance: float = 1
 
     Raises: ConfigurationError for scores that are not finite, or not one per document, and a negative tolerance.
     """
-    positions(documents, "documents")
+    _positions(documents, "documents")
     if not (is_real(tolerance) and tolerance >= 0):
         raise ConfigurationError(f"tolerance is {tolerance!r}; give a number of 0 or more")
     values = real_array(scores, "scores", ConfigurationError)
@@ -128,14 +122,14 @@ def check_persistence(p: float) -> None:
         raise ConfigurationError(f"p is {p!r}; give a number between 0 and 1, both excluded, such as 0.9")
 
 
-def overlaps(a: Ranking, b: Ranking) -> NDArray[np.float64]:
+def _overlaps(a: Ranking, b: Ranking) -> NDArray[np.float64]:
     """|a_1:d ∩ b_1:d| for each depth d, down to the length of the longer ranking. Raises: as `rbo`."""
-    ranks_a, ranks_b = positions(a, "a"), positions(b, "b")
+    ranks_a, ranks_b = _positions(a, "a"), _positions(b, "b")
     deeper = [max(rank, ranks_b[document]) for document, rank in ranks_a.items() if document in ranks_b]
     return np.cumsum(np.bincount(deeper, minlength=max(len(a), len(b)))).astype(np.float64)
 
 
-def discounted(by_depth: NDArray[np.float64], p: float) -> float:
+def _discounted(by_depth: NDArray[np.float64], p: float) -> float:
     """Σ p^(d-1) x_d."""
     return float(np.sum(p ** np.arange(len(by_depth)) * by_depth))
 
@@ -150,8 +144,8 @@ def rbo(a: Ranking, b: Ranking, p: float) -> float:
     Source: Webber, Moffat and Zobel, "A similarity measure for indefinite rankings" (2010); RAG-E, eq. 11.
     """
     check_persistence(p)
-    overlap = overlaps(a, b)
-    return (1 - p) * discounted(overlap / np.arange(1, len(overlap) + 1), p)
+    overlap = _overlaps(a, b)
+    return (1 - p) * _discounted(overlap / np.arange(1, len(overlap) + 1), p)
 
 
 def rbo_ext(a: Ranking, b: Ranking, p: float) -> float:
@@ -162,12 +156,12 @@ def rbo_ext(a: Ranking, b: Ranking, p: float) -> float:
     Raises: as `rbo`. Source: Webber, Moffat and Zobel (2010), eq. 32.
     """
     check_persistence(p)
-    overlap = overlaps(a, b)
+    overlap = _overlaps(a, b)
     short, long = sorted((len(a), len(b)))
     depth = np.arange(1, long + 1)
     at_short, at_long = float(overlap[short - 1]), float(overlap[long - 1])
     beyond = at_short * np.clip(depth - short, 0, None) / short
-    seen = (1 - p) * discounted((overlap + beyond) / depth, p)
+    seen = (1 - p) * _discounted((overlap + beyond) / depth, p)
     return min(1.0, seen + ((at_long - at_short) / long + at_short / short) * p**long)  # rounding aside it is below
 
 
@@ -180,7 +174,7 @@ def warg(retriever: Ranking, generator: Ranking, p: float = 0.9) -> float:
     """
     check_persistence(p)
     disagreement = _disagreement(retriever, generator)
-    return min(1.0, warg_floor(len(disagreement), p) + (1 - p) * discounted(disagreement, p))  # but for rounding
+    return min(1.0, warg_floor(len(disagreement), p) + (1 - p) * _discounted(disagreement, p))  # but for rounding
 
 
 def warg_floor(k: int, p: float) -> float:
@@ -212,7 +206,7 @@ def warg_normalized(retriever: Ranking, generator: Ranking, p: float = 0.9) -> f
     check_persistence(p)
     same_documents(retriever, generator)
     disagreement = _disagreement(retriever, generator)
-    return discounted(disagreement, p) / discounted(np.ones(len(disagreement)), p)
+    return _discounted(disagreement, p) / _discounted(np.ones(len(disagreement)), p)
 
 
 def warg_adjusted(retriever: Ranking, generator: Ranking, p: float = 0.9) -> float | None:
@@ -224,7 +218,7 @@ def warg_adjusted(retriever: Ranking, generator: Ranking, p: float = 0.9) -> flo
     same_documents(retriever, generator)
     disagreement = _disagreement(retriever, generator)
     k = len(disagreement)
-    return discounted(disagreement, p) / discounted(1 - np.arange(1, k + 1) / k, p) if k > 1 else None
+    return _discounted(disagreement, p) / _discounted(1 - np.arange(1, k + 1) / k, p) if k > 1 else None
 
 
 def _disagreement(retriever: Ranking, generator: Ranking) -> NDArray[np.float64]:
@@ -233,7 +227,7 @@ def _disagreement(retriever: Ranking, generator: Ranking) -> NDArray[np.float64]
     WARG is its floor and (1 - p) of the discounted sum of these, a factor that every ratio above the floor loses. So
     equal rankings have the floor exactly, and ratios stay right where p is so close to 1 that p^k rounds to 1.
     """
-    shared = overlaps(retriever, generator)
+    shared = _overlaps(retriever, generator)
     return 1 - shared / np.arange(1, len(shared) + 1)
 
 

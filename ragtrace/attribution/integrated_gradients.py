@@ -1,6 +1,7 @@
-"""Nodes and weights on [0, 1] for the integral of Integrated Gradients.
+"""Integrated Gradients over token embeddings, with the quadrature of their integral, and the plain gradients to compare
+with.
 
-Integrated Gradients over token embeddings, and the plain gradients to compare with. No model: only a function.
+No model: only a function.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""How similar two responses are, in [0, 1] for texts: the comparisons of model-agnostic explanations.
-
-Model-agnostic explanations: leave one part of a text out, respond again, and see how much the response changes.
+"""Model-agnostic explanations: leave one part of a text out, respond again, and see how much the response changes. With
+the similarities of two responses, in [0, 1] for texts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""When an estimate is good enough: its errors are small, or what is read from its ranking will hardly change.
-
-`shapley_values`: chooses the estimator and the budget, evaluates the game, and stops when it is told to.
+"""`shapley_values`: chooses the estimator and the budget, evaluates the game, and stops when the estimate is good
+enough: its errors are small, or what is read from its ranking will hardly change.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ragtrace.attribution.shapley.values import (
 from ragtrace.errors import AttributionError, ConfigurationError
 from ragtrace.numeric import check_seed, is_integer, is_real
 
-__all__ = ["METHODS", "Stopping", "default_budget", "shapley_values"]
+__all__ = ["METHODS", "default_budget", "shapley_values"]
 
 N_DRAWS = 200
 WARG_CHANGE = 0.02

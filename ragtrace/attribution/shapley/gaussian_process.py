@@ -1,26 +1,17 @@
-"""Shapley values under a Gaussian process over games: which pairs to evaluate, and what follows from them.
+"""The `gp` estimator: Shapley values under a Gaussian process over games, observed at designed pairs.
 
-The prior over games: covariances between coalitions, and between coalitions and Shapley values.
+A coalition is x in {-1, +1}^k. The prior covariance of v(x) and v(z) is b (1 + x.z/k) + prod_i (1 + rho_i x_i z_i)/(1 +
+rho_i) + eps [x = z]: a constant, an additive game, interactions whose strength document i sets by rho_i, and noise of
+every order. A complementary pair observes the odd part (v(x) - v(-x))/2 and the even part (v(x) + v(-x))/2, which are
+independent; Shapley values depend on the odd part only.
 
-A coalition is x in {-1, +1}^k. The prior covariance of v(x) and v(z) is
-b (1 + x.z/k) + prod_i (1 + rho_i x_i z_i)/(1 + rho_i) + eps [x = z]: a constant, an additive game, interactions whose
-strength document i sets by rho_i, and noise of every order. A complementary pair observes the odd part
-(v(x) - v(-x))/2 and the even part (v(x) + v(-x))/2, which are independent; Shapley values depend on the odd part only.
+The prior is fitted to what was observed by a quasi-Newton search over rho and epsilon with exact gradients.
 
-
-Fits the prior to what was observed: a quasi-Newton search over rho and epsilon with exact gradients.
-
-Which complementary pairs to evaluate: those that tell most about the Shapley values under the prior.
-
-The design is independent of the answers, so it is computed once per k, number of pairs, seed and costs, and it is
-nested: a larger one begins with the smaller one.
-
-A language model reads once what prompts begin with alike. Where costs are given, pairs after the first 2 k are chosen
-by what they tell over the square root of what they cost beside those that are chosen already. The first 2 k are not:
-there an orthogonal design is worth more than any saving.
-
-
-The `gp` estimator: Shapley values under a Gaussian process over games, observed at designed pairs.
+The design is of the complementary pairs that tell most about the Shapley values under the prior. It is independent of
+the answers, so it is computed once per k, number of pairs, seed and costs, and it is nested: a larger one begins with
+the smaller one. A language model reads once what prompts begin with alike. Where costs are given, pairs after the first
+2 k are chosen by what they tell over the square root of what they cost beside those that are chosen already. The first
+2 k are not: there an orthogonal design is worth more than any saving.
 """
 
 from __future__ import annotations
@@ -41,12 +32,8 @@ from ragtrace.errors import ConfigurationError
 from ragtrace.numeric import real_array
 
 __all__ = [
-    "EPSILON",
-    "RHO",
-    "Array",
     "GaussianProcess",
     "Prior",
-    "default_prior",
     "designed_pairs",
     "effective_columns",
     "fitted_prior",

@@ -1,8 +1,8 @@
-"""Random pools of distinct coalitions, nested in the budget, and the random sub-pools that fits are averaged over.
+"""Estimators that sample coalitions: permutations of the players, and KernelSHAP, MCSHAP and PMCSHAP, which are least
+squares under the Shapley kernel, on a random pool or averaged over sub-pools.
 
-Permutation sampling: marginal contributions along random orders of the players and along the reversed orders.
-
-KernelSHAP, MCSHAP and PMCSHAP: least squares under the Shapley kernel, on a random pool or averaged over sub-pools.
+Pools are of distinct coalitions, and nested in the budget. Permutations: marginal contributions along random orders of
+the players and along the reversed orders.
 
 Source: Lundberg and Lee (2017) for the kernel; RAG-E, algorithm 1, for the sub-pools; here every fit is constrained to
 sum to v(full) - v(empty). A group is what a sub-pool draws: one coalition, or a complementary pair; its size counts the
@@ -30,10 +30,8 @@ LEAST_PAIRS = 3  # of orders, for a standard error
 MAX_ORDERS = 4096  # near 2^k coalitions most orders pass only known ones: they cost nothing, and tell ever less
 N_FITS = 200
 POOL_SHARE = 0.75
-RELEASED_GROUPS, RELEASED_RIDGE = (
-    4,
-    0.001,
-)  # the published code: pools of 10, of which the empty and the full are dropped
+# Of the published code: pools of 10, of which the empty and the full are dropped.
+RELEASED_GROUPS, RELEASED_RIDGE = 4, 0.001
 # What the jackknife's standard errors are multiplied by, from the calibration games of bench/shapley.py.
 CALIBRATION_OF_SINGLES, CALIBRATION_OF_PAIRS = 1.0, 1.1
 

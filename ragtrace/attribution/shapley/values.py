@@ -1,6 +1,5 @@
-"""What an estimator of Shapley values returns: values, errors, and the distribution of the document scores.
-
-The weights of coalitions in Shapley's formula, in the Shapley kernel, and the exact values.
+"""Shapley values: what an estimator returns (values, errors, the distribution of the document scores), the weights of
+coalitions in Shapley's formula and in the Shapley kernel, and the exact values.
 """
 
 from __future__ import annotations
