@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ragtrace.demo.packing import BudgetPacker
+from ragtrace.demo.generation import BudgetPacker
 from ragtrace.demo.retrieval import Hit
 from ragtrace.engines.encoder import Encoder
 

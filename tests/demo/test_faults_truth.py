@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ragtrace.demo.answering import Answer
 from ragtrace.demo.corpus import Question
-from ragtrace.demo.packing import Context, PackedHit
+from ragtrace.demo.faults import Truth, judge
+from ragtrace.demo.generation import Answer, Context, PackedHit
 from ragtrace.demo.pipeline import Outcome
 from ragtrace.demo.retrieval import Hit
-from ragtrace.demo.truth import Truth, judge
 
 _QUESTION = Question("How long?", "deadline", (), {"a": "It is 30 days.", "b": "It is not paid."})
 _TEXTS = {"a": "Notice. It is 30 days.", "b": "Exception. It is not paid.", "c": "Other."}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from ragtrace.demo.analyzing import finish_analysis, worker_process
+from ragtrace.demo.runner import finish_analysis, worker_process
 from ragtrace.store import Store
 from ragtrace.types import Query, RequestRecord
 

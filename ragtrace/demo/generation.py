@@ -1,4 +1,7 @@
-"""Answers: extractive with citations by default, or by a causal language model."""
+"""Packing: which chunks enter the prompt, in which order, within a token budget.
+
+Answers: extractive with citations by default, or by a causal language model.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ragtrace.demo.packing import Context
-from ragtrace.demo.reranking import query_terms
+from ragtrace.demo.retrieval import Hit, query_terms
 from ragtrace.prompts import escaped, placeholder, rebuild
 from ragtrace.types import content_hash
 
 if TYPE_CHECKING:
     from ragtrace.engines.causal_lm import CausalLM
+    from ragtrace.engines.encoder import Encoder
 
-__all__ = ["PROMPT_HASH", "Answer", "ExtractiveAnswerer", "Generator", "LanguageModelAnswerer", "split_sentences"]
+__all__ = [
+    "PROMPT_HASH",
+    "Answer",
+    "BudgetPacker",
+    "Context",
+    "DroppedHit",
+    "ExtractiveAnswerer",
+    "Generator",
+    "LanguageModelAnswerer",
+    "PackedHit",
+    "Packer",
+    "split_sentences",
+]
 
+BUDGET: Final = 640
+LIMIT: Final = 8
+SMALLEST_CUT: Final = 40  # a chunk is not cut shorter than this many tokens, but left out
 PROMPT: Final = """You answer questions about insurance policies. Use only the numbered extracts below, state amounts,
 periods and conditions exactly as they stand there, and put the number of the extract behind each sentence, like [1].
 
@@ -27,7 +45,6 @@ periods and conditions exactly as they stand there, and put the number of the ex
 Question: {question}
 Answer:"""
 PROMPT_HASH: Final = content_hash(PROMPT)[:8]
-
 STEM: Final = 5
 _SENTENCE_END: Final = re.compile(r"(?<=[.;])\s+")
 _MOMENT: Final = re.compile(r"(?:edition \d+\.\d+ of )?20\d\d")
@@ -47,6 +64,101 @@ _ASKED_FIGURES: Final = (  # what a question asks for, and how a sentence that s
     (re.compile(r"\bhow many\b"), re.compile(r"\d [a-z]")),
 )
 _EDITION: Final = re.compile(r"edition \d+\.\d+ \(\d{4}\)")
+
+
+@dataclass(frozen=True, slots=True)
+class PackedHit:
+    """One chunk as it stands in the prompt."""
+
+    chunk_id: str
+    text: str
+    tokens: int
+    tokens_full: int
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedHit:
+    """One chunk that was left out, and why."""
+
+    chunk_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The evidence of one prompt."""
+
+    chunks: list[PackedHit]
+    dropped: list[DroppedHit]
+    budget_tokens: int
+
+
+class Packer(Protocol):
+    """Chooses what enters the prompt."""
+
+    version: str
+
+    def pack(self, hits: Sequence[Hit]) -> Context:
+        """Fill the budget from `hits`, best first."""
+        ...
+
+
+class BudgetPacker:
+    """Takes chunks in rank order until the token budget or the limit is reached.
+
+    A chunk whose body is already in the prompt is a duplicate; one that no longer fits is cut behind its last whole
+    sentence, or dropped where too little of it would remain.
+    """
+
+    def __init__(
+        self, encoder: Encoder, *, budget: int = BUDGET, limit: int = LIMIT, version: str = "budget-2.0"
+    ) -> None:
+        self.version = version
+        self._encoder = encoder
+        self._budget = budget
+        self._limit = limit
+        self._counts: dict[str, int] = {}
+
+    def pack(self, hits: Sequence[Hit]) -> Context:
+        """Fill the budget from `hits`, best first."""
+        context = Context([], [], self._budget)
+        bodies: set[str] = set()
+        left = self._budget
+        for hit in hits:
+            body = hit.text.partition("\n")[2]
+            packed = None if body in bodies or len(context.chunks) == self._limit else self._fit(hit, left)
+            if packed is None:
+                context.dropped.append(DroppedHit(hit.chunk_id, self._reason(body in bodies, context)))
+                continue
+            bodies.add(body)
+            left -= packed.tokens
+            context.chunks.append(packed)
+        return context
+
+    def _fit(self, hit: Hit, left: int) -> PackedHit | None:
+        tokens = self._count(hit.text)
+        if tokens <= left:
+            return PackedHit(hit.chunk_id, hit.text, tokens, tokens)
+        if left < SMALLEST_CUT:
+            return None
+        text = _whole_sentences(self._encoder.truncate(hit.text, left))
+        cut = self._count(text)
+        return PackedHit(hit.chunk_id, text, cut, tokens, truncated=True) if cut >= SMALLEST_CUT else None
+
+    def _reason(self, duplicate: bool, context: Context) -> str:
+        if duplicate:
+            return "duplicate"
+        return "limit" if len(context.chunks) == self._limit else "budget"
+
+    def _count(self, text: str) -> int:
+        if text not in self._counts:
+            self._counts[text] = self._encoder.count_tokens(text)
+        return self._counts[text]
+
+
+def _whole_sentences(text: str) -> str:
+    return text[: text.rfind(". ") + 1] or text[: text.rfind(".") + 1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ragtrace.demo.results import Agreement, Case, summarize
-from ragtrace.demo.truth import Truth
+from ragtrace.demo.faults import Truth
+from ragtrace.demo.report import Agreement, Case, summarize
 from ragtrace.types import Analysis, Diagnosis, RequestRecord, Score, Stage
 
 
