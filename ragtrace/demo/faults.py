@@ -1,6 +1,5 @@
-"""The injected faults: each a plausible bad release of one component, with a version label of its own.
-
-What an injected fault really did to a request, told from the pipeline's own data and never from a metric.
+"""The injected faults: each a plausible bad release of one component, with a version label of its own; and the truth of
+what it did to a request, told from the pipeline's own data and never from a metric.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Packing: which chunks enter the prompt, in which order, within a token budget.
-
-Answers: extractive with citations by default, or by a causal language model.
+"""The demo's generation: which chunks enter the prompt, in which order, within a token budget; and answers, extractive
+with citations by default, or by a causal language model.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ __all__ = [
     "LanguageModelAnswerer",
     "PackedHit",
     "Packer",
-    "split_sentences",
 ]
 
 BUDGET: Final = 640
@@ -234,7 +232,7 @@ def prompt_template(question: str, context: Context) -> str:
     return PROMPT.replace("{extracts}", extracts).replace("{question}", escaped(question))
 
 
-def split_sentences(text: str) -> list[str]:
+def _split_sentences(text: str) -> list[str]:
     """The sentences and semicolon clauses of a wording's body."""
     return [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence]
 
@@ -244,7 +242,7 @@ def _extracts(context: Context) -> list[_Extract]:
     for number, chunk in enumerate(context.chunks, 1):
         header, _, body = chunk.text.partition("\n")
         wording, _, title = header.partition(":")
-        for sentence in split_sentences(body):
+        for sentence in _split_sentences(body):
             found.append(_Extract(number, sentence, header, _terms(wording), _terms(title), _terms(sentence)))
     return found
 

@@ -1,6 +1,5 @@
-"""What a demo run found out: diagnoses compared with the truth of the injection, and averages per segment.
-
-Prints a demo run: a table per scenario, confusion tables, one failed request's path, and how to look further.
+"""The report of a demo run: diagnoses compared with the truth of the injection, averages per segment, one failed
+request's path, and how to look further.
 """
 
 from __future__ import annotations

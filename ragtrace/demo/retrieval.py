@@ -1,10 +1,7 @@
-"""Query rewriting: what of a question is given to the retriever.
+"""The demo's retrieval: query rewriting, a FAISS index over chunk embeddings that knows which edition a chunk belongs
+to, and reranking by BM25 fused with the dense score, or by a cross-encoder.
 
-Dense retrieval: a FAISS index over chunk embeddings that knows which edition a chunk belongs to.
-
-Reranking: BM25 fused with the dense score, or a cross-encoder in its place.
-
-Keeps the embeddings of the demo's chunks on disk, so that a further process does not compute them again.
+The embeddings of the chunks are kept on disk, so that a further process does not compute them again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Runs the demo: every question through every scenario, recorded, stored, analyzed, and compared with the truth.
+"""The demo's run: every question through every scenario, recorded, stored, analyzed, and compared with the truth.
 
-An analyzer beside the pipeline: a worker process of its own, as in production, and the waiting for its end.
+The analyzer is a worker process of its own beside the pipeline, as in production.
 """
 
 from __future__ import annotations
