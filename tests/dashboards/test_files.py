@@ -9,7 +9,7 @@ import pytest
 
 from ragtrace import resources
 from ragtrace.dashboards import FILES
-from ragtrace.dashboards.rendering import rendered, write
+from ragtrace.dashboards.files import dashboard_files, write_files
 from ragtrace.errors import ConfigurationError
 from tests.dashboards.asked import asked
 
@@ -17,12 +17,12 @@ from tests.dashboards.asked import asked
 def test_nothing_changes_unless_asked() -> None:
     """Without a setting the shipped files come out as they are."""
     shipped = resources.folder("dashboards") / "generated"
-    assert rendered() == {name: (shipped / name).read_text(encoding="utf-8") for name in sorted(FILES)}
+    assert dashboard_files() == {name: (shipped / name).read_text(encoding="utf-8") for name in sorted(FILES)}
 
 
 def test_prefix_stands_before_every_metric() -> None:
     """In targets, variables and annotations, and nowhere else: uids and commands keep their names."""
-    for text in rendered(metric_prefix="acme_").values():
+    for text in dashboard_files(metric_prefix="acme_").values():
         dashboard = json.loads(text)
         assert dashboard["uid"].startswith("ragtrace-")
         exprs = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
@@ -37,7 +37,7 @@ def test_prefix_stands_before_every_metric() -> None:
 
 def test_data_source_and_trace_url_are_chosen() -> None:
     """They are what the variables hold when a dashboard opens."""
-    for text in rendered(datasource="Mimir", trace_url="https://traces/").values():
+    for text in dashboard_files(datasource="Mimir", trace_url="https://traces/").values():
         variables = {each["name"]: each for each in json.loads(text)["templating"]["list"]}
         assert variables["datasource"]["current"]["value"] == "Mimir"
         assert variables["datasource"]["query"] == "prometheus"
@@ -48,12 +48,12 @@ def test_data_source_and_trace_url_are_chosen() -> None:
 def test_prefix_that_no_metric_can_have_is_refused(prefix: str) -> None:
     """The message says what may stand there."""
     with pytest.raises(ConfigurationError, match="--metric-prefix"):
-        rendered(metric_prefix=prefix)
+        dashboard_files(metric_prefix=prefix)
 
 
 def test_folder_is_made(tmp_path: Path) -> None:
     """Files are written into a folder that is made; one that cannot be is an error."""
-    files = write(tmp_path / "new" / "folder", {"a.json": "{}\n"})
+    files = write_files(tmp_path / "new" / "folder", {"a.json": "{}\n"})
     assert [file.read_text(encoding="utf-8") for file in files] == ["{}\n"]
     with pytest.raises(ConfigurationError, match="give another --out"):
-        write(files[0], {"a.json": "{}"})
+        write_files(files[0], {"a.json": "{}"})

@@ -10,14 +10,16 @@ from typing import Any, Final
 from ragtrace import resources
 from ragtrace.errors import ConfigurationError
 
-__all__ = ["rendered", "write"]
+__all__ = ["dashboard_files", "write_files"]
 
 _QUERIES: Final = frozenset({"expr", "query", "definition"})
 _METRIC: Final = re.compile(r"\bragtrace_")
 _PREFIX: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
-def rendered(*, datasource: str | None = None, metric_prefix: str = "", trace_url: str | None = None) -> dict[str, str]:
+def dashboard_files(
+    *, datasource: str | None = None, metric_prefix: str = "", trace_url: str | None = None
+) -> dict[str, str]:
     """The JSON of every dashboard by the name of its file.
 
     datasource: the name of the data source that is chosen when a dashboard opens. metric_prefix: what a collector or a
@@ -33,7 +35,7 @@ def rendered(*, datasource: str | None = None, metric_prefix: str = "", trace_ur
     return {file.name: _text(json.loads(file.read_text(encoding="utf-8")), chosen, metric_prefix) for file in files}
 
 
-def write(folder: Path, dashboards: dict[str, str]) -> list[Path]:
+def write_files(folder: Path, dashboards: dict[str, str]) -> list[Path]:
     """Write each dashboard into the folder, which is made where it is missing; the files.
 
     Raises: ConfigurationError when that cannot be.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ragtrace.dashboards.headline import Count, findings, least_bad_share
+from ragtrace.dashboards.preview import Count, findings, least_bad_share
 from ragtrace.dashboards.prometheus import Prometheus, Series, Span
 
 Judged = Mapping[tuple[str, str], tuple[float, float]]  # (judged, sound) by stage and segment
