@@ -1,4 +1,4 @@
-"""Gives out the dashboards that ship with ragtrace, with a user's own data source, metric prefix and trace URL."""
+"""The files of the dashboards that ship with ragtrace, with a user's own data source, metric prefix and trace URL."""
 
 from __future__ import annotations
 

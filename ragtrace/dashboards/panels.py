@@ -1,6 +1,5 @@
-"""The words that dashboards are described in: dashboard, section, panel, target, threshold, link.
-
-Panels that several dashboards have: states of a stage, means, distributions, durations, versions, commands.
+"""Dashboards as data: dashboard, section, panel, target, threshold, link; and the panels that several dashboards have:
+states of a stage, means, distributions, durations, versions, commands.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ __all__ = [
     "EXPLAIN",
     "FEW_SAMPLES",
     "HARDLY_JUDGED",
-    "Color",
     "Dashboard",
-    "Kind",
     "Link",
     "Panel",
     "Section",
@@ -46,8 +43,6 @@ __all__ = [
     "distribution",
     "durations",
     "means",
-    "named",
-    "only_this_segment",
     "quantiles",
     "requests",
     "sound_by_segment",
@@ -64,12 +59,12 @@ __all__ = [
 COLUMNS: Final = 24
 """How many columns the grid of a dashboard has."""
 
-Kind: TypeAlias = Literal["timeseries", "stacked", "stat", "table", "heatmap", "text"]
-Color: TypeAlias = Literal["green", "orange", "red"]
+_Kind: TypeAlias = Literal["timeseries", "stacked", "stat", "table", "heatmap", "text"]
+_Color: TypeAlias = Literal["green", "orange", "red"]
 Unit: TypeAlias = Literal["percentunit", "short", "s", "cpm", "dateTimeAsIso", "none"]
-Named: TypeAlias = Literal["stages", "states"]
+_Named: TypeAlias = Literal["stages", "states"]
 
-COLORS: Final[Mapping[Named, Mapping[str, str]]] = {
+COLORS: Final[Mapping[_Named, Mapping[str, str]]] = {
     "stages": {"retrieval": "blue", "ranking": "orange", "generation": "green", "citation": "yellow"},
     "states": {"sound": "green", "broken": "red", "suspected": "orange", "not_known": "gray"},
 }
@@ -103,7 +98,7 @@ class Threshold(msgspec.Struct, frozen=True):
     """A color from `value` upwards; the first threshold of a panel has none and holds from below."""
 
     value: float | None
-    color: Color
+    color: _Color
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -123,7 +118,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     title: str
-    kind: Kind
+    kind: _Kind
     description: str
     unit: Unit = "short"
     targets: tuple[Target, ...] = ()
@@ -137,7 +132,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     least_step: str | None = None
     key: tuple[str, ...] = ()
     largest_first: bool = False
-    named: Named | None = None
+    named: _Named | None = None
     links: tuple[Link, ...] = ()
     empty: str = ""
     text: str = ""
@@ -178,7 +173,7 @@ def stage_of(name: str) -> StageInfo:
     return next(stage for stage in STAGES if stage.name == name)
 
 
-def named(instrument: Instrument) -> str:
+def _named(instrument: Instrument) -> str:
     """What a person calls the instrument: its id in words."""
     words = instrument.id.replace("_", " ")
     return words.replace("warg", "WARG") if words.startswith("warg") else words.capitalize()
@@ -258,7 +253,7 @@ def sound_by_segment(stage: StageInfo, *, empty: str = ANALYZE) -> Panel:
         maximum=1,
         line=stage.target,
         least_step=FEW_SAMPLES,
-        links=(only_this_segment("ragtrace-overview"),),
+        links=(_only_this_segment("ragtrace-overview"),),
         empty=empty,
     )
 
@@ -321,13 +316,13 @@ def states(stage: StageInfo, *, empty: str = ANALYZE) -> tuple[Panel, Panel, Pan
             minimum=0,
             maximum=1,
             least_step=FEW_SAMPLES,
-            links=(only_this_segment("ragtrace-overview"),),
+            links=(_only_this_segment("ragtrace-overview"),),
             empty=empty,
         ),
     )
 
 
-def only_this_segment(uid: str) -> Link:
+def _only_this_segment(uid: str) -> Link:
     """From a value to the dashboard `uid` with nothing but the value's segment and service as before."""
     url = f"/d/{uid}?${{__url_time_range}}&${{datasource:queryparam}}&${{service:queryparam}}&${{stratum:queryparam}}"
     return Link("Only this segment", f"{url}&var-segment=${{__field.labels.segment}}")
@@ -347,7 +342,7 @@ def means(
     targets = [
         Target(
             mean(one, *labels, *(("reference",) if "reference" in one.attributes else ())),
-            " ".join(filter(None, (f"{{{{{by}}}}}" if by else named(one), _reference(one)))),
+            " ".join(filter(None, (f"{{{{{by}}}}}" if by else _named(one), _reference(one)))),
             exemplar=True,
         )
         for one in chosen
@@ -355,7 +350,7 @@ def means(
     return Panel(
         title=title,
         kind="timeseries",
-        description=" ".join(f"{named(one)}: {_in_sentence(one.brief)}" for one in chosen)
+        description=" ".join(f"{_named(one)}: {_in_sentence(one.brief)}" for one in chosen)
         + (f" One request should reach {alone.direction} {alone.threshold:g}." if alone else ""),
         unit="percentunit" if all(one.unit == "1" for one in chosen) else "short",
         targets=tuple(targets),
@@ -387,7 +382,7 @@ def _reference(one: Instrument) -> str:
 def distribution(instrument: Instrument, *, title: str = "", width: int = 12, empty: str = ANALYZE) -> Panel:
     """A heatmap of a histogram: time from left to right, buckets from bottom to top, darker where more fell."""
     return Panel(
-        title=title or f"{named(instrument)}: distribution",
+        title=title or f"{_named(instrument)}: distribution",
         kind="heatmap",
         description=f"{instrument.brief} Darker: more of them in this bucket at this time.",
         unit="short" if instrument.buckets[-1] > 1 and instrument.unit == "1" else _UNITS.get(instrument.unit, "short"),

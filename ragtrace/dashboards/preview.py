@@ -1,8 +1,7 @@
-"""The answer in a sentence: which stage is failing, in which segments, since which release, and what is not judged.
+"""The preview: every dashboard read from a live Prometheus, in one HTML file that needs nothing else.
 
-The preview: every dashboard read from a live Prometheus, in one HTML file that needs nothing else.
-
-A panel shows its values, or the reason why there are none.
+Its headline is the answer in a sentence: which stage is failing, in which segments, since which release, and what is
+not judged. A panel shows its values, or the reason why there are none.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ragtrace.registry.instruments import ATTRIBUTES, SLI_GOOD_REQUESTS, SLI_REQ
 from ragtrace.strict_json import dumps
 from ragtrace.wilson import wilson
 
-__all__ = ["Count", "Finding", "findings", "least_bad_share", "legend", "page", "preview", "read", "releases"]
+__all__ = ["Count", "findings", "least_bad_share", "legend", "page", "preview", "read", "releases"]
 
 _ANY_PANEL: Final = Panel(title="", kind="stat", description="")
 _FEWEST: Final = 10
@@ -42,7 +41,7 @@ _FIELD: Final = re.compile(r"\{\{(\w+)\}\}")
 _ORDER: Final = {stage.name: stage.order for stage in STAGES}
 _COMMANDS: Final = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 _LIKE_METRIC: Final = re.compile(r"\bragtrace_\w+")
-Shown: TypeAlias = dict[str, Any]
+_Shown: TypeAlias = dict[str, Any]
 _PAGE: Final = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -123,7 +122,7 @@ def _release(each: Series) -> dict[str, Any]:
     return {"at": each.last / 1000, "name": f"{each.label('component')} {each.label('version')}"}
 
 
-def read(server: Prometheus, dashboards: Iterable[Dashboard], span: Span) -> list[Shown]:
+def read(server: Prometheus, dashboards: Iterable[Dashboard], span: Span) -> list[_Shown]:
     """The dashboards as plain data, each panel with its values.
 
     Raises: PrometheusError when the server does not answer.
@@ -144,8 +143,8 @@ def read(server: Prometheus, dashboards: Iterable[Dashboard], span: Span) -> lis
     ]
 
 
-def _panel(server: Prometheus, panel: Panel, span: Span, names: frozenset[str]) -> Shown:
-    shown: Shown = msgspec.to_builtins(panel)
+def _panel(server: Prometheus, panel: Panel, span: Span, names: frozenset[str]) -> _Shown:
+    shown: _Shown = msgspec.to_builtins(panel)
     for unused in ("targets", "key", "links", "least_step", "text", "largest_first"):
         del shown[unused]
     if panel.kind == "text":
@@ -169,12 +168,12 @@ def _range(server: Prometheus, panel: Panel, target: Target, span: Span) -> list
     return server.query_range(span.filled(target.expr, panel), span.start, span.end, span.step(panel))
 
 
-def _stat(server: Prometheus, panel: Panel, span: Span) -> Shown:
+def _stat(server: Prometheus, panel: Panel, span: Span) -> _Shown:
     found = [(target, one) for target in panel.targets for one in _instant(server, panel, target, span)]
     return {"stats": [{"name": legend(target, one.labels), "value": one.last} for target, one in found]}
 
 
-def _table(server: Prometheus, panel: Panel, span: Span) -> Shown:
+def _table(server: Prometheus, panel: Panel, span: Span) -> _Shown:
     rows: dict[tuple[str, ...], list[float | None]] = {}
     for place, target in enumerate(panel.targets):
         for one in _instant(server, panel, target, span):
@@ -197,7 +196,7 @@ def _in_order(names: Sequence[str], key: Sequence[str]) -> list[tuple[int, str]]
     return [(_ORDER.get(value, 0) if name == "stage" else 0, value) for name, value in zip(names, key, strict=True)]
 
 
-def _lines(server: Prometheus, panel: Panel, span: Span) -> Shown:
+def _lines(server: Prometheus, panel: Panel, span: Span) -> _Shown:
     found = [
         (legend(target, one.labels), one) for target in panel.targets for one in _range(server, panel, target, span)
     ]
@@ -213,7 +212,7 @@ def _lines(server: Prometheus, panel: Panel, span: Span) -> Shown:
     }
 
 
-def _traces(server: Prometheus, panel: Panel, span: Span) -> list[Shown]:
+def _traces(server: Prometheus, panel: Panel, span: Span) -> list[_Shown]:
     found: dict[str, Exemplar] = {}
     for target in panel.targets:
         if target.exemplar and len(found) < _MOST_TRACES:
@@ -225,7 +224,7 @@ def _traces(server: Prometheus, panel: Panel, span: Span) -> list[Shown]:
     ]
 
 
-def _heatmap(server: Prometheus, panel: Panel, span: Span) -> Shown:
+def _heatmap(server: Prometheus, panel: Panel, span: Span) -> _Shown:
     (target,) = panel.targets
     buckets = {float(one.labels["le"]): one.points for one in _range(server, panel, target, span)}
     bounds = sorted(buckets)
@@ -283,7 +282,7 @@ class Count:
 _Counts: TypeAlias = Mapping[_Judged, Mapping[str, Count]]
 
 
-class Finding(NamedTuple):
+class _Finding(NamedTuple):
     """One sentence; `good` is None where nothing could be judged."""
 
     text: str
@@ -303,7 +302,7 @@ def releases(server: Prometheus, span: Span) -> list[Series]:
     return sorted((one for one in found if one.last <= span.end * 1000), key=lambda one: one.last)
 
 
-def findings(server: Prometheus, span: Span, rollouts: Iterable[Series]) -> list[Finding]:
+def findings(server: Prometheus, span: Span, rollouts: Iterable[Series]) -> list[_Finding]:
     """A sentence for each stage of each service that fails, first stage first, then of each that did, or one that says
     that none does; then one for each service of which next to nothing can be judged.
 
@@ -321,7 +320,7 @@ def findings(server: Prometheus, span: Span, rollouts: Iterable[Series]) -> list
     failing.sort(key=lambda each: each.good is None)
     said = failing or ([_unbroken(counts, services, bool(unjudged))] if counts else [])
     said += [_not_judged(service, services, stages) for service, stages in sorted(unjudged.items())]
-    return said or [Finding("No request was scored in this time.", None)]
+    return said or [_Finding("No request was scored in this time.", None)]
 
 
 def _finding(
@@ -332,7 +331,7 @@ def _finding(
     segments: list[str],
     text: str,
     releases: list[Series],
-) -> Finding:
+) -> _Finding:
     """A stage that fails, with its release; one that is well again by now, or whose judge has ended, is said to have
     failed."""
     since = _since(server, span, stage, key, segments, releases)
@@ -343,35 +342,35 @@ def _finding(
     if now.requests < _FEWEST:
         others = (judged for other, judged in latest.items() if other[:3] == key[:3] and other != key)
         if any(_sum(judged, judged).requests >= _FEWEST for judged in others):
-            return Finding(f"{then} Another judge has taken its place since.", None)
+            return _Finding(f"{then} Another judge has taken its place since.", None)
     if now.requests < _FEWEST or now.requests - now.good > (1 - stage.target) * now.requests:
-        return Finding(f"{text} {since}", False)
+        return _Finding(f"{text} {since}", False)
     again = datetime.fromtimestamp(recent.start, UTC)
     well = f"in {now.good / now.requests:.0%} of {now.requests:.0f} requests."
-    return Finding(f"{then} Since {again:%d %b %H:%M} UTC it meets its target again, {well}", None)
+    return _Finding(f"{then} Since {again:%d %b %H:%M} UTC it meets its target again, {well}", None)
 
 
-def _unbroken(counts: _Counts, services: list[str], has_unjudged: bool) -> Finding:
+def _unbroken(counts: _Counts, services: list[str], has_unjudged: bool) -> _Finding:
     """What to say where nothing fails; a service with few requests is not called good."""
     most = dict.fromkeys(services, 0.0)
     for key, judged in counts.items():
         most[key.service] = max(most[key.service], _sum(judged, judged).requests)
     few = [_shown_value(service) for service in services if most[service] < _FEWEST]
     if len(few) == len(services):
-        return Finding(f"Fewer than {_FEWEST} requests were judged in this time: too few to tell.", None)
+        return _Finding(f"Fewer than {_FEWEST} requests were judged in this time: too few to tell.", None)
     stages = "Every stage that can be judged" if has_unjudged else "Every stage"
     where = "in every segment" if len(services) == 1 else "in every segment of every service"
     if not few:
-        return Finding(f"{stages} meets its target, {where}.", True)
+        return _Finding(f"{stages} meets its target, {where}.", True)
     unknown = f"Too few requests were judged to tell of {_listed(few)}"
-    return Finding(f"{stages} meets its target, {where} that can be judged. {unknown}.", True)
+    return _Finding(f"{stages} meets its target, {where} that can be judged. {unknown}.", True)
 
 
-def _not_judged(service: str, services: list[str], stages: Mapping[str, str]) -> Finding:
+def _not_judged(service: str, services: list[str], stages: Mapping[str, str]) -> _Finding:
     """A service of which next to nothing can be judged, and why."""
     whose = f" of {_shown_value(service)}" if len(services) > 1 else ""
     reasons = ", ".join(f"{stage} ({why})" for stage, why in stages.items())
-    return Finding(
+    return _Finding(
         f"Next to nothing can be judged{whose}: {reasons}. `ragtrace doctor` says what would change it.", None
     )
 

@@ -1,4 +1,4 @@
-"""What stands on each dashboard, one module each."""
+"""What stands on each dashboard."""
 
 from __future__ import annotations
 

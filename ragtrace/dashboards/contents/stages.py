@@ -1,10 +1,8 @@
-"""Retrieval: do the candidates hold what the question requires, and how deep must one read to find it?
+"""The dashboards of the four stages.
 
-Ranking: does the evidence that was found reach the prompt, and where is the rest lost?
-
-Generation: does the prompt support what the answer claims?
-
-Citation: are the claims cited, and do the cited chunks support them?
+Retrieval: do the candidates hold what the question requires, and how deep must one read to find it? Ranking: does the
+evidence that was found reach the prompt, and where is the rest lost? Generation: does the prompt support what the
+answer claims? Citation: are the claims cited, and do the cited chunks support them?
 """
 
 from __future__ import annotations
@@ -63,8 +61,7 @@ _DEPTH: Final = Panel(
     title="Recall by candidate depth",
     kind="timeseries",
     description="Share of the requests whose whole reference evidence stands among the first candidates, best first. "
-    "Depths "
-    "far apart: the evidence is found but ranked low. All depths low: it is not found at all.",
+    "Depths far apart: the evidence is found but ranked low. All depths low: it is not found at all.",
     unit="percentunit",
     targets=tuple(
         Target(
@@ -83,8 +80,7 @@ _DRIFT: Final = Panel(
     title="Chunks that the newest index holds differently",
     kind="stacked",
     description=f"{CHUNK_DRIFT.brief} Rewritten: gold sets name evidence that has changed. Renumbered: gold sets and "
-    "stored "
-    "citations name ids that are gone. `ragtrace drift` lists them.",
+    "stored citations name ids that are gone. `ragtrace drift` lists them.",
     unit="short",
     targets=(Target(increase(CHUNK_DRIFT, "kind", window="$__rate_interval"), "{{kind}}"),),
     width=12,
@@ -122,8 +118,7 @@ _LOST: Final = Panel(
     title="Lost evidence, by place",
     kind="stacked",
     description=f"{LOST_EVIDENCE.brief} `retrieval`: never found; `rerank`: dropped or sunk; `packing`: left out of "
-    "the "
-    "prompt; `truncation`: cut off.",
+    "the prompt; `truncation`: cut off.",
     unit="cpm",
     targets=(Target(f"60 * {rate(LOST_EVIDENCE, 'where', 'reference')}", "{{where}} ({{reference}})", exemplar=True),),
     width=12,
@@ -136,8 +131,7 @@ _GAP: Final = Panel(
     title="Found, and kept",
     kind="timeseries",
     description="Mean share of the reference evidence among the candidates, and of that which stands whole in the "
-    "prompt. "
-    "The gap between the two is what reranking and packing lost.",
+    "prompt. The gap between the two is what reranking and packing lost.",
     unit="percentunit",
     targets=(
         Target(mean(CANDIDATE_RECALL, "reference"), "among the candidates ({{reference}})"),
