@@ -145,7 +145,15 @@ def configure(
     shutdown()
     if not config.enabled:
         return
-    from ragtrace.collect import BackgroundSink, Chore, Outside, Recent, Screening, Spool, default_folder
+    from ragtrace.collect import (
+        BackgroundSink,
+        Periodic,
+        RecentRequests,
+        Screening,
+        Spool,
+        UnsampledRequests,
+        default_folder,
+    )
 
     policy = ContentPolicy(config)
     sink = BackgroundSink(
@@ -156,12 +164,12 @@ def configure(
         scrub=scrub,
         queue_bytes=config.queue_bytes,
         spool_bytes=config.spool_bytes,
-        outside=Outside(
-            Recent(config.recent_bytes, config.recent_seconds),
+        unsampled=UnsampledRequests(
+            RecentRequests(config.recent_bytes, config.recent_seconds),
             Screening(lambda: _open_screen(config.low_score), config.screen, config.service) if config.screen else None,
             config.service,
         ),
-        chore=Chore(close_overdue, _between_sweeps(config.request_ttl)),
+        periodic=Periodic(close_overdue, _between_sweeps(config.request_ttl)),
     )
     install(Recorder(config, sink, tracer_provider, policy))
     if config.follow_threads:

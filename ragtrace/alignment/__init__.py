@@ -3,11 +3,27 @@
 Everything here is arithmetic on rankings; no model is needed.
 """
 
-from ragtrace.alignment.failures import noise_distraction, wasted_retrieval
-from ragtrace.alignment.overlap import rbo, rbo_ext
-from ragtrace.alignment.rankings import Ranked, Ranking, rank_by_score, spearman
-from ragtrace.alignment.uncertainty import FlagProbabilities, expected_warg_change, flag_probabilities, normal_draws
-from ragtrace.alignment.warg import warg, warg_adjusted, warg_chance, warg_floor, warg_normalized
+from ragtrace.alignment.failures import (
+    FlagProbabilities,
+    expected_warg_change,
+    flag_probabilities,
+    noise_distraction,
+    normal_draws,
+    wasted_retrieval,
+)
+from ragtrace.alignment.rankings import (
+    Ranked,
+    Ranking,
+    rank_by_score,
+    rbo,
+    rbo_ext,
+    spearman,
+    warg,
+    warg_adjusted,
+    warg_chance,
+    warg_floor,
+    warg_normalized,
+)
 
 __all__ = [
     "FlagProbabilities",

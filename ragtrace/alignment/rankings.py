@@ -1,4 +1,10 @@
-"""Rankings of documents, best first: what counts as one, how scores become one, and rank correlation."""
+"""Rankings of documents, best first: how scores become one, and how far two agree: Spearman's correlation, rank-biased
+overlap, and WARG, from the retriever's ranking to the generator's use of the documents, with its floor and its chance.
+
+WARG of a finite ranking is not normalized: its least value, and the value of a random order, depend on k and p. So a
+raw value means something only beside these two, and two values compare only at equal k and p; alerts and gates use
+`warg_adjusted`.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +14,26 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.numeric import is_real, real_array
+from ragtrace.numeric import is_integer, is_real, real_array
 
-__all__ = ["Ranked", "Ranking", "positions", "rank_by_score", "same_documents", "spearman"]
+__all__ = [
+    "Ranked",
+    "Ranking",
+    "check_persistence",
+    "rank_by_score",
+    "rbo",
+    "rbo_ext",
+    "same_documents",
+    "spearman",
+    "warg",
+    "warg_adjusted",
+    "warg_chance",
+    "warg_floor",
+    "warg_normalized",
+]
 
 Ranking: TypeAlias = Sequence[Hashable]
 
@@ -26,7 +46,7 @@ class Ranked:
     ties: int
 
 
-def positions(ranking: Ranking, name: str = "ranking") -> dict[Hashable, int]:
+def _positions(ranking: Ranking, name: str = "ranking") -> dict[Hashable, int]:
     """The 0-based rank of each document.
 
     Raises: ConfigurationError for what is no sequence of hashable ids (a set has no order), for an empty ranking, and
@@ -51,7 +71,7 @@ def same_documents(retriever: Ranking, generator: Ranking) -> tuple[dict[Hashabl
 
     Raises: ConfigurationError when one ranking holds a document that the other lacks.
     """
-    first, second = positions(retriever, "retriever"), positions(generator, "generator")
+    first, second = _positions(retriever, "retriever"), _positions(generator, "generator")
     if first.keys() != second.keys():
         odd = next(document for document in (*first, *second) if document not in first or document not in second)
         raise ConfigurationError(
@@ -68,7 +88,7 @@ def rank_by_score(documents: Ranking, scores: ArrayLike, *, tolerance: float = 1
 
     Raises: ConfigurationError for scores that are not finite, or not one per document, and a negative tolerance.
     """
-    positions(documents, "documents")
+    _positions(documents, "documents")
     if not (is_real(tolerance) and tolerance >= 0):
         raise ConfigurationError(f"tolerance is {tolerance!r}; give a number of 0 or more")
     values = real_array(scores, "scores", ConfigurationError)
@@ -94,3 +114,123 @@ def spearman(first: Ranking, second: Ranking) -> float | None:
         return None
     squares = sum((a[document] - b[document]) ** 2 for document in a)
     return 1 - 6 * squares / (k * (k * k - 1))
+
+
+def check_persistence(p: float) -> None:
+    """Raises: ConfigurationError unless 0 < p < 1."""
+    if not (is_real(p) and 0 < p < 1):
+        raise ConfigurationError(f"p is {p!r}; give a number between 0 and 1, both excluded, such as 0.9")
+
+
+def _overlaps(a: Ranking, b: Ranking) -> NDArray[np.float64]:
+    """|a_1:d ∩ b_1:d| for each depth d, down to the length of the longer ranking. Raises: as `rbo`."""
+    ranks_a, ranks_b = _positions(a, "a"), _positions(b, "b")
+    deeper = [max(rank, ranks_b[document]) for document, rank in ranks_a.items() if document in ranks_b]
+    return np.cumsum(np.bincount(deeper, minlength=max(len(a), len(b)))).astype(np.float64)
+
+
+def _discounted(by_depth: NDArray[np.float64], p: float) -> float:
+    """Σ p^(d-1) x_d."""
+    return float(np.sum(p ** np.arange(len(by_depth)) * by_depth))
+
+
+def rbo(a: Ranking, b: Ranking, p: float) -> float:
+    """Rank-biased overlap (1-p) Σ_{d=1..k} p^(d-1) |a_1:d ∩ b_1:d| / d, in [0, 1 - p^k].
+
+    k is the length of the longer ranking; beyond its end the shorter one stays whole. Symmetric. Not normalized:
+    equal rankings have 1 - p^k.
+
+    Raises: ConfigurationError for a p outside of (0, 1), an empty ranking, or a document that stands in one twice.
+    Source: Webber, Moffat and Zobel, "A similarity measure for indefinite rankings" (2010); RAG-E, eq. 11.
+    """
+    check_persistence(p)
+    overlap = _overlaps(a, b)
+    return (1 - p) * _discounted(overlap / np.arange(1, len(overlap) + 1), p)
+
+
+def rbo_ext(a: Ranking, b: Ranking, p: float) -> float:
+    """Rank-biased overlap extrapolated beyond the end of the rankings, in [0, 1]; equal rankings have 1.
+
+    Assumes that the agreement seen at the end goes on, also for rankings of different lengths. Symmetric.
+
+    Raises: as `rbo`. Source: Webber, Moffat and Zobel (2010), eq. 32.
+    """
+    check_persistence(p)
+    overlap = _overlaps(a, b)
+    short, long = sorted((len(a), len(b)))
+    depth = np.arange(1, long + 1)
+    at_short, at_long = float(overlap[short - 1]), float(overlap[long - 1])
+    beyond = at_short * np.clip(depth - short, 0, None) / short
+    seen = (1 - p) * _discounted((overlap + beyond) / depth, p)
+    return min(1.0, seen + ((at_long - at_short) / long + at_short / short) * p**long)  # rounding aside it is below
+
+
+def warg(retriever: Ranking, generator: Ranking, p: float = 0.9) -> float:
+    """Weighted Attribution-Relevance Gap 1 - RBO, in [p^k, 1].
+
+    retriever, generator: document ids, best first; the retriever's restricted to the documents of the prompt.
+
+    Raises: as `rbo`. Source: RAG-E, eq. 12.
+    """
+    check_persistence(p)
+    disagreement = _disagreement(retriever, generator)
+    return min(1.0, warg_floor(len(disagreement), p) + (1 - p) * _discounted(disagreement, p))  # but for rounding
+
+
+def warg_floor(k: int, p: float) -> float:
+    """WARG of two equal rankings of `k` documents: p^k.
+
+    Raises: ConfigurationError for k < 1 or a p outside of (0, 1).
+    """
+    _check_size(k)
+    check_persistence(p)
+    return float(p**k)
+
+
+def warg_chance(k: int, p: float) -> float:
+    """Exact mean of WARG over all orders of `k` documents: 1 - (1-p)/k Σ_{d=1..k} d p^(d-1).
+
+    Two random prefixes of length d share d²/k documents on average. Raises: as `warg_floor`.
+    """
+    _check_size(k)
+    check_persistence(p)
+    depth = np.arange(1, k + 1)
+    return float(1 - (1 - p) / k * np.sum(depth * p ** (depth - 1)))
+
+
+def warg_normalized(retriever: Ranking, generator: Ranking, p: float = 0.9) -> float:
+    """(WARG - floor) / (1 - floor), in [0, 1]; 0 means equal rankings.
+
+    Raises: ConfigurationError as `rbo`, and when the rankings hold different documents.
+    """
+    check_persistence(p)
+    same_documents(retriever, generator)
+    disagreement = _disagreement(retriever, generator)
+    return _discounted(disagreement, p) / _discounted(np.ones(len(disagreement)), p)
+
+
+def warg_adjusted(retriever: Ranking, generator: Ranking, p: float = 0.9) -> float | None:
+    """(WARG - floor) / (chance - floor): 0 means equal rankings, 1 no better than a random order, more means opposed.
+
+    None for a single document, whose only order is both. Raises: as `warg_normalized`.
+    """
+    check_persistence(p)
+    same_documents(retriever, generator)
+    disagreement = _disagreement(retriever, generator)
+    k = len(disagreement)
+    return _discounted(disagreement, p) / _discounted(1 - np.arange(1, k + 1) / k, p) if k > 1 else None
+
+
+def _disagreement(retriever: Ranking, generator: Ranking) -> NDArray[np.float64]:
+    """`(k,)`: which part of the prefixes of each length the rankings do not share.
+
+    WARG is its floor and (1 - p) of the discounted sum of these, a factor that every ratio above the floor loses. So
+    equal rankings have the floor exactly, and ratios stay right where p is so close to 1 that p^k rounds to 1.
+    """
+    shared = _overlaps(retriever, generator)
+    return 1 - shared / np.arange(1, len(shared) + 1)
+
+
+def _check_size(k: int) -> None:
+    if not is_integer(k) or k < 1:
+        raise ConfigurationError(f"k is {k!r}; give the number of ranked documents, at least 1")

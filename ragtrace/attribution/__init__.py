@@ -7,13 +7,13 @@ from ragtrace.attribution.faithfulness import Curves, Estimate, aipc, aipc_diffe
 from ragtrace.attribution.game import CoalitionLog, Game
 from ragtrace.attribution.integrated_gradients import (
     Attribution,
+    Rule,
     gradient,
     gradient_times_input,
     integrated_gradients,
     integrated_gradients_of_many,
 )
 from ragtrace.attribution.leave_one_out import LeftOut, leave_one_out, score_drops
-from ragtrace.attribution.quadrature import Rule
 from ragtrace.attribution.shapley import ShapleyValues, default_budget, shapley_values
 from ragtrace.attribution.spans import Span, Unit, WeightedSpan, merged_into_words
 from ragtrace.attribution.surrogate import SparseSurrogate, sparse_surrogate

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.attribution.game import CoalitionLog, Game, all_coalitions
-from ragtrace.attribution.shapley.pools import random_pool
+from ragtrace.attribution.shapley.sampling import random_pool
 from ragtrace.errors import AttributionError
 from ragtrace.numeric import check_seed, is_integer, is_real
 

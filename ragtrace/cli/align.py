@@ -12,7 +12,7 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, 
 if TYPE_CHECKING:
     from ragtrace.analyze.alignment_report import AlignmentReport
     from ragtrace.analyze.attribution import GeneratorEngine
-    from ragtrace.export.alignment_text import Section
+    from ragtrace.export.alignment import Section
 
 __all__ = ["app"]
 
@@ -140,7 +140,7 @@ def _generator(model: str) -> GeneratorEngine:
 
 
 def _print(found: AlignmentReport) -> None:
-    from ragtrace.export.alignment_text import sections
+    from ragtrace.export.alignment import sections
 
     for place, section in enumerate(sections(found)):
         if place:
@@ -167,7 +167,7 @@ def _make(folder: Path) -> None:
 
 
 def _write_plots(folder: Path, found: AlignmentReport) -> None:
-    from ragtrace.export.alignment_plots import plots
+    from ragtrace.export.alignment import plots
 
     drawn = plots(found)
     for name, svg in drawn.items():

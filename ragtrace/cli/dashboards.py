@@ -89,7 +89,7 @@ def render(
     trace_url: TraceUrl = None,
 ) -> None:
     """Write Grafana's JSON of every dashboard, with your own data source, metric prefix and trace URL."""
-    from ragtrace.dashboards.rendering import rendered, write
+    from ragtrace.dashboards.files import dashboard_files, write_files
 
-    files = write(out, rendered(datasource=datasource, metric_prefix=metric_prefix, trace_url=trace_url))
+    files = write_files(out, dashboard_files(datasource=datasource, metric_prefix=metric_prefix, trace_url=trace_url))
     console().print(f"wrote {len(files)} dashboards into {out}")

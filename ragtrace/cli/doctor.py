@@ -87,14 +87,14 @@ def _store(asked: str | None) -> dict[str, Any]:
 def _spool(url: str, given: str | None) -> dict[str, Any]:
     """What waits on this disk for the store, and what could not be read and was set aside."""
     from ragtrace.collect import default_folder, fallback_folder
-    from ragtrace.collect.entries import read
+    from ragtrace.collect.spool import read_entries
 
     folders = list(dict.fromkeys((default_folder(url, given), fallback_folder(url))))
     waiting = dict.fromkeys(folders, 0)
     for folder in folders:
         for segment in folder.glob("*.seg"):
             with suppress(FileNotFoundError):  # a recording process has just stored and deleted it
-                waiting[folder] += sum(1 for _ in read(segment.read_bytes()))
+                waiting[folder] += sum(1 for _ in read_entries(segment.read_bytes()))
     damaged = sum(len(list(folder.glob("damaged/*"))) for folder in folders)
     fullest = max(folders, key=lambda folder: waiting[folder])
     return {"folder": str(fullest), "entries": sum(waiting.values()), "damaged": damaged}

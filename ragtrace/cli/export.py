@@ -95,11 +95,11 @@ def serve(
 def _targets(otlp: str | None, remote_write: str | None) -> list[Target]:
     targets: list[Target] = []
     if otlp:
-        from ragtrace.export.otlp import OtlpTarget
+        from ragtrace.export.push_targets import OtlpTarget
 
         targets.append(OtlpTarget(otlp))
     if remote_write:
-        from ragtrace.export.remote_write import RemoteWriteTarget
+        from ragtrace.export.push_targets import RemoteWriteTarget
 
         targets.append(RemoteWriteTarget(remote_write))
     return targets

@@ -113,7 +113,7 @@ def _show(store: Store, request_id: str, as_json: bool) -> None:
     from ragtrace.analyze.explaining.resting import resting_on
     from ragtrace.cli.stores import find_record
     from ragtrace.export import evidence_path
-    from ragtrace.export.claims import claim_rationales
+    from ragtrace.export.evidence_path import claim_rationales
     from ragtrace.store import ATTRIBUTION
     from ragtrace.types import replace, to_builtins
 

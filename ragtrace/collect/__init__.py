@@ -1,20 +1,19 @@
 """Takes finished items over from the host's threads and brings them to the store, through a spool on disk."""
 
-from ragtrace.collect.chores import Chore
-from ragtrace.collect.outside import Outside
-from ragtrace.collect.recent import Recent
-from ragtrace.collect.screening import Screen, Screening
-from ragtrace.collect.sink import BackgroundSink, Writer
+from ragtrace.collect.delivery import Writer
+from ragtrace.collect.sink import BackgroundSink
 from ragtrace.collect.spool import Spool, default_folder, fallback_folder
+from ragtrace.collect.threads import Periodic
+from ragtrace.collect.unsampled import RecentRequests, Screen, Screening, UnsampledRequests
 
 __all__ = [
     "BackgroundSink",
-    "Chore",
-    "Outside",
-    "Recent",
+    "Periodic",
+    "RecentRequests",
     "Screen",
     "Screening",
     "Spool",
+    "UnsampledRequests",
     "Writer",
     "default_folder",
     "fallback_folder",

@@ -6,16 +6,35 @@ What was submitted waits unread until it is read, then read until the store or t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from ragtrace.record import Draft
-from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, SourceReport, replace
+from ragtrace.types import (
+    Addendum,
+    Fault,
+    Feedback,
+    GenerateRun,
+    Item,
+    PackRun,
+    RequestRecord,
+    RerankRun,
+    RetrieveRun,
+    SourceReport,
+    StageRun,
+    replace,
+)
 
-__all__ = ["ITEMS", "Queue", "Read", "Unread", "Waiting"]
+__all__ = ["ITEMS", "Queue", "Waiting", "weigh"]
 
 ITEMS: Final = (RequestRecord, Addendum, Feedback, Fault, SourceReport)  # all else in a queue is a draft
 _FAULTS: Final = 1000  # kinds of them; all further ones are one
 _MANY: Final = "more"
+_BASE: Final = 900  # bytes of an item without what JSON shows of it
+_CHUNK: Final = 400
+_PART: Final = 150
+_encode: Final = msgspec.json.Encoder().encode
 
 
 class Waiting(NamedTuple):
@@ -120,3 +139,33 @@ class Queue:
         """Take the faults out."""
         faults, self._faults = list(self._faults.values()), {}
         return faults
+
+
+def weigh(item: Item) -> int:
+    """The bytes of an item."""
+    if not isinstance(item, RequestRecord | Addendum):
+        return _BASE + _length(item)
+    return _BASE + _length(replace(item, stages=())) + sum(map(_of_run, item.stages))
+
+
+def _of_run(run: StageRun) -> int:
+    if isinstance(run, RetrieveRun):
+        texts = sum([len(found.text) for found in run.candidates if found.text])
+        metadata = [found.metadata for found in run.candidates if found.metadata]
+        return texts + _CHUNK * len(run.candidates) + _length((run.query, run.error, metadata))
+    if isinstance(run, RerankRun):
+        return _PART * len(run.moves) + _length(run.error)
+    if isinstance(run, PackRun):
+        texts = sum([len(chunk.text) for chunk in run.packing.chunks if chunk.text])
+        return texts + _CHUNK * (len(run.packing.chunks) + len(run.packing.dropped)) + _length(run.error)
+    if isinstance(run, GenerateRun):
+        return _PART * len(run.generation.citations) + _length(run)
+    return 0
+
+
+def _length(value: Any) -> int:
+    """The length as JSON, which is C's work; of what JSON refuses, as Python shows it."""
+    try:
+        return len(_encode(value))
+    except Exception:
+        return len(repr(value))

@@ -9,28 +9,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
-from ragtrace.collect import forking
-from ragtrace.collect.chores import Chore
-from ragtrace.collect.delivery import Delivery, Writer
-from ragtrace.collect.finishing import Finishing
-from ragtrace.collect.outside import Outside, addendum
-from ragtrace.collect.queue import ITEMS, Queue, Waiting
-from ragtrace.collect.reading import Reading
-from ragtrace.collect.recent import Recent
+from ragtrace.collect import fork
+from ragtrace.collect.delivery import Delivery, Finisher, SpoolWriter, StoreStep, Writer
+from ragtrace.collect.queue import ITEMS, Queue, Waiting, weigh
 from ragtrace.collect.spool import Spool
-from ragtrace.collect.spooling import Spooling
-from ragtrace.collect.storing import Storing
-from ragtrace.collect.waiters import Waiters
-from ragtrace.collect.weights import weigh
-from ragtrace.collect.workers import Worker
+from ragtrace.collect.threads import FlushBarrier, Periodic, Worker
+from ragtrace.collect.unsampled import RecentRequests, UnsampledRequests, addendum
 from ragtrace.record import Draft
 from ragtrace.types import Fault, Item
 
-__all__ = ["BackgroundSink", "Writer"]
+__all__ = ["BackgroundSink"]
 
+T = TypeVar("T")
 _LOG: Final = logging.getLogger("ragtrace")
 _FORK_WAIT: Final = 2.0  # seconds that a fork waits for our threads to leave the database and the import system
 _GRACE: Final = 0.5  # seconds for the reading, which waits for nothing, to end
@@ -44,8 +38,8 @@ class BackgroundSink:
         spool: where items wait.
         finish: the last step of an item (hashes, content policy), run in the background.
         scrub: makes an item writable that JSON refused.
-        outside: sees to the requests that are outside the sample.
-        chore: what else the background does.
+        unsampled: sees to the requests that are outside the sample.
+        periodic: what else the background does.
     """
 
     def __init__(
@@ -59,37 +53,37 @@ class BackgroundSink:
         queue_bytes: int = 64 * 2**20,
         spool_bytes: int = 2**30,
         retry: tuple[float, float] = (1.0, 60.0),
-        outside: Outside | None = None,
-        chore: Chore | None = None,
+        unsampled: UnsampledRequests | None = None,
+        periodic: Periodic | None = None,
     ) -> None:
         self._spool = spool
         self._service = service
-        self._finishing = Finishing(finish, scrub, service, self._count)
-        self._outside = outside or Outside(Recent())
-        self._chore = chore or Chore()
-        self._spooling = Spooling(spool, self._finishing, spool_bytes, self._count)
+        self._finisher = Finisher(finish, scrub, service, self._count)
+        self._unsampled = unsampled or UnsampledRequests(RecentRequests())
+        self._periodic = periodic or Periodic()
+        self._spool_writer = SpoolWriter(spool, self._finisher, spool_bytes, self._count)
         self._queue_bytes = queue_bytes
-        self._delivery = Delivery(open_writer, spool, self._finishing, self._count, retry)
+        self._delivery = Delivery(open_writer, spool, self._finisher, self._count, retry)
         self._abandoned: list[Writer | None] = []  # a forked child's: closing them would disturb the parent's database
         self._closed = False
         self._begin()
         self._start()
-        forking.watch(self)
+        fork.watch(self)
 
     def _begin(self) -> None:
         """All state that a process has for itself."""
         self._lock = threading.RLock()  # a stream that the garbage collector ends while it is held submits too
         self._queue = Queue(self._queue_bytes)
-        self._flushes = Waiters()
+        self._flushes = FlushBarrier()
         self._has_threads = self._is_let_go = False
-        self._reading = Reading(self._lock, self._queue, self._finishing, self._outside, self._flushes, self._hand_on)
-        self._storing = Storing(
+        self._reading = ReadStep(self._lock, self._queue, self._finisher, self._unsampled, self._flushes, self._hand_on)
+        self._storing = StoreStep(
             self._lock,
             self._queue,
             self._spool,
-            self._spooling,
+            self._spool_writer,
             self._delivery,
-            self._finishing,
+            self._finisher,
             self._flushes,
             lambda: self._reading.flushed,
         )
@@ -97,7 +91,7 @@ class BackgroundSink:
             "ragtrace-sink",
             self._read,
             end=self._end_reading,
-            wait=lambda: self._chore.wait,
+            wait=lambda: self._periodic.wait,
             failed=self._has_no_thread,
         )
         self._storer = Worker(
@@ -121,7 +115,7 @@ class BackgroundSink:
             self._submit_durable(item)
         elif isinstance(item, ITEMS):
             self._accept(Waiting(item, weigh(item)))
-        elif item.is_kept or self._outside.wants(item):
+        elif item.is_kept or self._unsampled.wants(item):
             if not self._accept(Waiting(item, item.weight, is_kept=item.is_kept)):
                 item.discard()
         else:
@@ -134,12 +128,12 @@ class BackgroundSink:
         with self._lock:
             drafts = self._queue.take(request_id)
         built = [draft.build(flags) for draft in drafts]
-        found = [item for item in built if item is not None] + self._outside.take(request_id, flags)
+        found = [item for item in built if item is not None] + self._unsampled.take(request_id, flags)
         for item in found or [addendum(request_id, self._service, flags)]:
             self.submit(item, durable=True)
 
     def _submit_durable(self, item: Item | Draft) -> None:
-        encoded = self._finishing.encoded(item)
+        encoded = self._finisher.encoded(item)
         if encoded is None:
             return
         waiting = Waiting(encoded.item, len(encoded.entry), is_durable=True)
@@ -148,7 +142,7 @@ class BackgroundSink:
                 self._spool.durable.append(encoded.entry)
                 waiting = waiting._replace(is_spooled=True)
             except OSError as error:
-                self._queue.count([self._finishing.fault("sink.spool", type(error).__name__, str(error))])
+                self._queue.count([self._finisher.fault("sink.spool", type(error).__name__, str(error))])
             self._queue.put(waiting, is_read=True)
         if not self._has_threads:
             self._start()
@@ -170,7 +164,7 @@ class BackgroundSink:
             has_room = self._queue.put(waiting)
             if not has_room:
                 where = "sink.queue" if waiting.is_kept else "screen"
-                self._queue.count([self._finishing.fault(where, "full", f"more than {self._queue_bytes} bytes wait")])
+                self._queue.count([self._finisher.fault(where, "full", f"more than {self._queue_bytes} bytes wait")])
         if not self._has_threads:
             self._start()
         self._reader.wake()
@@ -222,14 +216,14 @@ class BackgroundSink:
     def _has_no_thread(self, error: Exception) -> None:
         _LOG.warning("ragtrace's background thread cannot start and is tried again: %s", error)
         with self._lock:
-            self._queue.count([self._finishing.fault("sink.thread", type(error).__name__, str(error))])
+            self._queue.count([self._finisher.fault("sink.thread", type(error).__name__, str(error))])
 
     def _read(self) -> None:
-        self._chore.do_if_due()
+        self._periodic.do_if_due()
         self._reading.step()
 
     def _end_reading(self) -> None:
-        self._outside.close()
+        self._unsampled.close()
         self._keep_the_rest()
 
     def _hand_on(self) -> None:
@@ -261,12 +255,12 @@ class BackgroundSink:
     def _keep(self, item: Item | Draft, *, is_finished: bool = False) -> bool:
         """Spool an item at the end; False where there is nothing to keep of it."""
         if is_finished and isinstance(item, ITEMS):
-            encoded = self._finishing.entry(item)
+            encoded = self._finisher.entry(item)
         else:
-            encoded = self._finishing.encoded(item)
+            encoded = self._finisher.encoded(item)
         if encoded is not None:
             with self._lock:
-                self._spooling.keep(encoded)
+                self._spool_writer.keep(encoded)
                 if self._is_let_go:
                     self._spool.close()
         return encoded is not None
@@ -289,6 +283,94 @@ class BackgroundSink:
     def after_fork_in_child(self) -> None:
         """Begin anew; queue, spool segments and database connection are the parent's."""
         self._begin()
-        self._outside.begin_anew()
+        self._unsampled.begin_anew()
         self._spool.close()
         self._abandoned.append(self._delivery.abandon())
+
+
+class ReadStep:
+    """From the unread half of the queue to the read one.
+
+    Args:
+        lock: held around the queue.
+        flushes: who waits in `flush`; up to `flushed` all that they wait for is read.
+        hand_on: tells the storing thread.
+    """
+
+    def __init__(
+        self,
+        lock: threading.RLock,
+        queue: Queue,
+        finisher: Finisher,
+        unsampled: UnsampledRequests,
+        flushes: FlushBarrier,
+        hand_on: Callable[[], None],
+    ) -> None:
+        self._lock = lock
+        self._queue = queue
+        self._finisher = finisher
+        self._unsampled = unsampled
+        self._flushes = flushes
+        self._hand_on = hand_on
+        self._unread: deque[Waiting] = deque()
+        self._outsiders: deque[Draft] = deque()
+        self._read: deque[Waiting] = deque()
+        self.readers = FlushBarrier()  # those who wait until spans are ended
+        self.flushed = 0
+
+    def step(self) -> None:
+        """Read all that waits: what is kept first."""
+        with self._lock:
+            asked, flushes = self.readers.asked, self._flushes.asked
+            unread = self._queue.take_unread()
+            self._unsampled.hold(unread.outside)  # in this step, so that a late flag finds each here or in the queue
+            self._unread.extend(unread.kept)
+            self._outsiders.extend(unread.outside)
+        for waiting in _out_of(self._unread):
+            self._finish(waiting)
+        self._put([])
+        for draft in _out_of(self._outsiders):
+            self._screen(draft)
+        self._put(self._unsampled.end_cycle(at_once=flushes != self.flushed))
+        self.readers.settle(asked)
+        if flushes != self.flushed:
+            self.flushed = flushes
+            self._hand_on()
+
+    def rest(self) -> tuple[list[Waiting], list[Waiting]]:
+        """At the end: what is not read, and what is read and not handed on, each once, while the thread may still work.
+        The spans of requests outside the sample end."""
+        for draft in _out_of(self._outsiders):
+            draft.discard()
+        return list(_out_of(self._unread)), list(_out_of(self._read))
+
+    def _finish(self, waiting: Waiting) -> None:
+        finished = self._finisher.finished(waiting.item)
+        if finished is not None:
+            self._read.append(waiting._replace(item=finished, weight=weigh(finished)))
+
+    def _screen(self, draft: Draft) -> None:
+        """Keep a request outside the sample when there is a reason for it."""
+        kept, faults = self._unsampled.read([draft])
+        for item in kept:
+            self._finish(Waiting(item, 0, is_durable=True))
+        if faults:
+            self._put(faults)
+
+    def _put(self, faults: list[Fault]) -> None:
+        """Hand on what was read."""
+        with self._lock:
+            read = list(_out_of(self._read))
+            self._queue.put_read(read)
+            self._queue.count(faults)
+        if read or faults:
+            self._hand_on()
+
+
+def _out_of(waiting: deque[T]) -> Iterator[T]:
+    """Take all out, one by one; another thread may do the same."""
+    while waiting:
+        try:
+            yield waiting.popleft()
+        except IndexError:
+            return

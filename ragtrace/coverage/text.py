@@ -17,6 +17,7 @@ import sentencex
 import snowballstemmer
 
 __all__ = [
+    "NEGATIONS",
     "Sentence",
     "content_stems",
     "content_words",
@@ -36,7 +37,7 @@ __all__ = [
     "words",
 ]
 
-_NEGATIONS: Final = frozenset(
+NEGATIONS: Final = frozenset(
     "not no never none neither nor cannot without except unless hardly excluded excludes excluding".split()
 )
 _STOPWORDS: Final = frozenset(
@@ -58,7 +59,7 @@ _FOREIGN: Final = (
     )
     - _STOPWORDS
 )
-_OWN: Final = _STOPWORDS | _NEGATIONS
+_OWN: Final = _STOPWORDS | NEGATIONS
 _LETTERS: Final = r"(?:[^\W\d_]++[\u0300-\u036f]*+)++"  # with their marks, be they one character or several
 _WORD: Final = re.compile(rf"{_LETTERS}(?:['’]{_LETTERS})?|\d+(?:[.,]\d+)*")
 _ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)?|\d+(?:[.,]\d+)*", re.ASCII)  # the same, found sooner
@@ -103,7 +104,7 @@ def stem(word: str) -> str:
     return stemmed
 
 
-_NEGATING: Final = frozenset(stem(word) for word in _NEGATIONS) - {"hard"}  # a hard shell is not hardly a shell
+_NEGATING: Final = frozenset(stem(word) for word in NEGATIONS) - {"hard"}  # a hard shell is not hardly a shell
 
 
 def words(text: str) -> list[str]:

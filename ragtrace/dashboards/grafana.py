@@ -26,7 +26,7 @@ from grafana_foundation_sdk.models import heatmap as heatmap_models
 from grafana_foundation_sdk.models import prometheus as prometheus_models
 from grafana_foundation_sdk.models import text as text_models
 
-from ragtrace.dashboards.model import COLORS, Dashboard, Link, Panel, Target, Threshold
+from ragtrace.dashboards.panels import COLORS, Dashboard, Link, Panel, Target, Threshold
 from ragtrace.dashboards.promql import ANY, RELEASES, TRACE_URL, VARIABLE_QUERIES
 from ragtrace.registry.instruments import ATTRIBUTES
 

@@ -1,11 +1,14 @@
-"""Panels that several dashboards have: states of a stage, means, distributions, durations, versions, commands."""
+"""Dashboards as data: dashboard, section, panel, target, threshold, link; and the panels that several dashboards have:
+states of a stage, means, distributions, durations, versions, commands.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal, TypeAlias
 
-from ragtrace.dashboards.model import Link, Panel, Section, Target, Threshold, Unit, steps_of
+import msgspec
+
 from ragtrace.dashboards.promql import RANGE, WINDOW, gained, increase, mean, quantile, rate, selector, share
 from ragtrace.registry import Instrument, Objective, StageInfo
 from ragtrace.registry.instruments import (
@@ -24,15 +27,22 @@ __all__ = [
     "ANALYZE",
     "APART",
     "APPLIES",
+    "COLORS",
+    "COLUMNS",
     "EXPLAIN",
     "FEW_SAMPLES",
     "HARDLY_JUDGED",
+    "Dashboard",
+    "Link",
+    "Panel",
+    "Section",
+    "Target",
+    "Threshold",
+    "Unit",
     "commands",
     "distribution",
     "durations",
     "means",
-    "named",
-    "only_this_segment",
     "quantiles",
     "requests",
     "sound_by_segment",
@@ -41,27 +51,121 @@ __all__ = [
     "stage_of",
     "state_shares",
     "states",
+    "steps_of",
     "undefined",
     "versions_in_use",
 ]
 
-FEW_SAMPLES: Final = "10m"
+COLUMNS: Final = 24
+"""How many columns the grid of a dashboard has."""
 
+_Kind: TypeAlias = Literal["timeseries", "stacked", "stat", "table", "heatmap", "text"]
+_Color: TypeAlias = Literal["green", "orange", "red"]
+Unit: TypeAlias = Literal["percentunit", "short", "s", "cpm", "dateTimeAsIso", "none"]
+_Named: TypeAlias = Literal["stages", "states"]
+
+COLORS: Final[Mapping[_Named, Mapping[str, str]]] = {
+    "stages": {"retrieval": "blue", "ranking": "orange", "generation": "green", "citation": "yellow"},
+    "states": {"sound": "green", "broken": "red", "suspected": "orange", "not_known": "gray"},
+}
+"""The color of a series by the beginning of its name, where a panel's series are named after stages or states."""
+FEW_SAMPLES: Final = "10m"
 ANALYZE: Final = "It fills when `ragtrace analyze --follow` scores requests."
 EXPLAIN: Final = "It fills when `ragtrace analyze --generator MODEL --retriever MODEL` explains requests."
-
 APART: Final = ("reference", "judge")
 """Labels whose values are never mixed in one ratio."""
-
 APPLIES: Final = (SLI_REQUESTS, SLI_UNJUDGED_REQUESTS)
 """What counts the requests to which a stage applies: those in which it is sound or broken, and the others."""
-
 HARDLY_JUDGED: Final = 0.1
 """Share of the requests in which a stage is sound or broken, below which next to nothing of it is judged."""
-
 _UNITS: Final[dict[str, Unit]] = {"1": "percentunit", "s": "s"}
-
 _JUDGED: Final = "Only requests in which no earlier stage is broken or suspected; each reference and judge by itself."
+
+
+class Target(msgspec.Struct, frozen=True):
+    """One query. `legend` names its series (`{{label}}` is filled in) or, in a table, its column.
+
+    `unit` differs from the panel's in tables only. `exemplar` asks for the traces behind the values.
+    """
+
+    expr: str
+    legend: str
+    unit: Unit | None = None
+    exemplar: bool = False
+
+
+class Threshold(msgspec.Struct, frozen=True):
+    """A color from `value` upwards; the first threshold of a panel has none and holds from below."""
+
+    value: float | None
+    color: _Color
+
+
+class Link(msgspec.Struct, frozen=True):
+    """Where a value leads; `${__data.fields.label}` is the label of the value that was chosen."""
+
+    title: str
+    url: str
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
+    """One panel.
+
+    `empty` says what fills the panel where it has no series. `line` is the target of a stage, or the threshold of a
+    score, drawn as a line; `thresholds` color what lies on its sides. A point covers `least_step` at least, so that
+    ratios of few requests do not jump. `key` lists the labels of a table that are its columns. `named`: what its series
+    are named after, which have their colors. `text` is Markdown, of a text panel, which has no target.
+    """
+
+    title: str
+    kind: _Kind
+    description: str
+    unit: Unit = "short"
+    targets: tuple[Target, ...] = ()
+    width: int = 8
+    height: int = 8
+    minimum: float | None = None
+    maximum: float | None = None
+    decimals: int | None = None
+    line: float | None = None
+    thresholds: tuple[Threshold, ...] = ()
+    least_step: str | None = None
+    key: tuple[str, ...] = ()
+    largest_first: bool = False
+    named: _Named | None = None
+    links: tuple[Link, ...] = ()
+    empty: str = ""
+    text: str = ""
+
+
+class Section(msgspec.Struct, frozen=True):
+    """Panels under one heading, from left to right and from top to bottom."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
+    """One dashboard. `uid` is its address, which alerts link to."""
+
+    uid: str
+    title: str
+    description: str
+    sections: tuple[Section, ...]
+
+    @property
+    def panels(self) -> Iterator[Panel]:
+        """All panels in order."""
+        return (panel for section in self.sections for panel in section.panels)
+
+
+def steps_of(target: float) -> tuple[Threshold, ...]:
+    """Colors of a share of good requests: green at the target, orange until its budget is used twice, red below."""
+    return (
+        Threshold(None, "red"),
+        Threshold(round(1 - 2 * (1 - target), 4), "orange"),
+        Threshold(target, "green"),
+    )
 
 
 def stage_of(name: str) -> StageInfo:
@@ -69,7 +173,7 @@ def stage_of(name: str) -> StageInfo:
     return next(stage for stage in STAGES if stage.name == name)
 
 
-def named(instrument: Instrument) -> str:
+def _named(instrument: Instrument) -> str:
     """What a person calls the instrument: its id in words."""
     words = instrument.id.replace("_", " ")
     return words.replace("warg", "WARG") if words.startswith("warg") else words.capitalize()
@@ -149,7 +253,7 @@ def sound_by_segment(stage: StageInfo, *, empty: str = ANALYZE) -> Panel:
         maximum=1,
         line=stage.target,
         least_step=FEW_SAMPLES,
-        links=(only_this_segment("ragtrace-overview"),),
+        links=(_only_this_segment("ragtrace-overview"),),
         empty=empty,
     )
 
@@ -212,13 +316,13 @@ def states(stage: StageInfo, *, empty: str = ANALYZE) -> tuple[Panel, Panel, Pan
             minimum=0,
             maximum=1,
             least_step=FEW_SAMPLES,
-            links=(only_this_segment("ragtrace-overview"),),
+            links=(_only_this_segment("ragtrace-overview"),),
             empty=empty,
         ),
     )
 
 
-def only_this_segment(uid: str) -> Link:
+def _only_this_segment(uid: str) -> Link:
     """From a value to the dashboard `uid` with nothing but the value's segment and service as before."""
     url = f"/d/{uid}?${{__url_time_range}}&${{datasource:queryparam}}&${{service:queryparam}}&${{stratum:queryparam}}"
     return Link("Only this segment", f"{url}&var-segment=${{__field.labels.segment}}")
@@ -238,7 +342,7 @@ def means(
     targets = [
         Target(
             mean(one, *labels, *(("reference",) if "reference" in one.attributes else ())),
-            " ".join(filter(None, (f"{{{{{by}}}}}" if by else named(one), _reference(one)))),
+            " ".join(filter(None, (f"{{{{{by}}}}}" if by else _named(one), _reference(one)))),
             exemplar=True,
         )
         for one in chosen
@@ -246,7 +350,7 @@ def means(
     return Panel(
         title=title,
         kind="timeseries",
-        description=" ".join(f"{named(one)}: {_in_sentence(one.brief)}" for one in chosen)
+        description=" ".join(f"{_named(one)}: {_in_sentence(one.brief)}" for one in chosen)
         + (f" One request should reach {alone.direction} {alone.threshold:g}." if alone else ""),
         unit="percentunit" if all(one.unit == "1" for one in chosen) else "short",
         targets=tuple(targets),
@@ -278,7 +382,7 @@ def _reference(one: Instrument) -> str:
 def distribution(instrument: Instrument, *, title: str = "", width: int = 12, empty: str = ANALYZE) -> Panel:
     """A heatmap of a histogram: time from left to right, buckets from bottom to top, darker where more fell."""
     return Panel(
-        title=title or f"{named(instrument)}: distribution",
+        title=title or f"{_named(instrument)}: distribution",
         kind="heatmap",
         description=f"{instrument.brief} Darker: more of them in this bucket at this time.",
         unit="short" if instrument.buckets[-1] > 1 and instrument.unit == "1" else _UNITS.get(instrument.unit, "short"),

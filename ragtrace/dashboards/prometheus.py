@@ -11,7 +11,7 @@ import urllib.request
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from ragtrace.dashboards.model import Panel
+from ragtrace.dashboards.panels import Panel
 from ragtrace.dashboards.promql import ANY
 from ragtrace.errors import ConfigurationError, PrometheusError
 

@@ -1,20 +1,21 @@
-"""The injected faults: each a plausible bad release of one component, with a version label of its own."""
+"""The injected faults: each a plausible bad release of one component, with a version label of its own; and the truth of
+what it did to a request, told from the pipeline's own data and never from a metric.
+"""
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from ragtrace.demo.answering import Answer, Generator
-from ragtrace.demo.packing import Context, Packer
-from ragtrace.demo.pipeline import Components
-from ragtrace.demo.reranking import Reranker
-from ragtrace.demo.retrieval import DenseIndex, Hit
-from ragtrace.demo.rewriting import Rewriter
+from ragtrace.demo.corpus import Question
+from ragtrace.demo.generation import Answer, Context, Generator, Packer
+from ragtrace.demo.pipeline import Components, Outcome
+from ragtrace.demo.retrieval import DenseIndex, Hit, Reranker, Rewriter
 from ragtrace.errors import ConfigurationError
+from ragtrace.types import Stage
 
 __all__ = [
     "SCENARIOS",
@@ -23,8 +24,10 @@ __all__ = [
     "LenientReranker",
     "OverviewPacker",
     "Scenario",
+    "Truth",
     "find_scenario",
     "index_without",
+    "judge",
 ]
 
 LOST_SOURCE: Final = "wordings-ie"
@@ -50,6 +53,7 @@ _NEGATIONS: Final = (
     ("cannot be accepted", "can be accepted"),
     ("Nothing is paid", "The full price is paid"),
 )
+_Standing: TypeAlias = Literal["prompt", "candidates", "nowhere"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,3 +192,45 @@ SCENARIOS: Final = (
     Scenario("selection", "a reranker that sinks exceptions, and a packer that prefers summaries", _selection),
     Scenario("grounding", "a generator that alters figures, dates and negations", _grounding),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """`stage`: where the fault broke the request, None where it left it untouched.
+
+    `organic`: the healthy run had lost oracle evidence of this question already.
+    """
+
+    stage: Stage | None = None
+    organic: bool = False
+
+
+def judge(question: Question, healthy: Outcome, observed: Outcome) -> Truth:
+    """Compare a run with the healthy run of the same question.
+
+    Oracle evidence gone from the candidates: retrieval. Gone between candidates and prompt, its answering sentence
+    cut away included: ranking. The answer's text altered with the same prompt: generation.
+    """
+    before, after = _standing(question.evidence, healthy), _standing(question.evidence, observed)
+    lost = [after[chunk_id] for chunk_id in before if before[chunk_id] == "prompt" != after[chunk_id]]
+    organic = any(standing != "prompt" for standing in before.values())
+    if "nowhere" in lost:
+        return Truth("retrieval", organic)
+    if "candidates" in lost:
+        return Truth("ranking", organic)
+    same_prompt = healthy.context == observed.context
+    altered = same_prompt and healthy.answer.answer != observed.answer.answer
+    return Truth("generation" if altered else None, organic)
+
+
+def _standing(evidence: Mapping[str, str], outcome: Outcome) -> dict[str, _Standing]:
+    """How far each oracle chunk came; in the prompt only counts with the sentence that answers."""
+    packed = {chunk.chunk_id: chunk.text for chunk in outcome.context.chunks}
+    found = {hit.chunk_id for hit in outcome.hits}
+
+    def standing(chunk_id: str, sentence: str) -> _Standing:
+        if sentence in packed.get(chunk_id, ""):
+            return "prompt"
+        return "candidates" if chunk_id in found else "nowhere"
+
+    return {chunk_id: standing(chunk_id, sentence) for chunk_id, sentence in evidence.items()}

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import ragtrace
-from ragtrace.demo.answering import PROMPT_HASH, Answer, Generator
-from ragtrace.demo.packing import Context, Packer
-from ragtrace.demo.reranking import Reranker
-from ragtrace.demo.retrieval import Hit, Retriever
-from ragtrace.demo.rewriting import Rewriter
+from ragtrace.demo.generation import PROMPT_HASH, Answer, Context, Generator, Packer
+from ragtrace.demo.retrieval import Hit, Reranker, Retriever, Rewriter
 from ragtrace.types import Facet
 
 __all__ = ["Components", "Outcome", "PolicyAssistant"]

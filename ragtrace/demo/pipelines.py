@@ -14,9 +14,9 @@ import msgspec
 
 import ragtrace
 from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
-from ragtrace.demo.embeddings import kept_embeddings
 from ragtrace.demo.faults import find_scenario
 from ragtrace.demo.pipeline import Components, PolicyAssistant
+from ragtrace.demo.retrieval import kept_embeddings
 from ragtrace.demo.runner import SERVICE, build_components, tracer_provider
 
 __all__ = ["ask", "assistant", "components", "grounding", "healthy", "recall", "selection", "write_questions"]

@@ -1,8 +1,12 @@
-"""Runs the demo: every question through every scenario, recorded, stored, analyzed, and compared with the truth."""
+"""The demo's run: every question through every scenario, recorded, stored, analyzed, and compared with the truth.
+
+The analyzer is a worker process of its own beside the pipeline, as in production.
+"""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -11,17 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import ragtrace
 from ragtrace.analyze import analyze_record
-from ragtrace.demo.analyzing import finish_analysis, worker_process
-from ragtrace.demo.answering import ExtractiveAnswerer, Generator, LanguageModelAnswerer
+from ragtrace.analyze.finishing import finish
 from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
-from ragtrace.demo.faults import SCENARIOS, Scenario, find_scenario
-from ragtrace.demo.packing import BudgetPacker
+from ragtrace.demo.faults import SCENARIOS, Scenario, find_scenario, judge
+from ragtrace.demo.generation import BudgetPacker, ExtractiveAnswerer, Generator, LanguageModelAnswerer
 from ragtrace.demo.pipeline import Components, Outcome, PolicyAssistant
-from ragtrace.demo.reranking import CrossEncoderReranker, FusionReranker, Reranker
-from ragtrace.demo.results import Case, DemoResult, ScenarioResult, summarize
-from ragtrace.demo.retrieval import DenseIndex, Embed, Retriever
-from ragtrace.demo.rewriting import VerbatimRewriter
-from ragtrace.demo.truth import judge
+from ragtrace.demo.report import Case, DemoResult, ScenarioResult, summarize
+from ragtrace.demo.retrieval import (
+    CrossEncoderReranker,
+    DenseIndex,
+    Embed,
+    FusionReranker,
+    Reranker,
+    Retriever,
+    VerbatimRewriter,
+)
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.encoder import Encoder, packaged_encoder
@@ -32,11 +40,12 @@ from ragtrace.types import Analysis
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["SERVICE", "build_components", "run", "tracer_provider"]
+__all__ = ["SERVICE", "build_components", "finish_analysis", "run", "tracer_provider", "worker_process"]
 
 SERVICE: Final = "policy-assistant"
 INDEX_VERSION: Final = "wordings-2025.01"
 _FLUSH_SECONDS: Final = 60.0
+_STOP_SECONDS: Final = 30.0
 
 
 def run(
@@ -198,3 +207,27 @@ def _bar(given: Progress | None) -> Iterator[Progress]:
         return
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         yield bar
+
+
+@contextmanager
+def worker_process(store_url: str) -> Iterator[None]:
+    """`ragtrace analyze --follow` runs inside of the block. The URL goes by environment: it may hold a password."""
+    command = [sys.executable, "-m", "ragtrace", "analyze", "--follow"]
+    silent = subprocess.DEVNULL
+    environment = {**os.environ, "RAGTRACE_STORE": store_url}
+    process = subprocess.Popen(command, env=environment, stdin=silent, stdout=silent, stderr=silent)
+    try:
+        yield
+    finally:
+        process.terminate()  # it commits the batch at hand first
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def finish_analysis(store: Store, bar: Progress) -> None:
+    """Help the other worker until no job of the queue is pending or leased, dead workers' leases included."""
+    task = bar.add_task("analyzing", total=None)
+    finish(store, lambda done, of: bar.update(task, description=f"analyzing {of} requests", completed=done, total=of))

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.attribution import Span, leave_one_out
-from ragtrace.attribution.leave_one_out import distances
-from ragtrace.attribution.similarity import SIMILARITIES, cosine
+from ragtrace.attribution.leave_one_out import SIMILARITIES, cosine, distances
 from ragtrace.attribution.spans import split
 from ragtrace.errors import AttributionError
 from ragtrace.explanations import GeneratorAttribution

@@ -14,7 +14,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from ragtrace.errors import MissingExtraError
-from ragtrace.export.otlp import otlp_protocol
+from ragtrace.export.push_targets import otlp_protocol
 from ragtrace.record import conventions as names
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import COVERAGE

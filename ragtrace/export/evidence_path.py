@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ragtrace.analyze.diagnosis import not_known_before
+from ragtrace.analyze.explaining.resting import ABLATION
 from ragtrace.analyze.judgeability import remedy
 from ragtrace.bounds import sentences
-from ragtrace.export.claims import claim_views, summary
+from ragtrace.coverage import SUPPORTED, Rationale, rationales, united
+from ragtrace.coverage.verifier import ENTAILMENT
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import FIXES, STATES, VERDICTS, cause_words, probe_lines, reason_words
 from ragtrace.types import (
@@ -32,6 +35,10 @@ from ragtrace.types import (
 
 __all__ = [
     "NOT_JUDGED",
+    "ClaimView",
+    "claim_rationales",
+    "claim_summary",
+    "claim_views",
     "heading",
     "is_outdated",
     "labeled",
@@ -41,9 +48,15 @@ __all__ = [
     "verdict_words",
 ]
 
+_ClaimState: TypeAlias = Literal["contradicted", "not supported", "weak words", "not known", "supported"]
+"""What a claim is called, the worst first. Below the line of support it has weak words where words decided, and is not
+supported where a model of entailment did: people call a third of the claims with weak words unsupported."""
+
+_STATES: Final[tuple[_ClaimState, ...]] = get_args(_ClaimState)
+_LISTED: Final = 4  # chunks of one claim that are named beside the one that decides
+_SEVERAL: Final = "the words of several chunks together, and by none alone"
 NOT_JUDGED: Final = "not judged by these rules (ragtrace analyze --redo judges anew)"
 """Of a request that a version of the analyzer without states has judged."""
-
 _GOOD, _BAD, _DOUBT, _FAINT, _HEAD = "green", "bold red", "yellow", "dim", "bold"
 _STYLES: Final[dict[StageState, str]] = {"sound": _GOOD, "broken": _BAD, "suspected": _DOUBT, "not_known": _DOUBT}
 _VERDICT_STYLES: Final = {"healthy": _GOOD, "no_break_found": _DOUBT, "no_retrieval_needed": _FAINT}
@@ -322,8 +335,8 @@ def _answer(record: RequestRecord, analysis: Analysis | None) -> Iterator[Render
 def _claims(record: RequestRecord, claims: Sequence[Claim], doubted: str) -> Table:
     """A line with the states of the claims, then a block for each. doubted: the style of all but what is supported."""
     views = claim_views(record, claims)
-    styles = {state: _GOOD if state == "supported" else doubted for state, _ in summary(views)}
-    counts = Text(", ").join(Text(said, style=styles[state]) for state, said in summary(views))
+    styles = {state: _GOOD if state == "supported" else doubted for state, _ in claim_summary(views)}
+    counts = Text(", ").join(Text(said, style=styles[state]) for state, said in claim_summary(views))
     number = sum(view.number is not None for view in views)
     table = labeled(("claims", Text(f"{number}: ").append_text(counts) if number else Text("none")))
     table.columns[0].no_wrap = True
@@ -350,3 +363,137 @@ def plain_table(*columns: str) -> Table:
     for number, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=False, justify="left", max_width=48 if number == 0 else 36)
     return table
+
+
+class _ClaimLine(NamedTuple):
+    """What is known of a claim. label: "" for a quotation and for what belongs to the line above."""
+
+    label: str
+    text: str
+    kind: Literal["state", "quotation", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """A claim with its number in the answer; one that states nothing has neither number nor state."""
+
+    text: str
+    number: int | None = None
+    state: _ClaimState | None = None
+    lines: tuple[_ClaimLine, ...] = ()
+
+
+def claim_rationales(record: RequestRecord, claims: Sequence[Claim]) -> tuple[Rationale | None, ...]:
+    """What each claim of the record's answer rests on, with the sentence; see `ragtrace.coverage.rationales`."""
+    packing = united(record).packing
+    return rationales(claims, packing.chunks if packing else (), record.candidates)
+
+
+def claim_views(record: RequestRecord, claims: Sequence[Claim]) -> list[ClaimView]:
+    """The claims of the record's answer in their order."""
+    packing = united(record).packing
+    places = {chunk.chunk_id: chunk.position for chunk in packing.chunks} if packing else {}
+    cites = any(claim.citations for claim in claims)
+    found: list[ClaimView] = []
+    number = 0
+    for claim, rationale in zip(claims, claim_rationales(record, claims), strict=True):
+        number += claim.factual
+        lines = tuple(_Lines(claim, rationale, places).all(cites=cites)) if claim.factual else ()
+        found.append(ClaimView(claim.text, number, _state(claim), lines) if claim.factual else ClaimView(claim.text))
+    return found
+
+
+def claim_summary(views: Sequence[ClaimView]) -> list[tuple[_ClaimState, str]]:
+    """How many claims are in which state, the worst first: `1 contradicted (claim 2)`, `2 supported`."""
+    found = []
+    for state in _STATES:
+        numbers = [str(view.number) for view in views if view.state == state]
+        if numbers:
+            which = "" if state == "supported" else f" (claim{'s' * (len(numbers) > 1)} {', '.join(numbers)})"
+            found.append((state, f"{len(numbers)} {state}{which}"))
+    return found
+
+
+def _state(claim: Claim) -> _ClaimState:
+    if (claim.contradiction or 0.0) >= SUPPORTED:
+        return "contradicted"
+    if claim.support is None:
+        return "not known"
+    if claim.support >= SUPPORTED:
+        return "supported"
+    return "not supported" if claim.layer == ENTAILMENT else "weak words"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """What is said of one claim. places: of the chunks in the prompt."""
+
+    claim: Claim
+    rationale: Rationale | None
+    places: Mapping[str, int]
+
+    def all(self, *, cites: bool) -> Iterator[_ClaimLine]:
+        """cites: whether the answer cites at all."""
+        claim, state = self.claim, _state(self.claim)
+        deciding = self.rationale.chunk_id if self.rationale else claim.best_chunk
+        yield _ClaimLine(state.upper() if state == "contradicted" else state, self._basis(state), "state")
+        if self.rationale is not None:
+            yield _ClaimLine("", f"“{self.rationale.text}”", "quotation")
+        elif deciding is not None and state != "not known":
+            yield _ClaimLine("", "the text of this chunk was not kept", "note")
+        supporting = {key: value for key, value in claim.supports.items() if value >= SUPPORTED and key != deciding}
+        if supporting:
+            said = [f"{self._named(key)} {supporting[key]:.2f}" for key in _largest(supporting)]
+            yield _ClaimLine("also by" if state == "supported" else "supported", _listed_chunks(said), "note")
+        differing = {key: value for key, value in claim.contradictions.items() if key != deciding}
+        if differing:  # often of another edition or place: no proof against the claim
+            yield _ClaimLine("differs in", _listed_chunks([self._named(key) for key in _largest(differing)]), "note")
+        if cites:
+            yield _ClaimLine("cites", self._citations(state), "note")
+
+    def _basis(self, state: _ClaimState) -> str:
+        """What the state rests on."""
+        claim = self.claim
+        reason = f": {claim.reason}" if claim.reason else ""
+        best = self._named(claim.best_chunk) if claim.best_chunk else ""
+        if state == "contradicted":
+            return f"by {best}{reason}" if best else reason[2:]
+        if state == "not known":
+            return "whether the prompt supports it was not computed"
+        said = f"{claim.support:.2f}"
+        if claim.layer == ABLATION:
+            return f"{said}; rests on {best}{reason}"
+        if state == "supported":
+            alone = claim.supports.get(claim.best_chunk or "", SUPPORTED) >= SUPPORTED
+            by = best if alone else f"several chunks together, most by {best}"
+            return f"{said} by {by or _SEVERAL}{reason}"
+        if self.rationale is not None and self.rationale.stance == "supports":
+            return f"{said}{reason}; supported outside of the prompt, by {self.rationale.chunk_id}:"
+        return f"{said}{f'; nearest is {best}' if best else '; no chunk of the prompt speaks of it'}{reason}"
+
+    def _citations(self, state: _ClaimState) -> str:
+        """The chunks that the claim cites; which of them do not support it where others do."""
+        is_known = state == "supported" and bool(self.claim.supports)
+        said = []
+        for mark in self.claim.citations:
+            if mark.chunk_id is None:
+                said.append(f"{mark.marker}: nothing")
+            elif is_known and self.claim.supports.get(mark.chunk_id, 0.0) < SUPPORTED:
+                said.append(f"{self._named(mark.chunk_id)}, which does not support it")
+            else:
+                said.append(self._named(mark.chunk_id))
+        return "; ".join(dict.fromkeys(said)) or "nothing"
+
+    def _named(self, chunk_id: str) -> str:
+        """A chunk with its place in the prompt."""
+        return f"{chunk_id} [{self.places[chunk_id]}]" if chunk_id in self.places else chunk_id
+
+
+def _largest(chunks: Mapping[str, float]) -> list[str]:
+    return sorted(chunks, key=lambda key: -chunks[key])
+
+
+def _listed_chunks(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

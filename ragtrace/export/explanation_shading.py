@@ -1,4 +1,6 @@
-"""Cuts texts at their tokens, and turns what the tokens contribute into shades."""
+"""Shades of an explanation: texts cut at their tokens, and how strongly each part is colored by what its tokens
+contribute.
+"""
 
 from __future__ import annotations
 

@@ -1,21 +1,27 @@
-"""Renders an explanation for a terminal: the answer shaded by document, shares, query words, and why each document was
-retrieved. Without color, quotes and letters stand for the shades.
+"""An explanation on a terminal: the answer shaded by document, shares, query words, and why each document was
+retrieved.
+
+Without color, quotes and letters stand for the shades.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.text import Text
 
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, TokenWeights
 from ragtrace.export.evidence_path import heading, labeled, plain_table
-from ragtrace.export.explanation_findings import advice, flags, headline, method
-from ragtrace.export.explanation_marks import Bar, Mark, Shaded, badge
 from ragtrace.export.explanation_shading import (
     LEAST_SHARE,
+    LEVELS,
+    PALETTE,
     Segment,
     Strength,
     answer_strength,
@@ -28,9 +34,13 @@ from ragtrace.export.explanation_shading import (
 from ragtrace.export.explanation_view import (
     Document,
     View,
+    advice,
     bounds,
+    flags,
+    headline,
     main_p,
     measured,
+    method,
     number,
     precision,
     precision_of,
@@ -41,6 +51,12 @@ from ragtrace.types import RequestRecord
 
 __all__ = ["render"]
 
+_ENOUGH: Final = ("256", "truecolor")  # with 16 colors neither hues nor shades stay apart
+_NEUTRAL: Final = (86, 140, 190)
+_QUOTED_FROM: Final = 3  # without color, only what is this strong has quotes
+_SMALLEST: Final = 0.35  # so much of the hue is in the faintest shade
+_RAISED: Final = dict(zip("ABCDEFGHIJKLMNOPRSTUVWXYZ", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
+_NARROWEST, _WIDEST = 12, 44
 _FAINT, _HEAD, _BAD, _GOOD = "dim", "bold", "bold red", "green"
 _EXCERPT: Final = 260  # characters of a document
 _REASONS: Final = 3  # documents from the top of each ranking
@@ -85,7 +101,7 @@ def _answer(shown: View) -> Iterator[RenderableType]:
         segments = words(cut(shown.answer, generator.answer_spans))
         strength = answer_strength(segments, generator)
         rows = {document.row: document for document in shown.packed}
-        yield Shaded([_by_document(segment, generator, strength, rows) for segment in segments])
+        yield _Shaded([_by_document(segment, generator, strength, rows) for segment in segments])
         yield Text(
             f"darkest from {number(strength.scale)} nats on; ⁻ before a letter: this document speaks against it"
             if generator.unit == "log_probability"
@@ -96,11 +112,11 @@ def _answer(shown: View) -> Iterator[RenderableType]:
 
 def _by_document(
     segment: Segment, generator: GeneratorAttribution, strength: Strength, rows: dict[int | None, Document]
-) -> Mark:
+) -> _Mark:
     best = strongest(segment, generator.values)
     against = opponent(segment, generator.values, strength)
     level = strength.level(best[1]) if best else 0
-    return Mark(
+    return _Mark(
         segment.text,
         level,
         rows.get(best[0]) if best and level else None,
@@ -121,11 +137,11 @@ def _documents(shown: View) -> RenderableType:
         share = measured(document.share, document.error, digits)
         percent = f" {number(document.percent, 0):>3} %" if document.percent is not None else ""
         table.add_row(
-            badge(document),
+            _badge(document),
             name,
             f"{_rank(document.retriever_rank):>2} → {_rank(document.generator_rank)}",
             Text(f"{share}{percent}"),
-            Bar(document, low, high),
+            _Bar(document, low, high),
         )
     return Group(table, Text(_columns(shown), style=_FAINT))
 
@@ -190,7 +206,7 @@ def _retrieved(shown: View) -> Iterator[RenderableType]:
         why = document.why
         if why is None:
             continue
-        name = badge(document)
+        name = _badge(document)
         name.append(f" {document.name}  {document.found}")
         yield name
         weights = why.document
@@ -221,7 +237,7 @@ def _single(text: str, weights: TokenWeights, document: Document | None, *, exce
         return Text("its text was not kept", style=_FAINT)
     segments, totals, strength = weighed(text, weights.spans, weights.weights, LEAST_SHARE if document is None else 0.0)
     marks = [
-        Mark(
+        _Mark(
             " ".join(segment.text.splitlines()) or " " if excerpt else segment.text,
             strength.level(total) if total > 0.0 else 0,
             document,
@@ -229,10 +245,10 @@ def _single(text: str, weights: TokenWeights, document: Document | None, *, exce
         )
         for segment, total in zip(segments, totals, strict=True)
     ]
-    return Shaded(_densest(marks, totals) if excerpt else marks, lettered=False)
+    return _Shaded(_densest(marks, totals) if excerpt else marks, lettered=False)
 
 
-def _densest(marks: list[Mark], totals: Sequence[float]) -> list[Mark]:
+def _densest(marks: list[_Mark], totals: Sequence[float]) -> list[_Mark]:
     """The `_EXCERPT` characters that say most about a long text."""
     if sum(len(mark.text) for mark in marks) <= _EXCERPT:
         return marks
@@ -248,7 +264,7 @@ def _densest(marks: list[Mark], totals: Sequence[float]) -> list[Mark]:
         if held > best + 1e-12:
             best, chosen = held, (first, last + 1)
     start, end = chosen
-    front, back = [Mark("… ")] if start else [], [Mark(" …")] if end < len(marks) else []
+    front, back = [_Mark("… ")] if start else [], [_Mark(" …")] if end < len(marks) else []
     return [*front, *marks[start:end], *back]
 
 
@@ -264,3 +280,137 @@ def _rank(rank: int | None) -> str:
 
 def _at(values: Sequence[float], place: int) -> float | None:
     return values[place] if place < len(values) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A piece of text: how strongly a document speaks for it, and which speaks against it."""
+
+    text: str
+    level: int = 0
+    document: Document | None = None
+    against: Document | None = None
+    opposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Shaded:
+    """A text of marks, with their documents' colors; without color `«in quotes»ᵃ`, with letters if `lettered`."""
+
+    marks: Sequence[_Mark]
+    lettered: bool = True
+
+    def __rich_console__(self, console: Console, _options: ConsoleOptions) -> RenderResult:
+        """What the console can show."""
+        colored = console.color_system in _ENOUGH and not console.no_color
+        yield self._colored() if colored else self._quoted()
+
+    def _colored(self) -> Text:
+        text = Text()
+        for document, run in groupby(self.marks, key=_owner):
+            last = None
+            for last in run:
+                core = last.text.strip() if last.level or last.opposed else ""
+                before, found, after = last.text.partition(core) if core else (last.text, "", "")
+                text.append(before)
+                text.append(found, _style(last))
+                text.append(after + _against(last))
+            if self.lettered and document is not None and last is not None:
+                text.append(_raised(document.letter), "bold")
+        return text
+
+    def _quoted(self) -> Text:
+        text = Text()
+        for strong, run in groupby(self.marks, key=lambda mark: (_owner(mark), _is_strong(mark), mark.opposed)):
+            marks = list(run)
+            words = "".join(mark.text for mark in marks)
+            core = words.strip()
+            owner, is_strong, opposed = strong
+            if core and (is_strong or opposed):
+                letter = _raised(owner.letter) if owner is not None and self.lettered else ""
+                words = words.replace(core, f"{'«−' if opposed else '«'}{core}»{letter}", 1)
+            text.append(words + "".join(dict.fromkeys(_against(mark) for mark in marks)))
+        return text
+
+
+def _owner(mark: _Mark) -> Document | None:
+    return mark.document if mark.level else None
+
+
+def _is_strong(mark: _Mark) -> bool:
+    return mark.level >= _QUOTED_FROM
+
+
+def _against(mark: _Mark) -> str:
+    return f"⁻{_raised(mark.against.letter)}" if mark.against is not None else ""
+
+
+def _raised(letter: str) -> str:
+    """A document's letter as a superscript; Unicode has none for Q."""
+    return "".join(_RAISED.get(each, f"({each})") for each in letter)
+
+
+def _badge(document: Document) -> Text:
+    """A document's letter in its color."""
+    return Text.assemble((f" {document.letter} ", _filled(PALETTE[document.color], 1.0)))
+
+
+def _style(mark: _Mark) -> str:
+    if mark.opposed:
+        return "underline red"
+    hue = PALETTE[mark.document.color] if mark.document is not None else _NEUTRAL
+    return _filled(hue, _SMALLEST + (1 - _SMALLEST) * mark.level / LEVELS)
+
+
+def _filled(hue: tuple[int, int, int], strength: float) -> str:
+    """A background of this hue with text that can be read on it."""
+    base = (250, 250, 250) if _is_light() else (28, 28, 28)
+    red, green, blue = (round(strength * part + (1 - strength) * own) for part, own in zip(hue, base, strict=True))
+    is_bright = 0.299 * red + 0.587 * green + 0.114 * blue > 128
+    return f"{'#000000' if is_bright else '#ffffff'} on #{red:02x}{green:02x}{blue:02x}"
+
+
+def _is_light() -> bool:
+    """Whether the terminal says that its background is light."""
+    return os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+
+
+@dataclass(frozen=True, slots=True)
+class _Bar:
+    """A share as a bar from zero, with one standard error to both sides."""
+
+    document: Document
+    low: float
+    high: float
+
+    def __rich_measure__(self, _console: Console, options: ConsoleOptions) -> Measurement:
+        """At least `_NARROWEST` columns, at most `_WIDEST`."""
+        return Measurement(min(_NARROWEST, options.max_width), min(_WIDEST, max(_NARROWEST, options.max_width // 4)))
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        """The bar in the document's color."""
+        red, green, blue = PALETTE[self.document.color]
+        yield Text("".join(self._cells(min(options.max_width, _WIDEST))), style=f"rgb({red},{green},{blue})")
+
+    def _cells(self, width: int) -> Iterator[str]:
+        share, error = self.document.share, self.document.error or 0.0
+        if share is None or self.high <= self.low:
+            return
+        zero, end = self._cell(0.0, width), self._cell(share, width)
+        first, last = self._cell(share - error, width), self._cell(share + error, width)
+        for cell in range(width):
+            if error and first < last and cell in (first, last):
+                yield "├" if cell == first else "┤"
+            elif error and first < cell < last:
+                yield "━" if _between(cell, zero, end) else "─"
+            elif _between(cell, zero, end):
+                yield "█"
+            else:
+                yield "│" if cell == zero else " "
+
+    def _cell(self, value: float, width: int) -> int:
+        return round((value - self.low) / (self.high - self.low) * (width - 1))
+
+
+def _between(cell: int, first: int, last: int) -> bool:
+    return first != last and min(first, last) <= cell <= max(first, last)

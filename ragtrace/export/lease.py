@@ -1,4 +1,4 @@
-"""Holds the database's lease "exporter", so that two exporters never serve the same counters."""
+"""The database's lease "exporter": two exporters never serve the same counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pushes the metrics that a scrape would give, every so many seconds, from a thread of its own.
+"""The thread that pushes the metrics that a scrape would give, every so many seconds, and the addresses of receivers.
 
 All series are cumulative, so that a push that failed needs no repetition: the next one carries what it would have said,
 and more. Only the exporter that has the store's lease pushes; a second one sends nothing.
@@ -7,22 +7,34 @@ and more. Only the exporter that has the store's lease pushes; a second one send
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Final, Protocol
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from prometheus_client.metrics_core import Metric
 
 from ragtrace.errors import ConfigurationError, StoreError
 from ragtrace.export.exposition import collected
 from ragtrace.export.lease import LeasedStore
-from ragtrace.export.limit import MAX_SERIES
+from ragtrace.export.series import MAX_SERIES
 
-__all__ = ["PUSH_SECONDS", "PushFailed", "Pusher", "Target", "check_period"]
+__all__ = [
+    "PUSH_SECONDS",
+    "PushFailed",
+    "Pusher",
+    "Target",
+    "check_period",
+    "parse_address",
+    "retry_after",
+    "shown_address",
+]
 
 PUSH_SECONDS: Final = 30.0
-
 _LONGEST: Final = 300.0  # seconds between two tries, unless the receiver asks for more
 _ASKED: Final = 3600.0  # the longest Retry-After that is believed
 _GRACE_SECONDS: Final = 0.5
@@ -125,3 +137,39 @@ class Pusher:
         if trouble is None and self._trouble is not None:
             _LOG.info("metrics are pushed to %s again", self._target.shown)
         self._trouble = trouble
+
+
+def parse_address(name: str, url: str) -> SplitResult:
+    """The parts of an http or https URL.
+
+    Raises: ConfigurationError naming `name`, what is allowed, and the value without a password.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError.of(name, shown_address(parts), "a URL such as http://localhost:4318")
+    return parts
+
+
+def shown_address(parts: SplitResult) -> str:
+    """The URL without user, password and query."""
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+
+
+def retry_after(value: str | None) -> float | None:
+    """The seconds that a header `Retry-After` asks for, as a number or a date; None where it says nothing of use."""
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        return _until(value)
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _until(value: str) -> float | None:
+    try:
+        at = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return max(0.0, aware.timestamp() - time.time())

@@ -16,8 +16,8 @@ from prometheus_client import make_wsgi_app
 from ragtrace.errors import ConfigurationError, StoreError
 from ragtrace.export.exposition import collected, collector
 from ragtrace.export.lease import LEASE_SECONDS, LeasedStore
-from ragtrace.export.limit import MAX_SERIES
 from ragtrace.export.push import PUSH_SECONDS, Pusher, Target, check_period
+from ragtrace.export.series import MAX_SERIES
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment

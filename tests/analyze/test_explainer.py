@@ -25,8 +25,7 @@ from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
 from ragtrace.explanations import GeneratorAttribution
-from ragtrace.export.families import families
-from ragtrace.export.snapshot import snapshot
+from ragtrace.export.exposition import families, snapshot
 from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import (
     Addendum,

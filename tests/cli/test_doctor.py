@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from ragtrace.cli import app
 from ragtrace.collect import Spool, default_folder
-from ragtrace.collect.entries import encode
+from ragtrace.collect.spool import encode_entry
 from ragtrace.store import Finished, Judgment, Store
 from ragtrace.triage import judge_alert
 from ragtrace.types import Analysis, Diagnosis, Feedback, RequestRecord, Stage, StageFinding, StageState
@@ -81,7 +81,7 @@ def test_counts_what_waits_in_the_spool(doctor: Doctor, store_url: str) -> None:
     """Entries that a dead process left in the spool are counted, with the folder that they are in."""
     spool = Spool.open(default_folder(store_url), store_url)
     for request_id in ("a", "b"):
-        spool.durable.append(encode(Feedback(request_id=request_id, score=1.0)))
+        spool.durable.append(encode_entry(Feedback(request_id=request_id, score=1.0)))
     spool.close()
     reported = json.loads(doctor("--store", store_url, "--json").stdout)["store"]["spool"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragtrace.collect import Spool
-from ragtrace.collect.entries import encode
+from ragtrace.collect.spool import encode_entry
 from ragtrace.errors import CorruptStore, RecordError, StoreUnavailable
 from ragtrace.record import scrub
 from ragtrace.types import Fault, Feedback, Item, Query, RequestRecord
@@ -105,7 +105,7 @@ def test_many_that_crashed_leave_no_more_than_is_open_at_once(
     names = [f"r{number}" for number in range(8)]
     for name in names:
         dead = Spool.open(folder, "sqlite:///x.db")
-        dead.durable.append(encode(record(name)))
+        dead.durable.append(encode_entry(record(name)))
         dead.close()
     waiting = Spool.open(folder, "sqlite:///x.db")
     assert waiting.adopt() == 3
@@ -241,7 +241,7 @@ def test_text_that_utf8_cannot_hold_costs_a_character(make_sink: Any, writer: An
 
 def test_what_cannot_be_written_at_all_is_counted(make_sink: Any, writer: Any) -> None:
     """On the host's thread as in the background, without an exception."""
-    writer.refused = lambda item: encode(item) == b""  # raises as the store does
+    writer.refused = lambda item: encode_entry(item) == b""  # raises as the store does
     sink = make_sink()
     for durable in (True, False):
         sink.submit(record("a", query=Query(original="half \ud83d")), durable=durable)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.collect.entries import encode
-from ragtrace.collect.spool import Spool, default_folder, fallback_folder
+from ragtrace.collect.spool import Spool, default_folder, encode_entry, fallback_folder
 from ragtrace.types import RequestRecord
 
-ENTRY = encode(RequestRecord(request_id="r", service="s"))
+ENTRY = encode_entry(RequestRecord(request_id="r", service="s"))
 STORE = "postgresql://me:word@host/db"
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import promql_parser as promql
 
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.model import Panel, Target
+from ragtrace.dashboards.panels import Panel, Target
 
 __all__ = ["Asked", "asked", "panels", "parsed", "targets"]
 

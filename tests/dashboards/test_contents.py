@@ -8,8 +8,7 @@ import pytest
 
 from ragtrace.dashboards import UIDS
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.model import COLUMNS, Dashboard, Panel, Target
-from ragtrace.dashboards.panels import sound_share
+from ragtrace.dashboards.panels import COLUMNS, Dashboard, Panel, Target, sound_share
 from ragtrace.dashboards.promql import WINDOW
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from tests.dashboards.asked import asked, panels, parsed, targets

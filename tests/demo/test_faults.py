@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from ragtrace.demo.answering import Answer
 from ragtrace.demo.corpus import load_questions
 from ragtrace.demo.faults import (
     SCENARIOS,
@@ -18,9 +17,8 @@ from ragtrace.demo.faults import (
     alter,
     find_scenario,
 )
-from ragtrace.demo.packing import Context
-from ragtrace.demo.retrieval import Hit
-from ragtrace.demo.rewriting import VerbatimRewriter
+from ragtrace.demo.generation import Answer, Context
+from ragtrace.demo.retrieval import Hit, VerbatimRewriter
 from ragtrace.errors import ConfigurationError
 
 

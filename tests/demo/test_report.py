@@ -7,8 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ragtrace.demo.report import WIDTH, report
-from ragtrace.demo.results import Agreement, DemoResult, ScenarioResult
+from ragtrace.demo.report import WIDTH, Agreement, DemoResult, ScenarioResult, report
 
 STAGES = ("retrieval", "ranking", "generation", "citation")
 TITLES = ("with the oracle evidence", "with the proxy reference alone")

@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
-from ragtrace.demo.report import WIDTH, report
-from ragtrace.demo.results import DemoResult
+from ragtrace.demo.report import WIDTH, DemoResult, report
 from ragtrace.demo.runner import SERVICE, run
 from ragtrace.errors import ConfigurationError, ModelError
 from ragtrace.store import Store

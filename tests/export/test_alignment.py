@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ragtrace.analyze.alignment_report import AlignmentReport, alignment_report
-from ragtrace.export.alignment_plots import plots
-from ragtrace.export.alignment_text import Section, sections
+from ragtrace.export.alignment import Section, plots, sections
 from ragtrace.store import Store
 from ragtrace.types import Packing, PackRun, replace
 from tests.analyze.alignment_report.explained import GENERATOR, explain, request, write

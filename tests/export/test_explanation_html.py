@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ragtrace.explanations import Explanation, TokenWeights
-from ragtrace.export.explanation_html import page
-from ragtrace.export.explanation_shades import hue, opacity
+from ragtrace.export.explanation_html import hue, opacity, page
 from ragtrace.export.explanation_shading import LEVELS, PALETTE
 from ragtrace.types import Claim, PackRun, replace
 from tests.export.explained import ANSWER, QUESTION, TEXTS, explanation, left_out, record, tokens

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, Precision, RetrieverAttribution
-from ragtrace.export.explanation_findings import advice, certainty, flags, headline, method
 from ragtrace.export.explanation_view import (
+    advice,
     bounds,
+    certainty,
+    flags,
+    headline,
     letter,
     main_p,
     measured,
+    method,
     number,
     precision,
     precision_of,

@@ -14,9 +14,8 @@ from prometheus_client.metrics_core import Metric
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.export import serve
-from ragtrace.export.address import parsed, retry_after, shown
 from ragtrace.export.lease import LeasedStore
-from ragtrace.export.push import Pusher, PushFailed
+from ragtrace.export.push import Pusher, PushFailed, parse_address, retry_after, shown_address
 from ragtrace.store import Store
 from tests.export.stores import add_request
 
@@ -181,9 +180,9 @@ def test_the_period_must_be_positive(url: str, leased: LeasedStore, seconds: flo
 
 def test_addresses_show_no_secret() -> None:
     """Neither a password nor a token in the query; what is no HTTP address is refused by name."""
-    assert shown(parsed("otlp", "https://me:secret@host:4318/v1?token=t")) == "https://host:4318/v1"
+    assert shown_address(parse_address("otlp", "https://me:secret@host:4318/v1?token=t")) == "https://host:4318/v1"
     with pytest.raises(ConfigurationError, match=r"otlp.*ftp://host") as refused:
-        parsed("otlp", "ftp://me:secret@host")
+        parse_address("otlp", "ftp://me:secret@host")
     assert "secret" not in str(refused.value)
 
 

@@ -19,11 +19,10 @@ from typer.testing import CliRunner
 
 from ragtrace.cli import app
 from ragtrace.demo.corpus import Question, load_corpus, load_questions
-from ragtrace.demo.faults import find_scenario
+from ragtrace.demo.faults import find_scenario, judge
 from ragtrace.demo.pipeline import TOP_K, Components, Outcome
 from ragtrace.demo.pipelines import components, write_questions
 from ragtrace.demo.runner import SERVICE
-from ragtrace.demo.truth import judge
 from tests.gate import demo_part
 
 WHOLE = os.environ.get("RAGTRACE_WHOLE_DEMO") == "1"

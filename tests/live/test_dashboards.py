@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.headline import findings, releases
-from ragtrace.dashboards.model import Panel
-from ragtrace.dashboards.preview import preview
+from ragtrace.dashboards.panels import Panel
+from ragtrace.dashboards.preview import findings, preview, releases
 from ragtrace.dashboards.prometheus import Prometheus, Span
 from ragtrace.dashboards.promql import RELEASES, VARIABLE_QUERIES, gained
 from ragtrace.export import serve

@@ -15,8 +15,7 @@ OUTSIDE_THE_CORE = (
     "ragtrace/coverage/facets/places.py",
     "ragtrace/dashboards/grafana.py",
     "ragtrace/engines/",
-    "ragtrace/export/otlp.py",
-    "ragtrace/export/remote_write.py",
+    "ragtrace/export/push_targets.py",
     "ragtrace/demo/",
     "ragtrace/gate/plugin.py",  # pytest itself loads it
     "ragtrace/receive/logs.py",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ragtrace
-from ragtrace.collect.entries import decode, encode
+from ragtrace.collect.spool import decode_entry, encode_entry
 from ragtrace.types import Feedback, GenerateRun
 
 
@@ -41,7 +41,7 @@ LABELS: dict[str, Any] = {
 
 def written(item: Any) -> Any:
     """The item as the spool gives it back."""
-    return decode(encode(item)[12:])
+    return decode_entry(encode_entry(item)[12:])
 
 
 @pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)

@@ -22,10 +22,10 @@ from ragtrace.demo.faults import (
     LenientReranker,
     OverviewPacker,
     index_without,
+    judge,
 )
 from ragtrace.demo.pipeline import TOP_K, Components, Outcome
 from ragtrace.demo.runner import SERVICE, build_components, run
-from ragtrace.demo.truth import judge
 from ragtrace.store import Store
 from ragtrace.triage import Report, triage_request
 from ragtrace.types import Stage

@@ -13,7 +13,7 @@ from ragtrace.analyze.explaining.engines import Gradients, RetrieverEngine, Side
 from ragtrace.analyze.explaining.prompts import Unexplained
 from ragtrace.analyze.explaining.queries import query_number, retrieval_queries
 from ragtrace.attribution import Attribution, integrated_gradients_of_many
-from ragtrace.attribution.quadrature import Rule
+from ragtrace.attribution.integrated_gradients import Rule
 from ragtrace.engines.tokens import Baseline
 from ragtrace.explanations import RetrieverAttribution, TokenWeights
 from ragtrace.types import RequestRecord

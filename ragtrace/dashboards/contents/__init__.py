@@ -1,4 +1,4 @@
-"""What stands on each dashboard, one module each."""
+"""What stands on each dashboard."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from typing import Final
 
 from ragtrace.dashboards.contents.analyzer import ANALYZER
 from ragtrace.dashboards.contents.attribution import ATTRIBUTION
-from ragtrace.dashboards.contents.citation import CITATION
-from ragtrace.dashboards.contents.generation import GENERATION
 from ragtrace.dashboards.contents.outcomes import OUTCOMES
 from ragtrace.dashboards.contents.overview import OVERVIEW
-from ragtrace.dashboards.contents.ranking import RANKING
-from ragtrace.dashboards.contents.retrieval import RETRIEVAL
 from ragtrace.dashboards.contents.sources import SOURCES
-from ragtrace.dashboards.model import Dashboard
+from ragtrace.dashboards.contents.stages import CITATION, GENERATION, RANKING, RETRIEVAL
+from ragtrace.dashboards.panels import Dashboard
 
 __all__ = ["DASHBOARDS"]
 

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.dashboards.model import Dashboard, Panel, Section, Target, Threshold, Unit
-from ragtrace.dashboards.panels import ANALYZE, FEW_SAMPLES, quantiles
+from ragtrace.dashboards.panels import (
+    ANALYZE,
+    FEW_SAMPLES,
+    Dashboard,
+    Panel,
+    Section,
+    Target,
+    Threshold,
+    Unit,
+    quantiles,
+)
 from ragtrace.dashboards.promql import WINDOW, gained, increase, rate, selector, share
 from ragtrace.registry.instruments import (
     ANALYSES,

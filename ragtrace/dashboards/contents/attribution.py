@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.dashboards.model import Dashboard, Panel, Section, Target
-from ragtrace.dashboards.panels import EXPLAIN, FEW_SAMPLES, commands, distribution, means, quantiles
+from ragtrace.dashboards.panels import (
+    EXPLAIN,
+    FEW_SAMPLES,
+    Dashboard,
+    Panel,
+    Section,
+    Target,
+    commands,
+    distribution,
+    means,
+    quantiles,
+)
 from ragtrace.dashboards.promql import gained, mean_over_range, rate, selector
 from ragtrace.registry.instruments import (
     ANALYSIS_COST,

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.dashboards.model import Dashboard, Link, Panel, Section, Target, Threshold, steps_of
 from ragtrace.dashboards.panels import (
     ANALYZE,
     APART,
     APPLIES,
     FEW_SAMPLES,
     HARDLY_JUDGED,
+    Dashboard,
+    Link,
+    Panel,
+    Section,
+    Target,
+    Threshold,
     commands,
     requests,
     sound_share,
     state_shares,
+    steps_of,
 )
 from ragtrace.dashboards.promql import KNOWN_RELEASES, RANGE, WINDOW, gained, increase, share
 from ragtrace.registry.instruments import (

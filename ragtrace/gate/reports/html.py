@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from ragtrace.export.charts import ticks
-from ragtrace.export.document import asset, standalone
-from ragtrace.export.markup import Html, join, tag
+from ragtrace.export.markup import Html, asset, join, standalone, tag
 from ragtrace.gate.model import Break, Cell, GateReport
 from ragtrace.gate.reports import figures
 from ragtrace.gate.reports.layout import RESULTS, Result, Section, floor_of, place, result, sections, worst

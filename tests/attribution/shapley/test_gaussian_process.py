@@ -10,16 +10,19 @@ from hypothesis import strategies as st
 from bench.games import KnownGame, synthetic_games
 from ragtrace.attribution import shapley_values
 from ragtrace.attribution.game import all_coalitions, complements, encode
-from ragtrace.attribution.shapley.gaussian_process import GaussianProcess
-from ragtrace.attribution.shapley.gaussian_process.design import _Shared, designed_pairs, signs
-from ragtrace.attribution.shapley.gaussian_process.fitting import (
+from ragtrace.attribution.shapley.gaussian_process import (
+    ADDITIVE,
+    GaussianProcess,
+    Prior,
     _Likelihood,
+    _Shared,
+    designed_pairs,
     effective_columns,
     fitted_prior,
     minimized,
+    signs,
 )
-from ragtrace.attribution.shapley.gaussian_process.prior import ADDITIVE, Prior
-from ragtrace.attribution.shapley.weights import coalition_weights
+from ragtrace.attribution.shapley.values import coalition_weights
 from ragtrace.engines.scoring import Edge, grow
 from tests.attribution.games import random_table, table_game
 

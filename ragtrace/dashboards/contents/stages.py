@@ -1,0 +1,292 @@
+"""The dashboards of the four stages.
+
+Retrieval: do the candidates hold what the question requires, and how deep must one read to find it? Ranking: does the
+evidence that was found reach the prompt, and where is the rest lost? Generation: does the prompt support what the
+answer claims? Citation: are the claims cited, and do the cited chunks support them?
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ragtrace.dashboards.panels import (
+    ANALYZE,
+    FEW_SAMPLES,
+    Dashboard,
+    Panel,
+    Section,
+    Target,
+    commands,
+    distribution,
+    durations,
+    means,
+    quantiles,
+    sound_by_segment,
+    sound_now,
+    stage_of,
+    states,
+    undefined,
+    versions_in_use,
+)
+from ragtrace.dashboards.promql import RANGE, increase, mean, rate, share_upto
+from ragtrace.registry.instruments import (
+    ANSWER_COVERAGE,
+    ANSWER_RELEVANCE,
+    CANDIDATE_RECALL,
+    CHUNK_DRIFT,
+    CITATION_COVERAGE,
+    CITATION_PRECISION,
+    CITATION_RECALL,
+    CLAIM_SUPPORT,
+    CONTRADICTION_RATE,
+    DANGLING_CITATIONS,
+    EVIDENCE_DEPTH,
+    EVIDENCE_OVERLAP,
+    EVIDENCE_PRECISION,
+    EVIDENCE_PRESENCE,
+    EVIDENCE_RECALL,
+    EVIDENCE_TOKEN_SHARE,
+    JOINT_QUERY_COVERAGE,
+    LOST_EVIDENCE,
+    QUERY_COVERAGE,
+    RANK_SHIFT,
+    TRUNCATED_TOKENS,
+)
+
+__all__ = ["CITATION", "GENERATION", "RANKING", "RETRIEVAL"]
+
+_RETRIEVAL_STAGE: Final = stage_of("retrieval")
+
+_DEPTH: Final = Panel(
+    title="Recall by candidate depth",
+    kind="timeseries",
+    description="Share of the requests whose whole reference evidence stands among the first candidates, best first. "
+    "Depths far apart: the evidence is found but ranked low. All depths low: it is not found at all.",
+    unit="percentunit",
+    targets=tuple(
+        Target(
+            share_upto(EVIDENCE_DEPTH, depth, "reference", of=CANDIDATE_RECALL), f"first {depth:g} ({{{{reference}}}})"
+        )
+        for depth in EVIDENCE_DEPTH.buckets
+    ),
+    width=12,
+    minimum=0,
+    maximum=1,
+    least_step=FEW_SAMPLES,
+    empty=ANALYZE,
+)
+
+_DRIFT: Final = Panel(
+    title="Chunks that the newest index holds differently",
+    kind="stacked",
+    description=f"{CHUNK_DRIFT.brief} Rewritten: gold sets name evidence that has changed. Renumbered: gold sets and "
+    "stored citations name ids that are gone. `ragtrace drift` lists them.",
+    unit="short",
+    targets=(Target(increase(CHUNK_DRIFT, "kind", window="$__rate_interval"), "{{kind}}"),),
+    width=12,
+    minimum=0,
+    least_step=FEW_SAMPLES,
+    empty="It stays empty until chunks are found under two versions of an index.",
+)
+
+RETRIEVAL: Final = Dashboard(
+    uid="ragtrace-retrieval",
+    title="ragtrace: retrieval",
+    description="Do the candidates hold what the question requires? Owner: retrieval-indexing.",
+    sections=(
+        Section("Objective", (sound_now(_RETRIEVAL_STAGE), sound_by_segment(_RETRIEVAL_STAGE))),
+        Section("How much is known", states(_RETRIEVAL_STAGE)),
+        Section(
+            "What is missing",
+            (
+                means("Coverage of the question", (QUERY_COVERAGE, JOINT_QUERY_COVERAGE)),
+                distribution(QUERY_COVERAGE),
+                _DEPTH,
+                means("Evidence among the candidates, known and estimated", (CANDIDATE_RECALL, EVIDENCE_PRESENCE)),
+            ),
+        ),
+        Section("What changed", (versions_in_use("retrieval"), _DRIFT)),
+        Section("How it runs", (durations("retrieve"), undefined(QUERY_COVERAGE, CANDIDATE_RECALL, EVIDENCE_DEPTH))),
+        commands(),
+    ),
+)
+
+
+_RANKING_STAGE: Final = stage_of("ranking")
+
+_LOST: Final = Panel(
+    title="Lost evidence, by place",
+    kind="stacked",
+    description=f"{LOST_EVIDENCE.brief} `retrieval`: never found; `rerank`: dropped or sunk; `packing`: left out of "
+    "the prompt; `truncation`: cut off.",
+    unit="cpm",
+    targets=(Target(f"60 * {rate(LOST_EVIDENCE, 'where', 'reference')}", "{{where}} ({{reference}})", exemplar=True),),
+    width=12,
+    minimum=0,
+    least_step=FEW_SAMPLES,
+    empty="It stays empty as long as all reference evidence reaches the prompt.",
+)
+
+_GAP: Final = Panel(
+    title="Found, and kept",
+    kind="timeseries",
+    description="Mean share of the reference evidence among the candidates, and of that which stands whole in the "
+    "prompt. The gap between the two is what reranking and packing lost.",
+    unit="percentunit",
+    targets=(
+        Target(mean(CANDIDATE_RECALL, "reference"), "among the candidates ({{reference}})"),
+        Target(mean(EVIDENCE_RECALL, "reference"), "in the prompt ({{reference}})", exemplar=True),
+    ),
+    width=12,
+    minimum=0,
+    maximum=1,
+    least_step=FEW_SAMPLES,
+    empty=ANALYZE,
+)
+
+_TRUNCATED: Final = Panel(
+    title="Prompts in which chunks were cut",
+    kind="timeseries",
+    description=f"{TRUNCATED_TOKENS.brief} Share of the prompts that lost at least one token.",
+    unit="percentunit",
+    targets=(Target(f"1 - {share_upto(TRUNCATED_TOKENS, 0, 'segment')}", "{{segment}}"),),
+    width=12,
+    minimum=0,
+    maximum=1,
+    least_step=FEW_SAMPLES,
+    empty="It fills when packed chunks carry their token counts.",
+)
+
+RANKING: Final = Dashboard(
+    uid="ragtrace-ranking",
+    title="ragtrace: ranking and packing",
+    description="Does the evidence that was found reach the prompt? Owner: ranking-context.",
+    sections=(
+        Section("Objective", (sound_now(_RANKING_STAGE), sound_by_segment(_RANKING_STAGE))),
+        Section("How much is known", states(_RANKING_STAGE)),
+        Section(
+            "Where it is lost",
+            (
+                _LOST,
+                _GAP,
+                distribution(RANK_SHIFT),
+                quantiles(RANK_SHIFT, title="Rank shift of the reference evidence"),
+            ),
+        ),
+        Section(
+            "What the prompt is spent on",
+            (
+                _TRUNCATED,
+                distribution(TRUNCATED_TOKENS, empty="It fills when packed chunks carry their token counts."),
+                means("Prompt tokens that the evidence got", (EVIDENCE_TOKEN_SHARE,)),
+                means("Overlap of the prompt and the evidence", (EVIDENCE_OVERLAP, EVIDENCE_PRECISION)),
+            ),
+        ),
+        Section("What changed, and how it runs", (versions_in_use("ranking"), durations("rerank", "pack"))),
+        Section("Undefined scores", (undefined(EVIDENCE_RECALL, RANK_SHIFT, EVIDENCE_TOKEN_SHARE, width=24),)),
+        commands(),
+    ),
+)
+
+
+_GENERATION_STAGE: Final = stage_of("generation")
+
+_TREND: Final = Panel(
+    title="Contradicted claims, and in the time before",
+    kind="timeseries",
+    description=f"{CONTRADICTION_RATE.brief} Mean over requests, beside the same in the range before this one: "
+    "growth, not "
+    "level, points at a release.",
+    unit="percentunit",
+    targets=(
+        Target(mean(CONTRADICTION_RATE), "now", exemplar=True),
+        Target(mean(CONTRADICTION_RATE, offset=RANGE), "the range before"),
+    ),
+    width=12,
+    minimum=0,
+    least_step=FEW_SAMPLES,
+    empty=ANALYZE,
+)
+
+_UNSUPPORTED: Final = Panel(
+    title="Claims with weak words",
+    kind="timeseries",
+    description=f"{CLAIM_SUPPORT.brief} Share of the claims whose support is at most one half, by segment: people call "
+    "a third of them unsupported.",
+    unit="percentunit",
+    targets=(Target(share_upto(CLAIM_SUPPORT, 0.5, "segment"), "{{segment}}"),),
+    width=12,
+    minimum=0,
+    maximum=1,
+    least_step=FEW_SAMPLES,
+    empty=ANALYZE,
+)
+
+GENERATION: Final = Dashboard(
+    uid="ragtrace-generation",
+    title="ragtrace: generation",
+    description="Does the prompt support what the answer claims? Owner: generation-governance.",
+    sections=(
+        Section("Objective", (sound_now(_GENERATION_STAGE), sound_by_segment(_GENERATION_STAGE))),
+        Section("How much is known", states(_GENERATION_STAGE)),
+        Section(
+            "What the prompt says of the claims",
+            (
+                distribution(CLAIM_SUPPORT, title="Support of claims: distribution"),
+                _UNSUPPORTED,
+                _TREND,
+                means("Support of answers", (ANSWER_COVERAGE,)),
+            ),
+        ),
+        Section(
+            "Whether it answers the question",
+            (
+                distribution(ANSWER_RELEVANCE, title="Relevance of answers: distribution"),
+                means("Relevance of answers", (ANSWER_RELEVANCE,)),
+            ),
+        ),
+        Section("What changed, and how it runs", (versions_in_use("generation"), durations("generate"))),
+        Section("Undefined scores", (undefined(ANSWER_COVERAGE, CONTRADICTION_RATE, ANSWER_RELEVANCE, width=24),)),
+        commands(),
+    ),
+)
+
+
+_CITATION_STAGE: Final = stage_of("citation")
+_CITES: Final = "It fills when answers cite: a service that never cited is not judged by its citations."
+
+_DANGLING: Final = Panel(
+    title="Answers that cite what is not in the prompt",
+    kind="timeseries",
+    description=f"{DANGLING_CITATIONS.brief} Share of the answers with at least one, by segment.",
+    unit="percentunit",
+    targets=(Target(f"1 - {share_upto(DANGLING_CITATIONS, 0, 'segment')}", "{{segment}}"),),
+    width=12,
+    minimum=0,
+    maximum=1,
+    least_step=FEW_SAMPLES,
+    empty=ANALYZE,
+)
+
+CITATION: Final = Dashboard(
+    uid="ragtrace-citation",
+    title="ragtrace: citation",
+    description="Are the claims cited, and do the cited chunks support them? Owner: release-guard.",
+    sections=(
+        Section(
+            "Objective", (sound_now(_CITATION_STAGE, empty=_CITES), sound_by_segment(_CITATION_STAGE, empty=_CITES))
+        ),
+        Section("How much is known", states(_CITATION_STAGE, empty=_CITES)),
+        Section(
+            "Are the citations right?",
+            (
+                means("Citations that support, claims that are cited", (CITATION_PRECISION, CITATION_RECALL)),
+                _DANGLING,
+                distribution(CITATION_COVERAGE),
+                distribution(CITATION_PRECISION),
+            ),
+        ),
+        Section("What changed", (versions_in_use("citation"), undefined(CITATION_COVERAGE, CITATION_PRECISION))),
+        commands(),
+    ),
+)

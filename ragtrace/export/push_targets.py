@@ -1,0 +1,320 @@
+"""Receivers of pushed metrics: Prometheus's remote write 1.0 (protobuf, compressed by snappy), and OTLP (cumulative
+sums, histograms with explicit buckets, gauges, under the registry's names).
+
+In OTLP the start of a series is left unknown, since totals outlive every process: a receiver that saw a start would
+take a new exporter for a reset.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Exemplar, Sample
+
+from ragtrace.errors import ConfigurationError, MissingExtraError
+from ragtrace.export.push import PushFailed, parse_address, retry_after, shown_address
+from ragtrace.registry import Instrument
+from ragtrace.registry.instruments import INSTRUMENTS
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import Metric as OtlpMetric
+    from opentelemetry.sdk.metrics.export import MetricExporter
+
+__all__ = ["HEADERS_VARIABLE", "OtlpTarget", "RemoteWriteTarget", "otlp_protocol"]
+
+HEADERS_VARIABLE: Final = "RAGTRACE_REMOTE_WRITE_HEADERS"
+
+_EXTRA: Final = "remote-write"
+_SERIES: Final = 2000  # of one request, as Prometheus itself sends at most
+_TIMEOUT_SECONDS: Final = 10.0
+_SHOWN: Final = 300  # characters of a receiver's message
+_JOB: Final = "ragtrace"
+_MILLISECONDS: Final = 1000
+_HEADERS: Final = {
+    "Content-Encoding": "snappy",
+    "Content-Type": "application/x-protobuf",
+    "User-Agent": "ragtrace",
+    "X-Prometheus-Remote-Write-Version": "0.1.0",
+}
+# The part of prompb/remote.proto and prompb/types.proto that is written: message -> fields (name, number, type).
+_MESSAGES: Final = {
+    "Label": (("name", 1, "string"), ("value", 2, "string")),
+    "Sample": (("value", 1, "double"), ("timestamp", 2, "int64")),
+    "Exemplar": (("labels", 1, "Label"), ("value", 2, "double"), ("timestamp", 3, "int64")),
+    "TimeSeries": (("labels", 1, "Label"), ("samples", 2, "Sample"), ("exemplars", 3, "Exemplar")),
+    "WriteRequest": (("timeseries", 1, "TimeSeries"),),
+}
+_POINTS: Final = 5000  # of one request: below the 4 MiB that a gRPC server takes
+_PATH: Final = "/v1/metrics"
+_BY_NAME: Final = {one.name.removesuffix("_total"): one for one in INSTRUMENTS.values()}
+
+
+class RemoteWriteTarget:
+    """A receiver of remote write, such as Prometheus with --web.enable-remote-write-receiver.
+
+    Series carry the label `job="ragtrace"` and no instance, so that they are the same after a move to another host.
+
+    Args:
+        url: of the receiver; a user and a password in it are sent as basic authentication.
+        headers: as OTEL_EXPORTER_OTLP_HEADERS has them, `Authorization=Bearer%20...`; None: those of the environment
+            variable RAGTRACE_REMOTE_WRITE_HEADERS.
+
+    Raises: ConfigurationError for an address that cannot be used, MissingExtraError.
+    """
+
+    def __init__(self, url: str, headers: str | None = None) -> None:
+        from opentelemetry.util.re import parse_env_headers
+
+        parts = parse_address("remote write", url)
+        self.shown = shown_address(parts)
+        try:
+            import urllib3
+            from cramjam import snappy
+        except ImportError as error:
+            raise MissingExtraError(str(error.name), _EXTRA) from None
+        _write_request()
+        self._compress = snappy.compress_raw
+        self._errors = urllib3.exceptions.HTTPError
+        given = os.environ.get(HEADERS_VARIABLE, "") if headers is None else headers
+        self._url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+        basic = urllib3.make_headers(basic_auth=login) if parts.username else {}
+        self._pool = urllib3.PoolManager(
+            headers={**_HEADERS, **basic, **parse_env_headers(given, liberal=True)},
+            timeout=urllib3.Timeout(total=_TIMEOUT_SECONDS),
+            retries=False,  # the next push has newer values
+        )
+
+    def send(self, metrics: Sequence[Metric], at: float) -> None:
+        """Send the families, in as many requests as their size needs. Raises: PushFailed."""
+        waiting = _prompb_series(metrics, round(at * _MILLISECONDS))
+        while series := list(islice(waiting, _SERIES)):
+            request = _write_request()(timeseries=series)
+            self._post(bytes(self._compress(request.SerializeToString())))
+
+    def _post(self, body: bytes) -> None:
+        try:
+            answer = self._pool.request("POST", self._url, body=body)
+        except self._errors as error:
+            raise PushFailed(f"cannot be reached: {error}") from error
+        if answer.status >= 300:
+            said = answer.data[:_SHOWN].decode(errors="replace").strip()
+            raise PushFailed(f"answered {answer.status}: {said}", retry_after(answer.headers.get("Retry-After")))
+
+    def close(self) -> None:
+        """Close the connections that wait."""
+        self._pool.clear()
+
+
+def _prompb_series(metrics: Iterable[Metric], at: int) -> Iterator[dict[str, Any]]:
+    for metric in metrics:
+        for sample in metric.samples:
+            yield {
+                "labels": _prompb_labels({**sample.labels, "__name__": sample.name, "job": _JOB}),
+                "samples": [{"value": float(sample.value), "timestamp": at}],
+                "exemplars": _prompb_exemplars(sample),
+            }
+
+
+def _prompb_labels(labels: dict[str, str]) -> list[dict[str, str]]:
+    """Sorted, and without empty ones, as the protocol wants them."""
+    return [{"name": name, "value": value} for name, value in sorted(labels.items()) if value]
+
+
+def _prompb_exemplars(sample: Sample) -> list[dict[str, Any]]:
+    exemplar: Exemplar | None = sample.exemplar
+    if exemplar is None:
+        return []
+    at = round(float(exemplar.timestamp or 0) * _MILLISECONDS)
+    return [{"labels": _prompb_labels(dict(exemplar.labels)), "value": float(exemplar.value), "timestamp": at}]
+
+
+@cache
+def _write_request() -> Any:
+    """The class of the message WriteRequest. Raises: MissingExtraError."""
+    try:
+        from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    except ImportError:
+        raise MissingExtraError("protobuf", _EXTRA) from None
+    file = descriptor_pb2.FileDescriptorProto(name="ragtrace/remote_write.proto", package="ragtrace", syntax="proto3")
+    kinds = descriptor_pb2.FieldDescriptorProto
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, number, kind in fields:
+            added = message.field.add(name=field, number=number, label=kinds.LABEL_OPTIONAL)
+            if kind in _MESSAGES:
+                added.label, added.type, added.type_name = kinds.LABEL_REPEATED, kinds.TYPE_MESSAGE, f".ragtrace.{kind}"
+            else:
+                added.type = kinds.Type.Value(f"TYPE_{kind.upper()}")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("ragtrace.WriteRequest"))
+
+
+def otlp_protocol(signal: str) -> str:
+    """The protocol that the environment names for `LOGS` or `METRICS`: http/protobuf or grpc. Raises:
+    ConfigurationError."""
+    names = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    protocol = next((value for name in names if (value := os.environ.get(name, "").strip())), "http/protobuf")
+    if protocol not in ("http/protobuf", "grpc"):
+        raise ConfigurationError.of(names[1], protocol, "http/protobuf or grpc")
+    return protocol
+
+
+class OtlpTarget:
+    """A receiver of OTLP, by opentelemetry-exporter-otlp, whose environment variables (headers, certificates,
+    compression, timeout) hold here.
+
+    Args:
+        url: of the receiver; over HTTP a URL without a path gets /v1/metrics.
+
+    Raises: ConfigurationError for an address that cannot be used, MissingExtraError.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = parse_address("otlp", url)
+        self._protocol = otlp_protocol("METRICS")
+        if self._protocol == "http/protobuf" and parts.path in ("", "/"):
+            parts = parts._replace(path=_PATH)
+        self.shown = shown_address(parts)
+        self._asked: float | None = None
+        try:
+            self._exporter = self._open(parts.geturl())
+            from opentelemetry.sdk.resources import Resource
+        except ImportError:
+            raise MissingExtraError("opentelemetry-exporter-otlp", "otel") from None
+        self._resource = Resource.create({"service.name": "ragtrace"})
+
+    def _open(self, url: str) -> MetricExporter:
+        if self._protocol == "grpc":
+            from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as GrpcExporter
+
+            return GrpcExporter(endpoint=url)
+        import requests
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+        session = requests.Session()
+        session.hooks["response"].append(self._note)
+        return OTLPMetricExporter(endpoint=url, session=session)
+
+    def _note(self, response: Any, *_: Any, **__: Any) -> None:
+        """The exporter gives up where it is asked to wait for longer than its timeout; the pusher waits."""
+        self._asked = retry_after(response.headers.get("Retry-After"))
+
+    def send(self, metrics: Sequence[Metric], at: float) -> None:
+        """Send the families, in as many requests as their size needs. Raises: PushFailed."""
+        from opentelemetry.sdk.metrics.export import MetricExportResult
+
+        for part in _parts(_converted(metrics, int(at * 1e9))):
+            self._asked = None
+            if self._exporter.export(self._data(part)) is not MetricExportResult.SUCCESS:
+                raise PushFailed("the receiver did not take the metrics; the OTLP exporter's log says why", self._asked)
+
+    def _data(self, metrics: Sequence[OtlpMetric]) -> Any:
+        from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics
+        from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+        scope = ScopeMetrics(InstrumentationScope("ragtrace"), metrics, "")
+        return MetricsData([ResourceMetrics(self._resource, [scope], "")])
+
+    def close(self) -> None:
+        """End, and cut short what waits to be sent again."""
+        self._exporter.shutdown()
+
+
+def _converted(metrics: Iterable[Metric], at: int) -> Iterator[tuple[Instrument, list[Any]]]:
+    """Each metric of the registry with its points."""
+    for metric in metrics:
+        instrument = _BY_NAME[metric.name]
+        build = _histograms if instrument.kind == "histogram" else _numbers
+        yield instrument, list(build(metric.samples, at))
+
+
+def _parts(converted: Iterable[tuple[Instrument, list[Any]]]) -> Iterator[list[OtlpMetric]]:
+    """The metrics in parts of at most so many points."""
+    part: list[OtlpMetric] = []
+    room = _POINTS
+    for instrument, points in converted:
+        while points:
+            taken, points = points[:room], points[room:]
+            part.append(_otlp_metric(instrument, taken))
+            room -= len(taken)
+            if not room:
+                yield part
+                part, room = [], _POINTS
+    if part:
+        yield part
+
+
+def _otlp_metric(instrument: Instrument, points: Sequence[Any]) -> OtlpMetric:
+    from opentelemetry.sdk.metrics import export as otlp
+
+    cumulative = otlp.AggregationTemporality.CUMULATIVE
+    data: otlp.DataT
+    if instrument.kind == "histogram":
+        data = otlp.Histogram(points, cumulative)
+    elif instrument.kind == "counter":
+        data = otlp.Sum(points, cumulative, is_monotonic=True)
+    else:
+        data = otlp.Gauge(points)
+    return otlp.Metric(instrument.name, instrument.brief, instrument.unit, data)
+
+
+def _numbers(samples: Iterable[Sample], at: int) -> Iterator[Any]:
+    from opentelemetry.sdk.metrics.export import NumberDataPoint
+
+    for sample in samples:
+        exemplars = _otlp_exemplars([sample.exemplar])
+        yield NumberDataPoint(dict(sample.labels), 0, at, float(sample.value), exemplars)
+
+
+def _histograms(samples: Iterable[Sample], at: int) -> Iterator[Any]:
+    """The points of a histogram: its buckets, each without those below it."""
+    from opentelemetry.sdk.metrics.export import HistogramDataPoint
+
+    grouped: dict[tuple[tuple[str, str], ...], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        grouped[tuple(sorted((name, value) for name, value in sample.labels.items() if name != "le"))].append(sample)
+    for labels, group in grouped.items():
+        buckets = [sample for sample in group if sample.name.endswith("_bucket")]
+        counts = [0, *(round(sample.value) for sample in buckets)]
+        yield HistogramDataPoint(
+            attributes=dict(labels),
+            start_time_unix_nano=0,
+            time_unix_nano=at,
+            count=counts[-1],
+            sum=next(sample.value for sample in group if sample.name.endswith("_sum")),
+            bucket_counts=[above - below for below, above in pairwise(counts)],
+            explicit_bounds=[float(sample.labels["le"]) for sample in buckets[:-1]],
+            min=None,  # type: ignore[arg-type]  # unknown, and optional in the protocol
+            max=None,  # type: ignore[arg-type]
+            exemplars=_otlp_exemplars(sample.exemplar for sample in buckets),
+        )
+
+
+def _otlp_exemplars(given: Iterable[Exemplar | None]) -> list[Any]:
+    """Exemplars with their trace; they have no span (0 is none), since a score is one of a whole request."""
+    from opentelemetry.sdk.metrics import Exemplar as OtlpExemplar
+
+    found = []
+    for exemplar in given:
+        trace_id = _trace_id(exemplar.labels.get("trace_id", "")) if exemplar is not None else None
+        if exemplar is not None and trace_id is not None:
+            at = int(float(exemplar.timestamp or 0) * 1e9)
+            found.append(OtlpExemplar({}, float(exemplar.value), at, span_id=0, trace_id=trace_id))
+    return found
+
+
+def _trace_id(written: str) -> int | None:
+    try:
+        number = int(written, 16)
+    except ValueError:
+        return None
+    return number if 0 < number < 1 << 128 else None

@@ -1,0 +1,264 @@
+"""Requests outside the sample in the sink: screened, held for late flags, forgotten."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragtrace.collect import RecentRequests, Screening, UnsampledRequests
+from ragtrace.errors import StoreUnavailable
+from ragtrace.types import Addendum, Item, RequestRecord
+from tests.collect.drafts import FakeDraft
+
+
+def outside(screen: Any = None, recent_bytes: int = 2**20) -> UnsampledRequests:
+    """With this screen for as much CPU time as it takes."""
+    screening = None if screen is None else Screening(lambda: screen, 1.0, "svc", cpu=lambda: 0.0)
+    return UnsampledRequests(RecentRequests(recent_bytes, 60.0), screening, "svc")
+
+
+def bad(record: RequestRecord) -> tuple[str, ...]:
+    """Flags those that are called so."""
+    return ("seen",) if record.request_id.startswith("bad") else ()
+
+
+def flags(writer: Any) -> dict[str, tuple[str, ...]]:
+    """The flags of the records that arrived."""
+    return {item.request_id: item.flags for item in writer.items if isinstance(item, RequestRecord)}
+
+
+def addenda(writer: Any) -> list[tuple[str, tuple[str, ...]]]:
+    """The addenda that arrived."""
+    return [(item.request_id, item.flags) for item in writer.items if isinstance(item, Addendum)]
+
+
+def test_a_flag_of_the_screening_keeps_a_request(make_sink: Any, writer: Any) -> None:
+    """Outside the random stratum; the others are forgotten, and all spans end."""
+    sink = make_sink(unsampled=outside(bad))
+    drafts = [FakeDraft("bad"), FakeDraft("good"), FakeDraft("bad without id", known=False, spans=False)]
+    for draft in drafts:
+        sink.submit(draft)
+    assert sink.flush(10)
+    assert flags(writer) == {"bad": ("seen",), "bad without id": ("seen",)}
+    assert not any(item.head_sampled for item in writer.items)
+    assert [draft.built for draft in drafts] == [1, 1, 1]
+    assert writer.faults == {}
+
+
+def test_what_was_screened_and_kept_is_never_dropped(make_sink: Any, writer: Any) -> None:
+    """A full spool is no reason."""
+    sink = make_sink(unsampled=outside(bad), spool_bytes=1)
+    writer.error = StoreUnavailable("no server")
+    sink.submit(FakeDraft("bad"))
+    assert not sink.flush(10)
+    writer.error = None
+    assert sink.flush(10)
+    assert flags(writer) == {"bad": ("seen",)}
+
+
+def test_a_late_flag_finds_a_request_that_ended(make_sink: Any, writer: Any, folder: Path) -> None:
+    """Screened or not, with spans or without: it is in the spool when the call returns, once."""
+    for number, (screen, spans) in enumerate([(None, False), (None, True), (bad, True)]):
+        sink = make_sink(unsampled=outside(screen))
+        sink.submit(FakeDraft(f"r{number}", spans=spans))
+        assert sink.flush(10)
+        writer.error = StoreUnavailable("no server")
+        sink.flag(f"r{number}", ("late",))
+        assert any(f'"r{number}"'.encode() in path.read_bytes() for path in folder.iterdir())
+        writer.error = None
+        sink.flag(f"r{number}", ("later",))
+        assert sink.close(10)
+        assert flags(writer)[f"r{number}"] == ("late",)
+        assert addenda(writer)[-1] == (f"r{number}", ("later",))
+    assert len(flags(writer)) == 3
+
+
+def test_a_late_flag_finds_what_still_waits(make_sink: Any, writer: Any) -> None:
+    """Sampled or not: the record is durable at once, and written once."""
+    writer.gate.clear()
+    sink = make_sink(unsampled=outside())
+    sink.submit(RequestRecord(request_id="first", service="svc"))
+    assert writer.entered.wait(10)
+    drafts = [FakeDraft("sampled", kept=True), FakeDraft("not")]
+    for draft in drafts:
+        sink.submit(draft)
+        sink.flag(draft.request_id, ("late",))
+        assert draft.built == 1
+    writer.gate.set()
+    assert sink.flush(10)
+    assert flags(writer) == {"first": (), "sampled": ("late",), "not": ("late",)}
+    assert [item.request_id for item in writer.items if item.request_id == "sampled"] == ["sampled"]
+    assert addenda(writer) == []
+
+
+def test_a_flag_of_a_request_that_is_elsewhere_is_an_addendum(make_sink: Any, writer: Any) -> None:
+    """Durable as well; no flag, no addendum."""
+    sink = make_sink(unsampled=outside())
+    sink.flag("elsewhere", ("late",))
+    sink.flag("elsewhere", ())
+    assert sink.flush(10)
+    assert addenda(writer) == [("elsewhere", ("late",))]
+    assert [item.service for item in writer.items] == ["svc"]
+
+
+def test_flags_of_both_sides_are_united(make_sink: Any, writer: Any) -> None:
+    """A late flag that comes while its request is screened keeps the record, the screening adds to it."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def slow(record: RequestRecord) -> tuple[str, ...]:
+        entered.set()
+        assert go_on.wait(10)
+        return ("seen",)
+
+    sink = make_sink(unsampled=outside(slow))
+    sink.submit(FakeDraft("r"))
+    assert entered.wait(10)
+    sink.flag("r", ("late",))
+    go_on.set()
+    assert sink.flush(10)
+    assert flags(writer) == {"r": ("late",)}
+    assert addenda(writer) == [("r", ("seen",))]
+
+
+def test_what_nobody_wants_is_let_go_at_once(make_sink: Any, writer: Any) -> None:
+    """No spans, no screening, and an id that nobody knows, or no room for late flags."""
+    sink = make_sink(unsampled=outside())
+    unknown = FakeDraft("x", known=False, spans=False)
+    sink.submit(unknown)
+    assert unknown.discarded == 1
+    other = make_sink(unsampled=outside(recent_bytes=0))
+    known = FakeDraft("y", spans=False)
+    other.submit(known)
+    assert known.discarded == 1
+
+
+def test_what_is_held_is_bounded(make_sink: Any, writer: Any) -> None:
+    """Of unread requests the oldest are let go."""
+    sink = make_sink(unsampled=outside(recent_bytes=2500))
+    drafts = [FakeDraft(f"r{number}", spans=False) for number in range(5)]
+    for draft in drafts:
+        sink.submit(draft)
+        assert sink.flush(10)
+    assert [draft.discarded for draft in drafts] == [1, 1, 1, 0, 0]
+    assert sink.close(10)
+    assert [draft.discarded for draft in drafts] == [1] * 5
+
+
+def test_they_take_no_room_from_samples(make_sink: Any, writer: Any) -> None:
+    """Half of the queue is not for them; what finds no room ends its spans and is counted apart."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait(item: Item) -> Item:
+        entered.set()
+        assert go_on.wait(10)
+        return item
+
+    sink = make_sink(unsampled=outside(), queue_bytes=5000, finish=wait)
+    sink.submit(RequestRecord(request_id="first", service="svc"))
+    assert entered.wait(10)  # it is being read, and takes a fifth
+    drafts = [FakeDraft(f"r{number}") for number in range(5)]
+    for draft in drafts:
+        sink.submit(draft)
+    assert [draft.discarded for draft in drafts] == [0, 1, 1, 1, 1]
+    for number in range(2):
+        sink.submit(RequestRecord(request_id=f"sample{number}", service="svc"))
+    go_on.set()
+    assert sink.flush(10)
+    assert writer.ids == ["first", "sample0", "sample1"]
+    assert writer.faults == {("screen", "full"): 4}
+
+
+def test_a_draft_that_cannot_be_built_costs_itself(
+    make_sink: Any, writer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are screened."""
+    sink = make_sink(unsampled=outside(bad))
+    broken, fine = FakeDraft("bad 1"), FakeDraft("bad 2")
+    monkeypatch.setattr(broken, "build", lambda: 1 / 0)
+    sink.submit(broken)
+    sink.submit(fine)
+    assert sink.flush(10)
+    assert flags(writer) == {"bad 2": ("seen",)}
+    assert writer.faults == {("screen", "ZeroDivisionError"): 1}
+
+
+def test_at_the_end_their_spans_end(make_sink: Any, writer: Any) -> None:
+    """Those that still wait are not kept, and nothing is left over."""
+    sink, entered, go_on = make_sink(unsampled=outside()), threading.Event(), threading.Event()
+    slow, draft = FakeDraft("slow"), FakeDraft("good")
+    build = slow.build
+
+    def wait() -> RequestRecord:
+        entered.set()
+        assert go_on.wait(10)
+        return build()
+
+    slow.build = wait  # type: ignore[assignment,method-assign]
+    sink.submit(slow)
+    assert entered.wait(10)
+    sink.submit(draft)
+    assert not sink.close(0.05)
+    assert (draft.built, draft.discarded) == (0, 1)
+    go_on.set()
+    assert sink._reader.join(10)
+    assert (slow.built, slow.discarded) == (1, 0)
+
+
+def test_an_id_that_only_the_spans_tell_can_be_flagged(make_sink: Any, writer: Any) -> None:
+    """Nobody asked for it before the background drew it."""
+    sink = make_sink(unsampled=outside())
+    sink.submit(FakeDraft("r", known=False))
+    assert sink.flush(10)
+    sink.flag("r", ("late",))
+    assert sink.flush(10)
+    assert flags(writer) == {"r": ("late",)}
+
+
+def test_a_late_flag_waits_for_its_own_request_only(
+    make_sink: Any, writer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the background reads one, another is flagged at once; the one that is read follows with all it has."""
+    entered, go_on = threading.Event(), threading.Event()
+    slow, other = FakeDraft("slow"), FakeDraft("other")
+    build = slow.build
+
+    def wait() -> RequestRecord:
+        entered.set()
+        assert go_on.wait(10)
+        return build()
+
+    monkeypatch.setattr(slow, "build", wait)
+    holding = outside()
+    holding.hold([slow, other])
+    reading = threading.Thread(target=holding.read, args=([slow, other],))
+    reading.start()
+    assert entered.wait(10)
+    assert [item.flags for item in holding.take("other", ("late",)) if isinstance(item, RequestRecord)] == [("late",)]
+    found: list[Any] = []
+    flagging = threading.Thread(target=lambda: found.extend(holding.take("slow", ("late",))))
+    flagging.start()
+    go_on.set()
+    for thread in (flagging, reading):
+        thread.join()
+    assert [(item.request_id, item.flags) for item in found] == [("slow", ("late",))]
+    assert (slow.built, other.built) == (1, 1)
+
+
+def test_a_forked_child_holds_nothing_of_its_parents(make_sink: Any, writer: Any) -> None:
+    """Their spans are the parent's to end; a flag becomes an addendum there."""
+    holding = outside()
+    sink = make_sink(unsampled=holding)
+    draft = FakeDraft("r", spans=False)
+    sink.submit(draft)
+    assert sink.flush(10)
+    child = os.fork()
+    if child == 0:
+        os._exit(len(holding.take("r", ("late",))) + draft.built + draft.discarded)
+    assert os.waitpid(child, 0)[1] == 0
+    sink.flag("r", ("late",))
+    assert sink.flush(10)
+    assert flags(writer) == {"r": ("late",)}
