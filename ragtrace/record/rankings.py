@@ -19,8 +19,8 @@ from ragtrace.record.coercion import (
     told_apart,
 )
 from ragtrace.record.coercion.allowance import cut
-from ragtrace.record.coercion.items import items_of
-from ragtrace.record.coercion.moves import read_moves
+from ragtrace.record.coercion.chunks import items_of
+from ragtrace.record.coercion.recognition import read_moves
 from ragtrace.record.coercion.values import label, size, whole
 from ragtrace.record.lineage import Given, Left, known_from
 from ragtrace.record.recording import Parts

@@ -20,7 +20,7 @@ from ragtrace.record.coercion import (
     read_prompt,
     take_packing,
 )
-from ragtrace.record.coercion.items import items_of
+from ragtrace.record.coercion.chunks import items_of
 from ragtrace.record.coercion.values import label, whole
 from ragtrace.record.drafts import Part
 from ragtrace.record.lineage import Given, known_from
