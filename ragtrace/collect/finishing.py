@@ -9,8 +9,7 @@ from typing import Final, NamedTuple
 from ragtrace.collect.entries import encode
 from ragtrace.errors import RecordError
 from ragtrace.record import Draft
-from ragtrace.record.faults import fault_now, is_of_the_host
-from ragtrace.record.raised import place_of
+from ragtrace.record.guard import fault_now, is_of_the_host, place_of
 from ragtrace.types import Fault, Item
 
 __all__ = ["Encoded", "Finishing"]

@@ -11,8 +11,7 @@ from ragtrace.collect.recent import Recent
 from ragtrace.collect.screening import Screening
 from ragtrace.collect.weights import weigh
 from ragtrace.record import Draft, new_request_id
-from ragtrace.record.faults import fault_now
-from ragtrace.record.raised import place_of
+from ragtrace.record.guard import fault_now, place_of
 from ragtrace.types import Addendum, Fault, Item, RequestRecord, replace
 
 __all__ = ["Outside", "addendum"]

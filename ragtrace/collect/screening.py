@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from ragtrace.record.faults import fault_now
-from ragtrace.record.raised import place_of
+from ragtrace.record.guard import fault_now, place_of
 from ragtrace.types import Fault, RequestRecord
 
 __all__ = ["Screen", "Screening"]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
-from ragtrace.record.faults import let_through
+from ragtrace.record.guard import let_through
 from ragtrace.types import Citation, Generation, TokenUsage
 
 __all__ = ["StreamedAnswer", "is_chat", "read_answer", "read_prompt"]

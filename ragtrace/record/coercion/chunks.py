@@ -18,7 +18,7 @@ from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.dispatch import adapter_of, items_in, read_adapted
 from ragtrace.record.coercion.passages import UNSPACED
 from ragtrace.record.coercion.values import Chunk, Get, Unreadable, first, number, plain, text
-from ragtrace.record.faults import let_through
+from ragtrace.record.guard import let_through
 from ragtrace.types import content_hash
 
 __all__ = [

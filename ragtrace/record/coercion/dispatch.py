@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from ragtrace.record.coercion.values import Unreadable
-from ragtrace.record.faults import let_through
+from ragtrace.record.guard import let_through
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

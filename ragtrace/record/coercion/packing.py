@@ -17,7 +17,7 @@ from ragtrace.record.coercion.rows import lists_of_chunks, rows_in
 from ragtrace.record.coercion.snapshots import ITEM, Columns, Frozen, freeze, freeze_known, items_of_part, weight_of
 from ragtrace.record.coercion.templates import as_given
 from ragtrace.record.coercion.values import Chunk, Unreadable, first, names, text, whole
-from ragtrace.record.faults import let_through
+from ragtrace.record.guard import let_through
 from ragtrace.types import Candidate, DroppedChunk, PackedChunk, Packing
 
 __all__ = ["Packed", "StreamedPacking", "Taken", "placed", "read_packing", "take_packing"]

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from ragtrace.record.coercion.allowance import within
-from ragtrace.record.faults import let_through
+from ragtrace.record.guard import let_through
 from ragtrace.types import Candidate, Facet, content_hash
 
 __all__ = [

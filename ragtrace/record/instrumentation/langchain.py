@@ -15,7 +15,6 @@ import wrapt
 from opentelemetry.context import attach, get_current
 
 from ragtrace.record.coercion import read_prompt
-from ragtrace.record.contexts import within
 from ragtrace.record.instrumentation.base import Instrumentor, Patches, guarded
 from ragtrace.record.instrumentation.runs import (
     Run,
@@ -29,7 +28,7 @@ from ragtrace.record.instrumentation.runs import (
     finish,
     read_question,
 )
-from ragtrace.record.recording import Recording
+from ragtrace.record.recording import Recording, within
 
 __all__ = ["LangChainInstrumentor"]
 

@@ -10,11 +10,10 @@ from opentelemetry.context import Context, attach, create_key, get_current, get_
 
 from ragtrace.record.coercion import Known, read_chunks, read_packing, read_prompt
 from ragtrace.record.coercion.values import first, text
-from ragtrace.record.contexts import within
 from ragtrace.record.instrumentation.base import report, usable_recorder
-from ragtrace.record.instruments import GenerateInstrument, PackInstrument, RerankInstrument, RetrieveInstrument
-from ragtrace.record.recording import Recording, is_failure
+from ragtrace.record.recording import Recording, is_failure, within
 from ragtrace.record.requests import RequestRecording, current_recording
+from ragtrace.record.verbs import GenerateInstrument, PackInstrument, RerankInstrument, RetrieveInstrument
 from ragtrace.types import PackRun, RerankRun, RetrieveRun
 
 __all__ = [
