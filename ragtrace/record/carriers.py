@@ -261,7 +261,7 @@ def _broken(recorder: Recorder, kind: str, message: str) -> None:
 
 
 def follow_thread_pools() -> None:
-    """Put it in use; a second time changes nothing."""
+    """Let the work that a request hands to a thread pool stay in that request; a second call changes nothing."""
     from concurrent.futures import ThreadPoolExecutor
 
     global _ours, _is_on
@@ -273,7 +273,7 @@ def follow_thread_pools() -> None:
 
 
 def unfollow_thread_pools() -> None:
-    """Put it out of use. Where somebody else has wrapped `submit` since, ours stays below and does nothing."""
+    """Stop it. Where somebody else has wrapped `submit` since, ours stays below and does nothing."""
     global _ours, _is_on
     _is_on = False
     if _ours is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from _signal import getsignal
+from _signal import getsignal  # type: ignore[import-not-found]  # that of `signal` takes a hundred times as long
 from collections.abc import Callable
 from functools import partial
 from opcode import opmap
@@ -34,9 +34,9 @@ Identity: TypeAlias = tuple[int, CodeType | None, int]
 
 _LOG: Final = logging.getLogger("ragtrace")
 _KINDS: Final = 256  # distinct (where, kind) that are logged
-_LENGTH: Final = 300
+_LENGTH: Final = 300  # characters of an exception's message
 _SIGNALS: Final = sorted(map(int, valid_signals()))
-_FAULT_LENGTH: Final = 1000  # characters of a message
+_FAULT_LENGTH: Final = 1000  # characters of a fault's message
 _LOOPS: Final = frozenset({"asyncio", "eventlet", "gevent", "greenlet", "trio"})  # they cancel by such exceptions
 _MOST: Final = 16  # exceptions behind one that are looked at
 

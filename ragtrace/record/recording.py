@@ -1,4 +1,4 @@
-"""What a request and a stage have in common while they run: a start, a span, a place in the context, an error."""
+"""The recording of a request or a stage while it runs: its start, span, place in the context and error."""
 
 from __future__ import annotations
 

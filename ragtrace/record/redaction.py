@@ -27,6 +27,7 @@ _REMEMBERED: Final = 2000  # characters; longer texts are redacted each time
 _TEXTS: Final = 4096
 _SECRET: Final = "[KEY]"
 _PASSES: Final = 8  # a find may stand free only when its neighbor is gone
+# secrets
 _KEYS: Final = re.compile(
     r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:\s*+(?:Proc-Type|DEK-Info|Version|Comment):[^\n]{0,80})*+"
     r"(?:(?:\s|\\n)*+[A-Za-z0-9+/=]{16,}+)*+(?:(?:\s|\\n)*+[A-Za-z0-9+/=]{1,15}+(?=\s{0,4}(?:\\n)?-----END))?"
@@ -69,6 +70,7 @@ _TOKEN_LENGTH: Final = 512
 _TURNS: Final = 0.35  # how often a random token changes between capitals, small letters and digits, per character
 _DISTINCT: Final = 16
 _LONG_WORD: Final = 15  # no English word behind "bearer" is longer
+# telephone numbers
 _DIGIT: Final = re.compile(r"\d")
 _SHORTEST: Final = 7
 _INTERNATIONAL: Final = re.compile(
@@ -100,9 +102,11 @@ _SHAPES: Final = (
     (_PAIRS, 0, 10, 10),
     (_TRUNK, 0, 9, 12),
 )
+# e-mail addresses
 _LOCAL: Final = frozenset("._%+'-")
 _LOCAL_LENGTH: Final = 64
 _DOMAIN: Final = re.compile(r"(?:[\w-]{1,63}+\.){1,8}[^\W\d_]{2,24}(?!\w)")
+# payment cards
 _RUN: Final = re.compile(r"(?<![\w.,+$€£])\d++(?:[ -]\d++)*+(?!\w)")
 _LENGTHS: Final = range(14, 17)  # without separators; 19 digits in one are an id of 64 bits
 _GROUPED: Final = {(4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 6, 5), (4, 6, 4)}
@@ -110,6 +114,7 @@ _ISSUED: Final = re.compile(  # Visa, Mastercard, American Express, Diners, JCB,
     r"4(?:\d{15}|\d{18})|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}"
     r"|3(?:0[0-5]|[689]\d)\d{11}|35\d{14}|6(?:011|5\d\d|4[4-9]\d)\d{12}|62\d{14,17}"
 )
+# bank accounts
 _IBAN: Final = re.compile(r"(?<![^\W_])([a-z]{2})\d{2}(?:[ -]?[a-z0-9]){11,30}+", re.IGNORECASE | re.ASCII)
 _BY_LENGTH: Final = {  # ISO 13616 registry
     15: "NO", 16: "BE", 18: "DK FI FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK", 21: "CH HR LI LV",
@@ -118,6 +123,7 @@ _BY_LENGTH: Final = {  # ISO 13616 registry
     29: "BR EG PS QA UA", 30: "JO KW MU YE", 31: "MT SC", 32: "LC", 33: "RU",
 }  # fmt: skip
 _IBAN_LENGTH: Final = {country: length for length, all_of in _BY_LENGTH.items() for country in all_of.split()}
+# IP addresses
 _FOUR: Final = r"(?:\d{1,3}\.){3}\d{1,3}"
 _IPV4: Final = re.compile(rf"(?<![\w.-])(?<![<>=!~]=)({_FOUR})(?:-({_FOUR}))?(?![\w-]|\.\d)")  # also a range of them
 _IPV6: Final = re.compile(r"(?<![\w:.])[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){2,8}+(?:\.\d{1,3}){0,3}+(?!\w)", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""What may stand in a bare dict, list or tuple: it has no type of its own, so that its parts tell what it is."""
+"""Bare dicts, lists and tuples, whose parts tell what they are; and chunks that are read already."""
 
 from __future__ import annotations
 
@@ -29,6 +29,4 @@ def _tuple(value: tuple[Any, ...]) -> Iterable[Any] | None:
 DICT: Final = Adapter(items=columns, listed=hits, marks=MARKS)
 LIST: Final = Adapter(listed=nested)
 TUPLE: Final = Adapter(items=_tuple, listed=distances)
-
-
-CHUNK: Final = Adapter(chunk=lambda chunk: chunk)  # an adapter of a result gives chunks that are read already
+CHUNK: Final = Adapter(chunk=lambda chunk: chunk)  # an adapter of a result gives them

@@ -14,13 +14,11 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from ragtrace.record.coercion.values import Unreadable
+from ragtrace.record.coercion.values import Chunk, Unreadable
 from ragtrace.record.guard import let_through
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-    from ragtrace.record.coercion.values import Chunk
 
 __all__ = ["GROUP", "Adapter", "adapter_of", "items_in", "lists_itself", "read_adapted"]
 

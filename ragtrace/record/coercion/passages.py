@@ -18,7 +18,7 @@ from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-__all__ = ["SHORTEST", "UNSPACED", "Passage", "Wording", "exact_passages", "locate", "normalized", "rows_of"]
+__all__ = ["SHORTEST", "UNSPACED", "Passage", "Wording", "exact_passages", "locate", "rows_of"]
 
 _OWN: Final = 3  # words more than any other chunk has, that make a part a chunk's own
 _REST_WORDS: Final = 6  # words that must be left of a passage beside another
@@ -71,7 +71,7 @@ class Wording:
 
     @cached_property
     def grams(self) -> dict[tuple[str, ...], list[int]]:
-        """Where each row of `GRAM` words begins, of those that do not stand everywhere."""
+        """Where each row of `_GRAM` words begins, of those that do not stand everywhere."""
         found: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
         for at, row in enumerate(rows_of(self.words)):
             found[row].append(at)
@@ -479,13 +479,8 @@ def _closing(prompt: Wording, chunk: Wording, run: _Run) -> tuple[int, int]:
 
 
 def rows_of(words: Sequence[str], step: int = 1) -> Iterator[tuple[str, ...]]:
-    """Each row of `GRAM` words that begins at a multiple of `step`."""
+    """Each row of `_GRAM` words that begins at a multiple of `step`."""
     return zip(*(words[shift::step] for shift in range(_GRAM)), strict=False)
-
-
-def normalized(text: str) -> str:
-    """The words of a text between single spaces, also at both ends: equal where only white space or marks differ."""
-    return f" {' '.join(Wording(text).words)} "
 
 
 def _forward(text: str, at: int, marks: str) -> int:

@@ -65,8 +65,8 @@ def _is_score(part: Any) -> bool:
 
 
 def _opposite(distance: Any) -> Any:
-    found = number(distance)
-    return distance if found is None else -found or 0.0
+    score = negative(distance)
+    return distance if score is None else score
 
 
 def rows_in(value: tuple[Any, ...]) -> Iterable[Any] | None:

@@ -1,4 +1,4 @@
-"""Which adapter reads a type: decided by its name and its bases' names, once."""
+"""The adapter of a type: decided by its name and its bases' names, once."""
 
 from __future__ import annotations
 
