@@ -29,6 +29,7 @@ from ragtrace.record import (
     extract,
     feedback,
     flag,
+    follow_thread_pools,
     generate,
     held_settings,
     inject,
@@ -39,7 +40,7 @@ from ragtrace.record import (
     retrieve,
     scrub,
     source_report,
-    threads,
+    unfollow_thread_pools,
 )
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def configure(
     )
     install(Recorder(config, sink, tracer_provider, policy))
     if config.follow_threads:
-        threads.follow()
+        follow_thread_pools()
 
 
 def flush(timeout: float = _DEADLINE) -> bool:
@@ -189,7 +190,7 @@ def shutdown(timeout: float = _DEADLINE) -> bool:
     It runs by itself when the interpreter ends.
     """
     former = install(None)
-    threads.unfollow()
+    unfollow_thread_pools()
     return True if former is None else former.sink.close(timeout)
 
 

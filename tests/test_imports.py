@@ -26,3 +26,20 @@ def test_import_loads_nothing_heavy() -> None:
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "ragtrace.record" in loaded
     assert {name for name in HEAVY if name in loaded} == set()
+
+
+def test_adapters_can_be_imported_before_the_rest_of_the_record() -> None:
+    """No circle joins them to coercion: each of the packages loads first, without what its parents load before it."""
+    script = (
+        "import importlib, sys, types\n"
+        "for first in ('adapters', 'coercion', 'instrumentation'):\n"
+        "    for name in [name for name in sys.modules if name.partition('.')[0] == 'ragtrace']:\n"
+        "        del sys.modules[name]\n"
+        "    for name, path in (('ragtrace', sys.argv[1]), ('ragtrace.record', sys.argv[1] + '/record')):\n"
+        "        sys.modules[name] = types.ModuleType(name)\n"
+        "        sys.modules[name].__path__ = [path]\n"
+        "    importlib.import_module('ragtrace.record.' + first)\n"
+    )
+    root = Path(ragtrace.__file__).parent
+    done = subprocess.run([sys.executable, "-c", script, str(root)], capture_output=True, text=True, check=False)
+    assert done.stderr == ""

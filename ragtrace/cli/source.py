@@ -48,7 +48,7 @@ def report(
 ) -> None:
     """Say what an ingestion job has done, after each of its runs."""
     from ragtrace.cli.stores import existing
-    from ragtrace.record.sources import read_report
+    from ragtrace.record.reports import read_report
     from ragtrace.store import Store
 
     said = read_report(

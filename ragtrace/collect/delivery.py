@@ -14,8 +14,7 @@ from ragtrace.collect.spool import Segment, Spool, encode_entry
 from ragtrace.collect.threads import FlushBarrier, Periodic
 from ragtrace.errors import CorruptStore, RagtraceError, RecordError, SchemaMismatch, StoreUnavailable
 from ragtrace.record import Draft
-from ragtrace.record.faults import fault_now, is_of_the_host
-from ragtrace.record.raised import place_of
+from ragtrace.record.guard import fault_now, is_of_the_host, place_of
 from ragtrace.types import Fault, Item
 
 __all__ = ["Delivery", "Encoded", "Finisher", "SpoolWriter", "StoreStep", "Writer"]

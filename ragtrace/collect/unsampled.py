@@ -11,8 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ragtrace.collect.queue import ITEMS, weigh
 from ragtrace.record import Draft, new_request_id
-from ragtrace.record.faults import fault_now
-from ragtrace.record.raised import place_of
+from ragtrace.record.guard import fault_now, place_of
 from ragtrace.types import Addendum, Fault, Item, RequestRecord, replace
 
 __all__ = ["RecentRequests", "Screen", "Screening", "UnsampledRequests", "addendum"]

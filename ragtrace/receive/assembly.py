@@ -14,7 +14,7 @@ from ragtrace.receive.reading import Generated, Judgement, Packed, Reranked, Ret
 from ragtrace.receive.spans import ReceivedSpan
 from ragtrace.receive.told import Told, in_order, root_of, stages_of, times_of
 from ragtrace.record.coercion import Chunk, Known, Unreadable, read_chunks, read_packing, read_prompt, told_apart
-from ragtrace.record.coercion.moves import read_moves
+from ragtrace.record.coercion.recognition import read_moves
 from ragtrace.types import (
     Candidate,
     ErrorInfo,

@@ -1,14 +1,11 @@
 """Records what a host's pipeline does: decorators, context managers, and the guard around them."""
 
-from ragtrace.record import threads
-from ragtrace.record.carriers import extract, inject
+from ragtrace.record.carriers import extract, follow_thread_pools, inject, unfollow_thread_pools
 from ragtrace.record.content import ContentPolicy, scrub
-from ragtrace.record.current import Request, current_request
-from ragtrace.record.held import held, held_settings
-from ragtrace.record.judgements import feedback, flag
-from ragtrace.record.recorder import Draft, Recorder, Sink, active, close_overdue, install
+from ragtrace.record.handles import Request, current_request
+from ragtrace.record.recorder import Draft, Recorder, Sink, active, close_overdue, held, held_settings, install
+from ragtrace.record.reports import feedback, flag, source_report
 from ragtrace.record.sampling import new_request_id
-from ragtrace.record.sources import source_report
 from ragtrace.record.verbs import generate, pack, request, rerank, retrieve
 
 __all__ = [
@@ -23,6 +20,7 @@ __all__ = [
     "extract",
     "feedback",
     "flag",
+    "follow_thread_pools",
     "generate",
     "held",
     "held_settings",
@@ -35,5 +33,5 @@ __all__ = [
     "retrieve",
     "scrub",
     "source_report",
-    "threads",
+    "unfollow_thread_pools",
 ]

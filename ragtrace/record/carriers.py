@@ -1,39 +1,51 @@
-"""Carries a running request to another process, a thread of the host's own or the consumer of a queue.
+"""Carries a running request to another process, a thread or the consumer of a queue.
 
 A carrier is a small mapping of text that fits into HTTP and message headers: W3C `traceparent` (and `tracestate`), and
 `ragtrace`, which names the request and its head decision. Tenant, session and content never travel in it.
+
+Thread pools need none. `ThreadPoolExecutor` does not pass the context on to its threads, and so neither does
+`loop.run_in_executor`. While `follow_thread_pools` is in use, `submit` attaches the OpenTelemetry context of a running
+request around the work in the thread. Nothing is added to what is submitted outside of a request, and no other context
+variable is touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping
+import functools
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from math import nan
 from types import TracebackType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, overload
 
-from opentelemetry.context import Context, get_current, set_value
+from opentelemetry.context import Context, attach, detach, get_current, set_value
 from opentelemetry.trace import Tracer, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ragtrace.bounds import LEAST_PROBABILITY, is_weighable
-from ragtrace.record.contexts import Opened, within
-from ragtrace.record.current import Request, current_request
-from ragtrace.record.faults import let_through
+from ragtrace.record.guard import let_through
+from ragtrace.record.handles import Request, current_request
 from ragtrace.record.recorder import Recorder, active
-from ragtrace.record.recording import is_failure
+from ragtrace.record.recording import Opened, is_failure, within
 from ragtrace.record.requests import ERROR_FLAG, KEY, RequestRecording, current_recording
 from ragtrace.types import Item, StageRun
 
-__all__ = ["CarriedRecording", "extract", "inject"]
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+__all__ = ["extract", "follow_thread_pools", "inject", "unfollow_thread_pools"]
+
+M = TypeVar("M", bound=MutableMapping[str, str])
+
+Headers: TypeAlias = Mapping[str, str | bytes] | Iterable[tuple[str | bytes, str | bytes]]
 
 ENTRY: Final = "ragtrace"
 _TRACE: Final = "traceparent"
 _NAMES: Final = frozenset({ENTRY, _TRACE, "tracestate"})
 _LENGTH: Final = 2048  # characters of one value; what is longer is none of ours
 _W3C: Final = TraceContextTextMapPropagator()
-
-M = TypeVar("M", bound=MutableMapping[str, str])
-Headers: TypeAlias = Mapping[str, str | bytes] | Iterable[tuple[str | bytes, str | bytes]]
+_Submit = Callable[..., "Future[Any]"]
+_ours: _Submit | None = None
+_is_on = False
 
 
 class Entry(NamedTuple):
@@ -143,11 +155,11 @@ class extract:
         if entry is None:
             return None, _entered(context)
         here = recorder.open.find(entry.request_id)
-        if here is not None and not here.ended and not isinstance(here, CarriedRecording):
+        if isinstance(here, RequestRecording) and not (here.ended or isinstance(here, _CarriedRecording)):
             return here, _entered(set_value(KEY, here, context))
         around = _entered(context)
         try:
-            carried = CarriedRecording(recorder, entry)
+            carried = _CarriedRecording(recorder, entry)
         except BaseException:
             around.__exit__()
             raise
@@ -158,7 +170,7 @@ class extract:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         request, around = self._open.pop()
-        if isinstance(request, CarriedRecording):
+        if isinstance(request, _CarriedRecording):
             if error is None:
                 request.finish()
             else:
@@ -174,7 +186,7 @@ def _entered(context: Context) -> within:
     return block
 
 
-class CarriedRecording(RequestRecording):
+class _CarriedRecording(RequestRecording):
     """The part of a request that runs here, while the request itself runs in another process."""
 
     def __init__(self, recorder: Recorder, entry: Entry) -> None:
@@ -246,3 +258,54 @@ def _context(headers: Mapping[str, str], recorder: Recorder) -> Context:
 def _broken(recorder: Recorder, kind: str, message: str) -> None:
     """Count it. Whatever the capture policy says, the message says nothing of what the carrier held."""
     recorder.guard.count("carrier.extract", kind, message)
+
+
+def follow_thread_pools() -> None:
+    """Let the work that a request hands to a thread pool stay in that request; a second call changes nothing."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    global _ours, _is_on
+    _is_on = True
+    submit = ThreadPoolExecutor.submit
+    if _ours is None or not _is_among(_ours, submit):
+        _ours = _following(submit)
+        ThreadPoolExecutor.submit = _ours  # type: ignore[method-assign]
+
+
+def unfollow_thread_pools() -> None:
+    """Stop it. Where somebody else has wrapped `submit` since, ours stays below and does nothing."""
+    global _ours, _is_on
+    _is_on = False
+    if _ours is None:
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    if ThreadPoolExecutor.submit is _ours:
+        ThreadPoolExecutor.submit = _ours.__wrapped__  # type: ignore[attr-defined,method-assign]
+        _ours = None
+
+
+def _is_among(ours: _Submit, submit: Any) -> bool:
+    """Whether `submit` is ours, or one that calls ours."""
+    while submit is not None and submit is not ours:
+        submit = getattr(submit, "__wrapped__", None)
+    return submit is ours
+
+
+def _following(given: _Submit) -> _Submit:
+    @functools.wraps(given)
+    def submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        recorder = active() if _is_on else None
+        if recorder is None or current_recording(recorder) is None:
+            return given(self, fn, *args, **kwargs)
+        return given(self, _within, get_current(), fn, *args, **kwargs)
+
+    return submit
+
+
+def _within(context: Context, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    token = attach(context)
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        detach(token)

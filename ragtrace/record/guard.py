@@ -1,19 +1,44 @@
-"""The one guard around everything of ragtrace that runs in the host's path: swallow, log once per kind, count."""
+"""The guard around everything of ragtrace that runs in the host's path: it swallows, logs once per kind and counts as
+faults what goes wrong there, and lets through what is the host's way to stop. Exceptions are told apart, and where they
+come from, without keeping one of them or its frames alive.
+"""
 
 from __future__ import annotations
 
 import logging
+import time
+from _signal import getsignal  # type: ignore[import-not-found]  # that of `signal` takes a hundred times as long
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from opcode import opmap
+from signal import valid_signals
+from threading import current_thread, main_thread
+from types import CodeType, TracebackType
+from typing import Any, Final, TypeAlias
 
-from ragtrace.record.faults import fault_now, is_of_the_host, let_through
 from ragtrace.types import Fault
 
-__all__ = ["Guard"]
+__all__ = [
+    "Guard",
+    "Identity",
+    "behind",
+    "fault_now",
+    "identity",
+    "is_cancellation",
+    "is_of_the_host",
+    "let_through",
+    "place_of",
+]
+
+Identity: TypeAlias = tuple[int, CodeType | None, int]
 
 _LOG: Final = logging.getLogger("ragtrace")
 _KINDS: Final = 256  # distinct (where, kind) that are logged
-_LENGTH: Final = 300
+_LENGTH: Final = 300  # characters of an exception's message
+_SIGNALS: Final = sorted(map(int, valid_signals()))
+_FAULT_LENGTH: Final = 1000  # characters of a fault's message
+_LOOPS: Final = frozenset({"asyncio", "eventlet", "gevent", "greenlet", "trio"})  # they cancel by such exceptions
+_MOST: Final = 16  # exceptions behind one that are looked at
 
 
 class Guard:
@@ -59,3 +84,98 @@ class Guard:
         except BaseException as fault:
             let_through(fault)
             return "(its message cannot be read)"
+
+
+def fault_now(service: str, where: str, kind: str, message: str = "", count: int = 1) -> Fault:
+    """A fault of this service, now."""
+    return Fault(
+        service=service, where=where, kind=kind, message=message[:_FAULT_LENGTH], count=count, at=time.time_ns()
+    )
+
+
+def is_of_the_host(error: BaseException) -> bool:
+    """Whether an exception that comes while we work is the host's way to stop or cancel what runs, and must reach it:
+    a handler of a signal raised it, or an event loop cancels what runs.
+
+    All others come of what we do, whatever they derive from: a panic of a Rust extension is no `Exception`, and a
+    property that calls `sys.exit()` ends nobody's process because we looked at it.
+    """
+    return is_cancellation(error) or _is_of_a_signal(error)
+
+
+def let_through(error: BaseException) -> None:
+    """Raise an exception again where it is the host's way to stop. Called first where one of a host's object is
+    swallowed."""
+    if is_of_the_host(error):
+        raise error
+
+
+def _is_of_a_signal(error: BaseException) -> bool:
+    """A handler in Python stands in the traceback, whatever it raises. Python's own handler of Ctrl-C does not: what it
+    interrupts raised nothing, where an object that raises KeyboardInterrupt itself has a `raise` there."""
+    innermost = error.__traceback__
+    codes = set()  # of what we have called
+    while innermost is not None and innermost.tb_next is not None:
+        innermost = innermost.tb_next
+        codes.add(innermost.tb_frame.f_code)
+    if codes and current_thread() is main_thread() and not codes.isdisjoint(_handlers()):
+        return True
+    return isinstance(error, KeyboardInterrupt) and innermost is not None and not _raises(innermost)
+
+
+def _handlers() -> set[CodeType]:
+    """The code of the functions that handle signals now."""
+    found: set[CodeType] = set()
+    for number in _SIGNALS:
+        handler: Any = getsignal(number)
+        while isinstance(handler, partial):
+            handler = handler.func
+        if callable(handler):
+            code = getattr(handler, "__code__", None) or getattr(type(handler).__call__, "__code__", None)
+            found |= {code} if isinstance(code, CodeType) else set()
+    return found
+
+
+def _raises(trace: TracebackType) -> bool:
+    """Whether it is a `raise` at which a frame was left."""
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == opmap["RAISE_VARARGS"]
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Whether an event loop cancels what runs by this exception."""
+    return not isinstance(error, Exception) and type(error).__module__.partition(".")[0] in _LOOPS
+
+
+def identity(error: BaseException) -> Identity:
+    """The address of an exception and where it was raised: one that was handled leaves its address to a later one."""
+    origin = _origin(error)
+    return (id(error), None, 0) if origin is None else (id(error), origin.tb_frame.f_code, origin.tb_lasti)
+
+
+def behind(error: BaseException) -> list[BaseException]:
+    """An exception and those that it was raised from, while handling, or for several of."""
+    found = [error]
+    for each in found:
+        further = list(each.exceptions) if isinstance(each, BaseExceptionGroup) else []
+        cause = each.__cause__ if each.__cause__ is not None or each.__suppress_context__ else each.__context__
+        further += [] if cause is None else [cause]
+        for one in further[: max(0, _MOST - len(found))]:
+            if not any(one is known for known in found):
+                found.append(one)
+    return found
+
+
+def place_of(error: BaseException) -> str:
+    """Where an exception was raised: all that is told of one whose message may quote content."""
+    origin = _origin(error)
+    if origin is None:
+        return ""
+    code = origin.tb_frame.f_code
+    return f"in {code.co_qualname}, line {origin.tb_lineno} of {code.co_filename}"
+
+
+def _origin(error: BaseException) -> TracebackType | None:
+    origin = error.__traceback__
+    while origin is not None and origin.tb_next is not None:
+        origin = origin.tb_next
+    return origin

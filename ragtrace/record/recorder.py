@@ -1,23 +1,32 @@
-"""The recorder: settings, sink, guard and tracing of one `configure()`, and which of them is active."""
+"""The recorder: settings, sink, guard, tracing and open requests of one `configure()`, and which recorder is active."""
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable
-from typing import Protocol
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter_ns
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
 from opentelemetry.trace import TracerProvider
 
 from ragtrace.config import Config
 from ragtrace.record.content import ContentPolicy
-from ragtrace.record.descriptions import Descriptions
 from ragtrace.record.guard import Guard
-from ragtrace.record.opened import OpenRequests
 from ragtrace.record.sampling import HeadSampler
+from ragtrace.record.span_attributes import Descriptions
 from ragtrace.record.spans import Tracing
 from ragtrace.types import Item
 
-__all__ = ["Draft", "Recorder", "Sink", "active", "close_overdue", "install"]
+__all__ = ["Draft", "OpenRequests", "Recorder", "Sink", "active", "close_overdue", "held", "held_settings", "install"]
+
+_active: Recorder | None = None
+_LIMIT: Final = 10_000
+_SECOND: Final = 1_000_000_000
+_held: Mapping[str, Any] = MappingProxyType({})
 
 
 class Draft(Protocol):
@@ -110,9 +119,6 @@ class Recorder:
             self.sink.flag(request_id, flags)
 
 
-_active: Recorder | None = None
-
-
 def active() -> Recorder | None:
     """The recorder in use; None before `configure()` and after `shutdown()`."""
     return _active
@@ -163,3 +169,101 @@ def close_overdue() -> None:
     """Close the requests that are open for too long; for the background to call now and then."""
     if _active is not None:
         _active.open.close_overdue()
+
+
+class OpenRequest(Protocol):
+    """A request that has begun and not ended."""
+
+    clock: int
+    ended: bool
+    flags: dict[str, None]
+
+    @property
+    def known_id(self) -> str | None:
+        """Its id when anybody was told it."""
+
+    def expire(self) -> None:
+        """Close it, since it does not end."""
+
+
+class OpenRequests:
+    """Knows them without keeping them alive; at most `limit`: beyond it the oldest is closed for each new one.
+
+    Args:
+        ttl: seconds after which a request that has not ended is closed; 0 for never.
+    """
+
+    def __init__(self, ttl: float, guard: Guard, limit: int = _LIMIT) -> None:
+        self._ttl = int(ttl * _SECOND)
+        self._guard = guard
+        self._limit = limit
+        self._numbers = itertools.count()
+        self._requests: dict[int, weakref.ref[OpenRequest]] = {}  # oldest first
+
+    def add(self, request: OpenRequest) -> int:
+        """A request begins; gives its number."""
+        number = next(self._numbers)
+        self._requests[number] = weakref.ref(request)
+        if len(self._requests) > self._limit:
+            self._make_room()
+        return number
+
+    def leave(self, number: int) -> bool:
+        """A request ends: True for the first that says so, of the host's thread and ours."""
+        return self._requests.pop(number, None) is not None
+
+    def find(self, request_id: str) -> OpenRequest | None:
+        """The open request with this id, of those whose id was ever asked for."""
+        for reference in list(self._requests.values()):
+            request = reference()
+            if request is not None and request.known_id == request_id:
+                return request
+        return None
+
+    def close_overdue(self) -> None:
+        """Close what is open for too long, and count what the host dropped without an end."""
+        now, dropped = perf_counter_ns(), 0
+        for number, reference in list(self._requests.items()):
+            request = reference()
+            if request is None:
+                dropped += self.leave(number)
+            elif self._ttl and now - request.clock > self._ttl:
+                self._close(request)
+        if dropped:
+            message = "a request was dropped by the application before it ended"
+            self._guard.count("request", "dropped", message, count=dropped)
+
+    def _make_room(self) -> None:
+        try:
+            number = next(iter(self._requests))
+        except (RuntimeError, StopIteration):  # other threads begin and end requests in this moment: they make room
+            return
+        request = self._requests[number]() if number in self._requests else None
+        if request is None:
+            self.leave(number)
+        else:
+            self._guard.count("request", "too_many", f"more than {self._limit} requests are open; the oldest is closed")
+            self._close(request)
+
+    def _close(self, request: OpenRequest) -> None:
+        try:
+            request.expire()
+        except BaseException as error:
+            self._guard.caught("request.expire", error)
+
+
+@contextmanager
+def held(**settings: Any) -> Iterator[None]:
+    """In the block, every `configure()` of this process takes these settings, whatever the application says."""
+    global _held
+    before = _held
+    _held = MappingProxyType({**before, **settings})
+    try:
+        yield
+    finally:
+        _held = before
+
+
+def held_settings() -> Mapping[str, Any]:
+    """What is held now."""
+    return _held

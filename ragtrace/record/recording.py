@@ -1,27 +1,29 @@
-"""What a request and a stage have in common while they run: a start, a span, a place in the context, an error."""
+"""The recording of a request or a stage while it runs: its start, span, place in the context and error."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextvars import Token
+from contextvars import ContextVar, Token
 from time import perf_counter_ns
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
-from opentelemetry.context import Context, attach
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import INVALID_SPAN, Span, Tracer, format_span_id, set_span_in_context
 
 from ragtrace.record.coercion import Unreadable
 from ragtrace.record.coercion.allowance import Allowance
-from ragtrace.record.contexts import restore
-from ragtrace.record.faults import let_through
+from ragtrace.record.guard import let_through
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.spans import Attributes, add_exception, mark_failed
 from ragtrace.types import ErrorInfo
 
-__all__ = ["Parts", "Recording", "describe_error", "is_failure"]
+__all__ = ["Opened", "Parts", "Recording", "describe_error", "is_failure", "restore", "within"]
+
+T = TypeVar("T")
 
 _MESSAGE: Final = 1000
 _TOO_MANY: Final = "items beyond read_items, read_seconds or a quarter of queue_bytes are not read"
+_HERE: Final[ContextVar[None]] = ContextVar("ragtrace-here", default=None)
 
 
 class Parts(Protocol):
@@ -244,3 +246,70 @@ class Recording(ABC):
     @abstractmethod
     def described(self) -> Attributes:
         """The attributes of the span."""
+
+
+def restore(token: Token[Context], own: Context | None) -> None:
+    """Make current what was before `attach(own)` gave this token.
+
+    A task that is destroyed and a generator that another thread closes end in another context than they began in:
+    there is nothing to restore, and OpenTelemetry's own `detach` would log an error. A copy of the context in which
+    `own` is current is restored, too.
+    """
+    if type(token) is not Token:  # a host's own OpenTelemetry context
+        detach(token)
+        return
+    variable = token.var
+    try:
+        variable.reset(token)
+    except ValueError:
+        if variable.get(None) is own:
+            before = token.old_value
+            variable.set(Context() if before is Token.MISSING else before)
+
+
+class within:
+    """Run a block in this context; in the present one without it."""
+
+    __slots__ = ("_context", "_token")
+
+    def __init__(self, context: Context | None) -> None:
+        self._context = context
+        self._token: Token[Context] | None = None
+
+    def __enter__(self) -> None:
+        self._token = None if self._context is None else attach(self._context)
+
+    def __exit__(self, *about: object) -> None:
+        if self._token is not None:
+            restore(self._token, self._context)
+
+
+class Opened(Generic[T]):
+    """What the open blocks of one `with` object hold: several threads and tasks may share the object."""
+
+    __slots__ = ("_blocks",)
+
+    def __init__(self) -> None:
+        self._blocks: list[tuple[T, Token[None]]] = []
+
+    def push(self, value: T) -> None:
+        """A block begins."""
+        self._blocks.append((value, _HERE.set(None)))
+
+    def pop(self) -> T:
+        """A block ends: the innermost that began in this context; where none did, the last one."""
+        blocks = self._blocks.copy()
+        block = blocks[-1]
+        if len(blocks) > 1:
+            block = next(filter(_began_here, reversed(blocks)), block)
+        self._blocks.remove(block)
+        return block[0]
+
+
+def _began_here(block: tuple[Any, Token[None]]) -> bool:
+    """Whether the block began in this context, which alone takes its token, once."""
+    try:
+        _HERE.reset(block[1])
+    except ValueError:
+        return False
+    return True

@@ -1,30 +1,47 @@
-"""One request while it runs: what is known of it so far, and the record at its end."""
+"""One request while it runs: what is known of it so far, what its stages hand on to each other, told by the identity of
+the host's objects, and the draft at its end, which the background reads to build the record.
+
+Session and tenant travel in OpenTelemetry baggage on request only: an instrumented client sends it to every service.
+What is not asked for travels nowhere: the context holds the request under a private key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from operator import attrgetter, is_
 from time import perf_counter_ns, time_ns
 from types import MappingProxyType
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, Protocol, TypeGuard
 
+from opentelemetry import baggage
 from opentelemetry.context import Context, create_key, get_current, set_value
 from opentelemetry.trace import format_trace_id, get_current_span
 
-from ragtrace.record.baggage import take_baggage
-from ragtrace.record.coercion import Unreadable, read_facets, read_prompt
+from ragtrace.record.coercion import Chunk, Known, Unreadable, read_facets, read_prompt
 from ragtrace.record.coercion.allowance import within
+from ragtrace.record.coercion.chunks import read_chunk
 from ragtrace.record.coercion.values import label, plain, size
-from ragtrace.record.drafts import LateDraft, Part, RequestDraft
-from ragtrace.record.lineage import Left, Lineage
-from ragtrace.record.raised import Identity, behind, identity
+from ragtrace.record.guard import Identity, behind, identity
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.recording import Recording, describe_error
 from ragtrace.record.sampling import is_sampled, new_request_id
 from ragtrace.record.spans import Attributes
 from ragtrace.types import Addendum, Candidate, Facet, Item, Query, RequestRecord, RetrieveRun, StageRun
 
-__all__ = ["KEY", "RequestRecording", "current_recording", "is_joined", "read_flags"]
+__all__ = [
+    "KEY",
+    "Given",
+    "JoinedRecording",
+    "Left",
+    "Part",
+    "RequestRecording",
+    "current_recording",
+    "is_joined",
+    "known_from",
+    "put_baggage",
+    "read_flags",
+]
 
 KEY: Final = create_key("ragtrace-request")
 ERROR_FLAG: Final = "error"
@@ -32,6 +49,10 @@ HOST_FLAG: Final = "host"  # `flag=True` gives no other name
 UNFINISHED_FLAG: Final = "unfinished"
 _RAISED: Final = 32  # exceptions of stages that are remembered
 _FACET: Final = 200  # bytes of one without its texts, roughly
+_BY_END: Final = attrgetter("ended_at")
+_BASE: Final = 2000  # bytes of a request without what its stages took, roughly
+_NONE: Final[tuple[int, dict[int, tuple[_Source, int]]]] = (0, {})
+_ENTRIES: Final = {"session_id": "session.id", "tenant_id": "tenant.id"}
 
 
 class RequestRecording(Recording):
@@ -73,10 +94,10 @@ class RequestRecording(Recording):
         self.attributes: dict[str, Any] = {}
         self.flags: dict[str, None] = {}
         self.parts: list[Part] = []
-        self.lineage = Lineage()
+        self.lineage = _Lineage()
         self._number = recorder.open.add(self)
         if recorder.config.baggage:
-            take_baggage(self)
+            _take_baggage(self)
 
     @property
     def request_id(self) -> str:
@@ -165,7 +186,7 @@ class RequestRecording(Recording):
         try:
             self.lineage.forget()
             self.latest = None
-            self.recorder.sink.submit(LateDraft(self, part))
+            self.recorder.sink.submit(_LateDraft(self, part))
         except BaseException as error:
             self.recorder.guard.caught("record.late", error)
 
@@ -201,7 +222,7 @@ class RequestRecording(Recording):
         super().abandon()
 
     def _hand_over(self) -> None:
-        draft = RequestDraft(self, self.parts)
+        draft = _RequestDraft(self, self.parts)
         self.lineage.forget()
         self.latest = None
         try:
@@ -279,11 +300,34 @@ class RequestRecording(Recording):
         )
 
 
-def read_flags(value: Any) -> list[str]:
-    """Names of flags: one, or several."""
-    if isinstance(value, str | Enum) or value is True:
-        return [HOST_FLAG if value is True else label(value)]
-    return [label(flag) for flag in value] if isinstance(value, list | tuple | set | frozenset) else []
+class JoinedRecording(Recording):
+    """A request inside a request: a span of its own, and its settings added to the one record of the outer request."""
+
+    operation = "request"
+    weight = 0
+
+    def __init__(self, recorder: Recorder, name: str, outer: RequestRecording) -> None:
+        super().__init__(recorder, name)
+        self.started_at = outer.started_at + self.clock - outer.clock
+        self.outer = outer
+        if outer.tracer is not None:
+            self.start_span(outer.tracer, f"request {name}", get_current())
+
+    def take(self, value: Any) -> None:
+        """What a request returns is the host's own."""
+
+    def close(self) -> None:
+        """Only the outer request is handed over."""
+        if self.span is not None:
+            self.outer.add(self)
+
+    def read(self) -> None:
+        """It leaves no run."""
+
+    def described(self) -> Attributes:
+        """The request that it is a part of."""
+        outer = self.outer
+        return self.recorder.descriptions.part(outer.request_id, outer.session_id, self.span)
 
 
 def current_recording(recorder: Recorder) -> RequestRecording | None:
@@ -300,3 +344,215 @@ def is_joined(request: object, recorder: Recorder) -> TypeGuard[RequestRecording
         and not request.ended
         and (request.recorder is recorder or not request.recorder.is_abandoned)
     )
+
+
+def read_flags(value: Any) -> list[str]:
+    """Names of flags: one, or several."""
+    if isinstance(value, str | Enum) or value is True:
+        return [HOST_FLAG if value is True else label(value)]
+    return [label(flag) for flag in value] if isinstance(value, list | tuple | set | frozenset) else []
+
+
+class Part(Protocol):
+    """A stage, or a request inside the request, that has ended."""
+
+    @property
+    def weight(self) -> int:
+        """Roughly how many bytes it holds."""
+
+    def read(self) -> StageRun | None:
+        """Its run in the record."""
+
+    def end_span(self) -> None:
+        """End its span."""
+
+
+class _Draft:
+    """What ended in a request and waits for the background: whose it is, and whether it is kept."""
+
+    __slots__ = ("_request", "is_read", "weight")
+
+    def __init__(self, request: RequestRecording, weight: int) -> None:
+        self._request = request
+        self.is_read = False
+        self.weight = _BASE + weight
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the request is in the sample or flagged."""
+        return self._request.head_sampled or bool(self._request.flags)
+
+    @property
+    def has_spans(self) -> bool:
+        """Whether spans have to be ended."""
+        return self._request.tracer is not None
+
+    @property
+    def known_id(self) -> str | None:
+        """The request's id; None while nobody has asked for it, so that nobody can name it either."""
+        return self._request.known_id
+
+
+class _RequestDraft(_Draft):
+    """A request that has ended: its stages' values as they were taken, which the background reads."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, request: RequestRecording, parts: list[Part]) -> None:
+        texts = len(request.query or "") + len(request.rewritten or "")
+        super().__init__(request, texts + request.weight + sum([part.weight for part in parts]))
+        self._parts = parts
+
+    def build(self, flags: Iterable[str] = ()) -> Item | None:
+        """The record with further flags. Ends the spans, children first."""
+        request = self._request
+        request.flags.update(dict.fromkeys(flags))
+        try:
+            runs = [run for part in self._parts if (run := part.read()) is not None]
+            runs.sort(key=_BY_END)  # threads may have added theirs in another order
+            return request.result(tuple(runs))
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """End the spans, and let go of what was taken."""
+        self.is_read = True
+        for part in self._parts:
+            part.end_span()
+        self._request.end_span()
+        self._parts.clear()
+
+
+class _LateDraft(_Draft):
+    """A stage that ended after its request, in a thread or task: it follows as an addendum to the record."""
+
+    __slots__ = ("_part",)
+
+    def __init__(self, request: RequestRecording, part: Part) -> None:
+        super().__init__(request, part.weight)
+        self._part = part
+
+    def build(self, flags: Iterable[str] = ()) -> Addendum | None:
+        """The addendum, with further flags. Ends the span."""
+        try:
+            run = self._part.read()
+            return None if run is None else self._request.addendum((run,), flags)
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """End the span."""
+        self.is_read = True
+        self._part.end_span()
+
+
+class Left(Protocol):
+    """A stage that left chunks for the next one."""
+
+    def left(self) -> list[str]:
+        """Their ids, each once."""
+
+
+class _Source(Protocol):
+    """A stage that handed items on."""
+
+    def identified(self) -> dict[int, str]:
+        """The chunk ids of its items by their place, from 0."""
+
+
+class Given:
+    """What a stage was given: what the stage before it left, all that one stage handed on, or items of several stages
+    and of the host's own."""
+
+    __slots__ = ("_left", "_parts", "_whole")
+
+    def __init__(
+        self,
+        left: Left | None = None,
+        whole: _Source | None = None,
+        parts: Sequence[tuple[_Source, int] | Chunk] = (),
+    ) -> None:
+        self._left = left
+        self._whole = whole
+        self._parts = parts
+
+    def ids(self, known: Known) -> list[str]:
+        """Its chunk ids, in order."""
+        if self._left is not None:
+            return self._left.left()
+        if self._whole is not None:
+            return list(self._whole.identified().values())
+        found = []
+        for part in self._parts:
+            chunk_id = known.identify(part) if isinstance(part, Chunk) else part[0].identified().get(part[1])
+            if chunk_id is not None:
+                found.append(chunk_id)
+        return found
+
+
+class _Lineage:
+    """The host's items as long as the request runs; none of them is held longer."""
+
+    __slots__ = ("_outputs", "_places")
+
+    def __init__(self) -> None:
+        self._outputs: list[tuple[Sequence[Any], _Source]] = []
+        self._places: tuple[int, dict[int, tuple[_Source, int]]] = _NONE  # how many outputs it covers
+
+    def remember(self, items: Sequence[Any], source: _Source) -> None:
+        """Keep what a stage returned."""
+        self._outputs.append((items if type(items) is tuple else [*items], source))
+
+    def recognize_whole(self, items: Any) -> Given | None:
+        """What one stage returned, handed on as it was; None for all else. So it is most of the time."""
+        if isinstance(items, list | tuple) and items:
+            for known, source in reversed(self._outputs):
+                if len(known) == len(items) and all(map(is_, known, items)):
+                    return Given(None, source)
+        return None
+
+    def recognize(self, items: Iterable[Any]) -> Given:
+        """Where a stage's inputs come from; an item that no stage returned is read. Raises: Unreadable."""
+        listed = items if isinstance(items, list | tuple) else list(within(items))
+        if (found := self.recognize_whole(listed)) is not None:
+            return found
+        outputs = self._outputs
+        count, places = self._places
+        if count != len(outputs):  # other threads may add to them
+            taken = outputs.copy()
+            places = {id(item): (source, place) for known, source in taken for place, item in enumerate(known)}
+            self._places = len(taken), places
+        return Given(parts=[places.get(id(item)) or read_chunk(item) for item in within(listed)])
+
+    def forget(self) -> None:
+        """Let go of the host's items."""
+        self._outputs.clear()
+        self._places = _NONE
+
+
+def known_from(parts: Sequence[Part]) -> Known:
+    """All that retrievers among these parts returned."""
+    return Known(_candidates(parts))
+
+
+def _candidates(parts: Sequence[Part]) -> Iterable[Candidate]:
+    for part in parts:
+        run = part.read()
+        if isinstance(run, RetrieveRun):
+            yield from run.candidates
+
+
+def _take_baggage(request: RequestRecording) -> None:
+    """Set what the incoming baggage says; what the host gives itself replaces it."""
+    for name in request.recorder.config.baggage:
+        found = baggage.get_baggage(_ENTRIES[name], request.context)
+        if isinstance(found, str) and found:
+            setattr(request, name, found)
+
+
+def put_baggage(request: RequestRecording) -> None:
+    """Add what is known at the request's start to the baggage of the context in which it runs."""
+    for name in request.recorder.config.baggage:
+        known = getattr(request, name)
+        if known is not None:
+            request.context = baggage.set_baggage(_ENTRIES[name], known, request.context)

@@ -16,9 +16,8 @@ from typing import Any, Final
 from opentelemetry.context import Context, attach, get_current
 
 from ragtrace.record.coercion import StreamedValues
-from ragtrace.record.contexts import restore, within
-from ragtrace.record.faults import is_cancellation
-from ragtrace.record.recording import Parts, Recording, is_failure
+from ragtrace.record.guard import is_cancellation
+from ragtrace.record.recording import Parts, Recording, is_failure, restore, within
 
 __all__ = ["LATER", "Following", "Passing", "is_passed_through", "pass_through"]
 

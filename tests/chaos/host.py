@@ -27,8 +27,7 @@ from typing import Any
 import ragtrace
 from ragtrace.collect import BackgroundSink
 from ragtrace.collect.delivery import Delivery
-from ragtrace.record.rankings import RankingRecording
-from ragtrace.record.stages import PackRecording
+from ragtrace.record.stages import PackRecording, RankingRecording
 
 sys.path.insert(0, os.path.dirname(__file__))
 from pipeline import Pipeline, is_flagged, request_id_of  # type: ignore[import-not-found]

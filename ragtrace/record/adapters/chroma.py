@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
-from ragtrace.record.adapters import Adapter
-from ragtrace.record.adapters.documents import read_document
-from ragtrace.record.adapters.nearness import negative
-from ragtrace.record.adapters.several import merge
 from ragtrace.record.coercion.allowance import within
-from ragtrace.record.coercion.chunks import Chunk
+from ragtrace.record.coercion.chunks import read_document
+from ragtrace.record.coercion.dispatch import Adapter
+from ragtrace.record.coercion.rows import merge, negative
+from ragtrace.record.coercion.values import Chunk
 
 __all__ = ["RESULT", "columns"]
 

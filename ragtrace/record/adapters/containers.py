@@ -1,19 +1,18 @@
-"""What may stand in a bare dict, list or tuple: it has no type of its own, so that its parts tell what it is."""
+"""Bare dicts, lists and tuples, whose parts tell what they are; and chunks that are read already."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Final
 
-from ragtrace.record.adapters import Adapter
 from ragtrace.record.adapters.chroma import columns
 from ragtrace.record.adapters.faiss import neighbors
 from ragtrace.record.adapters.qdrant import is_page
 from ragtrace.record.adapters.sentence_transformers import MARKS, hits
-from ragtrace.record.adapters.several import nested
-from ragtrace.record.adapters.tuples import distances, listed_in, rows_in
+from ragtrace.record.coercion.dispatch import Adapter
+from ragtrace.record.coercion.rows import distances, listed_in, nested, rows_in
 
-__all__ = ["DICT", "LIST", "TUPLE"]
+__all__ = ["CHUNK", "DICT", "LIST", "TUPLE"]
 
 
 def _tuple(value: tuple[Any, ...]) -> Iterable[Any] | None:
@@ -30,3 +29,4 @@ def _tuple(value: tuple[Any, ...]) -> Iterable[Any] | None:
 DICT: Final = Adapter(items=columns, listed=hits, marks=MARKS)
 LIST: Final = Adapter(listed=nested)
 TUPLE: Final = Adapter(items=_tuple, listed=distances)
+CHUNK: Final = Adapter(chunk=lambda chunk: chunk)  # an adapter of a result gives them

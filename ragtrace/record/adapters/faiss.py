@@ -6,19 +6,16 @@ hnswlib's `(labels, distances)` is told by its integers and read alike. Slots wi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-from ragtrace.record.adapters.nearness import negative, rises
-from ragtrace.record.adapters.several import merge
 from ragtrace.record.coercion.allowance import within
-from ragtrace.record.coercion.chunks import Chunk, read_chunk
-from ragtrace.record.coercion.values import Unreadable, number, whole
+from ragtrace.record.coercion.chunks import read_chunk
+from ragtrace.record.coercion.rows import is_array, merge, negative, rises
+from ragtrace.record.coercion.values import Chunk, Unreadable, number, whole
 
-__all__ = ["is_array", "neighbors"]
+__all__ = ["neighbors"]
 
 Rows: TypeAlias = list[list[Any]]
-
-_ARRAYS: Final = ("numpy", "torch", "cupy")
 
 
 def neighbors(value: tuple[Any, ...]) -> Iterable[Any] | None:
@@ -45,11 +42,6 @@ def neighbors(value: tuple[Any, ...]) -> Iterable[Any] | None:
             for row in zip(distances, ids, strict=True)
         ]
     )
-
-
-def is_array(value: Any) -> bool:
-    """Whether this is an array or tensor of one of the libraries that retrievers use."""
-    return type(value).__module__.partition(".")[0] in _ARRAYS and hasattr(value, "tolist")
 
 
 def _rows(array: Any) -> Rows:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ragtrace.record.adapters import Adapter
-from ragtrace.record.adapters.documents import read_document
-from ragtrace.record.coercion.chunks import Chunk
+from ragtrace.record.coercion.chunks import read_document
+from ragtrace.record.coercion.dispatch import Adapter
+from ragtrace.record.coercion.values import Chunk
 
 __all__ = ["DOCUMENT"]
 

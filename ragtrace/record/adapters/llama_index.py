@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from itertools import zip_longest
 from typing import Any, Final
 
-from ragtrace.record.adapters import Adapter
-from ragtrace.record.adapters.documents import read_document
-from ragtrace.record.coercion.chunks import Chunk
-from ragtrace.record.coercion.values import number
+from ragtrace.record.coercion.chunks import read_document
+from ragtrace.record.coercion.dispatch import Adapter
+from ragtrace.record.coercion.values import Chunk, number
 
 __all__ = ["NODE", "RESULT", "SCORED"]
 

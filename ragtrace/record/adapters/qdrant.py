@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from ragtrace.record.adapters import Adapter
-from ragtrace.record.adapters.documents import read_document
-from ragtrace.record.adapters.nearness import negative, rises
-from ragtrace.record.adapters.several import merge
-from ragtrace.record.coercion.chunks import Chunk
+from ragtrace.record.coercion.chunks import read_document
+from ragtrace.record.coercion.dispatch import Adapter
+from ragtrace.record.coercion.rows import merge, negative, rises
+from ragtrace.record.coercion.values import Chunk
 
 __all__ = ["GROUPS", "POINT", "RESPONSE", "is_page"]
 

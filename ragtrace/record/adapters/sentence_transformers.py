@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from ragtrace.record.coercion.chunks import Chunk
-from ragtrace.record.coercion.values import number, text, whole
+from ragtrace.record.coercion.values import Chunk, number, text, whole
 
 __all__ = ["MARKS", "hits"]
 

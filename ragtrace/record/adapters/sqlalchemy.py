@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any, Final
 
-from ragtrace.record.adapters import Adapter
-from ragtrace.record.adapters.nearness import is_distance_name
-from ragtrace.record.coercion.chunks import Chunk, read_chunk
-from ragtrace.record.coercion.values import Unreadable, number
+from ragtrace.record.coercion.chunks import read_chunk
+from ragtrace.record.coercion.dispatch import Adapter
+from ragtrace.record.coercion.rows import is_distance_name
+from ragtrace.record.coercion.values import Chunk, Unreadable, number
 
 __all__ = ["ENTITY", "MAPPING", "ROW"]
 

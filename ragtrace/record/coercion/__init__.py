@@ -1,13 +1,11 @@
 """Reads candidates, packed chunks and answers out of whatever a host's stage takes and returns."""
 
-from ragtrace.record.coercion.answers import read_answer, read_prompt
-from ragtrace.record.coercion.chunks import Chunk, Chunks, read_chunks, told_apart
-from ragtrace.record.coercion.joining import StreamedAnswer
-from ragtrace.record.coercion.known import Known
-from ragtrace.record.coercion.packing import Taken, placed, read_packing, take_packing
-from ragtrace.record.coercion.snapshots import Columns, Frozen, freeze, freeze_known
-from ragtrace.record.coercion.streamed import StreamedChunks, StreamedPacking, StreamedValues
-from ragtrace.record.coercion.values import Unreadable, read_facets
+from ragtrace.record.coercion.answers import StreamedAnswer, read_answer, read_prompt
+from ragtrace.record.coercion.chunks import Chunks, read_chunks, told_apart
+from ragtrace.record.coercion.packing import StreamedPacking, Taken, placed, read_packing, take_packing
+from ragtrace.record.coercion.recognition import Known
+from ragtrace.record.coercion.snapshots import Columns, Frozen, StreamedChunks, StreamedValues, freeze, freeze_known
+from ragtrace.record.coercion.values import Chunk, Unreadable, read_facets
 
 __all__ = [
     "Chunk",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from time import perf_counter
 from typing import Any, Final, Self, TypeVar
 
-from ragtrace.record.faults import let_through
+from ragtrace.record.guard import let_through
 
 __all__ = ["Allowance", "cut", "within"]
 

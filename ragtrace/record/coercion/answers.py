@@ -1,23 +1,33 @@
-"""Reads what a generator was given and returned: the prompt, the answer, its citations, usage and finish reason."""
+"""Answers: what a generator was given and returned, whole or streamed: the prompt, the answer, its citations, usage and
+finish reason.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
-from ragtrace.record.faults import let_through
+from ragtrace.record.guard import let_through
 from ragtrace.types import Citation, Generation, TokenUsage
 
-__all__ = ["ANSWERS", "FINISH", "is_chat", "read_answer", "read_citation", "read_prompt", "read_usage"]
+__all__ = ["StreamedAnswer", "is_chat", "read_answer", "read_prompt"]
 
-ANSWERS: Final = ("answer", "text", "content", "output_text", "output", "response", "completion", "generated_text")
+_ANSWERS: Final = ("answer", "text", "content", "output_text", "output", "response", "completion", "generated_text")
 _CITATIONS: Final = ("citations", "sources_cited")
-FINISH: Final = ("finish_reason", "stop_reason")
+_FINISH: Final = ("finish_reason", "stop_reason")
 _INPUT_TOKENS: Final = ("input_tokens", "prompt_tokens")
 _SPEAKERS: Final = frozenset({"human", "ai", "system", "chat", "tool", "function"})  # LangChain's types of messages
 _OUTPUT_TOKENS: Final = ("output_tokens", "completion_tokens")
+_DELTAS: Final = ("delta", "message", "content_block", "token")  # where a part may hold its piece
+_ABOUT: Final = ("response_metadata", "meta")  # where it may say more about the answer
+_KNOWN: Final = ("choices", "type", "usage", "usage_metadata", "finish_reason", "citations", *_DELTAS, *_ANSWERS)
+_EVENT: Final = "response."
+_DELTA: Final = "response.output_text.delta"
+_ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
+_CLOSING: Final = (".done", "_stop")  # events that say again what their deltas have said
+_PART: Final = 60  # bytes of a piece without its text, roughly
 
 
 def read_answer(value: Any, packed: Sequence[str] = ()) -> Generation:
@@ -35,13 +45,13 @@ def read_answer(value: Any, packed: Sequence[str] = ()) -> Generation:
     answer = _answer(first(choice, "message") or choice)
     if answer is None:
         raise Unreadable(value)
-    finish = first(choice, *FINISH)
+    finish = first(choice, *_FINISH)
     return Generation(
         answer=answer,
         prompt_template=text(first(value, "prompt_template")),
         citations=_citations(first(value, *_CITATIONS), packed),
         finish_reason=None if finish is None else str(finish),
-        usage=read_usage(first(value, "usage", "usage_metadata")),
+        usage=_read_usage(first(value, "usage", "usage_metadata")),
         model=names(value, "model", "model_name"),
     )
 
@@ -75,7 +85,7 @@ def _is_message(value: Any) -> bool:
 
 
 def _answer(value: Any) -> str | None:
-    for key in ANSWERS:
+    for key in _ANSWERS:
         found = first(value, key)
         if isinstance(found, str):
             return text(found)
@@ -89,7 +99,7 @@ def _block(part: Any) -> str | None:
     return text(part) or text(first(part, "text"))
 
 
-def read_usage(value: Any) -> TokenUsage | None:
+def _read_usage(value: Any) -> TokenUsage | None:
     """The counts of tokens in a usage; None where there are none."""
     if value is None:
         return None
@@ -102,10 +112,10 @@ def read_usage(value: Any) -> TokenUsage | None:
 def _citations(value: Any, packed: Sequence[str]) -> tuple[Citation, ...]:
     if not isinstance(value, list | tuple):
         return ()
-    return tuple(read_citation(item, packed) for item in within(value))
+    return tuple(_read_citation(item, packed) for item in within(value))
 
 
-def read_citation(item: Any, packed: Sequence[str]) -> Citation:
+def _read_citation(item: Any, packed: Sequence[str]) -> Citation:
     """One citation: a place in `packed` (from 1), a chunk id, a mapping or an object; of what says nothing, an empty
     one."""
     try:
@@ -128,4 +138,147 @@ def _citation(item: Any, packed: Sequence[str]) -> Citation:
         chunk_id=chunk_id,
         start=whole(first(item, "start")),
         end=whole(first(item, "end")),
+    )
+
+
+class StreamedAnswer:
+    """What an undivided answer would have been. Nothing of the host's is kept but texts.
+
+    The finish reason, the model, the usage and the citations come from whichever part has them; the usage may be
+    spread over several. A part that is known to be none of the answer (an empty one, a mapping or event of another
+    kind) is passed over; `unread` names the types of those that cannot be told.
+    """
+
+    def __init__(self) -> None:
+        self.unread: list[str] = []
+        self.response: Any = None  # the whole response, where the stream ends with it
+        self.weight = 0
+        self._texts: list[str] = []
+        self._length = 0
+        self._about: dict[str, Any] = {}
+        self._citations: list[Citation | int] = []
+
+    def add(self, part: Any) -> None:
+        """One part."""
+        if type(part) is str:
+            self._texts.append(part)
+            self._length += len(part)
+            self.weight += _PART + len(part)
+        elif isinstance(part, str):
+            self.add(str.__str__(part))
+        elif isinstance(part, list | tuple):  # (message, metadata); content blocks
+            for each in part if type(part) is list else part[:1]:
+                self.add(each)
+        elif part is not None:
+            self._add(part)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether there is an answer: all parts that passed were pieces of it, or some."""
+        return bool(self._texts) or self.response is not None or not self.unread
+
+    def whole(self) -> Any:
+        """The answer: a text, or as mapping or response with what came with it."""
+        if self.response is not None and not self._texts:
+            return self.response
+        answer = "".join(self._texts)
+        about = self._about if not self._citations else {**self._about, "citations": self._citations}
+        return {"answer": answer, **about} if about else answer
+
+    def _add(self, part: Any) -> None:
+        kind = first(part, "type")
+        if isinstance(kind, str) and kind.startswith(_EVENT):
+            self._add_event(kind, part)
+            return
+        if isinstance(kind, str) and (kind.endswith(_CLOSING) or self._is_said(first(part, "snapshot"))):
+            return
+        choices = first(part, "choices")
+        if choices is not None:
+            part_of_it = next(_first_choice(choices), None)
+            piece = _piece(part_of_it)
+            self._add_about(part, part_of_it)
+        else:
+            piece = _piece(part)
+            self._add_about(part, first(part, "delta", "message"), *(first(part, name) for name in _ABOUT))
+        if piece:
+            if len(self._texts) < 2 or not self._is_said(piece):  # else it is the answer once more, as a whole
+                self.add(piece)
+        elif piece is None and not (isinstance(part, Mapping) or any(hasattr(part, name) for name in _KNOWN)):
+            self.unread.append(type(part).__name__)
+
+    def _is_said(self, whole: Any) -> bool:
+        """Whether this is all of the answer so far."""
+        return isinstance(whole, str) and len(whole) == self._length and whole == "".join(self._texts)
+
+    def _add_event(self, kind: str, event: Any) -> None:
+        if kind == _DELTA:
+            self.add(text(first(event, "delta")) or "")
+        elif kind in _ENDS:
+            self.response = first(event, "response")
+
+    def _add_about(self, *sources: Any) -> None:
+        about = self._about
+        for source in sources:
+            if source is None or isinstance(source, str):
+                continue
+            finish, model = first(source, *_FINISH), names(source, "model", "model_name")
+            if finish is not None:
+                about["finish_reason"] = str(finish)
+            if model is not None:
+                about["model"] = model
+            if (template := text(first(source, "prompt_template"))) is not None:
+                about["prompt_template"] = template
+            if (usage := _read_usage(first(source, "usage", "usage_metadata"))) is not None:
+                about["usage"] = _more(about.get("usage") or TokenUsage(), usage)
+            self._cite(first(source, "citations", "sources_cited"))
+
+    def _cite(self, found: Any) -> None:
+        for item in found if isinstance(found, list | tuple) else ():
+            citation = item if type(item) is int else _read_citation(item, ())
+            if citation not in self._citations:
+                self._citations.append(citation)
+
+
+def _first_choice(choices: Any) -> Iterator[Any]:
+    """The choice that is recorded of several; each chunk of a stream holds one of them."""
+    return (choice for choice in choices if not first(choice, "index"))
+
+
+def _piece(part: Any) -> str | None:
+    """The text in one part; None where there is none."""
+    if part is None:
+        return None
+    for name in _DELTAS:
+        inner = first(part, name)
+        if inner is not None:
+            return _text(inner)
+        if name == "delta" and (name in part if isinstance(part, Mapping) else hasattr(part, name)):
+            return ""  # of such a part, all else is the text so far
+    return _text(part)
+
+
+def _text(value: Any) -> str | None:
+    """The text of a message, a delta or a content block."""
+    if isinstance(value, str):
+        return text(value)
+    for name in _ANSWERS:
+        found = first(value, name)
+        if isinstance(found, str):
+            return text(found)
+        if isinstance(found, list | tuple):
+            return "".join(text(block) or text(first(block, "text")) or "" for block in found)
+        if found is not None and (inner := text(first(found, "text"))) is not None:
+            return inner
+    return None
+
+
+def _more(known: TokenUsage, further: TokenUsage) -> TokenUsage:
+    """Counts only grow while an answer streams, and a part may know one of them only."""
+
+    def larger(one: int | None, other: int | None) -> int | None:
+        return one if other is None else other if one is None else max(one, other)
+
+    return TokenUsage(
+        input_tokens=larger(known.input_tokens, further.input_tokens),
+        output_tokens=larger(known.output_tokens, further.output_tokens),
     )

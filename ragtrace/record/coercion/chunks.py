@@ -1,25 +1,40 @@
-"""Reads chunks out of a retriever's or reranker's value: mappings, tuples, dataclasses, texts, other objects."""
+"""Chunks in a retriever's or reranker's value: mappings, tuples, dataclasses, texts, other objects.
+
+Where the parts of an item are is worked out once for each shape of a mapping or class, and kept, so that fifty
+candidates cost fifty look-ups.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from math import isfinite
-from operator import getitem
+from operator import attrgetter, getitem, itemgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ragtrace.record.adapters import read_adapted
 from ragtrace.record.coercion.allowance import within
-from ragtrace.record.coercion.items import items_of
-from ragtrace.record.coercion.shapes import SHAPES, TEXTS, Shape, key_of, shape_of
-from ragtrace.record.coercion.values import Get, Unreadable, first, number, plain, text
-from ragtrace.record.coercion.wording import UNSPACED
-from ragtrace.record.faults import let_through
-from ragtrace.types import Candidate, content_hash
+from ragtrace.record.coercion.dispatch import adapter_of, items_in, read_adapted
+from ragtrace.record.coercion.passages import UNSPACED
+from ragtrace.record.coercion.values import Chunk, Get, Unreadable, first, number, plain, text
+from ragtrace.record.guard import let_through
+from ragtrace.types import content_hash
 
-__all__ = ["APART", "Chunk", "Chunks", "read_chunk", "read_chunks", "told_apart"]
+__all__ = [
+    "APART",
+    "SHAPES",
+    "TEXTS",
+    "UNREAD",
+    "Chunks",
+    "items_of",
+    "named_parts",
+    "plain_parts",
+    "read_chunk",
+    "read_chunks",
+    "read_document",
+    "told_apart",
+]
 
 APART: Final = "~"
 _APART_DIGITS: Final = 8
@@ -30,39 +45,28 @@ _MARKS: Final = re.compile("[\u3001\u3002\uff01\uff0c\uff1a\uff1b\uff1f]")  # of
 _NAME_END: Final = re.compile(r"[-_.#/:][A-Za-z0-9]+$")
 _DEPTH: Final = 2
 _BUILT_IN: Final = frozenset({dict, list, str, tuple})  # no adapter reads one of these
-
-
-class Chunk(msgspec.Struct, gc=False):
-    """What one item says about itself. `index` is a position among a reranker's inputs, given instead of an id."""
-
-    chunk_id: str | None = None
-    text: str | None = None
-    score: float | None = None
-    doc_id: str | None = None
-    source: str | None = None
-    modality: str = "text"
-    metadata: dict[str, Any] = {}
-    index: int | None = None
-
-    @property
-    def identity(self) -> str:
-        """The host's id, else a hash of the text, else the position that stands for it."""
-        if self.chunk_id is not None:
-            return self.chunk_id
-        return str(self.index) if self.text is None else content_hash(self.text)
-
-    def candidate(self, rank: int, source: str | None = None) -> Candidate:
-        """This chunk as a candidate; `source` is where it comes from when it does not say so."""
-        return Candidate(
-            chunk_id=self.chunk_id if self.chunk_id is not None else self.identity,
-            rank=rank,
-            score=self.score,
-            doc_id=self.doc_id,
-            source=self.source or source,
-            modality=self.modality,
-            metadata=self.metadata,
-            text=self.text,
-        )
+_LISTS: Final = ("candidates", "documents", "results", "hits", "matches", "points", "nodes", "source_nodes", "chunks")
+_IDS: Final = ("chunk_id", "id", "_id", "id_", "node_id")
+TEXTS: Final = ("text", "content", "page_content", "body", "passage", "contents", "snippet")
+_SCORES: Final = ("score", "_score", "similarity", "relevance_score", "similarity_score", "relevance", "rerank_score")
+_DISTANCES: Final = ("distance", "_distance")
+_DOCUMENTS: Final = ("doc_id", "document_id", "parent_id", "ref_doc_id", "source_id", "file_id")
+_SOURCES: Final = ("source", "collection", "namespace", "_index", "file_name", "url")
+_MODALITIES: Final = ("modality",)
+_METADATA: Final = ("metadata", "meta", "payload", "_source", "fields")
+_INDEXES: Final = ("index", "corpus_id")
+_INNER: Final = ("node", "document", "chunk", "doc")
+UNREAD: Final = frozenset({"embedding", "vector"})
+_USED: Final = frozenset(
+    {*_IDS, *TEXTS, *_SCORES, *_DISTANCES, *_DOCUMENTS, *_SOURCES, *_MODALITIES, *_METADATA, *_INNER, *_INDEXES}
+    | UNREAD
+)
+_MOST: Final = 512
+SHAPES: Final[dict[Any, _Shape]] = {}  # those that were met
+_ID_NAMES: Final = ("chunk_id", "id", "_id")
+_DOCUMENT_NAMES: Final = ("doc_id", "document_id", "ref_doc_id", "parent_id", "source_id", "file_id")
+_SOURCE_NAMES: Final = ("source", "file_name", "file_path", "url")
+_NAMES: Final = frozenset((*_ID_NAMES, *_DOCUMENT_NAMES, *_SOURCE_NAMES))
 
 
 class Chunks(NamedTuple):
@@ -133,14 +137,14 @@ def read_chunk(item: Any, depth: int = _DEPTH) -> Chunk:
     elif isinstance(item, tuple | list) and not hasattr(item, "_fields"):
         return _from_parts(item, depth)
     else:
-        key, get = key_of(item, kind), getattr
+        key, get = _key_of(item, kind), getattr
     shape = SHAPES.get(key)
     if shape is None:
-        shape = shape_of(item, key)
+        shape = _shape_of(item, key)
     return _from_shape(item, get, shape, depth)
 
 
-def _from_shape(item: Any, get: Get, shape: Shape, depth: int) -> Chunk:
+def _from_shape(item: Any, get: Get, shape: _Shape, depth: int) -> Chunk:
     ids, texts, scores, _, documents, sources, modalities, metadata_keys, _, _, others, _ = shape
     metadata = _metadata(item, get, shape) if metadata_keys or others else {}
     chunk_id, body = _id(item, get, ids), text(_get(item, get, texts))
@@ -195,7 +199,7 @@ def _nearness(item: Any, get: Get, distances: tuple[str, ...]) -> float | None:
     return None if distance is None else -distance
 
 
-def _metadata(item: Any, get: Get, shape: Shape) -> dict[str, Any]:
+def _metadata(item: Any, get: Get, shape: _Shape) -> dict[str, Any]:
     given = _get(item, get, shape.metadata)
     metadata: dict[str, Any] = plain(given) if isinstance(given, Mapping) else {}
     for name in shape.others:
@@ -203,7 +207,7 @@ def _metadata(item: Any, get: Get, shape: Shape) -> dict[str, Any]:
     return metadata
 
 
-def _complete(chunk: Chunk, item: Any, get: Get, shape: Shape, depth: int) -> None:
+def _complete(chunk: Chunk, item: Any, get: Get, shape: _Shape, depth: int) -> None:
     """Look further for an id or a text: in a wrapped node or document, in `get_content()`, in the metadata."""
     inner = _get(item, get, shape.inner) if depth else None
     if inner is not None:
@@ -277,3 +281,140 @@ def _add_part(chunk: Chunk, part: Any, depth: int) -> None:
     except Unreadable:
         if isinstance(part, Mapping):
             chunk.metadata = plain(part)
+
+
+def items_of(value: Any) -> Iterable[Any]:
+    """The items of a list-like value. An iterator is not touched: the host still needs it. Raises: Unreadable."""
+    kind = type(value)
+    if (adapted := items_in(value)) is not None:
+        return adapted
+    if kind is list or kind is tuple:
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, str | bytes | bytearray) or value is None:
+        raise Unreadable(value)
+    is_named = isinstance(value, tuple) and hasattr(value, "_fields")
+    if not (is_named or isinstance(value, Mapping)) and isinstance(value, Sequence | Set):
+        return value
+    found = first(value, *_LISTS)
+    if isinstance(found, list | tuple):
+        return found
+    if isinstance(found, Mapping):  # Elasticsearch: {"hits": {"hits": [...]}}
+        return items_of(found)
+    if is_named:
+        return items_of(tuple(value))
+    raise Unreadable(value)
+
+
+class _Shape(NamedTuple):
+    """The keys or attributes in which the parts of an item are."""
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    scores: tuple[str, ...]
+    distances: tuple[str, ...]
+    documents: tuple[str, ...]
+    sources: tuple[str, ...]
+    modalities: tuple[str, ...]
+    metadata: tuple[str, ...]
+    inner: tuple[str, ...]
+    indexes: tuple[str, ...]
+    others: tuple[str, ...]
+    quick: Callable[[Any], tuple[Any, ...]] | None  # id, text and perhaps score at once, where nothing else is there
+
+
+def _key_of(item: Any, kind: type) -> Any:
+    """The class where it fixes the attributes (dataclasses, slots), else the class with the object's own attributes."""
+    own = getattr(item, "__dict__", None)
+    return kind if own is None or hasattr(kind, "__dataclass_fields__") else (kind, *own)
+
+
+def _shape_of(item: Any, key: Any) -> _Shape:
+    """The shape of an item that is the first one with this key."""
+    is_mapping = isinstance(item, Mapping)
+
+    def there(wanted: tuple[str, ...]) -> tuple[str, ...]:
+        if is_mapping:
+            return tuple(name for name in wanted if name in item)
+        return tuple(name for name in wanted if not callable(getattr(item, name, print)))
+
+    others = tuple(name for name in item if isinstance(name, str) and name not in _USED) if is_mapping else ()
+    ids, texts, scores = there(_IDS), there(TEXTS), there(_SCORES)
+    more = any(map(there, (_DISTANCES, _DOCUMENTS, _SOURCES, _MODALITIES, _METADATA))) or others
+    taken = (*ids[:1], *texts[:1], *scores[:1])
+    is_plain = ids and texts and not (more or there(_INNER) or there(_INDEXES))
+    quick = (itemgetter if is_mapping else attrgetter)(*taken) if is_plain else None
+    shape = _Shape(
+        ids,
+        texts,
+        scores,
+        there(_DISTANCES),
+        there(_DOCUMENTS),
+        there(_SOURCES),
+        there(_MODALITIES),
+        there(_METADATA),
+        there(_INNER),
+        there(_INDEXES),
+        others,
+        quick,
+    )
+    if len(SHAPES) < _MOST:
+        SHAPES[key] = shape
+    return shape
+
+
+def named_parts(item: Any) -> tuple[str, ...] | None:
+    """The attributes in which an object's parts are; None where they must be searched for in each object anew."""
+    if isinstance(item, Mapping | str | list | set) or type(item) is tuple or adapter_of(type(item)).chunk is not None:
+        return None
+    key = _key_of(item, type(item))
+    shape = SHAPES.get(key) or _shape_of(item, key)
+    groups = shape[:8]
+    if not shape.ids or not shape.texts or shape.inner or any(len(group) > 1 for group in groups):
+        return None
+    return tuple(name for group in groups for name in group)
+
+
+def plain_parts(names: Sequence[str]) -> tuple[int, int, int] | None:
+    """The places of id, text and score among `names`, when there is one of each and nothing else."""
+    places = [[place for place, name in enumerate(names) if name in wanted] for wanted in (_IDS, TEXTS, _SCORES)]
+    if len(names) != 3 or any(len(found) != 1 for found in places):
+        return None
+    return places[0][0], places[1][0], places[2][0]
+
+
+def read_document(
+    item: Any,
+    *,
+    id: Any,
+    body: Any,
+    metadata: Any,
+    score: Any = None,
+    doc_id: Any = None,
+    modality: str = "text",
+) -> Chunk:
+    """The chunk; an id, a document and a source that are missing are looked for in the metadata.
+
+    Raises: Unreadable when `item` has neither an id nor a text.
+    """
+    is_mapping = type(metadata) is dict or isinstance(metadata, Mapping)
+    found: dict[str, Any] = plain(metadata) if is_mapping and metadata else {}
+    chunk_id = None if id is None or id == "" else str(id)
+    origin = None if doc_id is None else str(doc_id)
+    source = None
+    if not _NAMES.isdisjoint(found):
+        chunk_id = _named(found, _ID_NAMES) if chunk_id is None else chunk_id
+        origin = _named(found, _DOCUMENT_NAMES) if origin is None else origin
+        source = _named(found, _SOURCE_NAMES)
+    words = text(body)
+    if chunk_id is None and not words:
+        raise Unreadable(item)
+    return Chunk(chunk_id, words, number(score), origin, source, modality, found)
+
+
+def _named(found: dict[str, Any], keys: tuple[str, ...]) -> str | None:
+    """The first of these entries that can serve as a name."""
+    for key in keys:
+        value = found.get(key)
+        if value is not None and type(value) is not dict and type(value) is not list:
+            return str(value)
+    return None

@@ -1,25 +1,26 @@
-"""Reads what a packer returned: the chunks that reached the prompt, in its order, and those that did not."""
+"""Packing: the chunks that reached the prompt, in its order, and those that did not, and why: by the host's word, else
+by what the packing itself shows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from ragtrace.record.adapters.tuples import lists_of_chunks, rows_in
 from ragtrace.record.coercion.allowance import cut, within
 from ragtrace.record.coercion.answers import is_chat, read_prompt
-from ragtrace.record.coercion.chunks import Chunk, read_chunk
-from ragtrace.record.coercion.dropping import UNKNOWN, left_out
-from ragtrace.record.coercion.items import items_of
-from ragtrace.record.coercion.known import Known, Part, part_of
-from ragtrace.record.coercion.matching import SHORTEST
-from ragtrace.record.coercion.snapshots import Columns, Frozen, freeze, freeze_known
+from ragtrace.record.coercion.chunks import items_of, read_chunk
+from ragtrace.record.coercion.passages import SHORTEST, exact_passages
+from ragtrace.record.coercion.recognition import Known, Part, part_of
+from ragtrace.record.coercion.rows import lists_of_chunks, rows_in
+from ragtrace.record.coercion.snapshots import ITEM, Columns, Frozen, freeze, freeze_known, items_of_part, weight_of
 from ragtrace.record.coercion.templates import as_given
-from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
-from ragtrace.record.faults import let_through
-from ragtrace.types import Candidate, PackedChunk, Packing
+from ragtrace.record.coercion.values import Chunk, Unreadable, first, names, text, whole
+from ragtrace.record.guard import let_through
+from ragtrace.types import Candidate, DroppedChunk, PackedChunk, Packing
 
-__all__ = ["Packed", "Taken", "merged", "placed", "read_packing", "take_packing"]
+__all__ = ["Packed", "StreamedPacking", "Taken", "placed", "read_packing", "take_packing"]
 
 _CHUNKS: Final = ("chunks", "packed", "selected", "kept", "context")
 _DROPPED: Final = ("dropped", "removed", "skipped")
@@ -30,6 +31,9 @@ _TOKENS_FULL: Final = ("tokens_full", "full_tokens")
 _FLAGS: Final = ("truncated", "is_truncated")
 _FURTHER: Final = (*_TOKENS, *_TOKENS_FULL, *_FLAGS)
 _FURTHER_NAMES: Final = frozenset(_FURTHER)
+_UNKNOWN: Final = "unknown"
+_DUPLICATE: Final = "duplicate"
+_KEY: Final = 24  # characters of a text's beginning by which a possible duplicate is noticed
 
 
 class Packed(NamedTuple):
@@ -59,6 +63,36 @@ class Taken(NamedTuple):
     stated: int | None
 
 
+class StreamedPacking:
+    """What a packer streamed: its prompt in pieces, messages, or chunks."""
+
+    def __init__(self) -> None:
+        self.weight = 0
+        self._texts: list[str] = []
+        self._messages: list[str] = []
+        self._taken: list[Taken] = []
+
+    def add(self, part: Any) -> None:
+        """A piece of the prompt, a message, a chunk, or a page of chunks."""
+        if (piece := text(part)) is not None:
+            self._texts.append(piece)
+            self.weight += len(piece)
+        elif is_chat([part]):
+            self._messages.append(read_prompt([part]) or "")
+            self.weight += len(self._messages[-1])
+        else:
+            for item in within(items_of_part(part)):
+                self._taken.append(_packing_of(item))
+                self.weight += ITEM + weight_of(item)
+
+    def taken(self) -> Taken:
+        """All of it as one packing. Raises: Unreadable when nothing passed."""
+        prompt = "".join(self._texts) or "\n\n".join(filter(None, self._messages))
+        if not self._taken:
+            return take_packing(prompt)
+        return _merged(self._taken, prompt or None)
+
+
 def read_packing(
     value: Any, known: Known, inputs: Iterable[str], budget: int | None, questions: Sequence[str | None] = ()
 ) -> Packed:
@@ -82,21 +116,6 @@ def take_packing(value: Any) -> Taken:
     return Taken(taken, unread, [] if dropped is None else _dropped(dropped, unread), prompt, stated)
 
 
-def merged(packings: Iterable[Taken], prompt: str | None) -> Taken:
-    """What several values together hold, one after the other."""
-    items: list[_Item] = []
-    unread: list[str] = []
-    dropped: list[tuple[Chunk, str]] = []
-    stated: int | None = None
-    for taken in packings:
-        items += _thawed(taken.chunks, unread) or ()
-        unread += taken.unread
-        dropped += taken.dropped
-        prompt = prompt or taken.prompt
-        stated = taken.stated if stated is None else stated
-    return Taken(items, unread, dropped, prompt, stated)
-
-
 def placed(
     taken: Taken, known: Known, inputs: Iterable[str], budget: int | None, questions: Sequence[str | None] = ()
 ) -> Packed:
@@ -110,8 +129,23 @@ def placed(
     stated = {known.identify(chunk): reason for chunk, reason in taken.dropped}
     budget = taken.stated if budget is None else budget
     readable = None if items is not None and not unread else _readable(inputs, known, bool(unread))
-    dropped = left_out(inputs, packed, stated, known, budget=budget, readable=readable)
+    dropped = _left_out(inputs, packed, stated, known, budget=budget, readable=readable)
     return Packed(Packing(chunks=tuple(packed), dropped=dropped, budget_tokens=budget), taken.prompt, unread)
+
+
+def _merged(packings: Iterable[Taken], prompt: str | None) -> Taken:
+    """What several values together hold, one after the other."""
+    items: list[_Item] = []
+    unread: list[str] = []
+    dropped: list[tuple[Chunk, str]] = []
+    stated: int | None = None
+    for taken in packings:
+        items += _thawed(taken.chunks, unread) or ()
+        unread += taken.unread
+        dropped += taken.dropped
+        prompt = prompt or taken.prompt
+        stated = taken.stated if stated is None else stated
+    return Taken(items, unread, dropped, prompt, stated)
 
 
 def _readable(inputs: Iterable[str], known: Known, unread: bool) -> dict[str, bool]:
@@ -229,7 +263,7 @@ def _dropped_chunk(item: Any) -> tuple[Chunk, str]:
         item, reason = item
     elif not isinstance(item, str):
         reason = names(item, "reason", "why")
-    return read_chunk(item), reason or UNKNOWN
+    return read_chunk(item), reason or _UNKNOWN
 
 
 def _in_prompt(prompt: str, known: Known, inputs: Iterable[str], questions: Sequence[str | None]) -> list[PackedChunk]:
@@ -250,3 +284,132 @@ def _in_prompt(prompt: str, known: Known, inputs: Iterable[str], questions: Sequ
 def _is_part(part: Part, candidate: Candidate) -> bool:
     full = candidate.text or ""
     return part.truncated or bool(full[: part.start].strip() or full[part.end :].strip())
+
+
+def _packing_of(item: Any) -> Taken:
+    taken = take_packing([item])
+    if taken.unread:
+        try:
+            return take_packing(item)
+        except BaseException as error:
+            let_through(error)
+            return taken
+    return taken
+
+
+def _left_out(
+    inputs: Iterable[str],
+    packed: Sequence[PackedChunk],
+    stated: Mapping[str, str],
+    known: Known,
+    *,
+    budget: int | None,
+    readable: Mapping[str, bool] | None = None,
+) -> tuple[DroppedChunk, ...]:
+    """The chunks that did not reach the prompt; those that the host names come first.
+
+    A reason that the host states is kept. Any other is inferred, and marked so, by the first rule that applies:
+
+    - `duplicate`: the text, white space apart, is that of a packed chunk, or stands within one;
+    - `filter`: left out although a chunk that came later among the inputs was packed;
+    - `budget`: it came behind all packed ones, which are the beginning of the inputs, duplicates apart (the packer
+      stopped there), and a token budget is known, a packed chunk was cut, or the host says `budget` of another one;
+    - `limit`: the same without any of these;
+    - `unknown`, which infers nothing: all else, and whatever is not certain to have been left out.
+
+    Args:
+        inputs: ids of what the packer was given, best first.
+        stated: reasons by id, of the chunks that the host names.
+        readable: where packed chunks were searched for in a prompt, whether each input could have been found there;
+            None: what was packed is known. An input that could not be found may have been packed.
+    """
+    there = {chunk.chunk_id for chunk in packed}
+    order = list(dict.fromkeys(inputs))
+    open_ids = [name for name in order if name not in there and stated.get(name, _UNKNOWN) == _UNKNOWN]
+    reasons = _Reasons(packed, known).of(order, open_ids, there, stated, budget, readable) if open_ids else {}
+    named = [*stated, *(name for name in order if name not in there and name not in stated)]
+    return tuple(
+        DroppedChunk(chunk_id=name, reason=reasons[name], inferred=True)
+        if name in reasons
+        else DroppedChunk(chunk_id=name, reason=stated.get(name, _UNKNOWN))
+        for name in named
+        if name not in there
+    )
+
+
+class _Reasons:
+    """What a packing shows about the chunks that are not in it."""
+
+    def __init__(self, packed: Sequence[PackedChunk], known: Known) -> None:
+        self._packed = packed
+        self._known = known
+
+    def of(
+        self,
+        order: Sequence[str],
+        open_ids: Sequence[str],
+        there: set[str],
+        stated: Mapping[str, str],
+        budget: int | None,
+        readable: Mapping[str, bool] | None,
+    ) -> dict[str, str]:
+        """The inferred reasons by id."""
+        reasons = dict.fromkeys(self._duplicates(open_ids), _DUPLICATE)
+        unsure = set[str]()
+        if readable is not None:
+            unsure = {name for name in order if not readable.get(name) and name not in stated}
+        rest = [name for name in open_ids if name not in reasons and name not in unsure]
+        place = {name: at for at, name in enumerate(order)}
+        last = max((place[name] for name in there if name in place), default=-1)
+        if last < 0:
+            return reasons
+        passed = there | unsure | {name for name in order if reasons.get(name, stated.get(name)) == _DUPLICATE}
+        beginning = passed.issuperset(order[:last])
+        is_cut = budget is not None or "budget" in stated.values() or any(chunk.truncated for chunk in self._packed)
+        for name in rest:
+            if place[name] < last:
+                reasons[name] = "filter"
+            elif beginning:
+                reasons[name] = "budget" if is_cut else "limit"
+        return reasons
+
+    @cached_property
+    def _bodies(self) -> list[str]:
+        """What the packed chunks say: as they were given, and in full."""
+        texts = [text for chunk in self._packed for text in (chunk.text, self._known.text(chunk.chunk_id)) if text]
+        return list(dict.fromkeys(texts))
+
+    @cached_property
+    def _longest(self) -> int:
+        return max((len(chunk.text) for chunk in self._packed if chunk.text), default=0)
+
+    @cached_property
+    def _beginnings(self) -> set[str]:
+        return {_beginning(body) for body in self._bodies}
+
+    @cached_property
+    def _spaced(self) -> set[str]:
+        return {_spaced(body) for body in self._bodies}
+
+    @cached_property
+    def _given(self) -> str:
+        return "\0".join(_spaced(chunk.text) for chunk in self._packed if chunk.text)
+
+    def _duplicates(self, open_ids: Iterable[str]) -> Iterator[str]:
+        beginnings, longest = self._beginnings, self._longest
+        for name in open_ids:
+            text = self._known.text(name)
+            if not text or (len(text) >= longest and _beginning(text) not in beginnings):
+                continue
+            spaced = _spaced(text)
+            if spaced in self._spaced or (spaced and exact_passages(self._given, spaced, 0)):
+                yield name
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _beginning(text: str) -> str:
+    """The first characters, white space apart: texts that differ in them are no duplicates of each other."""
+    return "".join(text[:_KEY].split())[: _KEY // 2]

@@ -1,4 +1,5 @@
-"""Takes what a stage returned at once and by reference where nothing can change it; reading it can wait then.
+"""Snapshots of what a stage returns or streams, taken at once and by reference where nothing can change it; reading it
+can wait then.
 
 Of mappings and objects of one shape msgspec takes the parts, in C: texts and numbers by reference, metadata as copies.
 A list with anything else in it is read at once, so that what a host changes afterwards changes no record.
@@ -17,19 +18,36 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ragtrace.record.adapters import lists_itself
-from ragtrace.record.coercion.chunks import Chunk, Chunks, read_chunks
-from ragtrace.record.coercion.shapes import TEXTS, UNREAD, named_parts, plain_parts
+from ragtrace.record.coercion.allowance import within
+from ragtrace.record.coercion.chunks import (
+    SHAPES,
+    TEXTS,
+    UNREAD,
+    Chunks,
+    items_of,
+    named_parts,
+    plain_parts,
+    read_chunk,
+    read_chunks,
+)
+from ragtrace.record.coercion.dispatch import adapter_of, items_in, lists_itself
+from ragtrace.record.coercion.rows import is_listing
+from ragtrace.record.coercion.values import Chunk, number, plain
 from ragtrace.record.coercion.values import size as size_of
-from ragtrace.record.faults import let_through
+from ragtrace.record.guard import let_through
 
-__all__ = ["Columns", "Frozen", "freeze", "freeze_known"]
+__all__ = ["Columns", "Frozen", "StreamedChunks", "StreamedValues", "freeze", "freeze_known"]
 
 _FIXED: Final[set[type]] = {str, int, float, bool, type(None)}  # what nothing can change; further numbers are added
 _PLANS: Final = 512
 _MOST: Final = 16  # keys of a mapping; one with more is read at once
 _DEPTH: Final = 3  # of lists and mappings in metadata
 _ROW: Final = 150  # bytes of an item without its text, roughly
+_convert: Final = msgspec.convert
+_plans: dict[Any, _Plan | None] = {}
+_known: dict[Any, _Plan] = {}  # those of lists that are just their items
+ITEM: Final = 200  # bytes of an item without its texts, roughly
+_BASIC: Final = frozenset({str, int, float, bool, type(None)})  # what nothing can change
 
 
 def _values(depth: int) -> Any:
@@ -105,18 +123,14 @@ class Frozen(NamedTuple):
 def _light(rows: list[Any], parts: Iterable[tuple[Any, ...]], most: int) -> tuple[list[Any], int]:
     """The first rows whose texts, by their parts, take no more than `most` bytes, and how many they take."""
     weight = 0
-    for number, row in enumerate(parts):
+    for count, row in enumerate(parts):
         weight += _ROW + sum(map(size_of, row))
-        if weight > most and number:
-            return rows[:number], most
+        if weight > most and count:
+            return rows[:count], most
     return rows, weight
 
 
 _FIELDS: Final = (MemberDescriptorType, type(_Plan.names))  # of slots, and of named tuples
-
-_convert: Final = msgspec.convert
-_plans: dict[Any, _Plan | None] = {}
-_known: dict[Any, _Plan] = {}  # those of lists that are just their items
 
 
 def freeze(value: Sequence[Any], further: tuple[str, ...] = ()) -> Columns | Frozen | None:
@@ -230,3 +244,107 @@ def _made(names: tuple[str, ...], size: int | None, kind: type | None) -> _Plan:
     batch = msgspec.defstruct("Batch", [("rows", list[row])])  # type: ignore[valid-type]
     is_plain = plain_parts(names) is not None
     return _Plan(names, batch, None if text is None else attrgetter(text), size, kind, is_plain)
+
+
+class StreamedChunks:
+    """What a retriever or reranker found, one by one or in pages, one page after the other."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []  # the host's own, by which later stages recognize them
+        self.rows: list[Any] = []  # the same as they were when they passed
+        self.weight = 0
+
+    def add(self, part: Any) -> None:
+        """One chunk, or a page of them."""
+        for item in within(items_of_part(part)):
+            row = _snapshot(item)
+            self.items.append(item)
+            self.rows.append(row)
+            self.weight += weight_of(row)
+
+
+class StreamedValues:
+    """The items as they are, for a host's `returns` that says what to take of them; texts are joined to one."""
+
+    def __init__(self, *, are_found: bool) -> None:
+        self.weight = 0
+        self._parts: list[Any] = []
+        self._are_found = are_found
+
+    def add(self, part: Any) -> None:
+        """One item."""
+        self._parts.append(part)
+        self.weight += len(part) if type(part) is str else ITEM
+
+    def value(self) -> Any:
+        """What `returns` is given."""
+        if self._parts and not self._are_found and all(isinstance(part, str) for part in self._parts):
+            return "".join(self._parts)
+        return self._parts
+
+
+def items_of_part(part: Any) -> Iterable[Any]:
+    """The chunks of one part of a stream: itself, or those of a page."""
+    if type(part) is list:
+        if not is_listing(part):
+            return (part,)
+        found = items_in(part)
+        return part if found is None else found
+    if type(part) is dict and (shape := SHAPES.get(tuple(part))) is not None and shape.ids and shape.texts:
+        return (part,)
+    if isinstance(part, str) or (type(part) is tuple and part and type(part[0]) is tuple):
+        return (part,)
+    found = items_in(part)
+    if found is None and type(part) is not tuple:
+        try:
+            read_chunk(part)
+        except BaseException as error:
+            let_through(error)
+            found = _page(part)
+    return (part,) if found is None else found
+
+
+def _page(part: Any) -> Iterable[Any] | None:
+    try:
+        return items_of(part)
+    except BaseException as error:
+        let_through(error)
+        return None
+
+
+def _snapshot(item: Any) -> Any:
+    """An item as it is now, by what it is made of; what cannot be read is left as it is, to be counted."""
+    kind = type(item)
+    if kind is str:
+        return item
+    if kind is tuple or kind is list:
+        return kind(map(_part, item))
+    if kind is dict:
+        if _BASIC.issuperset(map(type, item.values())):
+            return item.copy()
+        taken = freeze([item])
+        return taken.items()[0] if taken is not None else {key: _part(part) for key, part in item.items()}
+    if adapter_of(kind).listed is not None:  # it says more among others of its kind
+        return item
+    try:
+        return read_chunk(item)
+    except BaseException as error:
+        let_through(error)
+        return item
+
+
+def _part(value: Any) -> Any:
+    """A part of an item: a wrapped document as its chunk, metadata as a copy."""
+    if value is None or isinstance(value, str) or number(value) is not None:
+        return value
+    return plain(value) if isinstance(value, Mapping | list | tuple | set | frozenset | bool) else _snapshot(value)
+
+
+def weight_of(row: Any) -> int:
+    kind = type(row)
+    if kind is str:
+        return len(row)
+    if kind is dict or kind is tuple or kind is list:
+        parts = row.values() if kind is dict else row
+        return ITEM + sum([len(part) for part in parts if type(part) is str])
+    return ITEM + (len(row.text or "") if isinstance(row, Chunk) else 0)

@@ -1,4 +1,4 @@
-"""Makes a prompt's template: `{chunk:ID}` where packed chunks stand, whose texts are then just what stands there."""
+"""The template of a prompt: `{chunk:ID}` where packed chunks stand, whose texts are then just what stands there."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ragtrace.prompts import escaped, parsed, placeholder
-from ragtrace.record.coercion.locating import locate
-from ragtrace.record.coercion.matching import Passage
-from ragtrace.record.coercion.wording import Wording
+from ragtrace.record.coercion.passages import Passage, Wording, locate
 from ragtrace.types import GenerateRun, PackedChunk, PackRun, StageRun, replace
 
 __all__ = ["as_given", "cut_out", "make_template", "templated"]

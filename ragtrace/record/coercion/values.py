@@ -1,4 +1,4 @@
-"""Snapshots of single values: numbers, ids, metadata, facets. What a host changes later changes no record."""
+"""Single values and chunks, copied: numbers, ids, metadata, facets. What a host changes later changes no record."""
 
 from __future__ import annotations
 
@@ -11,10 +11,23 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from ragtrace.record.coercion.allowance import within
-from ragtrace.record.faults import let_through
-from ragtrace.types import Facet
+from ragtrace.record.guard import let_through
+from ragtrace.types import Candidate, Facet, content_hash
 
-__all__ = ["Get", "Unreadable", "first", "label", "names", "number", "plain", "read_facets", "size", "text", "whole"]
+__all__ = [
+    "Chunk",
+    "Get",
+    "Unreadable",
+    "first",
+    "label",
+    "names",
+    "number",
+    "plain",
+    "read_facets",
+    "size",
+    "text",
+    "whole",
+]
 
 Get: TypeAlias = Any  # Callable[[Any, str], Any]: how a part is taken; getattr's overloads do not fit into that
 
@@ -31,6 +44,39 @@ class Unreadable(Exception):
     def __init__(self, value: object) -> None:
         self.kind = type(value).__name__
         super().__init__(f"a value of type {type(value).__module__}.{type(value).__qualname__} cannot be read")
+
+
+class Chunk(msgspec.Struct, gc=False):
+    """What one item says about itself. `index` is a position among a reranker's inputs, given instead of an id."""
+
+    chunk_id: str | None = None
+    text: str | None = None
+    score: float | None = None
+    doc_id: str | None = None
+    source: str | None = None
+    modality: str = "text"
+    metadata: dict[str, Any] = {}
+    index: int | None = None
+
+    @property
+    def identity(self) -> str:
+        """The host's id, else a hash of the text, else the position that stands for it."""
+        if self.chunk_id is not None:
+            return self.chunk_id
+        return str(self.index) if self.text is None else content_hash(self.text)
+
+    def candidate(self, rank: int, source: str | None = None) -> Candidate:
+        """This chunk as a candidate; `source` is where it comes from when it does not say so."""
+        return Candidate(
+            chunk_id=self.chunk_id if self.chunk_id is not None else self.identity,
+            rank=rank,
+            score=self.score,
+            doc_id=self.doc_id,
+            source=self.source or source,
+            modality=self.modality,
+            metadata=self.metadata,
+            text=self.text,
+        )
 
 
 def number(value: Any) -> float | None:

@@ -1,4 +1,4 @@
-"""What all instrumentors share: the interface of `opentelemetry-instrument`, patches that can be undone, the guard."""
+"""The base of all instrumentors: the interface of `opentelemetry-instrument`, patches that can be undone, the guard."""
 
 from __future__ import annotations
 

@@ -8,17 +8,16 @@ from importlib import import_module
 from typing import Any, Final
 
 from ragtrace.record.coercion import read_prompt
-from ragtrace.record.contexts import within
 from ragtrace.record.instrumentation.base import Instrumentor, guarded, usable_recorder
-from ragtrace.record.instrumentation.questions import read_question
 from ragtrace.record.instrumentation.runs import (
     begin_generation,
     begin_stage,
     close_request,
     covering,
     open_request,
+    read_question,
 )
-from ragtrace.record.recording import Recording
+from ragtrace.record.recording import Recording, within
 from ragtrace.record.requests import RequestRecording, current_recording
 
 __all__ = ["HaystackInstrumentor"]

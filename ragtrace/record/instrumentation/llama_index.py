@@ -1,14 +1,18 @@
-"""LlamaIndex: a span handler and an event handler on its root dispatcher; nothing is wrapped."""
+"""LlamaIndex: a span handler and an event handler on its root dispatcher; nothing is wrapped but streamed answers,
+which the host, or a thread or task of LlamaIndex's own, reads later.
+"""
 
 from __future__ import annotations
 
+import inspect
+import threading
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.coercion.values import first, text
 from ragtrace.record.instrumentation.base import Instrumentor, guarded
-from ragtrace.record.instrumentation.llama_index_streams import Histories, read_answer, stepped
 from ragtrace.record.instrumentation.runs import (
     Run,
     Runs,
@@ -19,6 +23,7 @@ from ragtrace.record.instrumentation.runs import (
     end_retrieval,
     finish,
 )
+from ragtrace.record.streams import Following, is_passed_through, pass_through
 
 __all__ = ["LlamaIndexInstrumentor"]
 
@@ -29,6 +34,7 @@ _METHODS: Final = {  # the method of a span, the class that it must belong to, w
     **dict.fromkeys(("_postprocess_nodes", "_apostprocess_nodes"), (("BaseNodePostprocessor",), "rerank")),
 }
 _LLM: Final = "BaseLLM"
+_WRITERS: Final = ("write_response_to_history", "awrite_response_to_history")
 
 
 class LlamaIndexInstrumentor(Instrumentor):
@@ -67,7 +73,7 @@ class _Spans:
     def __init__(self) -> None:
         self.runs = Runs()
         self.generations = Runs()  # streams outlive their spans
-        self.histories = Histories()
+        self.histories = _Histories()
         self.answers: dict[Any, Any] = {}  # the latest part of each stream
 
     @guarded("instrument.llama_index")
@@ -144,7 +150,7 @@ class _Spans:
                 finish(stream, error)
 
         parts = getattr(result, "__dict__", {}).get("response_gen")
-        parts = stepped(parts, stream, guarded("instrument.llama_index")(end))
+        parts = _stepped(parts, stream, guarded("instrument.llama_index")(end))
         if parts is not None:
             self.generations.keep(key, stream)
             result.response_gen = parts
@@ -188,7 +194,7 @@ class _Spans:
             if response is None:
                 generation.stage.finish()
             else:
-                generation.stage.end(read_answer(response))
+                generation.stage.end(_answer(response))
             finish(generation)
 
     @guarded("instrument.llama_index")
@@ -260,3 +266,89 @@ def _event_handler(spans: _Spans) -> Any:
             handle(event)
 
     return RagtraceEventHandler()
+
+
+class _Histories:
+    """Chats whose streamed answer is read by a thread or task that writes it into the history.
+
+    The chat's span ends before or after that reader's; whichever is last ends the chat.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._chats: dict[str, str] = {}  # the chat's span by its reader's
+        self._waiting: set[str] = set()  # chats whose own span has ended
+        self._read: set[str] = set()  # chats whose reader was faster
+
+    def __len__(self) -> int:
+        return len(self._chats) + len(self._waiting) + len(self._read)
+
+    def enter(self, id_: str, chat: str) -> None:
+        """A span begins inside of `chat`; it is noted when it is a reader's."""
+        if id_.partition("-")[0].rpartition(".")[2] in _WRITERS:
+            self._chats[id_] = chat
+
+    def is_awaited(self, chat: str, result: Any) -> bool:
+        """Whether the chat, whose own span has ended, ends later, with its reader."""
+        reader = first(result, "write_response_to_history_thread", "awrite_response_to_history_task")
+        with self._lock:
+            if reader is None or chat in self._read:
+                self._read.discard(chat)
+                return False
+            self._waiting.add(chat)
+            return True
+
+    def leave(self, id_: str) -> str | None:
+        """The chat that ends with this span; None when it is no reader's, or the chat's own span is still open."""
+        chat = self._chats.pop(id_, None)
+        if chat is None:
+            return None
+        with self._lock:
+            if chat in self._waiting:
+                self._waiting.discard(chat)
+                return chat
+            self._read.add(chat)
+        return None
+
+    def forget(self, chat: str) -> None:
+        """The chat broke off."""
+        with self._lock:
+            self._read.discard(chat)
+            self._waiting.discard(chat)
+
+
+class _Reading(Following):
+    """The host reads a streamed response: then, the request is current again."""
+
+    def __init__(self, stream: Run, end: Callable[..., None]) -> None:
+        super().__init__(stream.request.context)
+        self._end = end
+
+    def end(self, error: BaseException | None = None) -> None:
+        """It is read, or left."""
+        self._end(error)
+
+    def drop(self) -> None:
+        """Nobody reads it."""
+        self._end()
+
+
+def _stepped(parts: Any, stream: Run, end: Callable[..., None]) -> Any:
+    """A generator's parts, read in the request of `stream`; None for what is no generator, or is stepped already."""
+    if not (inspect.isasyncgen(parts) or inspect.isgenerator(parts)) or is_passed_through(parts):
+        return None
+    followed = pass_through(parts, _Reading(stream, end))
+    return None if followed is parts else followed
+
+
+def _answer(response: Any) -> dict[str, Any]:
+    """A chat or completion response as plain parts."""
+    raw = getattr(response, "raw", None)
+    choices = first(raw, "choices")
+    message = getattr(response, "message", None)
+    return {
+        "answer": text(message.content if message is not None else response.text) or "",
+        "finish_reason": first(choices[0] if isinstance(choices, list) and choices else raw, "finish_reason"),
+        "usage": first(raw, "usage") or getattr(response, "additional_kwargs", None),
+        "model": first(raw, "model"),
+    }

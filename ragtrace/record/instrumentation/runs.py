@@ -1,4 +1,4 @@
-"""Requests and stages that begin in one call of a framework and end in another, joined by the framework's run ids."""
+"""Runs of a framework: requests and stages that begin in one of its calls and end in another, joined by its run ids."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Any, Final
 
 from opentelemetry.context import Context, attach, create_key, get_current, get_value, set_value
 
-from ragtrace.record.coercion import Known, read_chunks, read_packing
-from ragtrace.record.contexts import within
+from ragtrace.record.coercion import Known, read_chunks, read_packing, read_prompt
+from ragtrace.record.coercion.values import first, text
 from ragtrace.record.instrumentation.base import report, usable_recorder
-from ragtrace.record.instrumentation.questions import read_question
-from ragtrace.record.instruments import GenerateInstrument, PackInstrument, RerankInstrument, RetrieveInstrument
-from ragtrace.record.recording import Recording, is_failure
+from ragtrace.record.recording import Recording, is_failure, within
 from ragtrace.record.requests import RequestRecording, current_recording
+from ragtrace.record.verbs import GenerateInstrument, PackInstrument, RerankInstrument, RetrieveInstrument
 from ragtrace.types import PackRun, RerankRun, RetrieveRun
 
 __all__ = [
-    "PROMPT",
     "Run",
     "Runs",
     "begin_generation",
@@ -30,14 +28,22 @@ __all__ = [
     "end_retrieval",
     "finish",
     "open_request",
+    "read_question",
 ]
 
-PROMPT: Final = "prompt"  # the name of packings that were found in a prompt, when nobody recorded a packer
+_PROMPT: Final = "prompt"  # the name of packings that were found in a prompt, when nobody recorded a packer
 _COVERED: Final = create_key("ragtrace-covered")
 _STAGES: Final = {
     kind.operation: kind for kind in (RetrieveInstrument, RerankInstrument, PackInstrument, GenerateInstrument)
 }
 _LIMIT: Final = 4096  # runs that are open at once; a stream that nobody reads to its end must not stay for ever
+_KEYS: Final = (
+    *("query", "question", "user_query", "search_query", "query_str", "q", "input", "messages", "message"),
+    *("str_or_query_bundle", "prompt", "text"),
+)
+_USER: Final = ("user", "human")
+_ROLES: Final = (*_USER, "system", "developer", "assistant", "ai", "tool")
+_DEPTH: Final = 4
 
 
 def covering(context: Context | None = None) -> Context:
@@ -105,13 +111,13 @@ def _record_packing(prompt: str, request: RequestRecording) -> None:
     for run in reversed(request.runs):
         if isinstance(run, RetrieveRun | RerankRun):
             break
-        if isinstance(run, PackRun) and run.name != PROMPT:
+        if isinstance(run, PackRun) and run.name != _PROMPT:
             return
     questions = (request.query, request.rewritten)
     found = read_packing(prompt, Known(request.candidates()), (), None, questions).packing.chunks
     if not found:  # a prompt that rewrites the question or plans a search holds no evidence
         return
-    recording = begin_stage("pack", PROMPT, {}, request)
+    recording = begin_stage("pack", _PROMPT, {}, request)
     if recording is not None:
         recording.end({"chunks": list(found), "prompt": prompt})
 
@@ -239,3 +245,44 @@ def finish(run: Run, error: BaseException | None = None) -> None:
             run.stage.fail(error)
     if run.owner:
         close_request(run.request, error)
+
+
+def read_question(value: Any, depth: int = _DEPTH) -> str | None:
+    """The question; None when there is none to be found. The last message of a user wins."""
+    found = text(value)
+    if found is not None or value is None or not depth:
+        return found or None
+    if isinstance(value, Mapping):
+        return _in_mapping(value, depth)
+    if isinstance(value, tuple) and len(value) == 2 and value[0] in _ROLES:
+        return read_question(value[1], depth - 1) if value[0] in _USER else None
+    if isinstance(value, list | tuple):
+        return _in_messages(value, depth)
+    return _said(value) or text(first(value, "query_str")) or None
+
+
+def _in_mapping(value: Mapping[Any, Any], depth: int) -> str | None:
+    if "content" in value:
+        return _said(value)
+    for key in _KEYS:
+        found = read_question(value[key], depth - 1) if value.get(key) else None
+        if found:
+            return found
+    inner = (read_question(item, depth - 1) for item in value.values() if isinstance(item, Mapping))
+    return next((found for found in inner if found), None)
+
+
+def _in_messages(messages: list[Any] | tuple[Any, ...], depth: int) -> str | None:
+    for message in reversed(messages):
+        inner = isinstance(message, list | tuple | str)  # ("user", "…"), batches, plain texts
+        found = read_question(message, depth - 1) if inner else _said(message)
+        if found:
+            return found
+    return None
+
+
+def _said(message: Any) -> str | None:
+    """What a user's message says."""
+    role = first(message, "role", "type")
+    role = getattr(role, "value", role)
+    return read_prompt([message]) if role in _USER else None

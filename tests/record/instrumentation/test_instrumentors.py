@@ -23,8 +23,7 @@ from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.record import active
 from ragtrace.record.instrumentation import FRAMEWORKS
 from ragtrace.record.instrumentation.base import Instrumentor, Patches, called_from, guarded, usable_recorder
-from ragtrace.record.instrumentation.questions import read_question
-from ragtrace.record.instrumentation.runs import Run, Runs, begin_generation, begin_stage, finish
+from ragtrace.record.instrumentation.runs import Run, Runs, begin_generation, begin_stage, finish, read_question
 from ragtrace.types import GenerateRun, PackRun
 
 ROOT = Path(ragtrace.__file__).parents[1]

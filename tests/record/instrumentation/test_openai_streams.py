@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.record.instrumentation.openai_streams import RecordedAsyncStream, RecordedStream
+from ragtrace.record.instrumentation.openai import RecordedAsyncStream, RecordedStream
 from ragtrace.record.instrumentation.runs import begin_generation
 from ragtrace.types import GenerateRun
 

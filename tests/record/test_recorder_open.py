@@ -14,7 +14,7 @@ import ragtrace
 from ragtrace.record import close_overdue
 from ragtrace.record.guard import Guard
 from ragtrace.record.instrumentation.runs import close_request, open_request
-from ragtrace.record.opened import OpenRequests
+from ragtrace.record.recorder import OpenRequests
 from ragtrace.record.requests import RequestRecording
 from ragtrace.record.verbs import retrieve
 

@@ -16,7 +16,7 @@ from opentelemetry import trace
 from opentelemetry.context import attach, detach, get_current, set_value
 
 import ragtrace
-from ragtrace.record import threads
+from ragtrace.record import carriers
 from ragtrace.types import RerankRun, RetrieveRun
 
 GIVEN = ThreadPoolExecutor.submit
@@ -25,9 +25,9 @@ GIVEN = ThreadPoolExecutor.submit
 @pytest.fixture(autouse=True)
 def following() -> Iterator[None]:
     """Pools are followed, as after configure()."""
-    threads.follow()
+    carriers.follow_thread_pools()
     yield
-    threads.unfollow()
+    carriers.unfollow_thread_pools()
     assert ThreadPoolExecutor.submit is GIVEN
 
 
@@ -233,13 +233,13 @@ def test_a_subclass_with_a_submit_of_its_own(recorded: Any) -> None:
 def test_following_twice_wraps_once_and_is_undone() -> None:
     """configure() may run any number of times."""
     ours = ThreadPoolExecutor.submit
-    threads.follow()
+    carriers.follow_thread_pools()
     assert ThreadPoolExecutor.submit is ours
-    threads.unfollow()
+    carriers.unfollow_thread_pools()
     assert ThreadPoolExecutor.submit is GIVEN
-    threads.unfollow()
+    carriers.unfollow_thread_pools()
     assert ThreadPoolExecutor.submit is GIVEN
-    threads.follow()
+    carriers.follow_thread_pools()
     assert ThreadPoolExecutor.submit is not GIVEN
 
 
@@ -258,12 +258,12 @@ def test_another_wrapper_around_ours_stays(
 
     with monkeypatch.context() as patched:
         patched.setattr(ThreadPoolExecutor, "submit", theirs)
-        threads.unfollow()
+        carriers.unfollow_thread_pools()
         assert ThreadPoolExecutor.submit is theirs
         with ragtrace.request(query="q"):
             pool.submit(search, "a").result()
         assert names(recorded) == [["search"], []]
-        threads.follow()
+        carriers.follow_thread_pools()
         assert ThreadPoolExecutor.submit is theirs
         with ragtrace.request(query="q"):
             pool.submit(search, "a").result()
@@ -298,7 +298,7 @@ def test_together_with_opentelemetrys_own_instrumentation(recorded: Any, pool: T
 
 def test_without_following_a_stage_in_a_pool_is_on_its_own(recorded: Any, pool: ThreadPoolExecutor) -> None:
     """What follow_threads=False means."""
-    threads.unfollow()
+    carriers.unfollow_thread_pools()
     with ragtrace.request(query="q"):
         pool.submit(search, "a").result()
     assert names(recorded) == [["search"], []]

@@ -1,19 +1,18 @@
-"""The candidates that a request has seen: what later stages hand on is recognized by them."""
+"""Recognition of what later stages hand on, by the candidates that a request has seen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Final, NamedTuple
 
-from ragtrace.record.coercion.chunks import APART, Chunk
-from ragtrace.record.coercion.locating import locate
-from ragtrace.record.coercion.matching import SHORTEST
-from ragtrace.record.coercion.wording import Wording
-from ragtrace.types import Candidate
+from ragtrace.record.coercion.chunks import APART
+from ragtrace.record.coercion.passages import SHORTEST, Wording, locate
+from ragtrace.record.coercion.values import Chunk
+from ragtrace.types import Candidate, RankMove
 
-__all__ = ["Known", "Part", "part_of"]
+__all__ = ["Known", "Part", "part_of", "read_moves"]
 
 _ENDS: Final = " \t\r\n.…[]"  # an ellipsis that marks a cut, and white space
 
@@ -128,3 +127,29 @@ def part_of(body: str, full: str) -> Part | None:
         return None
     whole = any(passage.whole for passage in found)
     return Part(not whole, min(each.first for each in found), max(each.last for each in found))
+
+
+def read_moves(
+    ranked: Iterable[tuple[int, Chunk]], inputs: Sequence[str], known: Known
+) -> tuple[list[str], tuple[RankMove, ...], tuple[RankMove, ...]]:
+    """The ids of `ranked`, which came out of a reranker, the moves of each chunk of them, and those that fell out.
+
+    inputs: ids of what went in, in order; known: the candidates by which a chunk without an id is recognized.
+    """
+    before = {chunk_id: rank for rank, chunk_id in reversed(list(enumerate(inputs, 1)))}
+    after: dict[str, RankMove] = {}
+    ids = []
+    for rank, chunk in ranked:
+        chunk_id = _identity(chunk, inputs, known)
+        ids.append(chunk_id)
+        move = RankMove(chunk_id=chunk_id, rank_before=before.get(chunk_id), rank_after=rank, score=chunk.score)
+        after.setdefault(chunk_id, move)
+    lost = [RankMove(chunk_id=lost, rank_before=rank) for lost, rank in before.items() if lost not in after]
+    return ids, tuple(after.values()), tuple(sorted(lost, key=lambda move: move.rank_before or 0))
+
+
+def _identity(chunk: Chunk, inputs: Sequence[str], known: Known) -> str:
+    """A reranker may return positions among its inputs instead of chunks."""
+    if chunk.index is not None and 0 <= chunk.index < len(inputs):
+        return inputs[chunk.index]
+    return known.identify(chunk)

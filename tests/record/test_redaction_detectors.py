@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ragtrace.privacy import DETECTORS
-from ragtrace.record import detectors, keys, phones
-from ragtrace.record.detectors import FINDERS
+from ragtrace.record import redaction
+from ragtrace.record.redaction import FINDERS
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7bq\nabc=\n-----END RSA PRIVATE KEY-----"
 
@@ -133,7 +133,7 @@ def test_both_ends_of_a_range_are_addresses() -> None:
 )  # fmt: skip
 def test_names_of_secrets(name: str, is_secret: bool) -> None:
     """What a mapping calls its value."""
-    assert keys.names_a_secret(name) is is_secret
+    assert redaction.names_a_secret(name) is is_secret
 
 
 @pytest.mark.parametrize("text", [part.strip() for part in re.split(r"[|\n]", ORDINARY) if part.strip()])
@@ -162,7 +162,7 @@ def test_the_settings_name_all_detectors() -> None:
 
 def patterns() -> Iterator[tuple[str, re.Pattern[str]]]:
     """Every regular expression of the detectors."""
-    for module in (detectors, keys, phones):
+    for module in (redaction, redaction, redaction):
         for name, value in vars(module).items():
             if isinstance(value, re.Pattern):
                 yield f"{module.__name__}.{name}", value

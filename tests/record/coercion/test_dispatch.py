@@ -1,4 +1,4 @@
-"""Which adapter reads a type: decided by its name and its bases' names, once."""
+"""The adapter of a type: decided by its name and its bases' names, once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from ragtrace.record import adapters
-from ragtrace.record.adapters import Adapter, adapter_of
-from ragtrace.record.coercion import Chunk, Unreadable, read_chunks
+from ragtrace.record.coercion import Chunk, Unreadable, dispatch, read_chunks
+from ragtrace.record.coercion.dispatch import Adapter, adapter_of
 
 TEXT = "the text of a chunk"
 
@@ -36,10 +36,10 @@ class NearHit(Hit):
 @pytest.fixture(autouse=True)
 def nothing_decided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test decides anew."""
-    monkeypatch.setattr(adapters, "_adapters", {})
-    adapters._others.cache_clear()
+    monkeypatch.setattr(dispatch, "_adapters", {})
+    dispatch._others.cache_clear()
     yield
-    adapters._others.cache_clear()
+    dispatch._others.cache_clear()
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
         points = []
         for place, (name, target) in enumerate(targets.items()):
             setattr(module, f"target{place}", target)
-            points.append(EntryPoint(name, f"{module.__name__}:target{place}", adapters.GROUP))
+            points.append(EntryPoint(name, f"{module.__name__}:target{place}", dispatch.GROUP))
         monkeypatch.setitem(sys.modules, module.__name__, module)
         monkeypatch.setattr(
             importlib.metadata, "entry_points", lambda group: points if group == "ragtrace.adapters" else []
@@ -113,7 +113,7 @@ def test_an_adapter_that_cannot_be_loaded_hurts_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A broken package beside the host's is logged."""
-    point = EntryPoint(_name(Hit), "nowhere.to.be.found:read", adapters.GROUP)
+    point = EntryPoint(_name(Hit), "nowhere.to.be.found:read", dispatch.GROUP)
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: [point])
     assert _read([Hit("a")]) == [Chunk("a", TEXT)]
     assert len(caplog.records) == 1
@@ -136,13 +136,13 @@ def test_an_adapter_may_call_an_item_unreadable(install: Install) -> None:
 def test_a_type_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifty items of one type cost one look at its bases."""
     asked: list[type] = []
-    decide = adapters._decide
+    decide = dispatch._decide
 
     def count(kind: type) -> Adapter:
         asked.append(kind)
         return decide(kind)
 
-    monkeypatch.setattr(adapters, "_decide", count)
+    monkeypatch.setattr(dispatch, "_decide", count)
     read_chunks([Hit("a")] * 50)
     read_chunks([Hit("b")] * 50)
     assert asked.count(Hit) == 1
@@ -150,10 +150,10 @@ def test_a_type_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_types_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that makes classes without end does not fill the memory."""
-    monkeypatch.setattr(adapters, "_TYPES", 3)
+    monkeypatch.setattr(dispatch, "_TYPES", 3)
     for _ in range(10):
         assert adapter_of(type("Hit", (), {})) == Adapter()
-    assert len(adapters._adapters) == 3
+    assert len(dispatch._adapters) == 3
 
 
 def test_named_tuples_and_own_lists_are_no_bare_containers() -> None:
@@ -172,7 +172,7 @@ def test_named_tuples_and_own_lists_are_no_bare_containers() -> None:
 
 def test_every_built_in_adapter_is_there() -> None:
     """Each entry of the table names one."""
-    for target in adapters._BUILT_IN.values():
+    for target in dispatch._BUILT_IN.values():
         module, _, attribute = target.partition(":")
         found = getattr(__import__(f"{adapters.__name__}.{module}", fromlist=[attribute]), attribute)
         assert isinstance(found, Adapter)

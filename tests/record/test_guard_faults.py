@@ -16,7 +16,7 @@ from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan
 import ragtrace
 from ragtrace.config import load
 from ragtrace.record import Recorder, install
-from ragtrace.record.faults import fault_now
+from ragtrace.record.guard import fault_now
 from tests.record.conftest import Recorded
 
 
