@@ -1,7 +1,16 @@
-"""The worker: leases jobs, analyzes their requests, and commits scores, totals and the job's end in one transaction.
+"""Which content each chunk of a request held, under which version of the index: what drift between builds is read from.
+
+A chunk's id is the host's, else the hash of its content. One whose content is unknown (not captured, and no hash given)
+says nothing here.
+
+
+The worker: leases jobs, analyzes their requests, and commits scores, totals and the job's end in one transaction.
 
 It may be killed at any moment. What was not committed is leased again by the next worker once the lease has run out,
 and a worker that lost its lease commits nothing.
+
+
+Works the queue until all of it is through, beside whatever other workers there are.
 """
 
 from __future__ import annotations
@@ -15,27 +24,35 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from ragtrace.analyze.analysis import examine, judge_id
-from ragtrace.analyze.counting import analysis_deltas
-from ragtrace.analyze.depths import Depths
+from ragtrace.analyze.analysis import examine, flags_of, judge_id
 from ragtrace.analyze.doubts import log_odds_of
-from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Explainer
-from ragtrace.analyze.identity import seen_chunks
+from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
-from ragtrace.analyze.leases import holding
-from ragtrace.analyze.policies import flags_of
 from ragtrace.analyze.services import Services
-from ragtrace.analyze.verifying import AnswerVerifier, Models, judge_batch, verified_by
+from ragtrace.analyze.totals import analysis_deltas
+from ragtrace.analyze.verification import AnswerVerifier, Models, judge_batch, verified_by
 from ragtrace.coverage import JudgedAnswer, ReadEntities
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.probe import Probe, load_probe
 from ragtrace.record import active
-from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Job, Release, Store
+from ragtrace.store import ATTRIBUTION, ChunkSeen, Finished, FollowUp, Job, Release, Store
 from ragtrace.store.drift import INDEX
-from ragtrace.types import Analysis, Fault, Gold, RequestRecord
+from ragtrace.types import Analysis, Fault, Gold, RequestRecord, content_hash
 from ragtrace.types import replace as with_changes
 
-__all__ = ["LEASE_SECONDS", "WorkSummary", "run"]
+__all__ = ["LEASE_SECONDS", "WorkSummary", "finish", "run", "seen_chunks"]
+
+
+def seen_chunks(record: RequestRecord) -> Iterator[ChunkSeen]:
+    """The candidates of a request that names its index version."""
+    version = record.versions.get(INDEX)
+    if version is None:
+        return
+    for candidate in record.candidates:
+        held = candidate.content_hash or (None if candidate.text is None else content_hash(candidate.text))
+        if held is not None:
+            yield ChunkSeen(record.service, version, candidate.chunk_id, held)
+
 
 OnResult: TypeAlias = Callable[[RequestRecord, Analysis], None]
 _Result: TypeAlias = tuple[RequestRecord, Analysis]
@@ -301,3 +318,32 @@ def _follow_up(record: RequestRecord, depths: Depths) -> FollowUp | None:
     if not depths.parts_of(record):
         return None
     return FollowUp(ATTRIBUTION, ATTRIBUTION_VERSION, flagged=not depths.is_drawn(record))
+
+
+_PATIENCE: Final = 90.0  # seconds: a lease of 60, and some more
+
+
+def finish(
+    store: Store, on_progress: Callable[[int, int], object] = lambda done, of: None, low_score: float | None = None
+) -> int:
+    """Analyze until no job is pending or leased, dead workers' leases included; give how many are left.
+
+    on_progress: gets how many of the jobs that waited at the start are through, and how many they were. Nothing is
+    waited for that does not move for the time of a lease.
+    """
+    left = waiting = _waiting(store)
+    moved_at = time.monotonic()
+    while left and time.monotonic() < moved_at + _PATIENCE:
+        run(store, limit=16, low_score=low_score)
+        now = _waiting(store)
+        on_progress(max(0, waiting - now), waiting)
+        if now != left:
+            left, moved_at = now, time.monotonic()
+        else:
+            time.sleep(0.05)  # another worker has the rest, or it is put off after a failure
+    return left
+
+
+def _waiting(store: Store) -> int:
+    depth = store.queue_depth()
+    return depth.get("pending", 0) + depth.get("leased", 0)

@@ -263,8 +263,8 @@ def analyze(
     as_json: JsonOption = False,
 ) -> None:
     """Score the recorded requests that wait in the queue. Killed at any moment, it can be run again."""
-    from ragtrace.analyze.depths import Depths
     from ragtrace.analyze.executors import Work, executor_of
+    from ragtrace.analyze.explainer import Depths
     from ragtrace.analyze.index_probe import ProbeBudget
     from ragtrace.analyze.worker import LEASE_SECONDS
     from ragtrace.cli.stores import existing

@@ -69,7 +69,7 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Show the stored explanation of a request; what it lacks is computed with the models that are given, and shown."""
-    from ragtrace.analyze.explaining.resting import resting_on
+    from ragtrace.analyze.generator import resting_on
     from ragtrace.cli.stores import existing, find_record
     from ragtrace.store import ATTRIBUTION, Store
     from ragtrace.types import to_builtins

@@ -110,7 +110,7 @@ def _judgeable(found: Judgeability) -> Iterator[RenderableType]:
 
 
 def _show(store: Store, request_id: str, as_json: bool) -> None:
-    from ragtrace.analyze.explaining.resting import resting_on
+    from ragtrace.analyze.generator import resting_on
     from ragtrace.cli.stores import find_record
     from ragtrace.export import evidence_path
     from ragtrace.export.claims import claim_rationales

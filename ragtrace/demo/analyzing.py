@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ragtrace.analyze.finishing import finish
+from ragtrace.analyze.worker import finish
 from ragtrace.store import Store
 
 if TYPE_CHECKING:

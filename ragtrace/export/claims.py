@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
-from ragtrace.analyze.explaining.resting import ABLATION
+from ragtrace.analyze.generator import ABLATION
 from ragtrace.coverage import SUPPORTED, Rationale, rationales, united
 from ragtrace.coverage.verifier import ENTAILMENT
 from ragtrace.types import Claim, RequestRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ragtrace.analyze.explaining.scoring import NO_MODEL
+from ragtrace.analyze.attribution import NO_MODEL
 from ragtrace.explanations import RESOLUTION, Explanation, GeneratorAttribution, Precision
 from ragtrace.export.explanation_view import Document, View, adds, gain, number, precision
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
-from ragtrace.analyze.explaining.aligning import ranking_of
-from ragtrace.analyze.explaining.queries import retrieval_queries
+from ragtrace.analyze.alignment import ranking_of
+from ragtrace.analyze.prompts import retrieval_queries
 from ragtrace.controls import UNSAFE
 from ragtrace.explanations import RESOLUTION, Explanation, GeneratorAttribution, RetrieverAttribution
 from ragtrace.types import Candidate, PackedChunk, RequestRecord, replace

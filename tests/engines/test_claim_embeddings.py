@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ragtrace.analyze import analyze_record
-from ragtrace.analyze.verifying import judge_batch, verified_by
+from ragtrace.analyze.verification import judge_batch, verified_by
 from ragtrace.coverage import JudgedAnswer, score_answer
 from ragtrace.engines.claim_embeddings import EmbeddingVerifier
 from ragtrace.types import Query, replace
