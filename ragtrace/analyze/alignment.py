@@ -1,4 +1,4 @@
-"""How the generator's use of the documents agrees with their ranking, for one request."""
+"""Alignment of one request: how the generator's use of the documents agrees with their ranking."""
 
 from __future__ import annotations
 

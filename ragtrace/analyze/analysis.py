@@ -1,7 +1,4 @@
-"""One request's analysis: every score of the registry with its reference, the claims, the losses, the diagnosis.
-
-Which requests are kept whatever their sampling: one function for the worker and for the screening in the host.
-"""
+"""One request's analysis: scores of the registry, each with its reference, claims, losses, diagnosis, and flags."""
 
 from __future__ import annotations
 
@@ -49,6 +46,8 @@ THERE: Final = 0.25  # evidence presence from which a name that no candidate hol
 MET: Final = 0.9  # match from which a facet is met
 _CITATION: Final = ("citation_coverage", "citation_precision", "citation_recall", "dangling_citations")
 _UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
+# Citations are left out: an application that never cites would have every request kept.
+_COVERAGES: Final = ("query_coverage", "joint_query_coverage", "evidence_recall", "answer_coverage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,10 +445,6 @@ def _diagnosis(
 
 def _score(metric: str, value: float | None, reason: str, reference: Reference = "none") -> Score:
     return Score(metric=metric, value=value, reason=reason if value is None else None, reference=reference)
-
-
-# Citations are left out: an application that never cites would have every request kept.
-_COVERAGES: Final = ("query_coverage", "joint_query_coverage", "evidence_recall", "answer_coverage")
 
 
 def flags_of(

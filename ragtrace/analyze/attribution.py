@@ -1,7 +1,4 @@
-"""The scores of an explanation, under the names of the metric registry.
-
-Why a request's documents were retrieved and what its answer used, and how well both agree: one explanation.
-"""
+"""One explanation: why a request's documents were retrieved, what its answer used, and how well both agree."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from ragtrace.analyze.generator import (
     ClosedEngine,
     Engine,
     GeneratorEngine,
-    RetrieverEngine,
     Stopping,
     attention_of_documents,
     explain_documents,
@@ -25,7 +21,7 @@ from ragtrace.analyze.generator import (
     leave_out_documents,
 )
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
-from ragtrace.analyze.retriever import explain_retrieval
+from ragtrace.analyze.retriever import RetrieverEngine, explain_retrieval
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.choosing import is_silent
 from ragtrace.engines.tokens import Baseline
@@ -37,7 +33,6 @@ __all__ = [
     "DOCUMENTS",
     "NO_MODEL",
     "PARTS",
-    "PERSISTENCE",
     "ClosedEngine",
     "GeneratorEngine",
     "OnProgress",
@@ -52,49 +47,8 @@ __all__ = [
 
 NO_MODEL: Final = "no model was given"
 """Why a part is missing for which a worker was given no model."""
-PERSISTENCE: Final = 0.9
+_PERSISTENCE: Final = 0.9
 """The p of the WARG that is counted; an explanation holds those of all p."""
-
-
-def scores_of(explanation: Explanation) -> tuple[Score, ...]:
-    """WARG with what it is compared with, the two flags, the completeness error, and the cost."""
-    generator, words = explanation.generator, explanation.query
-    estimates = [each.evaluations for each in (generator, words) if each is not None]
-    evaluations = sum(estimates) + sum(each.evaluations for each in explanation.retriever)
-    delta = completeness_delta(explanation)
-    is_wanted = generator is not None or explanation.skipped.get("generator") not in (None, NO_MODEL)
-    return (
-        *(_of_alignment(explanation.alignment) if is_wanted else ()),
-        *([_score("completeness_delta", delta, "")] if delta is not None else ()),
-        _score("attribution_evaluations", evaluations, ""),
-        _score("attribution_duration", explanation.seconds, ""),
-    )
-
-
-def completeness_delta(explanation: Explanation) -> float | None:
-    """max_d |Σβ - (s(x) - s(x0))|: the largest error of the token attributions; None without any.
-
-    Source: RAG-E, §3.1.
-    """
-    deltas = [abs(each.completeness_delta or 0.0) for each in explanation.retriever]
-    return max(deltas, default=None)
-
-
-def _of_alignment(found: Alignment | None) -> tuple[Score, ...]:
-    names = ("warg_adjusted", "warg", "warg_floor", "warg_chance")
-    if found is None:
-        return tuple(_score(name, None, "not_explained") for name in (*names, "wasted_retrieval", "noise_distraction"))
-    at = found.ps.index(PERSISTENCE)
-    series = (found.adjusted, found.warg, found.floor, found.chance)
-    return (
-        *(_score(name, values[at], "") for name, values in zip(names, series, strict=True)),
-        _score("wasted_retrieval", found.wasted_retrieval, "few_documents"),
-        _score("noise_distraction", found.noise_distraction, "few_documents"),
-    )
-
-
-def _score(metric: str, value: float | None, reason: str) -> Score:
-    return Score(metric=metric, value=None if value is None else float(value), reason=reason if value is None else None)
 
 
 Part: TypeAlias = Literal["generator", "query", "retriever"]
@@ -165,17 +119,6 @@ def explain_record(
     given: dict[Part, Engine | None] = {"generator": generator, "query": generator, "retriever": retriever}
     run.skipped |= {part: NO_MODEL for part in wanted if given[part] is None}
     return replace(run.found, skipped=run.skipped, seconds=run.seconds, gpu_seconds=run.gpu_seconds, device=run.device)
-
-
-def compare_attention(record: RequestRecord, found: GeneratorAttribution, model: CausalLM) -> GeneratorAttribution:
-    """The same with attention times gradient of its documents beside their shares.
-
-    Raises: ModelError of the model, AttributionError when the record's documents are others.
-    """
-    prompts = SubsetPrompts.of(record)
-    if prompts.documents != found.chunk_ids:
-        raise AttributionError("the attribution is of other documents than the record's prompt has; compute it anew")
-    return replace(found, attention=attention_of_documents(prompts, model))
 
 
 @dataclass(slots=True)
@@ -284,3 +227,55 @@ class _Run:
     def _progress(self, part: Part) -> Callable[[int], None] | None:
         on_progress = self.on_progress
         return None if on_progress is None else lambda done: on_progress(part, done)
+
+
+def compare_attention(record: RequestRecord, found: GeneratorAttribution, model: CausalLM) -> GeneratorAttribution:
+    """The same with attention times gradient of its documents beside their shares.
+
+    Raises: ModelError of the model, AttributionError when the record's documents are others.
+    """
+    prompts = SubsetPrompts.of(record)
+    if prompts.documents != found.chunk_ids:
+        raise AttributionError("the attribution is of other documents than the record's prompt has; compute it anew")
+    return replace(found, attention=attention_of_documents(prompts, model))
+
+
+def scores_of(explanation: Explanation) -> tuple[Score, ...]:
+    """WARG with what it is compared with, the two flags, the completeness error, and the cost."""
+    generator, words = explanation.generator, explanation.query
+    estimates = [each.evaluations for each in (generator, words) if each is not None]
+    evaluations = sum(estimates) + sum(each.evaluations for each in explanation.retriever)
+    delta = completeness_delta(explanation)
+    is_wanted = generator is not None or explanation.skipped.get("generator") not in (None, NO_MODEL)
+    return (
+        *(_of_alignment(explanation.alignment) if is_wanted else ()),
+        *([_score("completeness_delta", delta, "")] if delta is not None else ()),
+        _score("attribution_evaluations", evaluations, ""),
+        _score("attribution_duration", explanation.seconds, ""),
+    )
+
+
+def completeness_delta(explanation: Explanation) -> float | None:
+    """max_d |Σβ - (s(x) - s(x0))|: the largest error of the token attributions; None without any.
+
+    Source: RAG-E, §3.1.
+    """
+    deltas = [abs(each.completeness_delta or 0.0) for each in explanation.retriever]
+    return max(deltas, default=None)
+
+
+def _of_alignment(found: Alignment | None) -> tuple[Score, ...]:
+    names = ("warg_adjusted", "warg", "warg_floor", "warg_chance")
+    if found is None:
+        return tuple(_score(name, None, "not_explained") for name in (*names, "wasted_retrieval", "noise_distraction"))
+    at = found.ps.index(_PERSISTENCE)
+    series = (found.adjusted, found.warg, found.floor, found.chance)
+    return (
+        *(_score(name, values[at], "") for name, values in zip(names, series, strict=True)),
+        _score("wasted_retrieval", found.wasted_retrieval, "few_documents"),
+        _score("noise_distraction", found.noise_distraction, "few_documents"),
+    )
+
+
+def _score(metric: str, value: float | None, reason: str) -> Score:
+    return Score(metric=metric, value=None if value is None else float(value), reason=reason if value is None else None)

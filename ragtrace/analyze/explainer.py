@@ -1,9 +1,4 @@
-"""Keeps the leases of jobs while something runs that takes longer than a lease.
-
-Which requests are explained, and how deeply: by their flags, and some at random.
-
-Explains requests whose jobs wait in the queue: one at a time, within a daily budget that all workers share.
-"""
+"""The explainer of requests that wait: one by one, as deep as their flags buy, within a daily budget of all workers."""
 
 from __future__ import annotations
 
@@ -17,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ragtrace.analyze.attribution import DOCUMENTS, PARTS, Part, explain_record, scores_of
-from ragtrace.analyze.generator import ClosedEngine, Engine, GeneratorEngine, RetrieverEngine, resting_on
+from ragtrace.analyze.generator import ClosedEngine, Engine, GeneratorEngine, resting_on
+from ragtrace.analyze.retriever import RetrieverEngine
 from ragtrace.analyze.totals import attribution_deltas
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import (
@@ -36,8 +32,6 @@ from ragtrace.types import Analysis, RequestRecord, encode_record, replace
 __all__ = [
     "ATTRIBUTION_VERSION",
     "DAILY_SECONDS",
-    "DEFAULT",
-    "HOST",
     "SETTLE",
     "Depths",
     "Explained",
@@ -48,29 +42,7 @@ __all__ = [
 _log = logging.getLogger("ragtrace.analyze")
 
 
-@contextmanager
-def holding(store: Store, jobs: Sequence[Job], lease_seconds: float) -> Iterator[None]:
-    """Prolong the leases from a thread of its own while it lasts: a model answers when it is done, not before."""
-    ended = threading.Event()
-
-    def beat() -> None:
-        while not ended.wait(lease_seconds / 3):
-            try:
-                if not store.heartbeat(jobs, lease_seconds):
-                    return
-            except StoreError as error:
-                _log.warning("the leases of %d requests could not be prolonged: %s", len(jobs), error)
-
-    thread = threading.Thread(target=beat, name="ragtrace-lease", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-HOST: Final = "host"
+_HOST: Final = "host"
 """Stands for every flag that is the host application's own."""
 _OURS: Final = (
     "error",
@@ -82,8 +54,8 @@ _OURS: Final = (
     "thumbs_down",
     "task_failure",
 )
-DEFAULT: Final = ",".join(
-    f"{flag}=generator+retriever" for flag in ("low_coverage", "contradiction", "thumbs_down", "task_failure", HOST)
+_DEFAULT: Final = ",".join(
+    f"{flag}=generator+retriever" for flag in ("low_coverage", "contradiction", "thumbs_down", "task_failure", _HOST)
 )
 _NONE: Final = "none"
 _WHOLE: Final = 1 << 64
@@ -101,7 +73,7 @@ class Depths:
     rate: float = 0.01
 
     @classmethod
-    def parse(cls, text: str = DEFAULT, rate: float = 0.01) -> Depths:
+    def parse(cls, text: str = _DEFAULT, rate: float = 0.01) -> Depths:
         """Read `FLAG=PART+PART,...`, parts being generator, query and retriever; `none` for no flag.
 
         Raises: ConfigurationError for another form, an unknown part, or a rate outside of [0, 1].
@@ -125,7 +97,7 @@ class Depths:
         answer = record.generation.answer if record.generation is not None else None
         if record.error is not None or not (answer or "").strip():
             return ()
-        flags = [flag if flag in _OURS or flag in self.by_flag else HOST for flag in record.flags]
+        flags = [flag if flag in _OURS or flag in self.by_flag else _HOST for flag in record.flags]
         found: set[Part] = {part for flag in flags for part in self.by_flag.get(flag, ())}
         if self.is_drawn(record):
             found.add("generator")
@@ -322,3 +294,25 @@ def _is_hopeless(error: BaseException) -> bool:
     if isinstance(error, ServerError):
         return error.status in _REFUSED
     return isinstance(error, ModelError | AttributionError)
+
+
+@contextmanager
+def holding(store: Store, jobs: Sequence[Job], lease_seconds: float) -> Iterator[None]:
+    """Prolong the leases from a thread of its own while it lasts: a model answers when it is done, not before."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(lease_seconds / 3):
+            try:
+                if not store.heartbeat(jobs, lease_seconds):
+                    return
+            except StoreError as error:
+                _log.warning("the leases of %d requests could not be prolonged: %s", len(jobs), error)
+
+    thread = threading.Thread(target=beat, name="ragtrace-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

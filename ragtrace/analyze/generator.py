@@ -1,15 +1,8 @@
-"""What an explanation needs of models; `ragtrace.engines` has them, a test may bring its own.
+"""The generator's part of an explanation: what the answer was made from, and the chunk that each claim rests on.
 
-The game over a request's prompts: its values, how they were checked, and what is kept of them to go on from.
-
-Attention times gradient of a prompt's documents: a score of one pass, to compare with their Shapley values.
-
-Shapley values of a prompt's documents, or of its question's words, for the tokens of the answer.
-
-Layer 3 of a claim's support: the chunk that the generator took it from, by what is lost without that chunk.
-
-Dropping a chunk tells what an answer was made from, not whether it is true: support and contradiction stay what words
-and models said.
+Shapley values of a prompt's documents, or of its question's words, for the tokens of the answer. Models are handed in:
+`ragtrace.engines` has them, a test may bring its own. Dropping a chunk tells what an answer was made from, not whether
+it is true: support and contradiction stay what words and models said.
 """
 
 from __future__ import annotations
@@ -17,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,20 +23,14 @@ from ragtrace.coverage import SUPPORTED
 from ragtrace.engines.causal_lm import CausalLM, Generated
 from ragtrace.engines.model_agnostic import SimilarityGame, leave_documents_out, standing
 from ragtrace.engines.precision import CheckedScoring
-from ragtrace.engines.tokens import Baseline, Token
 from ragtrace.explanations import CoalitionScores, GeneratorAttribution, Precision
 from ragtrace.types import Claim, replace
 
 __all__ = [
     "ABLATION",
-    "NEVER",
     "ClosedEngine",
     "Engine",
     "GeneratorEngine",
-    "Gradients",
-    "PromptGame",
-    "RetrieverEngine",
-    "Side",
     "Stopping",
     "attention_of_documents",
     "chunk_drops",
@@ -52,8 +39,6 @@ __all__ = [
     "leave_out_documents",
     "resting_on",
 ]
-
-Side: TypeAlias = Literal["query", "document"]
 
 
 class Engine(Protocol):
@@ -102,34 +87,6 @@ class ClosedEngine(Engine, Protocol):
         ...
 
 
-class Gradients(Protocol):
-    """Scores of pairs as a function of token embeddings, as `ragtrace.engines.gradients.TokenGradients` has them."""
-
-    inputs: list[NDArray[np.float32]]
-    baselines: list[NDArray[np.float32]]
-
-    @property
-    def tokens(self) -> Sequence[tuple[Token, ...]]:
-        """The tokens of each pair's side."""
-        ...
-
-    def value_and_grad(self, points: Any, owners: NDArray[np.intp]) -> tuple[Any, Any]:
-        """Scores and gradients of points; owners: whose they are."""
-        ...
-
-    def value(self, points: Any, owners: NDArray[np.intp]) -> Any:
-        """Scores of points, without gradients."""
-        ...
-
-
-class RetrieverEngine(Engine, Protocol):
-    """A model that scores documents for a query."""
-
-    def gradients(self, query: str, documents: Sequence[str], *, of: Side, baseline: Baseline) -> Gradients:
-        """The scores as a function of the token embeddings of one side."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Stopping:
     """When an estimate ends before its budget; see `shapley_values`. Exact values that cost little are always computed.
@@ -142,126 +99,7 @@ class Stopping:
     target_standard_error: float | None = None
 
 
-NEVER: Final = Stopping()
-
-
-@dataclass(slots=True)
-class PromptGame:
-    """A game over the prompts of one request, whose players are documents or words.
-
-    Attributes:
-        engine: scores the answer.
-        full: the prompt with all players.
-        prompt_of: the prompt with those that are kept.
-        known: an earlier attribution by the same game, whose scores are not computed again.
-    """
-
-    engine: GeneratorEngine
-    answer: str
-    full: str
-    n_players: int
-    prompt_of: Callable[[Sequence[bool]], str]
-    on_progress: Callable[[int], None] | None = None
-    known: GeneratorAttribution | None = None
-    done: int = 0
-    _scoring: CheckedScoring = field(init=False)
-
-    def __post_init__(self) -> None:
-        if self.known is not None and not self._is_same(self.known):
-            self.known = None
-        before = self.known.precision if self.known is not None else None
-        self._scoring = CheckedScoring(self.engine, before, like=self.full)
-
-    def __call__(self, coalitions: Coalitions) -> Values:
-        """The answer's log-probabilities behind the prompts of these coalitions.
-
-        Raises: Unexplained for an answer in which the model sees no token, such as one of invisible characters.
-        """
-        prompts = [self.prompt_of([bool(each) for each in row]) for row in coalitions]
-        values = self._scoring.score(prompts, self.answer)
-        if not np.shape(values)[1]:
-            raise Unexplained("the model reads no token in the answer")
-        self.done += len(prompts)
-        if self.on_progress is not None:
-            self.on_progress(self.done)
-        return np.asarray(values, dtype=np.float64)
-
-    def solved(
-        self, *, budget: int | None, seed: int, stopping: Stopping, ranking: Sequence[int] | None = None
-    ) -> ShapleyValues:
-        """The Shapley values; an earlier run goes on. Raises: as `shapley_values`."""
-        k = self.n_players
-        ends = stopping if 1 << k > default_budget(k) else NEVER
-        log = _read(self.known.log, k) if self.known is not None and self.known.log is not None else None
-
-        def solve(log: CoalitionLog | None) -> ShapleyValues:
-            return shapley_values(
-                self,
-                k,
-                budget=budget,
-                seed=seed,
-                ranking=ranking,
-                settle=ends.settle,
-                target_standard_error=ends.target_standard_error,
-                continue_from=log,
-            )
-
-        found = solve(log)
-        if log is not None and self._mixes_precisions():
-            return solve(None)
-        return found
-
-    @property
-    def precision(self) -> Precision | None:
-        """How the values compare with float32; None where they are of float32, or of a server."""
-        if self._scoring.precision is None and self.known is not None:
-            return self.known.precision
-        return self._scoring.precision
-
-    def kept(self, found: ShapleyValues) -> CoalitionScores | None:
-        """What is stored, so that a larger budget goes on from it; nothing where the values are exact."""
-        if found.exact:
-            return None
-        codes = tuple(encode(found.log.coalitions).tolist())
-        values = found.log.values.astype("<f4").tobytes()
-        return CoalitionScores(prompt=self._digest, coalitions=codes, values=values)
-
-    def places(self, tokens: int) -> tuple[tuple[int, int], ...]:
-        """Where the scored tokens stand; none where the model cannot say."""
-        places = self.engine.answer_places(self.full, self.answer)
-        return tuple((int(start), int(end)) for start, end in places) if len(places) == tokens else ()
-
-    @property
-    def _digest(self) -> str:
-        return hashlib.blake2b(f"{self.full}\0{self.answer}".encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-    def _is_same(self, known: GeneratorAttribution) -> bool:
-        engine = self.engine
-        made_by = (known.engine, known.model, known.revision) == (engine.kind, engine.name, engine.revision)
-        return made_by and known.log is not None and known.log.prompt == self._digest
-
-    def _mixes_precisions(self) -> bool:
-        """Whether it was found out now only that float32 is needed."""
-        now, before = self._scoring.precision, self.known.precision if self.known is not None else None
-        return now is not None and now.repeated and not (before is not None and before.repeated)
-
-
-def _read(kept: CoalitionScores, n_players: int) -> CoalitionLog:
-    values = np.frombuffer(kept.values, dtype="<f4").astype(np.float64).reshape(len(kept.coalitions), -1)
-    return CoalitionLog(n_players, decode(np.array(kept.coalitions, dtype=np.int64), n_players), values)
-
-
-def attention_of_documents(prompts: SubsetPrompts, model: CausalLM) -> tuple[float, ...]:
-    """The sum over each document's tokens, in the order of `prompts.documents`. A token belongs to where it ends.
-
-    Raises: ModelError of the model.
-    """
-    weights, places = model.attention_gradients(prompts.of_documents(prompts.documents), prompts.answer)
-    last = np.array([end - 1 for _, end in places], dtype=np.intp)
-    sums = dict.fromkeys(prompts.documents, 0.0)
-    for chunk_id, start, text in standing(prompts.template, prompts.chunks):
-        sums[chunk_id] += float(weights[(last >= start) & (last < start + len(text))].sum())
-    return tuple(sums.values())
+_NEVER: Final = Stopping()
 
 
 def explain_documents(
@@ -271,7 +109,7 @@ def explain_documents(
     ranking: Sequence[str],
     budget: int | None = None,
     seed: int = 0,
-    stopping: Stopping = NEVER,
+    stopping: Stopping = _NEVER,
     known: GeneratorAttribution | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> GeneratorAttribution:
@@ -376,8 +214,129 @@ def _stored(
     )
 
 
+@dataclass(slots=True)
+class PromptGame:
+    """A game over the prompts of one request, whose players are documents or words.
+
+    Attributes:
+        engine: scores the answer.
+        full: the prompt with all players.
+        prompt_of: the prompt with those that are kept.
+        known: an earlier attribution by the same game, whose scores are not computed again.
+    """
+
+    engine: GeneratorEngine
+    answer: str
+    full: str
+    n_players: int
+    prompt_of: Callable[[Sequence[bool]], str]
+    on_progress: Callable[[int], None] | None = None
+    known: GeneratorAttribution | None = None
+    done: int = 0
+    _scoring: CheckedScoring = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.known is not None and not self._is_same(self.known):
+            self.known = None
+        before = self.known.precision if self.known is not None else None
+        self._scoring = CheckedScoring(self.engine, before, like=self.full)
+
+    def __call__(self, coalitions: Coalitions) -> Values:
+        """The answer's log-probabilities behind the prompts of these coalitions.
+
+        Raises: Unexplained for an answer in which the model sees no token, such as one of invisible characters.
+        """
+        prompts = [self.prompt_of([bool(each) for each in row]) for row in coalitions]
+        values = self._scoring.score(prompts, self.answer)
+        if not np.shape(values)[1]:
+            raise Unexplained("the model reads no token in the answer")
+        self.done += len(prompts)
+        if self.on_progress is not None:
+            self.on_progress(self.done)
+        return np.asarray(values, dtype=np.float64)
+
+    def solved(
+        self, *, budget: int | None, seed: int, stopping: Stopping, ranking: Sequence[int] | None = None
+    ) -> ShapleyValues:
+        """The Shapley values; an earlier run goes on. Raises: as `shapley_values`."""
+        k = self.n_players
+        ends = stopping if 1 << k > default_budget(k) else _NEVER
+        log = _read(self.known.log, k) if self.known is not None and self.known.log is not None else None
+
+        def solve(log: CoalitionLog | None) -> ShapleyValues:
+            return shapley_values(
+                self,
+                k,
+                budget=budget,
+                seed=seed,
+                ranking=ranking,
+                settle=ends.settle,
+                target_standard_error=ends.target_standard_error,
+                continue_from=log,
+            )
+
+        found = solve(log)
+        if log is not None and self._mixes_precisions():
+            return solve(None)
+        return found
+
+    @property
+    def precision(self) -> Precision | None:
+        """How the values compare with float32; None where they are of float32, or of a server."""
+        if self._scoring.precision is None and self.known is not None:
+            return self.known.precision
+        return self._scoring.precision
+
+    def kept(self, found: ShapleyValues) -> CoalitionScores | None:
+        """What is stored, so that a larger budget goes on from it; nothing where the values are exact."""
+        if found.exact:
+            return None
+        codes = tuple(encode(found.log.coalitions).tolist())
+        values = found.log.values.astype("<f4").tobytes()
+        return CoalitionScores(prompt=self._digest, coalitions=codes, values=values)
+
+    def places(self, tokens: int) -> tuple[tuple[int, int], ...]:
+        """Where the scored tokens stand; none where the model cannot say."""
+        places = self.engine.answer_places(self.full, self.answer)
+        return tuple((int(start), int(end)) for start, end in places) if len(places) == tokens else ()
+
+    @property
+    def _digest(self) -> str:
+        return hashlib.blake2b(f"{self.full}\0{self.answer}".encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+    def _is_same(self, known: GeneratorAttribution) -> bool:
+        engine = self.engine
+        made_by = (known.engine, known.model, known.revision) == (engine.kind, engine.name, engine.revision)
+        return made_by and known.log is not None and known.log.prompt == self._digest
+
+    def _mixes_precisions(self) -> bool:
+        """Whether it was found out now only that float32 is needed."""
+        now, before = self._scoring.precision, self.known.precision if self.known is not None else None
+        return now is not None and now.repeated and not (before is not None and before.repeated)
+
+
+def _read(kept: CoalitionScores, n_players: int) -> CoalitionLog:
+    values = np.frombuffer(kept.values, dtype="<f4").astype(np.float64).reshape(len(kept.coalitions), -1)
+    return CoalitionLog(n_players, decode(np.array(kept.coalitions, dtype=np.int64), n_players), values)
+
+
+def attention_of_documents(prompts: SubsetPrompts, model: CausalLM) -> tuple[float, ...]:
+    """The sum over each document's tokens, in the order of `prompts.documents`. A token belongs to where it ends.
+
+    Raises: ModelError of the model.
+    """
+    weights, places = model.attention_gradients(prompts.of_documents(prompts.documents), prompts.answer)
+    last = np.array([end - 1 for _, end in places], dtype=np.intp)
+    sums = dict.fromkeys(prompts.documents, 0.0)
+    for chunk_id, start, text in standing(prompts.template, prompts.chunks):
+        sums[chunk_id] += float(weights[(last >= start) & (last < start + len(text))].sum())
+    return tuple(sums.values())
+
+
 ABLATION: Final = "ablation"
 """The layer of a claim whose chunk was found by leaving chunks out."""
+
+
 LEAST: Final = 0.1  # nats per token that a claim must lose without a chunk to rest on it
 
 

@@ -1,9 +1,6 @@
-"""The prompt of a request for any subset of its documents, or of its question's words.
+"""The prompt of a request for any subset of its documents or of its question's words, and the queries of its retrieval.
 
-It comes from the record's own template; without one, from RAG-E's: instructions, numbered documents, question.
-
-
-What the retriever was given: one query, or several where a question was taken apart or asked in other words too.
+A prompt comes from the record's own template; without one, from RAG-E's: instructions, numbered documents, question.
 """
 
 from __future__ import annotations

@@ -1,25 +1,57 @@
-"""Integrated Gradients of the documents' retrieval scores, on the query and on each document."""
+"""The retriever's part of an explanation: Integrated Gradients of its scores, on the query and on each document."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.analyze.generator import Gradients, RetrieverEngine, Side
+from ragtrace.analyze.generator import Engine
 from ragtrace.analyze.prompts import Unexplained, query_number, retrieval_queries
 from ragtrace.attribution import Attribution, integrated_gradients_of_many
 from ragtrace.attribution.quadrature import Rule
-from ragtrace.engines.tokens import Baseline
+from ragtrace.engines.tokens import Baseline, Token
 from ragtrace.explanations import RetrieverAttribution, TokenWeights
 from ragtrace.types import RequestRecord
 
-__all__ = ["RULE", "explain_retrieval"]
+__all__ = ["RetrieverEngine", "explain_retrieval"]
 
-RULE: Final[Rule] = "gregory"
+
+Side: TypeAlias = Literal["query", "document"]
+
+
+class Gradients(Protocol):
+    """Scores of pairs as a function of token embeddings, as `ragtrace.engines.gradients.TokenGradients` has them."""
+
+    inputs: list[NDArray[np.float32]]
+    baselines: list[NDArray[np.float32]]
+
+    @property
+    def tokens(self) -> Sequence[tuple[Token, ...]]:
+        """The tokens of each pair's side."""
+        ...
+
+    def value_and_grad(self, points: Any, owners: NDArray[np.intp]) -> tuple[Any, Any]:
+        """Scores and gradients of points; owners: whose they are."""
+        ...
+
+    def value(self, points: Any, owners: NDArray[np.intp]) -> Any:
+        """Scores of points, without gradients."""
+        ...
+
+
+class RetrieverEngine(Engine, Protocol):
+    """A model that scores documents for a query."""
+
+    def gradients(self, query: str, documents: Sequence[str], *, of: Side, baseline: Baseline) -> Gradients:
+        """The scores as a function of the token embeddings of one side."""
+        ...
+
+
+_RULE: Final[Rule] = "gregory"
 _NODES: Final = 14
 _SIDES: Final[tuple[Side, ...]] = ("query", "document")
 
@@ -91,7 +123,7 @@ def _integrated(gradients: Gradients) -> tuple[Gradients, list[Attribution]]:
         gradients.inputs,
         gradients.baselines,
         value=gradients.value,
-        rule=RULE,
+        rule=_RULE,
         n_steps=_NODES,
     )
     return gradients, found
@@ -122,7 +154,7 @@ def _stored(
         document=_weights("document", number, sides),
         completeness_delta=max((each.completeness_delta for each in found), key=abs),
         evaluations=sum(each.n_evaluations for each in found),
-        rule=RULE,
+        rule=_RULE,
         baseline=baseline,
         engine=engine.kind,
         model=engine.name,

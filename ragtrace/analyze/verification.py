@@ -1,4 +1,4 @@
-"""Models for the requests of a batch: their claims are judged in shared calls, and the names of questions are read."""
+"""Verification of a batch: models judge its requests' claims in shared calls, and read the names of questions."""
 
 from __future__ import annotations
 

@@ -1,16 +1,7 @@
-"""Which content each chunk of a request held, under which version of the index: what drift between builds is read from.
-
-A chunk's id is the host's, else the hash of its content. One whose content is unknown (not captured, and no hash given)
-says nothing here.
-
-
-The worker: leases jobs, analyzes their requests, and commits scores, totals and the job's end in one transaction.
+"""The worker: leases jobs, analyzes their requests, and commits scores, totals and the job's end in one transaction.
 
 It may be killed at any moment. What was not committed is leased again by the next worker once the lease has run out,
 and a worker that lost its lease commits nothing.
-
-
-Works the queue until all of it is through, beside whatever other workers there are.
 """
 
 from __future__ import annotations
@@ -43,22 +34,13 @@ from ragtrace.types import replace as with_changes
 __all__ = ["LEASE_SECONDS", "WorkSummary", "finish", "run", "seen_chunks"]
 
 
-def seen_chunks(record: RequestRecord) -> Iterator[ChunkSeen]:
-    """The candidates of a request that names its index version."""
-    version = record.versions.get(INDEX)
-    if version is None:
-        return
-    for candidate in record.candidates:
-        held = candidate.content_hash or (None if candidate.text is None else content_hash(candidate.text))
-        if held is not None:
-            yield ChunkSeen(record.service, version, candidate.chunk_id, held)
+LEASE_SECONDS: Final = 60.0
+"""For how long a job is leased; a worker that lives renews it."""
 
 
 OnResult: TypeAlias = Callable[[RequestRecord, Analysis], None]
 _Result: TypeAlias = tuple[RequestRecord, Analysis]
 
-LEASE_SECONDS: Final = 60.0
-"""For how long a job is leased; a worker that lives renews it."""
 
 _LONGEST: Final = 200  # characters of a probe's error that are kept
 _log = logging.getLogger("ragtrace.analyze")
@@ -347,3 +329,14 @@ def finish(
 def _waiting(store: Store) -> int:
     depth = store.queue_depth()
     return depth.get("pending", 0) + depth.get("leased", 0)
+
+
+def seen_chunks(record: RequestRecord) -> Iterator[ChunkSeen]:
+    """The candidates of a request that names its index version."""
+    version = record.versions.get(INDEX)
+    if version is None:
+        return
+    for candidate in record.candidates:
+        held = candidate.content_hash or (None if candidate.text is None else content_hash(candidate.text))
+        if held is not None:
+            yield ChunkSeen(record.service, version, candidate.chunk_id, held)

@@ -87,42 +87,10 @@ __all__ = [
 ]
 
 STAGES: Final[tuple[StageInfo, ...]] = (
-    StageInfo(
-        name="retrieval",
-        order=1,
-        failure="recall_failure",
-        owner="retrieval-indexing",
-        components=("retriever", "index", "embedding", "rewriter", "chunker"),
-        target=0.95,
-        runbook="retrieval",
-    ),
-    StageInfo(
-        name="ranking",
-        order=2,
-        failure="selection_failure",
-        owner="ranking-context",
-        components=("reranker", "packer"),
-        target=0.95,
-        runbook="ranking",
-    ),
-    StageInfo(
-        name="generation",
-        order=3,
-        failure="grounding_failure",
-        owner="generation-governance",
-        components=("model", "prompt_hash", "prompt", "decoding"),
-        target=0.95,
-        runbook="generation",
-    ),
-    StageInfo(
-        name="citation",
-        order=4,
-        failure="citation_failure",
-        owner="release-guard",
-        components=("model", "prompt_hash", "prompt", "citation"),
-        target=0.95,
-        runbook="citation",
-    ),
+    StageInfo(name="retrieval", order=1, failure="recall_failure", owner="retrieval-indexing", components=("retriever", "index", "embedding", "rewriter", "chunker"), target=0.95, runbook="retrieval"),
+    StageInfo(name="ranking", order=2, failure="selection_failure", owner="ranking-context", components=("reranker", "packer"), target=0.95, runbook="ranking"),
+    StageInfo(name="generation", order=3, failure="grounding_failure", owner="generation-governance", components=("model", "prompt_hash", "prompt", "decoding"), target=0.95, runbook="generation"),
+    StageInfo(name="citation", order=4, failure="citation_failure", owner="release-guard", components=("model", "prompt_hash", "prompt", "citation"), target=0.95, runbook="citation"),
 )
 
 # Each label and the values that it may have; empty where it may have any.
@@ -1071,19 +1039,7 @@ CANDIDATE_AGE: Final = Instrument(
     attributes=("service", "source"),
     source="Diagnosing Hallucinations, section 5",
     stage="retrieval",
-    buckets=(
-        3600.0,
-        21600.0,
-        86400.0,
-        259200.0,
-        604800.0,
-        2592000.0,
-        7776000.0,
-        15552000.0,
-        31536000.0,
-        63072000.0,
-        157680000.0,
-    ),
+    buckets=(3600.0, 21600.0, 86400.0, 259200.0, 604800.0, 2592000.0, 7776000.0, 15552000.0, 31536000.0, 63072000.0, 157680000.0),
     runbook="source-freshness",
 )
 

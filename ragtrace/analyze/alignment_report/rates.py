@@ -1,8 +1,7 @@
-"""Means over requests with bootstrap intervals, each request weighted by the inverse of its chance to be kept.
+"""Failure rates and WARG by model, segment and condition, each beside its floor and what a random order gives.
 
-What the analyses over a store rest on: explained requests, where they come from, and which of them speak for all.
-
-Failure rates and WARG by model, segment and condition, each beside its floor and what a random order gives.
+They are means over explained requests with bootstrap intervals; each request is weighted by the inverse of its chance
+to be kept.
 """
 
 from __future__ import annotations
@@ -45,6 +44,11 @@ __all__ = [
 RESAMPLES: Final = 1000
 _CONFIDENCE: Final = 0.95
 _CELLS: Final = 2_000_000  # requests times resamples that are drawn at once
+CONDITION: Final = "condition"
+"""The attribute (or version) of a record that names its condition."""
+ORIGINAL: Final = "original"
+_PAGE: Final = 100
+CUTOFF: Final = 2  # 0-based rank beyond which a document counts as ranked low
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,6 @@ def _resampled(x: NDArray[np.float64], w: NDArray[np.float64], rng: np.random.Ge
 
 
 Stratum: TypeAlias = Literal["random", "flagged"]
-
-CONDITION: Final = "condition"
-"""The attribute (or version) of a record that names its condition."""
-ORIGINAL: Final = "original"
-_PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +172,6 @@ def _pages(found: Iterable[tuple[str, Explanation | None]]) -> Iterator[dict[str
     known = ((request_id, explanation) for request_id, explanation in found if explanation is not None)
     while page := dict(islice(known, _PAGE)):
         yield page
-
-
-CUTOFF: Final = 2  # 0-based rank beyond which a document counts as ranked low
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,4 @@
-"""Workers in this process: one in the caller's own thread, several in threads of their own.
-
-Workers in processes of their own on this machine, each with a GPU where there are some.
+"""Workers on this machine: threads of this process, or processes of their own, each with a GPU where there are some.
 
 A process is told to stop through its pipe. It stops as well when the pipe breaks, since nobody is left to sum up what
 it does, and when it gets SIGTERM. Ctrl-C is the parent's to hear.
@@ -38,6 +36,9 @@ from ragtrace.errors import WorkerError
 
 __all__ = ["ProcessExecutor", "ThreadExecutor"]
 
+_STOP: Final = b"stop"
+_log = logging.getLogger("ragtrace.analyze")
+
 
 @dataclass(frozen=True, slots=True)
 class ThreadExecutor:
@@ -73,11 +74,6 @@ class _ThreadWorker:
 
     def _note(self, state: State) -> None:
         self._state = state
-
-
-_STOP: Final = b"stop"
-
-_log = logging.getLogger("ragtrace.analyze")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Watches over several workers: replaces those that end before their time, adds up what they did, tells them to stop.
+"""The supervisor of several workers: it replaces those that end before their time, adds up what they did, tells them to
+stop.
 
 A worker that cannot begin ends the whole: its model or its store would fail the next one as well. One that fails later,
 or whose process is gone, is replaced, after a pause that doubles, up to RESTARTS times within a minute. What it had

@@ -1,9 +1,4 @@
-"""What a worker is to do, as plain values that can be sent to another process, and doing it there.
-
-How far a worker is, and telling it while the work is done.
-
-Which GPUs a worker gets.
-"""
+"""The work of a worker: settings that can be sent to another process, doing it there, how far it is, and its GPUs."""
 
 from __future__ import annotations
 
