@@ -65,7 +65,7 @@ def tools() -> list[Tool]:
 
 def torch_device() -> str | None:
     """The device that models run on, or None when torch is not installed or cannot be loaded."""
-    from ragtrace.engines.loading import load_package
+    from ragtrace.engines.models import load_package
     from ragtrace.errors import MissingExtraError
 
     try:

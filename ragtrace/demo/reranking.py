@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ragtrace.demo.retrieval import Hit, Retriever
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.models import load_package
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ragtrace.demo.corpus import Chunk
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.models import load_package
 
 if TYPE_CHECKING:
     import numpy as np

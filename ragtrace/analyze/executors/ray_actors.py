@@ -26,7 +26,7 @@ from typing import Any, Final
 from ragtrace.analyze.executors.supervisor import watch
 from ragtrace.analyze.executors.work import OnProgress, State, Stop, Work, gpus_for_each, report, sendable
 from ragtrace.analyze.worker import WorkSummary
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.models import load_package
 from ragtrace.errors import ConfigurationError, WorkerError
 from ragtrace.store.address import Address, from_anywhere
 

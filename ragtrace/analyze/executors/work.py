@@ -14,8 +14,7 @@ from ragtrace.analyze import worker
 from ragtrace.analyze.explainer import Depths
 from ragtrace.analyze.index_probe import ProbeBudget
 from ragtrace.analyze.worker import OnResult, WorkSummary
-from ragtrace.engines.devices import gpu_count
-from ragtrace.engines.loading import torch_threads
+from ragtrace.engines.models import gpu_count, torch_threads
 from ragtrace.errors import ConfigurationError, RagtraceError, WorkerError
 from ragtrace.probe import load_probe
 from ragtrace.store import Store
@@ -161,7 +160,7 @@ def _verifier(model: str | None) -> AnswerVerifier | None:
 def _embeddings(model: str | None) -> AnswerVerifier | None:
     if model is None:
         return None
-    from ragtrace.engines.claim_embeddings import EmbeddingVerifier
+    from ragtrace.engines.verifier import EmbeddingVerifier
 
     return EmbeddingVerifier.load(model)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.engines.token_texts import GivenText, ScoredToken, answer_tokens, joined, united
+from ragtrace.engines.tokens import GivenText, ScoredToken, answer_tokens, joined, united
 from ragtrace.errors import ModelError
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"

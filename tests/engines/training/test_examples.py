@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.engines.training.datasets import DATASETS, read_examples
-from ragtrace.engines.training.examples import is_held_out, part_of
+from ragtrace.engines.training.examples import DATASETS, is_held_out, part_of, read_examples
 from ragtrace.errors import ConfigurationError
 from tests.engines.verifiers import write_ragtruth
 

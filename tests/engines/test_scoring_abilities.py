@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtrace.engines import verifying
-from ragtrace.engines.scoring import score_batched
-from ragtrace.engines.verifying import abilities, score_verified, score_whole
+from ragtrace.engines import scoring
+from ragtrace.engines.scoring import abilities, score_batched, score_verified, score_whole
 from ragtrace.errors import ModelError
 
 torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")
@@ -95,7 +94,7 @@ def test_a_window_that_the_settings_do_not_tell(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Random texts are shorter than it; the sample of those that are scored shows it."""
-    monkeypatch.setattr(verifying, "window", lambda _config: None)
+    monkeypatch.setattr(scoring, "window", lambda _config: None)
     model = made("Mistral", **_COMMON, sliding_window=120)
     assert abilities(model).unshared is None
     given = sequences(length=40)
@@ -126,7 +125,7 @@ def test_a_model_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_text_alone_needs_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to share."""
-    monkeypatch.setattr(verifying, "abilities", lambda _model: pytest.fail("tried"))
+    monkeypatch.setattr(scoring, "abilities", lambda _model: pytest.fail("tried"))
     assert score_verified(made("Llama", **_COMMON), sequences()[:1], OWN).shape == (1, OWN)
 
 

@@ -10,9 +10,18 @@ import pytest
 
 from ragtrace.coverage import SUPPORTED, JudgedAnswer, verify_answers
 from ragtrace.engines.calibration import Calibration
+from ragtrace.engines.training.evaluation import (
+    auroc,
+    balanced_accuracy,
+    best_threshold,
+    calibrate,
+    evaluate,
+    measure,
+    report,
+    some,
+    supports_of,
+)
 from ragtrace.engines.training.examples import Example, Label
-from ragtrace.engines.training.fitting import calibrate, evaluate, report, some
-from ragtrace.engines.training.measuring import auroc, balanced_accuracy, best_threshold, measure, supports_of
 from ragtrace.engines.verifier import EntailmentVerifier
 from ragtrace.errors import ConfigurationError
 from ragtrace.types import Claim, PackedChunk

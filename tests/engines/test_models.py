@@ -15,7 +15,7 @@ import pytest
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.encoder import Encoder, packaged_encoder
-from ragtrace.engines.loading import digest_of, load_package, load_pretrained, resolve, torch_threads
+from ragtrace.engines.models import digest_of, load_package, load_pretrained, resolve, torch_threads
 from ragtrace.errors import MissingExtraError, ModelError
 
 

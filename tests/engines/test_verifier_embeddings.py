@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ragtrace.analyze import analyze_record
 from ragtrace.analyze.verification import judge_batch, verified_by
 from ragtrace.coverage import JudgedAnswer, score_answer
-from ragtrace.engines.claim_embeddings import EmbeddingVerifier
+from ragtrace.engines.verifier import EmbeddingVerifier
 from ragtrace.types import Query, replace
 from tests.analyze.examples import request
 from tests.engines.conftest import Build
