@@ -1,6 +1,6 @@
-"""Talks JSON to a model's server: open connections, retries that back off, limits of requests and prompt tokens.
+"""The client of a model's server: JSON over open connections, retries that back off, limits of requests and tokens.
 
-What the ways to ask a server for log-probabilities have in common.
+Beside it stands what the ways to ask a server for log-probabilities have in common.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ragtrace.errors import ConfigurationError, ModelError, ServerError
 if TYPE_CHECKING:
     from urllib3.response import BaseHTTPResponse
 
-__all__ = ["LEAST", "Asking", "Client", "Dialect", "LimitReached", "Limits", "Usage", "floored", "malformed", "number"]
+__all__ = ["Asking", "Client", "Dialect", "LimitReached", "Limits", "Usage", "floored", "malformed", "number"]
 
 _AGAIN: Final = (408, 425, 429, 500, 502, 503, 504, 529)
 _LONGEST: Final = 60.0  # seconds between two attempts, whatever the server asks for
@@ -246,7 +246,7 @@ def _message(found: Any, body: bytes) -> str:
     return str(said) if said else body[:_SHOWN].decode("utf-8", "replace")
 
 
-LEAST: Final = -104.0
+_LEAST: Final = -104.0
 """Below the logarithm of the smallest float32."""
 _ROUNDED_UP: Final = 1e-3
 
@@ -294,4 +294,4 @@ def number(value: Any) -> float:
 
 def floored(value: float) -> float:
     """A log-probability that float32 can hold the probability of: for 0 servers write -9999, or the lowest float."""
-    return max(value, LEAST)
+    return max(value, _LEAST)

@@ -1,12 +1,8 @@
-"""Log-probabilities of a given answer from llama.cpp's server (tools/server, from December 2024 on).
+"""Dialects of servers: how they give the log-probabilities of a given text, and which of these ways a server knows.
 
-It takes no `echo`, and tells log-probabilities of generated tokens alone.
-
-
-How servers give the log-probabilities of a given text, and which of these ways a server knows.
-
-Forms as of vLLM 0.6 to 0.20 (entrypoints/openai: `prompt_logprobs`), and OpenAI's legacy completions with `echo` and
-`logprobs`, which vLLM, SGLang, llama-cpp-python and others serve; llama.cpp's is in `http_llama_cpp`.
+Forms as of vLLM 0.6 to 0.20 (entrypoints/openai: `prompt_logprobs`), OpenAI's legacy completions with `echo` and
+`logprobs`, which vLLM, SGLang, llama-cpp-python and others serve, and llama.cpp's server (tools/server, from December
+2024 on), which takes no `echo` and tells log-probabilities of generated tokens alone.
 """
 
 from __future__ import annotations
@@ -19,7 +15,7 @@ from ragtrace.engines.http_client import Asking, Client, Dialect, LimitReached, 
 from ragtrace.engines.tokens import GivenText, ScoredToken, answer_tokens, joined, may_say
 from ragtrace.errors import ConfigurationError, ModelError, ServerError
 
-__all__ = ["DIALECTS", "Echo", "LlamaCpp", "Vllm", "detect"]
+__all__ = ["DIALECTS", "Vllm", "detect"]
 
 _LOG: Final = logging.getLogger("ragtrace")
 _LOWEST: Final = -1e30  # the server writes the lowest float32 for a probability of 0
@@ -27,7 +23,7 @@ _WHOLE_VOCABULARY: Final = 1 << 20
 _BIAS: Final = 1e4  # on one token's logit: it is sampled, whatever the others have
 
 
-class LlamaCpp(Asking):
+class _LlamaCpp(Asking):
     """llama.cpp's own `/completion`, which tells log-probabilities of generated tokens alone: the answer is forced.
 
     A grammar of token ids forces it in one request (from December 2025 on); where it does not, each token is forced by
@@ -168,7 +164,7 @@ class Vllm(Asking):
         return self._body(messages=turns, add_generation_prompt=False, continue_final_message=True, prompt_logprobs=0)
 
 
-class Echo(Asking):
+class _Echo(Asking):
     """`echo` with `logprobs`: the prompt's tokens come back with `token_logprobs`, the first one null.
 
     One token is generated, since to some servers `max_tokens=0` means no limit; it is left out.
@@ -191,7 +187,7 @@ class Echo(Asking):
         return _placed(texts, values, given, prompt)
 
 
-DIALECTS: Final[dict[str, type[Dialect]]] = {"vllm": Vllm, "echo": Echo, "llama.cpp": LlamaCpp}
+DIALECTS: Final[dict[str, type[Dialect]]] = {"vllm": Vllm, "echo": _Echo, "llama.cpp": _LlamaCpp}
 
 
 def detect(client: Client, model: str, chat: bool, options: Mapping[str, Any]) -> str:

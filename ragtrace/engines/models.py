@@ -1,8 +1,7 @@
-"""Finds models by folder or Hugging Face name, and turns what can go wrong into errors with a remedy.
+"""Models by folder or Hugging Face name: their files, packages, devices, precision and memory.
 
-The device of a model: how precisely a small model runs there, what tells its weights from others, and memory.
-
-Want of memory is told from other errors, and what is cached is given back.
+What can go wrong becomes an error with a remedy. Want of memory is told from other errors, and what is cached is given
+back.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Teacher-forced log-probabilities of one answer behind many prompts, by a Hugging Face causal language model.
+"""Log-probabilities of one answer behind many prompts (teacher forcing), by a Hugging Face causal language model.
 
 The prompts of coalitions begin alike, so the model reads the tree of their tokens: edges are packed into one row, each
 token sees its ancestors alone (tree attention), and keys and values of what others go on from are kept.
 
-
-Scores by the fastest way that is right for a model: whether beginnings can be shared, and prompts be padded.
-
-What a model's architecture allows is found out once, with random texts in its own precision, and by its settings; the
-texts that are scored are checked by a sample.
+Scores come by the fastest way that is right for a model. What its architecture allows, shared beginnings and padded
+prompts, is found out once, with random texts in its own precision, and by its settings; the texts that are scored are
+checked by a sample.
 """
 
 from __future__ import annotations

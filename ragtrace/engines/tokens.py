@@ -1,9 +1,7 @@
-"""Tokens of a text with their offsets into it, and the baselines that a tokenizer offers.
+"""Tokens of a text with their offsets into it, baselines that a tokenizer offers, and an answer's tokens at a server.
 
-Finds an answer's tokens among those of a server, of which only the texts are known, and unites what it cut apart.
-
-Servers write the same token in many ways: `Ġthe`, `▁the`, ` the`, or `the` without its space; a part of a character as
-`�`, as `<0xE2>` or as nothing.
+Of a server's tokens only the texts are known, and servers write the same token in many ways: `Ġthe`, `▁the`, ` the`, or
+`the` without its space; a part of a character as `�`, as `<0xE2>` or as nothing.
 """
 
 from __future__ import annotations

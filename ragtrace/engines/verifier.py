@@ -1,8 +1,7 @@
-"""What a verifier reads: windows over long evidence, and the marks of words that claim and evidence share.
+"""Verifiers of claims: a sequence classifier that reads claim and evidence (layer 2), and embeddings (layer 1).
 
-Layer 2: any sequence classifier that reads claim and evidence, as calibrated support and contradiction.
-
-Layer 1 by embeddings: how close a claim is to the nearest sentence, or two, of its evidence.
+A classifier reads windows over long evidence, with marks of words that claim and evidence share, and gives calibrated
+support and contradiction. Embeddings say how close a claim is to the nearest sentence, or two, of its evidence.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
     from ragtrace.coverage.verifier import Pair, Verdict
 
-__all__ = ["MARKS", "SETTINGS", "EmbeddingVerifier", "EntailmentVerifier", "encode_pairs", "overlap_marks", "windows"]
+__all__ = ["MARKS", "SETTINGS", "EmbeddingVerifier", "EntailmentVerifier", "encode_pairs", "windows"]
 
 MARKS: Final = 4
 """Token types of a verifier that sees shared words: evidence, claim, a claim's word that the evidence lacks, evidence's
@@ -101,7 +100,7 @@ def encode_pairs(
     for number, (claim, (_, evidence)) in enumerate(zip(claims, pairs, strict=True)):
         found = {name: list(encoded[name][number]) for name in encoded if name != "offset_mapping"}
         if marked:
-            found["token_type_ids"] = overlap_marks(
+            found["token_type_ids"] = _overlap_marks(
                 (evidence, claim),
                 encoded.sequence_ids(number),
                 encoded.word_ids(number),
@@ -111,7 +110,7 @@ def encode_pairs(
     return features
 
 
-def overlap_marks(
+def _overlap_marks(
     texts: tuple[str, str],
     sides: Sequence[int | None],
     word_ids: Sequence[int | None],

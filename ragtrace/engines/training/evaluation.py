@@ -1,7 +1,4 @@
-"""How well a verifier tells supported from unsupported claims, with intervals by resampling whole sources.
-
-Calibrates a verifier on sources of their own, and measures it on those that were held out.
-"""
+"""Evaluation of a verifier on held-out sources, with intervals by resampling whole sources, and its calibration."""
 
 from __future__ import annotations
 
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CALIBRATE_ON",
     "Estimate",
-    "Judge",
     "Measured",
     "auroc",
     "balanced_accuracy",
@@ -40,8 +36,13 @@ __all__ = [
     "supports_of",
 ]
 
-Judge: TypeAlias = Literal["both", "model", "words"]
+_Judge: TypeAlias = Literal["both", "model", "words"]
+OnProgress = Callable[[int], None]
+CALIBRATE_ON: Final = ("ragtruth-qa", "ragtruth-summary")
+"""Answers of language models. Both help to weigh the model and the words; offset, rate, threshold and error are of the
+first set alone: answers to questions, from retrieved passages, are what is verified later."""
 _DRAWS: Final = 1000
+_FOLDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Measured:
     """
 
     dataset: str
-    judge: Judge
+    judge: _Judge
     claims: int
     sources: int
     unsupported: int
@@ -103,7 +104,7 @@ def measure(
     examples: Sequence[Example],
     supports: NDArray[np.float64],
     *,
-    judge: Judge = "model",
+    judge: _Judge = "model",
     threshold: float = SUPPORTED,
     at_rate: Callable[[NDArray[np.float64]], NDArray[np.float64]] = lambda given: given,
 ) -> list[Measured]:
@@ -169,7 +170,7 @@ def _as_answer(example: Example) -> JudgedAnswer:
 
 def _measured(
     name: str,
-    judge: Judge,
+    judge: _Judge,
     examples: Sequence[Example],
     supports: NDArray[np.float64],
     threshold: float,
@@ -232,14 +233,6 @@ def _interval(sources: Sequence[str], figure: Callable[[NDArray[np.int64]], floa
         return Estimate(value)
     low, high = np.percentile(kept, [2.5, 97.5])
     return Estimate(value, float(low), float(high))
-
-
-CALIBRATE_ON: Final = ("ragtruth-qa", "ragtruth-summary")
-"""Answers of language models. Both help to weigh the model and the words; offset, rate, threshold and error are of the
-first set alone: answers to questions, from retrieved passages, are what is verified later."""
-_FOLDS: Final = 5
-
-OnProgress = Callable[[int], None]
 
 
 def some(examples: Sequence[Example], part: Part, claims: int | None = None) -> list[Example]:
@@ -320,7 +313,7 @@ def evaluate(
     lexical = _lexical(chosen)
     worded = np.flatnonzero(~np.isnan(lexical))
     with_words = [chosen[place] for place in worded]
-    judges: list[tuple[Judge, NDArray[np.float64]]] = [
+    judges: list[tuple[_Judge, NDArray[np.float64]]] = [
         ("both", calibration.with_words(supports, lexical)[worded]),
         ("model", supports[worded]),
         ("words", lexical[worded]),

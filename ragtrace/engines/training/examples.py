@@ -1,7 +1,4 @@
-"""Labelled claims, and to which part of the data a source belongs.
-
-Reads published sets of labelled claims from a folder that holds one folder for each, as their authors ship them.
-"""
+"""Labelled claims of published sets, read as their authors ship them, and the part of the data of each source."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from ragtrace.coverage import split_claims
 from ragtrace.coverage.scoring import score_answer
 from ragtrace.errors import ConfigurationError
 
-__all__ = ["DATASETS", "ENTAILED", "Dataset", "Example", "Label", "Part", "is_held_out", "part_of", "read_examples"]
+__all__ = ["DATASETS", "ENTAILED", "Example", "Label", "Part", "is_held_out", "part_of", "read_examples"]
 
 Label: TypeAlias = Literal["entailment", "neutral", "contradiction", "unsupported"]
 """`unsupported`: neutral or contradiction, the data do not say which."""
@@ -82,7 +79,7 @@ _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL
 _SPACE_BEFORE: Final = re.compile(r"\s+([.,;:!?%)]|'s\b|n't\b)")
 
 
-class Dataset(NamedTuple):
+class _Dataset(NamedTuple):
     """One set: its folder, the reader of a folder, and what whoever ships a trained model has to state."""
 
     name: str
@@ -262,12 +259,12 @@ def _digest(text: str) -> str:
 
 
 DATASETS: Final = (
-    Dataset("ragtruth-qa", "ragtruth", _ragtruth("qa.jsonl"), "MIT", "RAGTruth, ParticleMedia"),
-    Dataset("ragtruth-summary", "ragtruth", _ragtruth("summary.jsonl"), "MIT", "RAGTruth, ParticleMedia"),
-    Dataset("ragtruth-data2txt", "ragtruth", _ragtruth("data2txt.jsonl"), "MIT", "RAGTruth, ParticleMedia"),
-    Dataset("wice", "wice", _wice, "ODC-BY; texts CC BY-SA", "WiCE, Kamoi et al. 2023"),
-    Dataset("begin", "begin", _begin, "CC BY 4.0", "BEGIN, Google"),
-    Dataset("scifact", "scifact", _scifact, "CC BY 4.0; abstracts ODC-BY", "SciFact, AllenAI"),
-    Dataset("clapnq", "clapnq", _clapnq, "Apache-2.0", "CLAP-NQ, PrimeQA"),
+    _Dataset("ragtruth-qa", "ragtruth", _ragtruth("qa.jsonl"), "MIT", "RAGTruth, ParticleMedia"),
+    _Dataset("ragtruth-summary", "ragtruth", _ragtruth("summary.jsonl"), "MIT", "RAGTruth, ParticleMedia"),
+    _Dataset("ragtruth-data2txt", "ragtruth", _ragtruth("data2txt.jsonl"), "MIT", "RAGTruth, ParticleMedia"),
+    _Dataset("wice", "wice", _wice, "ODC-BY; texts CC BY-SA", "WiCE, Kamoi et al. 2023"),
+    _Dataset("begin", "begin", _begin, "CC BY 4.0", "BEGIN, Google"),
+    _Dataset("scifact", "scifact", _scifact, "CC BY 4.0; abstracts ODC-BY", "SciFact, AllenAI"),
+    _Dataset("clapnq", "clapnq", _clapnq, "Apache-2.0", "CLAP-NQ, PrimeQA"),
 )
 """What `read_examples` reads. A model that is trained on them has to be shipped with these licenses and origins."""
