@@ -46,7 +46,7 @@ _Labels = Annotated[
 ]
 
 
-@app.command()
+@app.command("train")
 def train(
     data: _Data,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For the model; a killed run resumes.")],
@@ -90,7 +90,7 @@ def train(
     _tell(verifier, examples, claims, as_json, out / "report.json")
 
 
-@app.command()
+@app.command("calibrate")
 def calibrate(
     model: _Model,
     data: _Data,
@@ -121,7 +121,7 @@ def calibrate(
         console().print(f"calibration {fitted.id} on {fitted.claims} claims, error {_number(fitted.ece)}: {path}")
 
 
-@app.command()
+@app.command("evaluate")
 def evaluate(
     model: _Model,
     data: _Data,

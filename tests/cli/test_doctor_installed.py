@@ -1,4 +1,4 @@
-"""What `ragtrace.cli.installed` reads from package metadata."""
+"""What `ragtrace.cli.doctor` reads from package metadata."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import metadata
 
 import pytest
 
-from ragtrace.cli import installed
+from ragtrace.cli import doctor
 
 REQUIREMENTS = [
     "msgspec>=0.19",
@@ -33,7 +33,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("packages")
 def test_extras_know_what_is_there() -> None:
     """Each extra lists its packages with their versions; `all`, `dev` and the core are no extras of their own."""
-    server, ray = installed.extras()
+    server, ray = doctor.extras()
 
     assert (server.name, server.packages, server.installed) == ("server", {"psycopg": "3.2.1"}, True)
     assert (ray.name, ray.packages, ray.installed) == ("ray", {"ray": None}, False)
@@ -42,10 +42,10 @@ def test_extras_know_what_is_there() -> None:
 @pytest.mark.usefixtures("packages")
 def test_missing_extra_names_its_install_command() -> None:
     """The remedy is a command that can be pasted."""
-    assert installed.extras()[1].remedy == "pip install 'ragtrace[ray]'"
+    assert doctor.extras()[1].remedy == "pip install 'ragtrace[ray]'"
 
 
 @pytest.mark.usefixtures("packages")
 def test_checkout_without_metadata_has_no_version() -> None:
     """Where ragtrace is not installed the version says so instead of failing."""
-    assert installed.version() == installed.UNKNOWN_VERSION
+    assert doctor.version() == doctor.UNKNOWN_VERSION

@@ -1,4 +1,7 @@
-"""`ragtrace totals`: which services and segments are exported by name, and how to be rid of those that must not be."""
+"""`ragtrace totals`: which services and segments are exported by name, and how to be rid of those that must not be.
+
+`ragtrace citing`: which services' answers cite, as was learned from them, and how to have it learned anew.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,26 @@ import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table
 from ragtrace.errors import ConfigurationError
-from ragtrace.times import written_time
+from ragtrace.times import shown_time, written_time
 
 if TYPE_CHECKING:
-    from ragtrace.store import Store
+    from ragtrace.store import Citing, Store
 
-__all__ = ["app"]
+__all__ = ["citing", "totals"]
 
-_COLUMNS = ("service", "series", "segments", "requests", "name")
+_TOTALS_COLUMNS = ("service", "series", "segments", "requests", "name")
 _SHOWN = 10
 
-app = typer.Typer(help="See what counts under which name, and have it forgotten.", no_args_is_help=True)
+totals = typer.Typer(help="See what counts under which name, and have it forgotten.", no_args_is_help=True)
 
 
-@app.callback()
-def _group() -> None:
+@totals.callback()
+def _totals_group() -> None:
     """See what counts under which name, and have it forgotten."""
 
 
-@app.command("list")
-def list_(store: StoreOption = None, as_json: JsonOption = False) -> None:
+@totals.command("list")
+def list_totals(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Show each service that counts by name: its totals, its segments and its requests, the most totals first."""
     from ragtrace.cli.stores import existing
     from ragtrace.store import Store
@@ -42,7 +45,7 @@ def list_(store: StoreOption = None, as_json: JsonOption = False) -> None:
         print_json({"services": rows})
     elif rows:
         shown = ({**row, "name": "its own" if row["has_place"] else "shared"} for row in rows)
-        print_table(_COLUMNS, [tuple(_cell(row[name]) for name in _COLUMNS) for row in shown])
+        print_table(_TOTALS_COLUMNS, [tuple(_cell(row[name]) for name in _TOTALS_COLUMNS) for row in shown])
     else:
         console().print("nothing has counted yet: record requests")
 
@@ -74,7 +77,7 @@ def _cell(value: str | int) -> str:
     return value if isinstance(value, str) else f"{value:,}"
 
 
-@app.command()
+@totals.command("admit")
 def admit(
     services: Annotated[list[str], typer.Argument(metavar="SERVICE...", help="Services that count as `other`.")],
     store: StoreOption = None,
@@ -89,8 +92,8 @@ def admit(
             console().print(f"{service} {done}", soft_wrap=True)
 
 
-@app.command()
-def forget(
+@totals.command("forget")
+def forget_totals(
     service: Annotated[
         list[str],
         typer.Option("--service", help="A service, or a pattern of names such as 'svc-*'; any number of them."),
@@ -159,3 +162,70 @@ def _print_forgotten(rows: Mapping[str, int], left: Sequence[str]) -> None:
     console().print(f"deleted: {listed or 'nothing'}; ragtrace db audit shows it", soft_wrap=True)
     if left:
         console().print(f"counted again meanwhile: {', '.join(left[:_SHOWN])}; end what sends it", soft_wrap=True)
+
+
+_CITING_COLUMNS = ("service", "citations are", "since", "last answers", "of them cite")
+_NONE = "-"
+_WORDS = {True: "judged", False: "not judged", None: "not known yet"}
+
+citing = typer.Typer(help="See which services' answers cite, and have it learned anew.", no_args_is_help=True)
+
+
+@citing.callback()
+def _citing_group() -> None:
+    """See which services' answers cite, and have it learned anew."""
+
+
+@citing.command("list")
+def list_citing(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Show each service: whether its citations are judged, since when, and how many of its last answers cite.
+
+    An application that says whether it cites (RAGTRACE_CITES, cites=) is taken at its word, whatever is learned here.
+    """
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store
+
+    with Store.open(existing(store)) as opened:
+        found = opened.citing()
+    if as_json:
+        print_json({"services": [_plain_citing(name, known) for name, known in found.items()]})
+    elif found:
+        print_table(_CITING_COLUMNS, [_citing_row(name, known) for name, known in found.items()])
+    else:
+        console().print("nothing is known of any service yet: record requests, then run ragtrace analyze")
+
+
+@citing.command("forget")
+def forget_citing(
+    service: Annotated[str, typer.Argument(help="The application that stopped to cite, or was wrongly taken to.")],
+    store: StoreOption = None,
+) -> None:
+    """Learn anew whether a service cites, from the requests that begin from now on."""
+    from ragtrace.cli.stores import existing
+    from ragtrace.errors import ConfigurationError
+    from ragtrace.store import Store
+
+    with Store.open(existing(store)) as opened:
+        known = opened.citing()
+        if service not in known:
+            raise ConfigurationError.of(
+                "service", service, f"one of {', '.join(known) or 'none: nothing is known yet'}"
+            )
+        counted = opened.forget_citing(service)
+    before = "counted as citing" if counted else "did not count as citing"
+    console().print(f"{service} {before}; it is learned anew from the requests that begin from now on")
+
+
+def _plain_citing(service: str, known: Citing) -> dict[str, object]:
+    return {
+        "service": service,
+        "cites": known.cites,
+        "since": None if known.since is None else written_time(known.since),
+        "answers": known.answers,
+        "cited": known.cited,
+    }
+
+
+def _citing_row(service: str, known: Citing) -> tuple[str, ...]:
+    since = _NONE if known.since is None else shown_time(known.since)
+    return service, _WORDS[known.cites], since, f"{known.answers:,}", f"{known.cited:,}"
