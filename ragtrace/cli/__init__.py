@@ -1,4 +1,4 @@
-"""The command line: one module per verb, each of which imports what it needs when it runs.
+"""The command line: one module per group of verbs, each of which imports what it needs when it runs.
 
 A RagtraceError becomes one line on stderr and exit code 2 (`RAGTRACE_DEBUG=1` shows the traceback); Ctrl-C ends with
 130. Any other exception is a fault of ragtrace: its traceback, and `FAULT`.

@@ -1,7 +1,4 @@
-"""`ragtrace analyze`: works through the queue of analysis jobs.
-
-`ragtrace jobs`: the queue of analyses, for the hand: look, run dead jobs again, take jobs out.
-"""
+"""`ragtrace analyze|jobs`: the worker that analyzes requests, and the queue of its jobs for the hand."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""`ragtrace release`: which version of a component came into use when.
-
-`ragtrace source`: what ingestion jobs say of the sources of documents.
-
-`ragtrace drift`: which chunks an index build holds differently from the one before it.
-"""
+"""`ragtrace release|source|drift`: what changes beside requests: versions, sources of documents, index builds."""
 
 from __future__ import annotations
 

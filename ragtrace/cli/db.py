@@ -1,7 +1,4 @@
-"""`ragtrace db prune|vacuum|erase|check|audit`: what keeps a store small, whole, and free of what must not be in it.
-
-`ragtrace db`: the schema of a store, and its upkeep.
-"""
+"""`ragtrace db`: the schema of a store and its upkeep: it stays small, whole, and free of what must not be in it."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from ragtrace.times import parse_span, shown_time, written_time
 if TYPE_CHECKING:
     from ragtrace.store import Erased, Kept, Space
 
-__all__ = ["app", "audit", "check", "erase", "prune", "vacuum"]
+__all__ = ["app"]
 
 _READ: Final = "somebody reads the database; run `ragtrace db vacuum --{}` when that has ended"
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
@@ -27,6 +24,31 @@ _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")]
 
 
+app = typer.Typer(
+    help="Look after a store: its schema, what is old, what nobody uses, what must go, what is broken.",
+    no_args_is_help=True,
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Look after a store: its schema, what is old, what nobody uses, what must go, what is broken."""
+
+
+@app.command("upgrade")
+def upgrade(store: StoreOption = None, as_json: JsonOption = False) -> None:
+    """Bring the database to the schema of this ragtrace; make it when it does not exist."""
+    from ragtrace import config
+    from ragtrace.store import migrate
+
+    revision = migrate(config.load(store=store).store)
+    if as_json:
+        print_json({"revision": revision})
+    else:
+        console().print(f"schema revision {revision}")
+
+
+@app.command("prune")
 def prune(
     keep: Annotated[
         list[str] | None,
@@ -85,6 +107,7 @@ def _periods(given: Sequence[str]) -> dict[Kept, float]:
     return periods
 
 
+@app.command("vacuum")
 def vacuum(
     compact: Annotated[
         bool,
@@ -133,6 +156,7 @@ def vacuum(
         console().print(f"{what} copies of deleted rows: {how}", soft_wrap=True)
 
 
+@app.command("erase")
 def erase(
     tenant: Annotated[str | None, typer.Option("--tenant", help="All that a tenant sent.", show_default=False)] = None,
     session: Annotated[
@@ -256,6 +280,7 @@ def _print_erased(found: Erased, left: Erased, of: Mapping[str, Any]) -> None:
         console().print(f"{shown_time(time.time_ns())}: nothing is left of {_named(of)}", soft_wrap=True)
 
 
+@app.command("check")
 def check(
     everything: Annotated[bool, typer.Option("--all", help="Read every payload, not only the newest ones.")] = False,
     store: StoreOption = None,
@@ -277,6 +302,7 @@ def check(
         raise typer.Exit(1)
 
 
+@app.command("audit")
 def audit(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Show whose totals people had forgotten, when, who did so, and how many rows went."""
     from ragtrace.cli.stores import existing
@@ -316,34 +342,3 @@ def _size(number: float) -> str:
     while number >= 1_000 and place + 1 < len(_UNITS):
         number, place = number / 1_000, place + 1
     return f"{number:.3g} {_UNITS[place]}"
-
-
-app = typer.Typer(
-    help="Look after a store: its schema, what is old, what nobody uses, what must go, what is broken.",
-    no_args_is_help=True,
-)
-
-
-@app.callback()
-def _group() -> None:
-    """Look after a store: its schema, what is old, what nobody uses, what must go, what is broken."""
-
-
-@app.command("upgrade")
-def upgrade(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Bring the database to the schema of this ragtrace; make it when it does not exist."""
-    from ragtrace import config
-    from ragtrace.store import migrate
-
-    revision = migrate(config.load(store=store).store)
-    if as_json:
-        print_json({"revision": revision})
-    else:
-        console().print(f"schema revision {revision}")
-
-
-app.command("prune")(prune)
-app.command("vacuum")(vacuum)
-app.command("erase")(erase)
-app.command("check")(check)
-app.command("audit")(audit)

@@ -1,7 +1,4 @@
-"""`ragtrace gate`: may this candidate replace the baseline?
-
-`ragtrace replay`: the same questions through the application's own pipeline, recorded for `ragtrace gate`.
-"""
+"""`ragtrace gate|replay`: the release gate, and the replay of questions that makes its candidate."""
 
 from __future__ import annotations
 

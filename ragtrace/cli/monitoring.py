@@ -1,7 +1,4 @@
-"""`ragtrace alerts`: the rules of Prometheus and the routes of Alertmanager, from the objectives.
-
-`ragtrace dashboards`: the dashboards as Grafana's JSON, and drawn without Grafana.
-"""
+"""`ragtrace alerts|dashboards`: rules of Prometheus, routes of Alertmanager, dashboards of Grafana, made and tried."""
 
 from __future__ import annotations
 

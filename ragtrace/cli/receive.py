@@ -1,7 +1,4 @@
-"""`ragtrace serve`: takes spans over OTLP, from anybody's tracing.
-
-`ragtrace import` and `ragtrace gold import`: what other tools hold, taken into the store.
-"""
+"""`ragtrace serve|import|gold`: requests that others recorded, over OTLP or in files, and what questions need."""
 
 from __future__ import annotations
 

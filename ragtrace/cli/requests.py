@@ -1,9 +1,4 @@
-"""`ragtrace show`: the evidence path of one request, or which requests there are.
-
-`ragtrace explain`: what one request's answer used, and why its documents were retrieved.
-
-`ragtrace probe`: asks the index about one request, or about one query, and says why evidence is not found.
-"""
+"""`ragtrace show|explain|probe`: requests one by one: what happened, why, and what the index holds for them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`ragtrace totals`: which services and segments are exported by name, and how to be rid of those that must not be.
-
-`ragtrace citing`: which services' answers cite, as was learned from them, and how to have it learned anew.
-"""
+"""`ragtrace totals|citing`: what is known by the name of a service, totals and citing, and how to have it forgotten."""
 
 from __future__ import annotations
 

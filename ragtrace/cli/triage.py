@@ -1,7 +1,4 @@
-"""`ragtrace triage`: walk the evidence of a request, an alert or a segment; say whether an alert was right.
-
-`ragtrace postmortem`: the template of a postmortem, filled with what the store knows.
-"""
+"""`ragtrace triage|postmortem`: the walk to what broke first in a request, an alert or a segment, and a draft of it."""
 
 from __future__ import annotations
 
