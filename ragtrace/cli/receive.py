@@ -158,7 +158,7 @@ def import_golds(
     JSON, JSONL or CSV rows with a question, its evidence's chunk ids, and the facets that evidence must meet.
     """
     from ragtrace import config
-    from ragtrace.receive.golds import read_golds
+    from ragtrace.receive.evaluations import read_golds
     from ragtrace.store import Store
 
     settings, columns = config.load(store=store), _columns(column)

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace import config
-from ragtrace.receive.assembling import Assembler
+from ragtrace.receive.assembly import Assembler
 from ragtrace.receive.spans import ReceivedSpan, SpanEvent
 from ragtrace.store import Store, Subject
 from ragtrace.store.tables import content, span_part, trace

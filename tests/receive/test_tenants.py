@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace import config
-from ragtrace.receive.assembling import Assembler
+from ragtrace.receive.assembly import Assembler
 from ragtrace.receive.tenants import LONGEST, NO_RIGHTS, Rights, believed, own_service, owned
 from ragtrace.store import Store
 from ragtrace.types import Feedback, RequestRecord

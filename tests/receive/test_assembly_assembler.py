@@ -11,12 +11,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragtrace.bounds import EARLIEST
 from ragtrace.errors import CorruptStore, StoreError
-from ragtrace.receive import assembling
-from ragtrace.receive.assembling import Assembler
-from ragtrace.receive.assembly import record_of
+from ragtrace.receive import assembly
+from ragtrace.receive.assembly import Assembler, record_of
 from ragtrace.receive.otlp import split
 from ragtrace.receive.spans import ReceivedSpan, SpanEvent
-from ragtrace.receive.told import Told
+from ragtrace.receive.trace_tree import ReadSpan
 from ragtrace.store import Assembled, DueTrace, SpanPart, Store, StoredPart
 from ragtrace.types import RequestRecord, replace
 from tests.receive.spans import TRACE
@@ -177,12 +176,12 @@ def test_the_same_judgement_of_two_tenants(store: Store, assembler: Assembler) -
 def test_a_failure_that_is_none_of_ours(store: Store, assembler: Assembler, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unforeseen error of one trace leaves the others alone."""
 
-    def failing(told: list[Told], count: int) -> RequestRecord | None:
+    def failing(told: list[ReadSpan], count: int) -> RequestRecord | None:
         if told[0].span.trace_id != TRACE:
             raise IndexError("list index out of range")
         return record_of(told, count)
 
-    monkeypatch.setattr(assembling, "record_of", failing)
+    monkeypatch.setattr(assembly, "record_of", failing)
     other = replace(request()[0], trace_id="ab" * 16)
     store.add_spans([part([other]), part(request())], now=100)
     assembler.step(now=200)
@@ -202,9 +201,9 @@ def test_unassembled_spans_are_kept(store: Store, assembler: Assembler) -> None:
 
 def test_all_that_is_old_is_forgotten(store: Store, assembler: Assembler, monkeypatch: pytest.MonkeyPatch) -> None:
     """Page after page, not one page in a while: else spans would come faster than they go."""
-    monkeypatch.setattr(assembling, "_PAGE_FORGOTTEN", 1)
-    monkeypatch.setattr(assembling, "_FORGET", 0.0)
-    monkeypatch.setattr(assembling, "_IDLE", 0.0)
+    monkeypatch.setattr(assembly, "_PAGE_FORGOTTEN", 1)
+    monkeypatch.setattr(assembly, "_FORGET", 0.0)
+    monkeypatch.setattr(assembly, "_IDLE", 0.0)
     store.add_spans(
         [part([replace(each, trace_id=f"{place:032x}") for each in request()]) for place in (1, 2, 3)], now=1
     )
@@ -249,8 +248,8 @@ def test_a_trace_that_is_too_large(
     """Its spans are not read; others are assembled, few at a time."""
     small = [part([replace(each, trace_id=f"{number:032x}") for each in request()]) for number in range(1, 4)]
     large = part([*request(), replace(request()[0], span_id=f"{99:016x}", attributes={"note": "x" * 9_000})])
-    monkeypatch.setattr(assembling, "_LARGEST", 9_000)
-    monkeypatch.setattr(assembling, "_PAGE_BYTES", len(small[0].body) + 10)
+    monkeypatch.setattr(assembly, "_LARGEST", 9_000)
+    monkeypatch.setattr(assembly, "_PAGE_BYTES", len(small[0].body) + 10)
     pages: list[int] = []
     spans_of = store.spans_of
 

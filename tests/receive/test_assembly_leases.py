@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ragtrace.receive import assembling
-from ragtrace.receive.assembling import Assembler
-from ragtrace.receive.assembly import record_of
-from ragtrace.receive.told import Told
+from ragtrace.receive import assembly
+from ragtrace.receive.assembly import Assembler, record_of
+from ragtrace.receive.trace_tree import ReadSpan
 from ragtrace.store import Assembled, DueTrace, Store
 from ragtrace.types import RequestRecord, replace
 from tests.receive.test_assembling import part
@@ -22,12 +21,12 @@ def slowly(monkeypatch: pytest.MonkeyPatch, seconds: Sequence[float], meanwhile:
     clock, following = [1e9], iter(seconds)
     monkeypatch.setattr(time, "time", lambda: clock[0])
 
-    def made(told: list[Told], count: int) -> RequestRecord | None:
+    def made(told: list[ReadSpan], count: int) -> RequestRecord | None:
         clock[0] += next(following)
         meanwhile()
         return record_of(told, count)
 
-    monkeypatch.setattr(assembling, "record_of", made)
+    monkeypatch.setattr(assembly, "record_of", made)
 
 
 def several(store: Store) -> None:

@@ -7,25 +7,24 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ragtrace.receive.dialects import read_span
-from ragtrace.receive.reading import Generated, Reading, Reranked, Retrieved, Step
-from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.receive.spans import Generated, Reading, ReceivedSpan, Reranked, Retrieved, Step
 from ragtrace.record.coercion import Unreadable, read_chunks
 from ragtrace.types import replace
 
-__all__ = ["Told", "in_order", "root_of", "stages_of", "times_of"]
+__all__ = ["ReadSpan", "in_order", "root_of", "stages_of", "times_of"]
 
 _Parents: TypeAlias = Mapping[str, str | None]
 _Kinds: TypeAlias = dict[str, type[Step]]
 
 
-class Told(NamedTuple):
+class ReadSpan(NamedTuple):
     """A span with what it says."""
 
     span: ReceivedSpan
     reading: Reading
 
 
-def in_order(spans: Iterable[ReceivedSpan]) -> tuple[list[Told], int]:
+def in_order(spans: Iterable[ReceivedSpan]) -> tuple[list[ReadSpan], int]:
     """The spans in the order in which they began, each id once, and how many different ones came.
 
     Of two that have one id, as of a span that is sent while it runs and again at its end, the fuller one counts.
@@ -42,18 +41,18 @@ def in_order(spans: Iterable[ReceivedSpan]) -> tuple[list[Told], int]:
     return [_told(span) for span in ordered], len(unique) + len(others)
 
 
-def _told(span: ReceivedSpan) -> Told:
+def _told(span: ReceivedSpan) -> ReadSpan:
     reading = read_span(span)
     if reading.error is not None and span.status != "error":
         span = replace(span, status="error", message=span.message or reading.error)
-    return Told(span, reading)
+    return ReadSpan(span, reading)
 
 
 def _fullness(span: ReceivedSpan) -> tuple[int, int, int, str]:
     return span.ended_at, len(span.attributes), len(span.events), repr(span)
 
 
-def root_of(told: Sequence[Told]) -> Told:
+def root_of(told: Sequence[ReadSpan]) -> ReadSpan:
     """The span that says it is the request, else the first one without a parent, else without one among the spans."""
     ids = {each.span.span_id for each in told}
     found = (
@@ -64,7 +63,7 @@ def root_of(told: Sequence[Told]) -> Told:
     return next(iter(found), told[0])
 
 
-def times_of(root: Told, told: Sequence[Told]) -> tuple[int, int]:
+def times_of(root: ReadSpan, told: Sequence[ReadSpan]) -> tuple[int, int]:
     """When the request ran: by the span that says it is the request, whose start is in the sender's record as well,
     else from the first span's start to the last one's end. A time of 0 is none."""
     spans = [root.span] if root.reading.request_id else [each.span for each in told]
@@ -74,7 +73,7 @@ def times_of(root: Told, told: Sequence[Told]) -> tuple[int, int]:
     return started_at, max(ends or [started_at])
 
 
-def stages_of(told: Sequence[Told]) -> Iterator[Told]:
+def stages_of(told: Sequence[ReadSpan]) -> Iterator[ReadSpan]:
     """The spans that are stages, each call once: of nested spans of one kind the outermost that says what came out.
 
     A retriever that returns only some of what those within it found is what chose them, unless a reranker within it is:
@@ -99,7 +98,7 @@ def stages_of(told: Sequence[Told]) -> Iterator[Told]:
         yield from (outer for outer in choosing.get(span_id, ()) if Reranked not in below[outer.span.span_id])
 
 
-def _choosing(told: Sequence[Told], parents: _Parents) -> dict[str, list[Told]]:
+def _choosing(told: Sequence[ReadSpan], parents: _Parents) -> dict[str, list[ReadSpan]]:
     """The retrievers that chose among what others within them found, as rerankers, each by the last of these."""
     finding = {
         each.span.span_id: each
@@ -108,11 +107,11 @@ def _choosing(told: Sequence[Told], parents: _Parents) -> dict[str, list[Told]]:
     }
     if len(finding) < 2:
         return {}
-    within: defaultdict[str, list[Told]] = defaultdict(list)
+    within: defaultdict[str, list[ReadSpan]] = defaultdict(list)
     for span_id, outer_id in _nearest(parents, finding.keys()).items():
         if outer_id is not None:
             within[outer_id].append(finding[span_id])
-    found: defaultdict[str, list[Told]] = defaultdict(list)
+    found: defaultdict[str, list[ReadSpan]] = defaultdict(list)
     place: dict[str, str] = {}
     for outer in reversed(list(finding.values())):  # the inner ones first
         inner, span_id = within.get(outer.span.span_id), outer.span.span_id
@@ -123,12 +122,12 @@ def _choosing(told: Sequence[Told], parents: _Parents) -> dict[str, list[Told]]:
     return found
 
 
-def _as_reranker(retriever: Told, started_at: int) -> Told:
+def _as_reranker(retriever: ReadSpan, started_at: int) -> ReadSpan:
     step = Reranked(kept=_found(retriever))
-    return Told(replace(retriever.span, started_at=started_at), replace(retriever.reading, step=step))
+    return ReadSpan(replace(retriever.span, started_at=started_at), replace(retriever.reading, step=step))
 
 
-def _found(told: Told) -> Any:
+def _found(told: ReadSpan) -> Any:
     return told.reading.step.found if isinstance(told.reading.step, Retrieved) else ()
 
 
@@ -154,7 +153,7 @@ def _nearest(parents: _Parents, among: Collection[str]) -> dict[str, str | None]
     return {span_id: found[span_id] for span_id in among}
 
 
-def _identities(retrieved: Iterable[Told]) -> set[str]:
+def _identities(retrieved: Iterable[ReadSpan]) -> set[str]:
     """What these retrievers found."""
     found: set[str] = set()
     for each in retrieved:

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from ragtrace.receive.limits import Limits, Share
-from ragtrace.receive.server import taking
+from ragtrace.receive.server import ingest
 from ragtrace.receive.server.bodies import Refused
-from ragtrace.receive.server.shares import Accounts, Places, Turns
+from ragtrace.receive.server.ingest import Accounts, Places, Turns
 from ragtrace.store import SpanPart
 from tests.receive.server.test_routes import ALPHA, BETA, JSON, SMALL, Receiver
 from tests.receive.test_otlp import SPAN, batch
@@ -232,15 +232,15 @@ def test_bytes_on_their_way(tmp_path: Path) -> None:
 def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of nine large bodies that a tenant sends at once some are refused; another one's is read after the first."""
     order: list[str] = []
-    go, begun, read = threading.Event(), threading.Event(), taking.One._read
+    go, begun, read = threading.Event(), threading.Event(), ingest.One._read
 
-    def slow(one: taking.One, *given: Any) -> Any:
+    def slow(one: ingest.One, *given: Any) -> Any:
         order.append(one._tenant)
         begun.set()
         assert go.wait(20)
         return read(one, *given)
 
-    monkeypatch.setattr(taking.One, "_read", slow)
+    monkeypatch.setattr(ingest.One, "_read", slow)
     receiver = Receiver(tmp_path, tokens=True, limits=replace(SMALL, large=Share(8, 4), large_size=10_000))
     bomb = gzip.compress(b'{"resourceSpans":[%s]}' % b",".join([b"[]"] * 20_000))
     statuses: dict[str, list[int]] = {ALPHA: [], BETA: []}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.golds import read_golds
+from ragtrace.receive.evaluations import read_golds
 from ragtrace.types import Facet, Gold
 
 

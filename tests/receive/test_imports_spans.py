@@ -10,7 +10,7 @@ import pytest
 
 from ragtrace.errors import RecordError
 from ragtrace.receive.assembly import assemble
-from ragtrace.receive.exports import read_export
+from ragtrace.receive.imports import read_export
 from ragtrace.receive.spans import ReceivedSpan
 from ragtrace.types import RequestRecord
 from tests.receive.test_otlp import SPAN, batch, message

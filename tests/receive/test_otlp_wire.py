@@ -12,8 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragtrace.errors import RecordError
 from ragtrace.receive.limits import Allowance, Limits, TooLarge
-from ragtrace.receive.otlp import parse_protobuf
-from ragtrace.receive.wire import check, joined, scopes
+from ragtrace.receive.otlp import check_message, joined_scopes, parse_protobuf, scopes
 from tests.receive.test_otlp import message
 
 TRACES: Literal["traces"] = "traces"
@@ -22,7 +21,7 @@ TRACES: Literal["traces"] = "traces"
 def is_too_large(body: bytes, signal: Literal["traces", "logs"] = TRACES, **limits: Any) -> bool:
     """Whether it is refused by these limits."""
     try:
-        check(body, signal, Allowance(Limits(**limits)))
+        check_message(body, signal, Allowance(Limits(**limits)))
     except TooLarge:
         return True
     return False
@@ -94,14 +93,14 @@ def test_logs() -> None:
 def test_decoding_has_an_end() -> None:
     """Where it takes more of the processor's time than it may, the body is refused."""
     with pytest.raises(TooLarge, match="not decoded within 0 seconds"):
-        check(b"\x0a\x00" * 500, TRACES, Allowance(Limits(decoding=0.0)))
+        check_message(b"\x0a\x00" * 500, TRACES, Allowance(Limits(decoding=0.0)))
 
 
 @given(st.binary(max_size=60) | st.binary(max_size=20).map(lambda rest: message() + rest))
 def test_nothing_gets_by(body: bytes) -> None:
     """What is decoded was counted in full; what cannot be counted is refused."""
     try:
-        check(body, TRACES, Allowance(Limits(attributes=0)))
+        check_message(body, TRACES, Allowance(Limits(attributes=0)))
         counted = 0
     except TooLarge:
         counted = 1
@@ -122,7 +121,7 @@ def test_nothing_gets_by(body: bytes) -> None:
 def test_broken(body: bytes) -> None:
     """Groups, lengths that lead out of the message, and numbers without an end."""
     with pytest.raises(RecordError):
-        check(body + b"\x0a\x00" * (body[0] == 0x7B), TRACES, Allowance(Limits()))
+        check_message(body + b"\x0a\x00" * (body[0] == 0x7B), TRACES, Allowance(Limits()))
 
 
 @pytest.mark.parametrize("field", [b"\x6a\x01", b"\x6a", b"\x6a\xff\x7f", b"\x6a\xff\xff\x01", b"\x53"])
@@ -130,7 +129,7 @@ def test_a_broken_record(field: bytes) -> None:
     """Within a record it is no other."""
     body = b"\x0a%c\x12%c\x12%c" % (len(field) + 4, len(field) + 2, len(field)) + field
     with pytest.raises(RecordError, match="do not fit"):
-        check(body, TRACES, Allowance(Limits(values=2)))
+        check_message(body, TRACES, Allowance(Limits(values=2)))
 
 
 def test_records_are_taken_out_as_they_are() -> None:
@@ -144,10 +143,10 @@ def test_records_are_taken_out_as_they_are() -> None:
     assert found.scope == unknown + b"\x0a\x03\x0a\x01s"
     assert [bytes(record) for record in found.records] == [span]
 
-    again = ExportTraceServiceRequest.FromString(joined([found]))
+    again = ExportTraceServiceRequest.FromString(joined_scopes([found]))
     assert again.resource_spans[0].resource.dropped_attributes_count == 2
     assert again.resource_spans[0].scope_spans[0].scope.name == "s"
-    assert scopes(joined([found])) == [found]
+    assert scopes(joined_scopes([found])) == [found]
 
 
 @given(st.lists(st.lists(st.lists(st.integers(0, 40_000), max_size=3), max_size=3), max_size=3))
@@ -163,4 +162,4 @@ def test_joined_again(shape: list[list[list[int]]]) -> None:
                 scope_spans.spans.add(name="b" * size)
         if scopes_of:
             expected.resource_spans.add().CopyFrom(resource_spans)
-    assert ExportTraceServiceRequest.FromString(joined(scopes(request.SerializeToString()))) == expected
+    assert ExportTraceServiceRequest.FromString(joined_scopes(scopes(request.SerializeToString()))) == expected

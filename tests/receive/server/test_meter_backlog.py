@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.receive.server import backlog
+from ragtrace.receive.server import meter
 from tests.receive.server.test_meter import scraped
 from tests.receive.server.test_routes import JSON, Receiver
 from tests.receive.test_otlp import SPAN, batch
@@ -39,7 +39,7 @@ class Silence:
 
 def test_not_ready(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not ready, and says why, however many ask; one question is under way, and bodies are taken meanwhile."""
-    monkeypatch.setattr(backlog, "PATIENCE", 0.2)
+    monkeypatch.setattr(meter, "PATIENCE", 0.2)
     silence, answers = Silence(receiver, monkeypatch), list[tuple[int, bytes]]()
     asking = [threading.Thread(target=lambda: answers.append(receiver.send(None, "/readyz")[:2])) for _ in range(40)]
     for each in asking:
@@ -59,7 +59,7 @@ def test_not_ready(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_metrics(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the receiver itself knows is shown."""
-    monkeypatch.setattr(backlog, "PATIENCE", 0.2)
+    monkeypatch.setattr(meter, "PATIENCE", 0.2)
     silence = Silence(receiver, monkeypatch)
     status, text, _ = receiver.send(None, "/metrics")
     silence.gate.set()
