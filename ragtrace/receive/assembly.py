@@ -1,10 +1,7 @@
-"""Makes one request record of the spans of one trace, whatever their order, however often each arrived.
+"""Assembly: one request record of the spans of one trace, whatever their order, and the assembler of all that are due.
 
 The record depends on the set of spans alone, and its revision is their number: a late span makes a newer revision, and
 so does one that comes again with more in it; the same spans again make the same record.
-
-
-Turns the traces that are due into records, page by page, until it is told to stop.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["Assembler", "Counted", "Fate", "assemble", "judgements_of", "record_of"]
+__all__ = ["Assembler", "Counted", "Fate", "assemble", "record_of"]
 
 _PROMPT: Final = "prompt"
 _ANSWER: Final = "answer"
@@ -60,13 +57,13 @@ def assemble(spans: Iterable[ReceivedSpan]) -> RequestRecord | None:
     return record_of(*in_order(spans))
 
 
-def record_of(told: Sequence[ReadSpan], count: int) -> RequestRecord | None:
+def record_of(read_spans: Sequence[ReadSpan], count: int) -> RequestRecord | None:
     """What `assemble` makes of spans that were read: `count` different ones came."""
-    steps = list(stages_of(told))
+    steps = list(stages_of(read_spans))
     if not steps:
         return None
-    root = root_of(told)
-    readings = [each.reading for each in told]
+    root = root_of(read_spans)
+    readings = [each.reading for each in read_spans]
     is_second_hand = any(each.is_second_hand for each in readings)
     if is_second_hand and not root.reading.request_id:
         return None
@@ -74,9 +71,9 @@ def record_of(told: Sequence[ReadSpan], count: int) -> RequestRecord | None:
     runs = _Runs(root.reading.question)
     for each in steps:
         runs.add(each)
-    about = _About(root, told)
+    about = _About(root, read_spans)
     runs.answer(about.first("answer"), root.span)
-    started_at, ended_at = times_of(root, told)
+    started_at, ended_at = times_of(root, read_spans)
     return RequestRecord(
         request_id=request_id,
         service=about.first("service") or root.span.service,
@@ -98,33 +95,33 @@ def record_of(told: Sequence[ReadSpan], count: int) -> RequestRecord | None:
         head_probability=1.0 if root.reading.head_probability is None else root.reading.head_probability,
         feedback=tuple(
             _feedback(each, request_id, reading_of.span)
-            for reading_of in told
+            for reading_of in read_spans
             for each in reading_of.reading.judgements
         ),
         record_revision=count - (_SECOND_HAND if is_second_hand else 0),
     )
 
 
-def judgements_of(told: Iterable[ReadSpan]) -> list[Feedback]:
+def _judgements_of(read_spans: Iterable[ReadSpan]) -> list[Feedback]:
     """What the spans say of a request that they do not make: `request_id` is empty."""
-    return [_feedback(said, "", each.span) for each in told for said in each.reading.judgements]
+    return [_feedback(said, "", each.span) for each in read_spans for said in each.reading.judgements]
 
 
 class _About:
     """What the spans say of the request: the root first, then the others in the order in which they began."""
 
-    def __init__(self, root: ReadSpan, told: Sequence[ReadSpan]) -> None:
-        self._told = [root, *(each for each in told if each is not root)]
+    def __init__(self, root: ReadSpan, read_spans: Sequence[ReadSpan]) -> None:
+        self._read_spans = [root, *(each for each in read_spans if each is not root)]
 
     def first(self, field: str) -> str | None:
         """The first value of a field of the readings."""
-        found: Iterator[str | None] = (getattr(each.reading, field) for each in self._told)
+        found: Iterator[str | None] = (getattr(each.reading, field) for each in self._read_spans)
         return next((each for each in found if each), None)
 
     def versions(self) -> dict[str, str]:
         """Version labels; a later span's word counts."""
         found: dict[str, str] = {}
-        for each in self._told:
+        for each in self._read_spans:
             found |= each.reading.versions
             step = each.reading.step
             if isinstance(step, Generated) and step.model:
@@ -143,17 +140,17 @@ class _Runs:
         self._rewritten: str | None = None
         self._is_packed = False
 
-    def add(self, told: ReadSpan) -> None:
+    def add(self, read_span: ReadSpan) -> None:
         """Read one stage."""
-        step = told.reading.step
+        step = read_span.reading.step
         if isinstance(step, Retrieved):
-            self._retrieve(step, told.span)
+            self._retrieve(step, read_span.span)
         elif isinstance(step, Reranked):
-            self._rerank(step, told.span)
+            self._rerank(step, read_span.span)
         elif isinstance(step, Packed):
-            self._pack(step, told.span)
+            self._pack(step, read_span.span)
         elif isinstance(step, Generated):
-            self._generate(step, told.span)
+            self._generate(step, read_span.span)
 
     def query(self, question: str | None, query_class: str | None) -> Query:
         """What was asked, and what the last retriever was given instead."""
@@ -360,12 +357,12 @@ class Assembler:
         if isinstance(parts, CorruptStore):
             raise parts
         spans = [span for part in parts for span in read_protobuf(part.body).spans]
-        told, count = in_order(spans)
-        record = record_of(told, count)
+        read_spans, count = in_order(spans)
+        record = record_of(read_spans, count)
         if record is None:
-            said = tuple(self._finished(each) for each in judgements_of(told))
+            said = tuple(self._finished(each) for each in _judgements_of(read_spans))
             return Assembled(due, None, judgements=said)
-        span_ids = {each.span.span_id for each in told}
+        span_ids = {each.span.span_id for each in read_spans}
         rights = self._rights(due.tenant)
         record, claim = believed(self._finished(record), due.tenant, rights)
         if claim is not None:

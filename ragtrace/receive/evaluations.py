@@ -1,10 +1,7 @@
-"""Reads evaluation sets as RAGAS, RAGChecker and spreadsheets hold them: question, contexts, answer, ground truth.
+"""Evaluation sets as RAGAS, RAGChecker and spreadsheets hold them, and gold sets: what a question needs.
 
-A row has no trace: its contexts are taken for what was retrieved and for what stood in the prompt, in this order, and
-its time is the file's. A ground truth that names contexts becomes a gold set.
-
-
-Reads gold sets: what a question needs, as a table of questions with chunk ids and required facets.
+A row of an evaluation set has no trace: its contexts are taken for what was retrieved and for what stood in the prompt,
+in this order, and its time is the file's. A ground truth that names contexts becomes a gold set.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ from ragtrace.types import (
     content_hash,
 )
 
-__all__ = ["COLUMNS", "Evaluations", "Row", "items_of", "read_evaluations", "read_golds", "rows_of"]
+__all__ = ["Evaluations", "Row", "read_evaluations", "read_golds", "rows_of"]
 
 _LISTS: Final = ("results", "data", "samples", "examples", "rows")
 _FIELD_LIMIT: Final = 100_000_000  # bytes of one field of a CSV file
@@ -130,7 +127,7 @@ def read_evaluations(
     """The rows of a JSON, JSONL or CSV file.
 
     Args:
-        columns: what is read -> the file's own name of it, over `COLUMNS`; with a star for the numbers of contexts in
+        columns: what is read -> the file's own name of it, over `columns.COLUMNS`; with a star for the numbers of contexts in
             columns of their own (`Passage *`).
         at: when the requests ran, in nanoseconds since the epoch; None: when the file was written.
 
@@ -277,7 +274,7 @@ def _contexts(where: str, value: Any) -> tuple[Candidate, ...]:
     if isinstance(value, list) and value and isinstance(value[0], Named):
         found = [_context(where, each) for each in value]
     else:
-        found = items_of(value)
+        found = _items_of(value)
     if not found:
         return ()
     try:
@@ -304,7 +301,7 @@ def _context(where: str, named: Named) -> Any:
     return value
 
 
-def items_of(value: Any) -> list[Any]:
+def _items_of(value: Any) -> list[Any]:
     """What a cell of a table holds: a list, also one that was written as a text in JSON or in Python, or one value.
     Texts become items with a text."""
     if isinstance(value, str):
@@ -313,7 +310,7 @@ def items_of(value: Any) -> list[Any]:
         for read in (json.loads, ast.literal_eval):
             if value[:1] == "[":
                 try:
-                    return items_of(read(value))
+                    return _items_of(read(value))
                 except (ValueError, SyntaxError, RecursionError, MemoryError):
                     continue
         return [{"text": value}] if value.strip() else []
@@ -321,7 +318,7 @@ def items_of(value: Any) -> list[Any]:
     return [{"text": each} if isinstance(each, str) else each for each in items]
 
 
-COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+_GOLD_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "question": ("question", "query", "user_input", "text"),
     "chunk_ids": ("chunk_ids", "chunks", "evidence", "gold", "relevant", "doc_ids", "context_ids"),
     "query_class": ("query_class", "segment", "category"),
@@ -337,7 +334,7 @@ def read_golds(path: Path, service: str, columns: Mapping[str, str] | None = Non
 
     Raises: RecordError naming the row; OSError.
     """
-    names = names_of(columns or {}, COLUMNS)
+    names = names_of(columns or {}, _GOLD_COLUMNS)
     for number, row in enumerate(rows_of(path), 1):
         where = f"{path}, row {number}"
         absent = [name for name in (columns or {}).values() if name not in row]
@@ -366,7 +363,7 @@ def _gold(where: str, given: Mapping[str, Any], service: str, row: Mapping[str, 
 
 
 def _ids(where: str, value: Any) -> Iterator[str]:
-    for each in items_of(value):
+    for each in _items_of(value):
         said = each.get("id", each.get("chunk_id", each.get("text"))) if isinstance(each, dict) else each
         for one in said.split() if isinstance(value, str) and isinstance(said, str) else [said]:
             found = identifier(one)

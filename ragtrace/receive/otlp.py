@@ -1,15 +1,12 @@
-"""Reads OTLP messages in protobuf as bytes: sees that one holds no more than it may before it is decoded, since two
-bytes on the wire may take 168 in memory, and takes records out as they are.
+"""OTLP traces, decoded from protobuf and JSON. A span that cannot be read is rejected with a reason, alone.
 
-Traces and logs have the same shape: resources (field 1) hold scopes (2), and these hold records (2).
-Source: https://protobuf.dev/programming-guides/encoding/.
+Messages in protobuf are looked through as bytes before: that one holds no more than it may, since two bytes on the wire
+may take 168 in memory. `split` cuts a request into one part for each trace, still as protobuf: that is what the
+receiver stores, since reading a hundred attributes into Python takes longer than all else. `read_protobuf` reads such a
+part. Traces and logs have the same shape: resources (field 1) hold scopes (2), and these hold records (2).
 
-
-Decodes OTLP, as protobuf and as JSON. A span that cannot be read is rejected with a reason, alone.
-
-`split` cuts a request into one part for each trace, still as protobuf: that is what the receiver stores, since reading
-a hundred attributes into Python takes longer than all else. `read_part` reads such a part.
-Source: https://opentelemetry.io/docs/specs/otlp/; in JSON, ids are hex and 64-bit numbers may be texts.
+Sources: https://opentelemetry.io/docs/specs/otlp/ (in JSON, ids are hex and 64-bit numbers may be texts);
+https://protobuf.dev/programming-guides/encoding/.
 """
 
 from __future__ import annotations

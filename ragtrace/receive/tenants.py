@@ -1,11 +1,8 @@
-"""What a tenant's token lets its spans say: which services they name, and how their requests were sampled.
+"""Tenants: the bearer tokens by which they may send, and what their spans may say of services and sampling.
 
 A service belongs to a tenant. What tenant `acme` calls `shop` is stored as `acme/shop`, as its requests' ids begin with
 `acme:`, so that all that is kept by service is the tenant's alone. A name that the tokens file lists for the tenant is
 stored plainly. Names of tenants hold no slash, so that no tenant's names begin as those of another one do.
-
-
-Who may send, and what of it counts: bearer tokens by tenant with the tenant's rights, read from a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The spans of one trace with what they say: each once, in their order, which is the root, and which are stages."""
+"""The tree of one trace: its spans with what they say, each once, in their order; its root, and which are stages."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def in_order(spans: Iterable[ReceivedSpan]) -> tuple[list[ReadSpan], int]:
     for span in others.values():
         unique[span.span_id] = max(unique[span.span_id], span, key=_fullness)
     ordered = sorted(unique.values(), key=lambda span: (span.started_at, -span.ended_at, span.span_id))
-    return [_told(span) for span in ordered], len(unique) + len(others)
+    return [_read(span) for span in ordered], len(unique) + len(others)
 
 
-def _told(span: ReceivedSpan) -> ReadSpan:
+def _read(span: ReceivedSpan) -> ReadSpan:
     reading = read_span(span)
     if reading.error is not None and span.status != "error":
         span = replace(span, status="error", message=span.message or reading.error)
@@ -52,45 +52,45 @@ def _fullness(span: ReceivedSpan) -> tuple[int, int, int, str]:
     return span.ended_at, len(span.attributes), len(span.events), repr(span)
 
 
-def root_of(told: Sequence[ReadSpan]) -> ReadSpan:
+def root_of(read_spans: Sequence[ReadSpan]) -> ReadSpan:
     """The span that says it is the request, else the first one without a parent, else without one among the spans."""
-    ids = {each.span.span_id for each in told}
+    ids = {each.span.span_id for each in read_spans}
     found = (
-        *(each for each in told if each.reading.request_id),
-        *(each for each in told if not each.span.parent_id),
-        *(each for each in told if each.span.parent_id not in ids),
+        *(each for each in read_spans if each.reading.request_id),
+        *(each for each in read_spans if not each.span.parent_id),
+        *(each for each in read_spans if each.span.parent_id not in ids),
     )
-    return next(iter(found), told[0])
+    return next(iter(found), read_spans[0])
 
 
-def times_of(root: ReadSpan, told: Sequence[ReadSpan]) -> tuple[int, int]:
+def times_of(root: ReadSpan, read_spans: Sequence[ReadSpan]) -> tuple[int, int]:
     """When the request ran: by the span that says it is the request, whose start is in the sender's record as well,
     else from the first span's start to the last one's end. A time of 0 is none."""
-    spans = [root.span] if root.reading.request_id else [each.span for each in told]
+    spans = [root.span] if root.reading.request_id else [each.span for each in read_spans]
     starts = [span.started_at for span in spans if span.started_at]
     ends = [span.ended_at for span in spans if span.ended_at]
     started_at = min(starts or ends or [0])
     return started_at, max(ends or [started_at])
 
 
-def stages_of(told: Sequence[ReadSpan]) -> Iterator[ReadSpan]:
+def stages_of(read_spans: Sequence[ReadSpan]) -> Iterator[ReadSpan]:
     """The spans that are stages, each call once: of nested spans of one kind the outermost that says what came out.
 
     A retriever that returns only some of what those within it found is what chose them, unless a reranker within it is:
     these are the retrievals then.
     """
-    parents = {each.span.span_id: each.span.parent_id for each in told}
+    parents = {each.span.span_id: each.span.parent_id for each in read_spans}
     telling: _Kinds = {
         each.span.span_id: type(each.reading.step)
-        for each in told
+        for each in read_spans
         if each.reading.step is not None and _says_enough(each.reading.step)
     }
-    choosing = _choosing(told, parents)
+    choosing = _choosing(read_spans, parents)
     chosen = {each.span.span_id for later in choosing.values() for each in later}
     for span_id in chosen:
         telling.pop(span_id, None)
     above, below = _kinds_above(parents, telling), _kinds_below(parents, telling)
-    for each in told:
+    for each in read_spans:
         span_id, kind = each.span.span_id, type(each.reading.step)
         is_told = kind in above[span_id] or (span_id not in telling and kind in below[span_id])
         if each.reading.step is not None and not is_told and span_id not in chosen:
@@ -98,11 +98,11 @@ def stages_of(told: Sequence[ReadSpan]) -> Iterator[ReadSpan]:
         yield from (outer for outer in choosing.get(span_id, ()) if Reranked not in below[outer.span.span_id])
 
 
-def _choosing(told: Sequence[ReadSpan], parents: _Parents) -> dict[str, list[ReadSpan]]:
+def _choosing(read_spans: Sequence[ReadSpan], parents: _Parents) -> dict[str, list[ReadSpan]]:
     """The retrievers that chose among what others within them found, as rerankers, each by the last of these."""
     finding = {
         each.span.span_id: each
-        for each in told
+        for each in read_spans
         if isinstance(each.reading.step, Retrieved) and not each.reading.step.incomplete
     }
     if len(finding) < 2:
@@ -127,8 +127,8 @@ def _as_reranker(retriever: ReadSpan, started_at: int) -> ReadSpan:
     return ReadSpan(replace(retriever.span, started_at=started_at), replace(retriever.reading, step=step))
 
 
-def _found(told: ReadSpan) -> Any:
-    return told.reading.step.found if isinstance(told.reading.step, Retrieved) else ()
+def _found(read_span: ReadSpan) -> Any:
+    return read_span.reading.step.found if isinstance(read_span.reading.step, Retrieved) else ()
 
 
 def _nearest(parents: _Parents, among: Collection[str]) -> dict[str, str | None]:

@@ -1,9 +1,6 @@
-"""Reads request bodies within bounds: what is too large, or of a kind that is not read, is refused with its status.
+"""Bodies of requests within bounds: the signals of OTLP that they hold, and how a sender is told that one was refused.
 
-The signals of OTLP that are taken: what a body of each holds for the store, and what its sender is told.
-
-How a sender is told that it was refused: as a google.rpc.Status, which OTLP asks for over HTTP and over gRPC.
-
+A refusal is a google.rpc.Status, which OTLP asks for over HTTP and over gRPC.
 Source: https://opentelemetry.io/docs/specs/otlp/#failures.
 """
 

@@ -1,8 +1,7 @@
-"""What each tenant may have of the receiver, so that none can take it from the others: places for what is under way,
-and the processor's time.
+"""Ingestion of a request of any protocol: whose it is, what it holds, and the wait until that is committed; all counts.
 
-
-Takes a request of any protocol: whose it is, what it holds, and the wait until that is committed; all is counted.
+Each tenant has places for what is under way and a share of the processor's time, so that none can take the receiver
+from the others.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""What waits in the store for its assembly, as load balancers and scrapers ask for it.
+"""The receiver's own metrics, for Prometheus, and the backlog: what waits in the store for its assembly.
 
-The store is asked in a thread of its own, one question at a time: one that does not answer holds up that thread alone,
-and nobody who asks for longer than a moment.
-
-
-The receiver's own metrics, for Prometheus. Names and labels come from the registry, and none names a tenant.
+Names and labels come from the registry, and none names a tenant. The store is asked in a thread of its own, one
+question at a time: one that does not answer holds up that thread alone, and nobody who asks for longer than a moment.
 """
 
 from __future__ import annotations
