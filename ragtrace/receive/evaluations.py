@@ -127,8 +127,8 @@ def read_evaluations(
     """The rows of a JSON, JSONL or CSV file.
 
     Args:
-        columns: what is read -> the file's own name of it, over `columns.COLUMNS`; with a star for the numbers of contexts in
-            columns of their own (`Passage *`).
+        columns: what is read -> the file's own name of it, over `columns.COLUMNS`; with a star for the numbers of
+            contexts in columns of their own (`Passage *`).
         at: when the requests ran, in nanoseconds since the epoch; None: when the file was written.
 
     Raises: RecordError for columns that are none; while it is read RecordError naming the row, where it has no
