@@ -19,8 +19,8 @@ from ragtrace.store import Store
 from ragtrace.store.tables import job
 from ragtrace.types import RequestRecord, replace
 from tests.receive.spans import assembled, model, span
-from tests.receive.test_assembling import part
 from tests.receive.test_assembly import request
+from tests.receive.test_assembly_assembler import part
 
 NUMBERS = count(1)
 POLICY = config.load(capture_content="full")

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 
 import pytest
-from tests.receive.test_assembling import part
 
 from ragtrace.receive import assembly
 from ragtrace.receive.assembly import Assembler, record_of
@@ -14,6 +13,7 @@ from ragtrace.receive.trace_tree import ReadSpan
 from ragtrace.store import Assembled, DueTrace, Store
 from ragtrace.types import RequestRecord, replace
 from tests.receive.test_assembly import request
+from tests.receive.test_assembly_assembler import part
 
 
 def slowly(monkeypatch: pytest.MonkeyPatch, seconds: Sequence[float], meanwhile: Callable[[], object]) -> None:

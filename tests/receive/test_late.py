@@ -16,7 +16,7 @@ from ragtrace.store import Store, Subject
 from ragtrace.store.tables import content, span_part, trace
 from ragtrace.types import RequestRecord, replace
 from tests.receive.spans import TRACE, model, retriever, span
-from tests.receive.test_assembling import part
+from tests.receive.test_assembly_assembler import part
 
 EVALUATION = SpanEvent(
     "gen_ai.evaluation.result", 7, {"gen_ai.evaluation.name": "relevance", "gen_ai.evaluation.score.label": "bad"}
