@@ -35,7 +35,7 @@ from ragtrace.analyze.analysis import with_probe
 from ragtrace.analyze.index_probe import is_suspected, probed
 from ragtrace.coverage import Background
 from ragtrace.engines.faiss_index import FaissProbe
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.models import load_package
 from ragtrace.types import Analysis, Gold, RequestRecord
 
 DEPTHS: Final = (1, 3, 5, 10)

@@ -20,14 +20,13 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+
 from bench.datasets import DATA
 from ragtrace.coverage.verifier import WORDS
-from ragtrace.engines.devices import Precision, as_precision
 from ragtrace.engines.encoder import packaged_encoder
-from ragtrace.engines.training.datasets import read_examples
-from ragtrace.engines.training.examples import Example
-from ragtrace.engines.training.fitting import evaluate
-from ragtrace.engines.training.measuring import Estimate
+from ragtrace.engines.models import Precision, as_precision
+from ragtrace.engines.training.evaluation import Estimate, evaluate
+from ragtrace.engines.training.examples import Example, read_examples
 from ragtrace.engines.training.training import Settings, train
 from ragtrace.engines.verifier import EntailmentVerifier
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from bench.verdicts.model import Domain, Hit, Packed, Path, Question, Setup, Stage
 from ragtrace.coverage.text import sentences
 from ragtrace.engines.encoder import Encoder, packaged_encoder
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.models import load_package
 
 __all__ = [
     "CACHE",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ragtrace.analyze.analysis import ServiceView, analyze_record, examine, judge_id
+from ragtrace.analyze.analysis import ServiceView, analyze_record, examine, flags_of, judge_id, screen
 from ragtrace.analyze.diagnosis import diagnose
-from ragtrace.analyze.policies import flags_of, screen
 
 __all__ = ["ServiceView", "analyze_record", "diagnose", "examine", "flags_of", "judge_id", "screen"]

@@ -1,4 +1,4 @@
-"""One request's analysis: every score of the registry with its reference, the claims, the losses, the diagnosis."""
+"""One request's analysis: scores of the registry, each with its reference, claims, losses, diagnosis, and flags."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from ragtrace.analyze.diagnosis import RETURNED_BEFORE, Release, diagnose
 from ragtrace.analyze.doubts import Usual
 from ragtrace.analyze.signs import signs_of, with_facets
 from ragtrace.analyze.stages import Case, judge_stages
+from ragtrace.coverage import is_abstention
 from ragtrace.coverage.relevance import Rarity
 from ragtrace.coverage.support import Evidence
+from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.types import (
     Analysis,
     Candidate,
@@ -38,12 +40,14 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["ServiceView", "analyze_record", "examine", "judge_id", "judged_answer", "with_probe"]
+__all__ = ["ServiceView", "analyze_record", "examine", "flags_of", "judge_id", "judged_answer", "screen", "with_probe"]
 
 THERE: Final = 0.25  # evidence presence from which a name that no candidate holds is taken to be written otherwise
 MET: Final = 0.9  # match from which a facet is met
 _CITATION: Final = ("citation_coverage", "citation_precision", "citation_recall", "dangling_citations")
 _UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
+# Citations are left out: an application that never cites would have every request kept.
+_COVERAGES: Final = ("query_coverage", "joint_query_coverage", "evidence_recall", "answer_coverage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,3 +441,38 @@ def _diagnosis(
 
 def _score(metric: str, value: float | None, reason: str, reference: Reference = "none") -> Score:
     return Score(metric=metric, value=value, reason=reason if value is None else None, reference=reference)
+
+
+def flags_of(
+    record: RequestRecord, analysis: Analysis | None = None, low_score: float | None = None
+) -> tuple[str, ...]:
+    """The flags that a request earns by what it holds, and by its analysis where there is one.
+
+    `abstention`: the answer declines to answer. `low_retrieval_score`: no candidate has a score of `low_score` or
+    more. `low_coverage` and `contradiction`: a metric misses the objective of the registry; a flag keeps a request, it
+    blames nobody. What is undefined flags nothing.
+    """
+    flags = []
+    answer = record.generation.answer if record.generation else None
+    if answer is not None and is_abstention(answer):
+        flags.append("abstention")
+    scores = [candidate.score for candidate in record.candidates if candidate.score is not None]
+    if low_score is not None and scores and max(scores) < low_score:
+        flags.append("low_retrieval_score")
+    if analysis is not None:
+        if any(_misses(analysis, metric) for metric in _COVERAGES):
+            flags.append("low_coverage")
+        if _misses(analysis, "contradiction_rate"):
+            flags.append("contradiction")
+    return tuple(flags)
+
+
+def _misses(analysis: Analysis, metric: str) -> bool:
+    """Whether a score is defined and misses its objective."""
+    value, objective = analysis.score(metric), INSTRUMENTS[metric].objective
+    return value is not None and objective is not None and not objective.met(value)
+
+
+def screen(record: RequestRecord, low_score: float | None = None) -> tuple[str, ...]:
+    """Whether a request outside the sample is worth keeping; it is analyzed only as far as that is open."""
+    return flags_of(record, low_score=low_score) or flags_of(record, analyze_record(record), low_score)

@@ -1,4 +1,4 @@
-"""Why a request's documents were retrieved and what its answer used, and how well both agree: one explanation."""
+"""One explanation: why a request's documents were retrieved, what its answer used, and how well both agree."""
 
 from __future__ import annotations
 
@@ -9,23 +9,29 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.analyze.explaining.aligning import align, ranking_of
-from ragtrace.analyze.explaining.attending import attention_of_documents
-from ragtrace.analyze.explaining.engines import ClosedEngine, Engine, GeneratorEngine, RetrieverEngine
-from ragtrace.analyze.explaining.games import Stopping
-from ragtrace.analyze.explaining.generating import explain_documents, explain_words, leave_out_documents
-from ragtrace.analyze.explaining.prompts import SubsetPrompts, Unexplained
-from ragtrace.analyze.explaining.retrieving import explain_retrieval
-from ragtrace.analyze.explaining.scoring import NO_MODEL
+from ragtrace.analyze.alignment import align, ranking_of
+from ragtrace.analyze.generator import (
+    ClosedEngine,
+    Engine,
+    GeneratorEngine,
+    Stopping,
+    attention_of_documents,
+    explain_documents,
+    explain_words,
+    leave_out_documents,
+)
+from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
+from ragtrace.analyze.retriever import RetrieverEngine, explain_retrieval
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.choosing import is_silent
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import AttributionError
-from ragtrace.explanations import Explanation, GeneratorAttribution
-from ragtrace.types import RequestRecord, replace
+from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution
+from ragtrace.types import RequestRecord, Score, replace
 
 __all__ = [
     "DOCUMENTS",
+    "NO_MODEL",
     "PARTS",
     "ClosedEngine",
     "GeneratorEngine",
@@ -33,9 +39,17 @@ __all__ = [
     "Part",
     "RetrieverEngine",
     "compare_attention",
+    "completeness_delta",
     "explain_record",
+    "scores_of",
     "seed_of",
 ]
+
+NO_MODEL: Final = "no model was given"
+"""Why a part is missing for which a worker was given no model."""
+_PERSISTENCE: Final = 0.9
+"""The p of the WARG that is counted; an explanation holds those of all p."""
+
 
 Part: TypeAlias = Literal["generator", "query", "retriever"]
 OnProgress: TypeAlias = Callable[[Part, int], None]
@@ -105,17 +119,6 @@ def explain_record(
     given: dict[Part, Engine | None] = {"generator": generator, "query": generator, "retriever": retriever}
     run.skipped |= {part: NO_MODEL for part in wanted if given[part] is None}
     return replace(run.found, skipped=run.skipped, seconds=run.seconds, gpu_seconds=run.gpu_seconds, device=run.device)
-
-
-def compare_attention(record: RequestRecord, found: GeneratorAttribution, model: CausalLM) -> GeneratorAttribution:
-    """The same with attention times gradient of its documents beside their shares.
-
-    Raises: ModelError of the model, AttributionError when the record's documents are others.
-    """
-    prompts = SubsetPrompts.of(record)
-    if prompts.documents != found.chunk_ids:
-        raise AttributionError("the attribution is of other documents than the record's prompt has; compute it anew")
-    return replace(found, attention=attention_of_documents(prompts, model))
 
 
 @dataclass(slots=True)
@@ -224,3 +227,55 @@ class _Run:
     def _progress(self, part: Part) -> Callable[[int], None] | None:
         on_progress = self.on_progress
         return None if on_progress is None else lambda done: on_progress(part, done)
+
+
+def compare_attention(record: RequestRecord, found: GeneratorAttribution, model: CausalLM) -> GeneratorAttribution:
+    """The same with attention times gradient of its documents beside their shares.
+
+    Raises: ModelError of the model, AttributionError when the record's documents are others.
+    """
+    prompts = SubsetPrompts.of(record)
+    if prompts.documents != found.chunk_ids:
+        raise AttributionError("the attribution is of other documents than the record's prompt has; compute it anew")
+    return replace(found, attention=attention_of_documents(prompts, model))
+
+
+def scores_of(explanation: Explanation) -> tuple[Score, ...]:
+    """WARG with what it is compared with, the two flags, the completeness error, and the cost."""
+    generator, words = explanation.generator, explanation.query
+    estimates = [each.evaluations for each in (generator, words) if each is not None]
+    evaluations = sum(estimates) + sum(each.evaluations for each in explanation.retriever)
+    delta = completeness_delta(explanation)
+    is_wanted = generator is not None or explanation.skipped.get("generator") not in (None, NO_MODEL)
+    return (
+        *(_of_alignment(explanation.alignment) if is_wanted else ()),
+        *([_score("completeness_delta", delta, "")] if delta is not None else ()),
+        _score("attribution_evaluations", evaluations, ""),
+        _score("attribution_duration", explanation.seconds, ""),
+    )
+
+
+def completeness_delta(explanation: Explanation) -> float | None:
+    """max_d |Σβ - (s(x) - s(x0))|: the largest error of the token attributions; None without any.
+
+    Source: RAG-E, §3.1.
+    """
+    deltas = [abs(each.completeness_delta or 0.0) for each in explanation.retriever]
+    return max(deltas, default=None)
+
+
+def _of_alignment(found: Alignment | None) -> tuple[Score, ...]:
+    names = ("warg_adjusted", "warg", "warg_floor", "warg_chance")
+    if found is None:
+        return tuple(_score(name, None, "not_explained") for name in (*names, "wasted_retrieval", "noise_distraction"))
+    at = found.ps.index(_PERSISTENCE)
+    series = (found.adjusted, found.warg, found.floor, found.chance)
+    return (
+        *(_score(name, values[at], "") for name, values in zip(names, series, strict=True)),
+        _score("wasted_retrieval", found.wasted_retrieval, "few_documents"),
+        _score("noise_distraction", found.noise_distraction, "few_documents"),
+    )
+
+
+def _score(metric: str, value: float | None, reason: str) -> Score:
+    return Score(metric=metric, value=None if value is None else float(value), reason=reason if value is None else None)

@@ -1,21 +1,20 @@
-"""Explains requests whose jobs wait in the queue: one at a time, within a daily budget that all workers share."""
+"""The explainer of requests that wait: one by one, as deep as their flags buy, within a daily budget of all workers."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ragtrace.analyze.attribution import DOCUMENTS, PARTS, explain_record
-from ragtrace.analyze.counting import attribution_deltas
-from ragtrace.analyze.depths import Depths
-from ragtrace.analyze.explaining.engines import ClosedEngine, Engine, GeneratorEngine, RetrieverEngine
-from ragtrace.analyze.explaining.resting import resting_on
-from ragtrace.analyze.explaining.scoring import scores_of
-from ragtrace.analyze.leases import holding
+from ragtrace.analyze.attribution import DOCUMENTS, PARTS, Part, explain_record, scores_of
+from ragtrace.analyze.generator import ClosedEngine, Engine, GeneratorEngine, resting_on
+from ragtrace.analyze.retriever import RetrieverEngine
+from ragtrace.analyze.totals import attribution_deltas
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import (
     AttributionError,
@@ -24,12 +23,86 @@ from ragtrace.errors import (
     RagtraceError,
     ScoringStopped,
     ServerError,
+    StoreError,
 )
 from ragtrace.explanations import Explanation
 from ragtrace.store import ATTRIBUTION, Finished, Job, Store
 from ragtrace.types import Analysis, RequestRecord, encode_record, replace
 
-__all__ = ["ATTRIBUTION_VERSION", "DAILY_SECONDS", "SETTLE", "Explained", "Explainer"]
+__all__ = [
+    "ATTRIBUTION_VERSION",
+    "DAILY_SECONDS",
+    "SETTLE",
+    "Depths",
+    "Explained",
+    "Explainer",
+    "holding",
+]
+
+_log = logging.getLogger("ragtrace.analyze")
+
+
+_HOST: Final = "host"
+"""Stands for every flag that is the host application's own."""
+_OURS: Final = (
+    "error",
+    "unfinished",
+    "abstention",
+    "low_retrieval_score",
+    "low_coverage",
+    "contradiction",
+    "thumbs_down",
+    "task_failure",
+)
+_DEFAULT: Final = ",".join(
+    f"{flag}=generator+retriever" for flag in ("low_coverage", "contradiction", "thumbs_down", "task_failure", _HOST)
+)
+_NONE: Final = "none"
+_WHOLE: Final = 1 << 64
+
+
+@dataclass(frozen=True, slots=True)
+class Depths:
+    """The parts of an explanation that each flag buys, and the share of the random stratum that is explained.
+
+    A request that was drawn counts in the random stratum of the metrics, whatever its flags: were those with flags left
+    out or added, the stratum would say nothing of all requests.
+    """
+
+    by_flag: Mapping[str, frozenset[Part]]
+    rate: float = 0.01
+
+    @classmethod
+    def parse(cls, text: str = _DEFAULT, rate: float = 0.01) -> Depths:
+        """Read `FLAG=PART+PART,...`, parts being generator, query and retriever; `none` for no flag.
+
+        Raises: ConfigurationError for another form, an unknown part, or a rate outside of [0, 1].
+        """
+        if not 0 <= rate <= 1:
+            raise ConfigurationError.of("explain rate", rate, "a number from 0 to 1")
+        pairs = [] if text.strip() == _NONE else [each.partition("=") for each in text.split(",") if each.strip()]
+        by_flag = {flag.strip(): frozenset(map(str.strip, parts.split("+"))) for flag, _, parts in pairs}
+        if not all(flag and parts <= set(PARTS) for flag, parts in by_flag.items()):
+            allowed = f"FLAG=PART+PART,... with the parts {', '.join(PARTS)}, or {_NONE}"
+            raise ConfigurationError.of("explain", text, allowed)
+        return cls({flag: frozenset(part for part in PARTS if part in parts) for flag, parts in by_flag.items()}, rate)
+
+    def is_drawn(self, record: RequestRecord) -> bool:
+        """Whether it is among those of the random stratum that are explained; by its id, so always the same."""
+        digest = hashlib.blake2b(record.request_id.encode(), digest_size=8, person=b"explain").digest()
+        return record.head_sampled and int.from_bytes(digest, "big") < self.rate * _WHOLE
+
+    def parts_of(self, record: RequestRecord) -> tuple[Part, ...]:
+        """What of it is explained; nothing where an exception or an empty answer leaves nothing to explain."""
+        answer = record.generation.answer if record.generation is not None else None
+        if record.error is not None or not (answer or "").strip():
+            return ()
+        flags = [flag if flag in _OURS or flag in self.by_flag else _HOST for flag in record.flags]
+        found: set[Part] = {part for flag in flags for part in self.by_flag.get(flag, ())}
+        if self.is_drawn(record):
+            found.add("generator")
+        return tuple(part for part in PARTS if part in found)
+
 
 ATTRIBUTION_VERSION: Final = "attribution-6"  # raise it whenever a change could give a stored request another result
 DAILY_SECONDS: Final = 3600.0
@@ -38,8 +111,6 @@ SETTLE: Final = 0.9
 _REFUSED: Final = (400, 413, 422)  # what a server says of a prompt that it cannot take
 
 Outcome = Literal["done", "failed", "lost"]
-
-_log = logging.getLogger("ragtrace.analyze")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,3 +294,25 @@ def _is_hopeless(error: BaseException) -> bool:
     if isinstance(error, ServerError):
         return error.status in _REFUSED
     return isinstance(error, ModelError | AttributionError)
+
+
+@contextmanager
+def holding(store: Store, jobs: Sequence[Job], lease_seconds: float) -> Iterator[None]:
+    """Prolong the leases from a thread of its own while it lasts: a model answers when it is done, not before."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(lease_seconds / 3):
+            try:
+                if not store.heartbeat(jobs, lease_seconds):
+                    return
+            except StoreError as error:
+                _log.warning("the leases of %d requests could not be prolonged: %s", len(jobs), error)
+
+    thread = threading.Thread(target=beat, name="ragtrace-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -15,33 +15,32 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from ragtrace.analyze.analysis import examine, judge_id
-from ragtrace.analyze.counting import analysis_deltas
-from ragtrace.analyze.depths import Depths
+from ragtrace.analyze.analysis import examine, flags_of, judge_id
 from ragtrace.analyze.doubts import log_odds_of
-from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Explainer
-from ragtrace.analyze.identity import seen_chunks
+from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
-from ragtrace.analyze.leases import holding
-from ragtrace.analyze.policies import flags_of
 from ragtrace.analyze.services import Services
-from ragtrace.analyze.verifying import AnswerVerifier, Models, judge_batch, verified_by
+from ragtrace.analyze.totals import analysis_deltas
+from ragtrace.analyze.verification import AnswerVerifier, Models, judge_batch, verified_by
 from ragtrace.coverage import JudgedAnswer, ReadEntities
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.probe import Probe, load_probe
 from ragtrace.record import active
-from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Job, Release, Store
+from ragtrace.store import ATTRIBUTION, ChunkSeen, Finished, FollowUp, Job, Release, Store
 from ragtrace.store.drift import INDEX
-from ragtrace.types import Analysis, Fault, Gold, RequestRecord
+from ragtrace.types import Analysis, Fault, Gold, RequestRecord, content_hash
 from ragtrace.types import replace as with_changes
 
-__all__ = ["LEASE_SECONDS", "WorkSummary", "run"]
+__all__ = ["LEASE_SECONDS", "WorkSummary", "finish", "run", "seen_chunks"]
+
+
+LEASE_SECONDS: Final = 60.0
+"""For how long a job is leased; a worker that lives renews it."""
+
 
 OnResult: TypeAlias = Callable[[RequestRecord, Analysis], None]
 _Result: TypeAlias = tuple[RequestRecord, Analysis]
 
-LEASE_SECONDS: Final = 60.0
-"""For how long a job is leased; a worker that lives renews it."""
 
 _LONGEST: Final = 200  # characters of a probe's error that are kept
 _log = logging.getLogger("ragtrace.analyze")
@@ -301,3 +300,43 @@ def _follow_up(record: RequestRecord, depths: Depths) -> FollowUp | None:
     if not depths.parts_of(record):
         return None
     return FollowUp(ATTRIBUTION, ATTRIBUTION_VERSION, flagged=not depths.is_drawn(record))
+
+
+_PATIENCE: Final = 90.0  # seconds: a lease of 60, and some more
+
+
+def finish(
+    store: Store, on_progress: Callable[[int, int], object] = lambda done, of: None, low_score: float | None = None
+) -> int:
+    """Analyze until no job is pending or leased, dead workers' leases included; give how many are left.
+
+    on_progress: gets how many of the jobs that waited at the start are through, and how many they were. Nothing is
+    waited for that does not move for the time of a lease.
+    """
+    left = waiting = _waiting(store)
+    moved_at = time.monotonic()
+    while left and time.monotonic() < moved_at + _PATIENCE:
+        run(store, limit=16, low_score=low_score)
+        now = _waiting(store)
+        on_progress(max(0, waiting - now), waiting)
+        if now != left:
+            left, moved_at = now, time.monotonic()
+        else:
+            time.sleep(0.05)  # another worker has the rest, or it is put off after a failure
+    return left
+
+
+def _waiting(store: Store) -> int:
+    depth = store.queue_depth()
+    return depth.get("pending", 0) + depth.get("leased", 0)
+
+
+def seen_chunks(record: RequestRecord) -> Iterator[ChunkSeen]:
+    """The candidates of a request that names its index version."""
+    version = record.versions.get(INDEX)
+    if version is None:
+        return
+    for candidate in record.candidates:
+        held = candidate.content_hash or (None if candidate.text is None else content_hash(candidate.text))
+        if held is not None:
+            yield ChunkSeen(record.service, version, candidate.chunk_id, held)

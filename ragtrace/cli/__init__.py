@@ -1,4 +1,4 @@
-"""The command line: one module per verb, each of which imports what it needs when it runs.
+"""The command line: one module per group of verbs, each of which imports what it needs when it runs.
 
 A RagtraceError becomes one line on stderr and exit code 2 (`RAGTRACE_DEBUG=1` shows the traceback); Ctrl-C ends with
 130. Any other exception is a fault of ragtrace: its traceback, and `FAULT`.
@@ -16,32 +16,22 @@ import typer
 from typer.main import get_command
 
 from ragtrace.cli import (
-    alerts,
     align,
     analyze,
-    citing,
-    dashboards,
+    changes,
     db,
     demo,
     doctor,
-    drift,
-    explain,
     export,
     gate,
-    importing,
-    jobs,
-    postmortem,
-    probe,
-    release,
-    replay,
-    serve,
-    show,
-    source,
-    totals,
+    monitoring,
+    receive,
+    requests,
+    services,
     triage,
     verifier,
 )
-from ragtrace.cli.installed import version
+from ragtrace.cli.doctor import version
 from ragtrace.controls import harmless
 from ragtrace.errors import RagtraceError
 
@@ -78,26 +68,26 @@ def _options(
 app.command("demo")(demo.demo)
 app.command("analyze")(analyze.analyze)
 app.command("export")(export.export)
-app.command("show")(show.show)
-app.command("probe")(probe.probe)
-app.command("explain")(explain.explain)
-app.command("drift")(drift.drift)
+app.command("show")(requests.show)
+app.command("probe")(requests.probe)
+app.command("explain")(requests.explain)
+app.command("drift")(changes.drift)
 app.add_typer(triage.app, name="triage")
-app.command("postmortem")(postmortem.postmortem)
-app.command("replay")(replay.replay)
+app.command("postmortem")(triage.postmortem)
+app.command("replay")(gate.replay)
 app.add_typer(gate.app, name="gate")
 app.add_typer(align.app, name="align")
-app.add_typer(release.app, name="release")
-app.add_typer(source.app, name="source")
-app.add_typer(citing.app, name="citing")
-app.add_typer(totals.app, name="totals")
-app.add_typer(alerts.app, name="alerts")
-app.add_typer(dashboards.app, name="dashboards")
+app.add_typer(changes.releases, name="release")
+app.add_typer(changes.sources, name="source")
+app.add_typer(services.citing, name="citing")
+app.add_typer(services.totals, name="totals")
+app.add_typer(monitoring.alerts, name="alerts")
+app.add_typer(monitoring.dashboards, name="dashboards")
 app.add_typer(verifier.app, name="verifier")
-app.command("serve")(serve.serve)
-app.command("import")(importing.import_files)
-app.add_typer(importing.gold, name="gold")
-app.add_typer(jobs.app, name="jobs")
+app.command("serve")(receive.serve)
+app.command("import")(receive.import_files)
+app.add_typer(receive.gold, name="gold")
+app.add_typer(analyze.jobs, name="jobs")
 app.add_typer(db.app, name="db")
 app.command("doctor")(doctor.doctor)
 

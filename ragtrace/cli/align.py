@@ -24,7 +24,7 @@ def _group() -> None:
     """How well retrievers and generators agree, over a store."""
 
 
-@app.command()
+@app.command("report")
 def report(
     store: StoreOption = None,
     service: Annotated[str | None, typer.Option("--service", help="Only this service.")] = None,

@@ -1,19 +1,24 @@
-"""`ragtrace analyze`: works through the queue of analysis jobs."""
+"""`ragtrace analyze|jobs`: the worker that analyzes requests, and the queue of its jobs for the hand."""
 
 from __future__ import annotations
 
 import signal
+import time
+from dataclasses import asdict
 from enum import StrEnum
 from types import FrameType
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, get_args
 
 import typer
 
-from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, progress
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
 from ragtrace.errors import ConfigurationError
-from ragtrace.times import TIMES, parse_time
+from ragtrace.times import TIMES, parse_time, shown_span
 
-__all__ = ["analyze"]
+if TYPE_CHECKING:
+    from ragtrace.store import JobRow, JobState
+
+__all__ = ["analyze", "jobs"]
 
 
 class ExecutorName(StrEnum):
@@ -263,8 +268,8 @@ def analyze(
     as_json: JsonOption = False,
 ) -> None:
     """Score the recorded requests that wait in the queue. Killed at any moment, it can be run again."""
-    from ragtrace.analyze.depths import Depths
     from ragtrace.analyze.executors import Work, executor_of
+    from ragtrace.analyze.explainer import Depths
     from ragtrace.analyze.index_probe import ProbeBudget
     from ragtrace.analyze.worker import LEASE_SECONDS
     from ragtrace.cli.stores import existing
@@ -350,3 +355,137 @@ class _Ending:
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self.signal = number
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_JOB_COLUMNS: Final = ("job", "request", "kind", "service", "state", "tries", "since", "next", "last error")
+_ERROR: Final = 60  # characters of an error in the table
+_NONE: Final = "-"
+
+jobs = typer.Typer(help="Look at the queue of analyses, run dead jobs again, take jobs out.", no_args_is_help=True)
+
+IdsArgument = Annotated[list[int] | None, typer.Argument(metavar="JOB...", help="Numbers of jobs.", show_default=False)]
+AllOption = Annotated[bool, typer.Option("--all", help="All that fit, in place of numbers.")]
+KindOption = Annotated[str | None, typer.Option("--kind", help="coverage or attribution.  [default: both]")]
+ServiceOption = Annotated[str | None, typer.Option("--service", help="Of this application alone.")]
+
+
+@jobs.callback()
+def _jobs_group() -> None:
+    """Look at the queue of analyses, run dead jobs again, take jobs out."""
+
+
+@jobs.command("list")
+def list_jobs(
+    state: Annotated[
+        str | None, typer.Option("--state", help="pending, leased, done or dead.  [default: all but done]")
+    ] = None,
+    kind: KindOption = None,
+    service: ServiceOption = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many, the newest first.")] = 50,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print jobs, the newest first."""
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store
+
+    kind = _kind(kind)
+    wanted = [_state(state)] if state is not None else [each for each in _states() if each != "done"]
+    with Store.open(existing(store)) as opened:
+        found = [row for each in wanted for row in opened.jobs(state=each, kind=kind, service=service, limit=limit)]
+    found = sorted(found, key=lambda row: -row.id)[:limit]
+    if as_json:
+        print_json([asdict(row) for row in found])
+    elif not found:
+        console().print("no such jobs")
+    else:
+        now = time.time()
+        print_table(_JOB_COLUMNS, (_job_row(row, now) for row in found))
+
+
+@jobs.command("retry")
+def retry(
+    jobs: IdsArgument = None,
+    every: AllOption = False,
+    kind: KindOption = None,
+    service: ServiceOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Let dead jobs run again, with all their attempts."""
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store
+
+    ids, kind = _chosen("retry", jobs, every=every), _kind(kind)
+    with Store.open(existing(store)) as opened:
+        count = opened.retry_jobs(ids, kind=kind, service=service)
+    _said("enqueued again", count, ids)
+
+
+@jobs.command("drop")
+def drop(
+    jobs: IdsArgument = None,
+    every: AllOption = False,
+    state: Annotated[str, typer.Option("--state", help="dead, pending or done.")] = "dead",
+    kind: KindOption = None,
+    service: ServiceOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Take jobs out of the queue. Their requests stay, unanalyzed."""
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store
+
+    ids, wanted, kind = _chosen("drop", jobs, every=every), _state(state), _kind(kind)
+    if wanted == "leased":
+        raise ConfigurationError.of("--state", state, "dead, pending or done: a worker has leased jobs in hand")
+    with Store.open(existing(store)) as opened:
+        count = opened.drop_jobs(ids, state=wanted, kind=kind, service=service)
+    _said("dropped", count, ids)
+
+
+def _states() -> tuple[JobState, ...]:
+    from ragtrace.store import JobState
+
+    return get_args(JobState)
+
+
+def _state(given: str) -> JobState:
+    for state in _states():
+        if given == state:
+            return state
+    raise ConfigurationError.of("--state", given, ", ".join(_states()))
+
+
+def _kind(given: str | None) -> str | None:
+    from ragtrace.store import ATTRIBUTION, COVERAGE
+
+    if given not in (None, COVERAGE, ATTRIBUTION):
+        raise ConfigurationError.of("--kind", given, f"{COVERAGE} or {ATTRIBUTION}")
+    return given
+
+
+def _chosen(verb: str, jobs: list[int] | None, *, every: bool) -> list[int] | None:
+    """The numbers that were given; None for all."""
+    if bool(jobs) == every:
+        raise ConfigurationError(f"name the jobs (ragtrace jobs {verb} 12 13) or give --all, one of the two")
+    return None if every else jobs
+
+
+def _said(what: str, count: int, ids: list[int] | None) -> None:
+    left = 0 if ids is None else len(set(ids)) - count
+    others = f"; {left:,} {'is' if left == 1 else 'are'} in another state or not there" if left else ""
+    typer.echo(f"{count:,} {what}{others}")
+
+
+def _job_row(row: JobRow, now: float) -> tuple[str, ...]:
+    due = row.lease_expires_at if row.state == "leased" else row.available_at if row.state == "pending" else None
+    return (
+        str(row.id),
+        row.request_id[:16],
+        row.kind,
+        row.service,
+        row.state + (" *" if row.flagged else ""),
+        str(row.attempts),
+        shown_span(max(0.0, now - row.created_at)),
+        _NONE if due is None else "now" if due <= now else shown_span(due - now),
+        (row.error or _NONE)[:_ERROR],
+    )

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import platform
+import re
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
-from ragtrace.cli.installed import Extra, extras, tools, torch_device, version
 from ragtrace.cli.terminal import JsonOption, StoreOption, print_json, print_table
 
 if TYPE_CHECKING:
     from ragtrace.analyze.judgeability import Judgeability, StageStates
 
-__all__ = ["doctor"]
+__all__ = ["Extra", "Tool", "doctor", "extras", "tools", "torch_device", "version"]
 
+UNKNOWN_VERSION: Final = "unknown (a checkout that is not installed; pip install -e .)"
+_TOOLS: Final = (
+    ("promtool", "prometheus"),
+    ("amtool", "prometheus-alertmanager"),
+)
+_REQUIREMENT: Final = re.compile(r"^([A-Za-z0-9._-]+)[^;]*;.*\bextra\s*==\s*['\"]([^'\"]+)['\"]")
 _TORCH_REMEDY: Final = "pip install torch==2.13.0"
 _STATES: Final = ("sound", "broken", "suspected", "not_known")
 _LITTLE: Final = 0.05  # share of requests that are not judged, below which nothing has to change
@@ -234,3 +242,77 @@ def _citing(service: str, citing: dict[str, Any]) -> tuple[str, str]:
 
 def _pairs(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
+
+
+class Extra(NamedTuple):
+    """One extra of ragtrace: the versions of its packages (None where one is missing) and what installs it."""
+
+    name: str
+    packages: dict[str, str | None]
+
+    @property
+    def installed(self) -> bool:
+        """Whether all of its packages are there."""
+        return None not in self.packages.values()
+
+    @property
+    def remedy(self) -> str:
+        """The command that installs it."""
+        return f"pip install 'ragtrace[{self.name}]'"
+
+
+class Tool(NamedTuple):
+    """A program that checks what ragtrace exports; optional."""
+
+    name: str
+    path: str | None
+    remedy: str
+
+
+def version() -> str:
+    """The installed version of ragtrace."""
+    return _version("ragtrace") or UNKNOWN_VERSION
+
+
+def extras() -> list[Extra]:
+    """Every extra that a user may want: `all` (a sum of others) and `dev` are left out."""
+    try:
+        requirements = metadata.requires("ragtrace") or []
+    except metadata.PackageNotFoundError:
+        return []
+    return [Extra(name, {package: _version(package) for package in packages}) for name, packages in _by(requirements)]
+
+
+def tools() -> list[Tool]:
+    """The external programs, found on PATH or not."""
+    return [Tool(name, shutil.which(name), f"apt-get install {package}") for name, package in _TOOLS]
+
+
+def torch_device() -> str | None:
+    """The device that models run on, or None when torch is not installed or cannot be loaded."""
+    from ragtrace.engines.models import load_package
+    from ragtrace.errors import MissingExtraError
+
+    try:
+        torch = load_package("torch")
+    except (MissingExtraError, ImportError, OSError):
+        return None
+    if torch.cuda.is_available():
+        return f"cuda ({torch.cuda.get_device_name()})"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _by(requirements: Iterable[str]) -> list[tuple[str, list[str]]]:
+    grouped: dict[str, list[str]] = {}
+    for requirement in requirements:
+        found = _REQUIREMENT.match(requirement)
+        if found is not None and found[2] not in ("all", "dev"):
+            grouped.setdefault(found[2], []).append(found[1])
+    return list(grouped.items())
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

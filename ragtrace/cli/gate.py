@@ -1,7 +1,9 @@
-"""`ragtrace gate`: may this candidate replace the baseline?"""
+"""`ragtrace gate|replay`: the release gate, and the replay of questions that makes its candidate."""
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -12,13 +14,16 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, 
 from ragtrace.times import shown_time, written_time
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from ragtrace.gate.model import GateReport
+    from ragtrace.gate.replay.run import ReplaySummary
     from ragtrace.gate.reports import Format
     from ragtrace.store import GateRun
 
-__all__ = ["app"]
+__all__ = ["app", "replay"]
 
-_SHOWN: Final = ("text", "markdown", "junit", "html")
+_PRINTED: Final = ("text", "markdown", "junit", "html")
 _COLUMNS: Final = ("run", "at", "service", "decision", "first broken", "baseline", "candidate")
 _SELECTION: Final = (
     "replay:NAME, version:COMPONENT=VERSION, window:SINCE..UNTIL, service:NAME, a JSONL file or a store's URL, "
@@ -46,7 +51,7 @@ def _group() -> None:
     """Hold a candidate against a baseline: stage by stage, segment by segment."""
 
 
-@app.command()
+@app.command("run")
 def run(
     baseline: Annotated[str, typer.Option("--baseline", metavar="SEL", help=f"What is in use: {_SELECTION}.")],
     candidate: Annotated[str, typer.Option("--candidate", metavar="SEL", help="What may replace it, said alike.")],
@@ -147,7 +152,7 @@ def _save(report: GateReport, url: str | None) -> None:
         console(stderr=True).print(f"note: this run is not kept: {error}")
 
 
-@app.command()
+@app.command("selfcheck")
 def selfcheck(
     baseline: Annotated[
         str | None,
@@ -213,7 +218,7 @@ def list_(
         console().print("no run is kept yet: ragtrace gate run")
 
 
-@app.command()
+@app.command("show")
 def show(
     run_id: Annotated[str, typer.Argument(help="A run's id, or as much of its beginning as is unique.")],
     form: Annotated[str, typer.Option("--format", help="text, markdown, junit or html.", show_default=True)] = "text",
@@ -228,8 +233,8 @@ def show(
     from ragtrace.gate.runs import read_report
     from ragtrace.store import Store
 
-    if form not in _SHOWN:
-        raise ConfigurationError.of("--format", form, ", ".join(_SHOWN))
+    if form not in _PRINTED:
+        raise ConfigurationError.of("--format", form, ", ".join(_PRINTED))
     if as_json and form != "text":
         raise ConfigurationError(f"--json and --format {form} are two formats; give one")
     with Store.open(existing(store)) as opened:
@@ -272,3 +277,136 @@ def _plain(run: GateRun) -> Mapping[str, Any]:
         "candidate": run.candidate,
         "versions": [f"{component}={version}" for component, version in run.versions],
     }
+
+
+_SHOWN_FAILURES: Final = 3  # failures that are printed
+
+
+def replay(
+    questions: Annotated[
+        Path, typer.Option("--questions", metavar="FILE", help="The questions: .jsonl, .csv, .tsv or .txt.")
+    ],
+    pipeline: Annotated[
+        str,
+        typer.Option(
+            "--pipeline", metavar="MODULE:FUNCTION", help="Your function that takes a question; it may be async."
+        ),
+    ],
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The run's name, for `ragtrace gate run ... replay:NAME`.")
+    ],
+    store: StoreOption = None,
+    service: Annotated[
+        str | None,
+        typer.Option("--service", help="The service to record as.  [default: the application's]", show_default=False),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", min=1, help="How many questions are asked at once. More than 1: in threads.")
+    ] = 1,
+    retries: Annotated[int, typer.Option("--retries", min=0, help="How often a failed question is asked again.")] = 2,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="An attempt fails after so long.")
+    ] = None,
+    again: Annotated[
+        bool | None,
+        typer.Option(
+            "--resume/--restart",
+            help="Of a run that is in the store: ask what is missing or failed, or ask everything again.",
+            show_default=False,
+        ),
+    ] = None,
+    analyze: Annotated[bool, typer.Option("--analyze/--no-analyze", help="Analyze what waits in the store.")] = True,
+    id_field: Annotated[
+        str, typer.Option("--id-field", metavar="FIELD", help="Where the file has the question's id.")
+    ] = "id",
+    question_field: Annotated[
+        str, typer.Option("--question-field", metavar="FIELD", help="Where it has the question.")
+    ] = "question",
+    segment_field: Annotated[
+        str, typer.Option("--segment-field", metavar="FIELD", help="Where it has the query class.")
+    ] = "segment",
+    gold_field: Annotated[
+        str, typer.Option("--gold-field", metavar="FIELD", help="Where it has the ids of the chunks that answer.")
+    ] = "gold",
+    session_field: Annotated[
+        str, typer.Option("--session-field", metavar="FIELD", help="Where it has the session.")
+    ] = "session",
+    as_json: JsonOption = False,
+) -> None:
+    """Ask every question of a file by your own pipeline, and record the answers under a name."""
+    import msgspec
+
+    from ragtrace import config
+    from ragtrace.gate.replay import run
+    from ragtrace.gate.replay.questions import Fields, read_questions
+
+    run.check_options(name, timeout)
+    fields = Fields(id=id_field, question=question_field, segment=segment_field, gold=gold_field, session=session_field)
+    asked = read_questions(questions, fields)
+    how: run.Again = "no" if again is None else ("resume" if again else "restart")
+    # what the application prints is none of the JSON document
+    with progress() as bar, contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+        try:
+            summary = run.replay(
+                asked, pipeline, name, config.load(store=store).store, service=service, again=how,
+                concurrency=concurrency, retries=retries, timeout=timeout, analyze=analyze, progress=_Bar(bar, name),
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            console(stderr=True).print(f"ragtrace: stopped; the same command with --resume goes on with run {name!r}")
+            raise typer.Exit(130) from None
+    if as_json:
+        print_json(msgspec.to_builtins(summary))
+    else:
+        _print(summary)
+    if summary.answered + summary.skipped == 0:
+        raise typer.Exit(1)
+
+
+class _Bar:
+    """Shows how far a replay is."""
+
+    def __init__(self, bar: Progress, name: str) -> None:
+        self._bar = bar
+        self._name = name
+        self._asking = bar.add_task(f"{name}: asking", total=None)
+        self._analyzing = bar.add_task("analyzing", total=None, visible=False)
+
+    def asked(self, done: int, of: int, failed: int) -> None:
+        """So many questions are through."""
+        said = f"{self._name}: {done}/{of} questions" + (f", {failed} failed" if failed else "")
+        self._bar.update(self._asking, description=said, completed=done, total=of)
+
+    def analyzed(self, done: int, of: int) -> None:
+        """So many requests are analyzed."""
+        said = f"analyzing {done}/{of}"
+        self._bar.update(self._analyzing, description=said, completed=done, total=of, visible=True)
+
+
+def _print(summary: ReplaySummary) -> None:
+    """The counts, then what is not as it should be, then the next command."""
+    say = console().print
+    counts = [f"{summary.answered} answered", f"{summary.failed} failed"]
+    counts += [f"{summary.skipped} answered before"] if summary.skipped else []
+    counts += [f"{summary.repeated} needed another attempt"] if summary.repeated else []
+    counts += [f"{summary.not_asked} not asked"] if summary.not_asked else []
+    say(f"run {summary.run} of service {summary.service}: {summary.questions} questions, {', '.join(counts)}")
+    for question, failure in list(summary.failures.items())[:_SHOWN_FAILURES]:
+        say(f"  {question}: {failure}")
+    if len(summary.failures) > _SHOWN_FAILURES:
+        say(f"  and {len(summary.failures) - _SHOWN_FAILURES} more; ragtrace replay --resume asks them again")
+    if summary.not_asked:
+        say("the first questions have all failed, so the others were not asked")
+    if not summary.has_versions:
+        say("no request carries versions, so the gate names no rollout: configure(versions=...) or RAGTRACE_VERSIONS")
+    if summary.hidden:
+        what = ", ".join(summary.hidden)
+        say(
+            f"not captured: {what}, so most metrics are undefined; RAGTRACE_CAPTURE_CONTENT=full, in a store of its own"
+        )
+    if summary.unstored:
+        say(f"{summary.unstored} requests wait in the spool for the store: ragtrace doctor --store {summary.store}")
+    if summary.unanalyzed is None:
+        say(f"not analyzed yet: ragtrace analyze --store {summary.store}")
+    elif summary.unanalyzed:
+        say(f"{summary.unanalyzed} requests could not be analyzed: ragtrace doctor --store {summary.store}")
+    say(f"next: ragtrace gate run --baseline replay:NAME --candidate replay:{summary.run} --store {summary.store}")

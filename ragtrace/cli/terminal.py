@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
+from ragtrace.controls import harmless
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
     from rich.progress import Progress
 
 __all__ = ["JsonOption", "StoreOption", "console", "print_json", "print_table", "progress"]
@@ -32,11 +35,25 @@ JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON 
 
 def console(*, stderr: bool = False) -> Console:
     """A rich console on stdout or stderr, `WIDTH` columns wide where that is no terminal."""
-    from ragtrace.cli.printing import HarmlessConsole
-
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else WIDTH
-    return HarmlessConsole(stderr=stderr, width=width, markup=False, highlight=False)
+    return _harmless_console()(stderr=stderr, width=width, markup=False, highlight=False)
+
+
+@cache
+def _harmless_console() -> type[Console]:
+    """The class of every verb's console: it leaves control characters out of all texts, so that nothing that the host
+    recorded commands the terminal; its own escapes are added behind that."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class HarmlessConsole(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                text, style, control = segment
+                yield segment if control else Segment(harmless(text), style)
+
+    return HarmlessConsole
 
 
 def print_json(data: Any) -> None:

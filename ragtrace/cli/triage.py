@@ -1,4 +1,4 @@
-"""`ragtrace triage`: walk the evidence of a request, an alert or a segment; say whether an alert was right."""
+"""`ragtrace triage|postmortem`: the walk to what broke first in a request, an alert or a segment, and a draft of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from ragtrace.triage import Alert, Report, Window
     from ragtrace.types import Reference
 
-__all__ = ["DEFAULT_PORT", "ServiceOption", "SinceOption", "UntilOption", "app", "first_alert", "window_of"]
+__all__ = [
+    "DEFAULT_PORT",
+    "ServiceOption",
+    "SinceOption",
+    "UntilOption",
+    "app",
+    "first_alert",
+    "postmortem",
+    "window_of",
+]
 
 DEFAULT_PORT: Final = 9465
 _MINUTE: Final = 60_000_000_000
@@ -351,3 +360,36 @@ def _print(report: Report, store: str | None, as_json: bool) -> None:
 
 def _end(_signal: int, _frame: FrameType | None) -> None:
     raise SystemExit(0)
+
+
+def postmortem(
+    service: ServiceOption,
+    since: SinceOption,
+    until: UntilOption = "now",
+    segment: Annotated[str | None, typer.Option("--segment", help="A segment.  [default: all of the service]")] = None,
+    alert: Annotated[
+        str | None, typer.Option("--alert", metavar="FILE", help="The webhook JSON of the alert, for the timeline.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to write it, in place of printing.")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Write a postmortem's draft: failure chain, timeline, blast radius, proof of recovery, prevention."""
+    from ragtrace.cli.stores import existing
+    from ragtrace.errors import ConfigurationError
+    from ragtrace.store import Store
+    from ragtrace.triage.postmortem import postmortem as drafted
+
+    window = window_of(since, until)
+    given = first_alert(alert) if alert else None
+    with Store.open(existing(store)) as opened:
+        text = drafted(opened, service, segment, window, alert=given)
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"cannot write {str(out)!r}: {error.strerror}; give another --out") from error
+    typer.echo(f"wrote {out}")

@@ -11,8 +11,8 @@ import typer
 from ragtrace.cli.terminal import JsonOption, console, print_json, print_table, progress
 
 if TYPE_CHECKING:
+    from ragtrace.engines.training.evaluation import Estimate, Measured
     from ragtrace.engines.training.examples import Example
-    from ragtrace.engines.training.measuring import Estimate, Measured
     from ragtrace.engines.verifier import EntailmentVerifier
 
 __all__ = ["app"]
@@ -49,7 +49,7 @@ _Labels = Annotated[
 ]
 
 
-@app.command()
+@app.command("train")
 def train(
     data: _Data,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For the model; a killed run resumes.")],
@@ -71,8 +71,8 @@ def train(
 ) -> None:
     """Fine-tune a sentence encoder on labelled claims, calibrate it, and report on sources that were held out."""
     from ragtrace.engines.encoder import packaged_encoder
-    from ragtrace.engines.training.datasets import read_examples
-    from ragtrace.engines.training.fitting import some
+    from ragtrace.engines.training.evaluation import some
+    from ragtrace.engines.training.examples import read_examples
     from ragtrace.engines.training.training import Settings
     from ragtrace.engines.training.training import train as run
 
@@ -93,7 +93,7 @@ def train(
     _tell(verifier, examples, claims, as_json, out / "report.json")
 
 
-@app.command()
+@app.command("calibrate")
 def calibrate(
     model: _Model,
     data: _Data,
@@ -109,7 +109,7 @@ def calibrate(
 ) -> None:
     """Fit the probabilities of any classifier on labelled claims, and write them down for `--calibration`."""
     from ragtrace.engines.calibration import FILE
-    from ragtrace.engines.training.datasets import read_examples
+    from ragtrace.engines.training.examples import read_examples
     from ragtrace.errors import ConfigurationError
 
     if out is None and not Path(model).expanduser().is_dir():
@@ -124,7 +124,7 @@ def calibrate(
         console().print(f"calibration {fitted.id} on {fitted.claims} claims, error {_number(fitted.ece)}: {path}")
 
 
-@app.command()
+@app.command("evaluate")
 def evaluate(
     model: _Model,
     data: _Data,
@@ -140,7 +140,7 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """How well a classifier tells supported from unsupported claims, on sources that were held out."""
-    from ragtrace.engines.training.datasets import read_examples
+    from ragtrace.engines.training.examples import read_examples
 
     verifier = _loaded(model, labels=_names(labels), calibration=calibration, precision=precision, threads=threads)
     _tell(verifier, read_examples(data, _names(sets)), claims, as_json)
@@ -169,8 +169,8 @@ def _loaded(
 
 def _fit(verifier: EntailmentVerifier, examples: Sequence[Example], method: str, sets: str | None, path: Path) -> None:
     from ragtrace.engines.calibration import as_method
-    from ragtrace.engines.training.fitting import CALIBRATE_ON
-    from ragtrace.engines.training.fitting import calibrate as fit
+    from ragtrace.engines.training.evaluation import CALIBRATE_ON
+    from ragtrace.engines.training.evaluation import calibrate as fit
 
     with progress() as bar:
         task = bar.add_task("calibrating", total=None)
@@ -192,8 +192,8 @@ def _tell(
     path: Path | None = None,
 ) -> None:
     """Measure and print; `path`: keep the report there."""
-    from ragtrace.engines.training.fitting import evaluate as measured
-    from ragtrace.engines.training.fitting import report, some
+    from ragtrace.engines.training.evaluation import evaluate as measured
+    from ragtrace.engines.training.evaluation import report, some
     from ragtrace.strict_json import dumps
 
     with progress() as bar:
@@ -236,6 +236,6 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _precision(text: str) -> Any:
-    from ragtrace.engines.devices import as_precision
+    from ragtrace.engines.models import as_precision
 
     return as_precision(text)

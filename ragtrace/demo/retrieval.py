@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from ragtrace.demo.corpus import Chunk
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.models import load_package
 from ragtrace.types import content_hash
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import ragtrace
 from ragtrace.analyze import analyze_record
-from ragtrace.analyze.finishing import finish
+from ragtrace.analyze.worker import finish
 from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
 from ragtrace.demo.faults import SCENARIOS, Scenario, find_scenario, judge
 from ragtrace.demo.generation import BudgetPacker, ExtractiveAnswerer, Generator, LanguageModelAnswerer

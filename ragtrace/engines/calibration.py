@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, get_args
 
 from ragtrace.coverage.verifier import LEAST_BY_WORDS
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.models import load_package
 from ragtrace.errors import ConfigurationError, ModelError
 
 if TYPE_CHECKING:

@@ -13,10 +13,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from ragtrace.engines.devices import OutOfMemoryError, pass_on_unless_memory
-from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
+from ragtrace.engines.models import (
+    OutOfMemoryError,
+    device_of,
+    digest_of,
+    load_package,
+    load_pretrained,
+    pass_on_unless_memory,
+    revision_of,
+    torch_threads,
+)
 from ragtrace.engines.scoring import positions
-from ragtrace.engines.token_texts import GivenText, joined
+from ragtrace.engines.tokens import GivenText, joined
 from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:
@@ -178,7 +186,7 @@ class CausalLM:
         Raises: ModelError for an empty answer, a prompt that does not fit into the model's context with it, or prompts
             behind which its tokens differ.
         """
-        from ragtrace.engines.verifying import score_verified, score_whole
+        from ragtrace.engines.scoring import score_verified, score_whole
 
         own, heads = self._cut(prompts, answer, like)
         if not heads:

@@ -17,7 +17,7 @@ from ragtrace.engines.gradients import (
     reading,
     widened,
 )
-from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
+from ragtrace.engines.models import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
 from ragtrace.engines.tokens import (
     MARKS,
     Baseline,

@@ -7,7 +7,6 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from ragtrace.engines.devices import pass_on_unless_memory
 from ragtrace.engines.gradients import (
     EmbeddedText,
     Features,
@@ -19,7 +18,15 @@ from ragtrace.engines.gradients import (
     too_long,
     widened,
 )
-from ragtrace.engines.loading import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
+from ragtrace.engines.models import (
+    device_of,
+    digest_of,
+    load_package,
+    load_pretrained,
+    pass_on_unless_memory,
+    revision_of,
+    torch_threads,
+)
 from ragtrace.engines.tokens import (
     MARKS,
     Baseline,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.models import load_package
 from ragtrace.errors import ConfigurationError
 from ragtrace.types import Candidate
 

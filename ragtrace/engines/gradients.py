@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ragtrace.engines.devices import OutOfMemoryError, pass_on_unless_memory
-from ragtrace.engines.loading import device_of, torch_threads
+from ragtrace.engines.models import OutOfMemoryError, device_of, pass_on_unless_memory, torch_threads
 from ragtrace.engines.tokens import Baseline, Token, baseline_id
 from ragtrace.errors import ModelError
 

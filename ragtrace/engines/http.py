@@ -9,10 +9,9 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ragtrace.engines.causal_lm import Generated
-from ragtrace.engines.http_asking import Dialect
-from ragtrace.engines.http_client import Client, Limits, Usage
+from ragtrace.engines.http_client import Client, Dialect, Limits, Usage
 from ragtrace.engines.http_dialects import DIALECTS, detect
-from ragtrace.engines.token_texts import ScoredToken, united
+from ragtrace.engines.tokens import ScoredToken, united
 from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""Talks JSON to a model's server: open connections, retries that back off, limits of requests and prompt tokens."""
+"""The client of a model's server: JSON over open connections, retries that back off, limits of requests and tokens.
+
+Beside it stands what the ways to ask a server for log-probabilities have in common.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,17 @@ import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from ragtrace.engines.loading import load_package
-from ragtrace.errors import ConfigurationError, ServerError
+from ragtrace.engines.models import load_package
+from ragtrace.engines.tokens import ScoredToken
+from ragtrace.errors import ConfigurationError, ModelError, ServerError
 
 if TYPE_CHECKING:
     from urllib3.response import BaseHTTPResponse
 
-__all__ = ["Client", "LimitReached", "Limits", "Usage"]
+__all__ = ["Asking", "Client", "Dialect", "LimitReached", "Limits", "Usage", "floored", "malformed", "number"]
 
 _AGAIN: Final = (408, 425, 429, 500, 502, 503, 504, 529)
 _LONGEST: Final = 60.0  # seconds between two attempts, whatever the server asks for
@@ -240,3 +244,54 @@ def _message(found: Any, body: bytes) -> str:
     said = found.get("error", found) if isinstance(found, dict) else found
     said = said.get("message", said.get("detail", said)) if isinstance(said, dict) else said
     return str(said) if said else body[:_SHOWN].decode("utf-8", "replace")
+
+
+_LEAST: Final = -104.0
+"""Below the logarithm of the smallest float32."""
+_ROUNDED_UP: Final = 1e-3
+
+
+class Dialect(Protocol):
+    """One way to ask a server for the log-probabilities of an answer's tokens."""
+
+    def __init__(self, client: Client, model: str, chat: bool, options: Mapping[str, Any]) -> None: ...
+
+    def tokens(self, prompt: str, answer: str) -> list[ScoredToken]:
+        """The answer's tokens behind the prompt. Raises: ModelError, ServerError."""
+
+
+class Asking:
+    """The server, the model's name, and the body of a request."""
+
+    def __init__(self, client: Client, model: str, chat: bool, options: Mapping[str, Any]) -> None:
+        self._client = client
+        self._model = model
+        self._chat = chat
+        self._options = options
+
+    def _body(self, **fields: Any) -> dict[str, Any]:
+        body = {"model": self._model, "max_tokens": 1, "temperature": 0, **fields, **self._options}
+        return {name: value for name, value in body.items() if value is not None}
+
+
+def malformed(what: str, value: Any) -> ModelError:
+    """What to raise for a part of an answer that has another form than its dialect; to ask again would not help."""
+    return ModelError(
+        f"the server gives {str(value)[:80]!r} as {what}, which is none; name the dialect that it speaks, or use "
+        "another version of it"
+    )
+
+
+def number(value: Any) -> float:
+    """A log-probability as it came. Raises: ModelError when it is none; that of a probability of 0 may be infinite."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and value <= _ROUNDED_UP:
+        return float(value)
+    raise ModelError(
+        f"the server gives the log-probability {value!r} for a token of the answer; it must be a number up to 0 (the "
+        "very first token of a text has none: begin the prompt with something)"
+    )
+
+
+def floored(value: float) -> float:
+    """A log-probability that float32 can hold the probability of: for 0 servers write -9999, or the lowest float."""
+    return max(value, _LEAST)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ragtrace.engines.causal_lm import CausalLM
-from ragtrace.engines.devices import OutOfMemoryError
+from ragtrace.engines.models import OutOfMemoryError
 from ragtrace.errors import ModelError
 from ragtrace.explanations import Precision
 

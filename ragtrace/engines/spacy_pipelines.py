@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.models import load_package
 from ragtrace.engines.tokens import readable
 from ragtrace.errors import ModelError
 

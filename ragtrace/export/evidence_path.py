@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtrace.analyze.diagnosis import not_known_before
-from ragtrace.analyze.explaining.resting import ABLATION
+from ragtrace.analyze.generator import ABLATION
 from ragtrace.analyze.judgeability import remedy
 from ragtrace.bounds import sentences
 from ragtrace.coverage import SUPPORTED, Rationale, rationales, united

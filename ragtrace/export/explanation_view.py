@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
-from ragtrace.analyze.explaining.aligning import ranking_of
-from ragtrace.analyze.explaining.queries import retrieval_queries
-from ragtrace.analyze.explaining.scoring import NO_MODEL
+from ragtrace.analyze.alignment import ranking_of
+from ragtrace.analyze.attribution import NO_MODEL
+from ragtrace.analyze.prompts import retrieval_queries
 from ragtrace.controls import UNSAFE
 from ragtrace.explanations import RESOLUTION, Explanation, GeneratorAttribution, Precision, RetrieverAttribution
 from ragtrace.types import Candidate, PackedChunk, RequestRecord, replace

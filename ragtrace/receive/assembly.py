@@ -1,4 +1,4 @@
-"""Makes one request record of the spans of one trace, whatever their order, however often each arrived.
+"""Assembly: one request record of the spans of one trace, whatever their order, and the assembler of all that are due.
 
 The record depends on the set of spans alone, and its revision is their number: a late span makes a newer revision, and
 so does one that comes again with more in it; the same spans again make the same record.
@@ -6,15 +6,23 @@ so does one that comes again with more in it; the same spans again make the same
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Event
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
+from ragtrace.config import Config
+from ragtrace.errors import CorruptStore, SchemaMismatch, StoreError, StoreUnavailable
 from ragtrace.prompts import escaped
-from ragtrace.receive.reading import Generated, Judgement, Packed, Reranked, Retrieved
-from ragtrace.receive.spans import ReceivedSpan
-from ragtrace.receive.told import Told, in_order, root_of, stages_of, times_of
+from ragtrace.receive.otlp import read_protobuf
+from ragtrace.receive.spans import Generated, Judgement, Packed, ReceivedSpan, Reranked, Retrieved
+from ragtrace.receive.tenants import NO_RIGHTS, Claim, Rights, believed, owned
+from ragtrace.receive.trace_tree import ReadSpan, in_order, root_of, stages_of, times_of
 from ragtrace.record.coercion import Chunk, Known, Unreadable, read_chunks, read_packing, read_prompt, told_apart
 from ragtrace.record.coercion.recognition import read_moves
+from ragtrace.record.content import ContentPolicy
+from ragtrace.store import Assembled, DueTrace, Store, StoredPart
 from ragtrace.types import (
     Candidate,
     ErrorInfo,
@@ -30,7 +38,7 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["assemble", "judgements_of", "record_of"]
+__all__ = ["Assembler", "Counted", "Fate", "assemble", "record_of"]
 
 _PROMPT: Final = "prompt"
 _ANSWER: Final = "answer"
@@ -49,13 +57,13 @@ def assemble(spans: Iterable[ReceivedSpan]) -> RequestRecord | None:
     return record_of(*in_order(spans))
 
 
-def record_of(told: Sequence[Told], count: int) -> RequestRecord | None:
+def record_of(read_spans: Sequence[ReadSpan], count: int) -> RequestRecord | None:
     """What `assemble` makes of spans that were read: `count` different ones came."""
-    steps = list(stages_of(told))
+    steps = list(stages_of(read_spans))
     if not steps:
         return None
-    root = root_of(told)
-    readings = [each.reading for each in told]
+    root = root_of(read_spans)
+    readings = [each.reading for each in read_spans]
     is_second_hand = any(each.is_second_hand for each in readings)
     if is_second_hand and not root.reading.request_id:
         return None
@@ -63,9 +71,9 @@ def record_of(told: Sequence[Told], count: int) -> RequestRecord | None:
     runs = _Runs(root.reading.question)
     for each in steps:
         runs.add(each)
-    about = _About(root, told)
+    about = _About(root, read_spans)
     runs.answer(about.first("answer"), root.span)
-    started_at, ended_at = times_of(root, told)
+    started_at, ended_at = times_of(root, read_spans)
     return RequestRecord(
         request_id=request_id,
         service=about.first("service") or root.span.service,
@@ -87,33 +95,33 @@ def record_of(told: Sequence[Told], count: int) -> RequestRecord | None:
         head_probability=1.0 if root.reading.head_probability is None else root.reading.head_probability,
         feedback=tuple(
             _feedback(each, request_id, reading_of.span)
-            for reading_of in told
+            for reading_of in read_spans
             for each in reading_of.reading.judgements
         ),
         record_revision=count - (_SECOND_HAND if is_second_hand else 0),
     )
 
 
-def judgements_of(told: Iterable[Told]) -> list[Feedback]:
+def _judgements_of(read_spans: Iterable[ReadSpan]) -> list[Feedback]:
     """What the spans say of a request that they do not make: `request_id` is empty."""
-    return [_feedback(said, "", each.span) for each in told for said in each.reading.judgements]
+    return [_feedback(said, "", each.span) for each in read_spans for said in each.reading.judgements]
 
 
 class _About:
     """What the spans say of the request: the root first, then the others in the order in which they began."""
 
-    def __init__(self, root: Told, told: Sequence[Told]) -> None:
-        self._told = [root, *(each for each in told if each is not root)]
+    def __init__(self, root: ReadSpan, read_spans: Sequence[ReadSpan]) -> None:
+        self._read_spans = [root, *(each for each in read_spans if each is not root)]
 
     def first(self, field: str) -> str | None:
         """The first value of a field of the readings."""
-        found: Iterator[str | None] = (getattr(each.reading, field) for each in self._told)
+        found: Iterator[str | None] = (getattr(each.reading, field) for each in self._read_spans)
         return next((each for each in found if each), None)
 
     def versions(self) -> dict[str, str]:
         """Version labels; a later span's word counts."""
         found: dict[str, str] = {}
-        for each in self._told:
+        for each in self._read_spans:
             found |= each.reading.versions
             step = each.reading.step
             if isinstance(step, Generated) and step.model:
@@ -132,17 +140,17 @@ class _Runs:
         self._rewritten: str | None = None
         self._is_packed = False
 
-    def add(self, told: Told) -> None:
+    def add(self, read_span: ReadSpan) -> None:
         """Read one stage."""
-        step = told.reading.step
+        step = read_span.reading.step
         if isinstance(step, Retrieved):
-            self._retrieve(step, told.span)
+            self._retrieve(step, read_span.span)
         elif isinstance(step, Reranked):
-            self._rerank(step, told.span)
+            self._rerank(step, read_span.span)
         elif isinstance(step, Packed):
-            self._pack(step, told.span)
+            self._pack(step, read_span.span)
         elif isinstance(step, Generated):
-            self._generate(step, told.span)
+            self._generate(step, read_span.span)
 
     def query(self, question: str | None, query_class: str | None) -> Query:
         """What was asked, and what the last retriever was given instead."""
@@ -258,3 +266,175 @@ def _error(span: ReceivedSpan) -> ErrorInfo:
 
 def _feedback(judgement: Judgement, request_id: str, span: ReceivedSpan) -> Feedback:
     return judgement.feedback(request_id, span.ended_at)
+
+
+Fate: TypeAlias = Literal["assembled", "failed"]
+Counted: TypeAlias = Callable[[Fate | Claim, int], object]
+"""Is told how many traces were assembled, or failed, and what became of their senders' word on sampling."""
+
+_Said = TypeVar("_Said", RequestRecord, Feedback)
+
+_LOG: Final = logging.getLogger("ragtrace.receive")
+_PAGE: Final = 128
+_PAGE_BYTES: Final = 16 << 20  # of the spans that are read at once; in memory they are several times as large
+_LARGEST: Final = 32 << 20  # bytes of the spans of one trace
+_LEASE: Final = 60.0  # seconds; whoever stands still at one trace for longer loses all that he has
+_IDLE: Final = 0.5  # seconds between two looks at an empty store
+_PAUSE: Final = 5.0  # seconds after the store failed
+_FORGET: Final = 60.0  # seconds between two looks for spans that are no longer needed
+_PAGE_FORGOTTEN: Final = 500
+_ALL_FAIL: Final = (StoreUnavailable, SchemaMismatch, CorruptStore)  # whatever is written
+
+
+class Assembler:
+    """Makes records of traces. Several may run, in several processes: each trace is one's at a time.
+
+    config: its capture policy says what of content is kept. keep: seconds for which the spans of an assembled trace
+    stay, so that a late one can still be united with them. rights: what the spans of a tenant may say.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: Config,
+        *,
+        keep: float = 3600.0,
+        rights: Callable[[str], Rights] = lambda tenant: NO_RIGHTS,
+        counted: Counted = lambda fate, count: None,
+    ) -> None:
+        self._store = store
+        self._rights = rights
+        self._counted = counted
+        self._policy = ContentPolicy(config)
+        self._keep = keep
+
+    def run(self, stop: Event, report: Callable[[Exception], object] = lambda error: None) -> None:
+        """Work until `stop` is set. Errors of the store are logged, reported, and waited out."""
+        forgotten = 0.0
+        while not stop.is_set():
+            try:
+                count = self.step()
+                forgotten += _IDLE
+                if forgotten >= _FORGET and self._forget() < _PAGE_FORGOTTEN:
+                    forgotten = 0.0  # else there is more: it goes on after the next page, so that neither waits long
+            except Exception as error:  # one that ended this thread would end the assembly of all
+                _LOG.warning("spans wait: %s", error, exc_info=not isinstance(error, StoreError))
+                report(error)
+                stop.wait(_PAUSE)
+                continue
+            if not count:
+                stop.wait(_IDLE)
+
+    def step(self, now: float | None = None) -> int:
+        """Assemble the traces that are due, up to a page of them. Returns how many were taken."""
+        leases = _Leases(self._store, now)
+        due = leases.claim()
+        for each in due:
+            if each.bytes > _LARGEST:
+                error = f"its spans take {each.bytes:,} bytes; a trace may have {_LARGEST:,}"
+                _LOG.warning("trace %s of tenant %r cannot be assembled: %s", each.trace_id, each.tenant, error)
+                self._fail(leases, each, error)
+        for some in _pages([each for each in due if each.bytes <= _LARGEST]):
+            self._assemble(leases, some)
+        return len(due)
+
+    def _assemble(self, leases: _Leases, due: Sequence[DueTrace]) -> None:
+        stored = self._store.spans_of(due)
+        made: list[Assembled] = []
+        for each in due:
+            leases.keep()
+            try:
+                made.append(self._made(each, stored.pop((each.tenant, each.trace_id), [])))
+            except Exception as error:  # a trace that cannot be read stops no other
+                _LOG.exception("trace %s of tenant %r cannot be assembled", each.trace_id, each.tenant)
+                self._fail(leases, each, f"{type(error).__name__}: {error}")
+        self._write(leases, made)
+
+    def _forget(self) -> int:
+        return self._store.forget_spans(self._keep, limit=_PAGE_FORGOTTEN)
+
+    def _made(self, due: DueTrace, parts: list[StoredPart] | CorruptStore) -> Assembled:
+        if isinstance(parts, CorruptStore):
+            raise parts
+        spans = [span for part in parts for span in read_protobuf(part.body).spans]
+        read_spans, count = in_order(spans)
+        record = record_of(read_spans, count)
+        if record is None:
+            said = tuple(self._finished(each) for each in _judgements_of(read_spans))
+            return Assembled(due, None, judgements=said)
+        span_ids = {each.span.span_id for each in read_spans}
+        rights = self._rights(due.tenant)
+        record, claim = believed(self._finished(record), due.tenant, rights)
+        if claim is not None:
+            self._counted(claim, 1)
+        return Assembled(due, owned(record, due.tenant, rights), parts, span_ids)
+
+    def _finished(self, item: _Said) -> _Said:
+        """What of it may be kept."""
+        finished = self._policy.finish(item)
+        assert isinstance(finished, type(item))
+        return finished
+
+    def _write(self, leases: _Leases, made: list[Assembled]) -> None:
+        """All in one transaction; one by one where a record cannot be written, so that no other waits for it."""
+        leases.keep()
+        try:
+            self._store.assembled([each._replace(trace=leases.newest(each.trace)) for each in made])
+        except _ALL_FAIL:
+            raise
+        except Exception as error:
+            if len(made) == 1:
+                self._fail(leases, made[0].trace, str(error))
+            else:
+                for each in made:
+                    self._write(leases, [each])
+        else:
+            self._counted("assembled", len(made))
+
+    def _fail(self, leases: _Leases, due: DueTrace, error: str) -> None:
+        self._store.fail_trace(leases.newest(due), error, leases.now)
+        self._counted("failed", 1)
+
+
+class _Leases:
+    """The leases of the traces of one step. They are prolonged between two traces, so that none is lost while there is
+    progress, however slow. now: the time that is taken for the present, None for the clock's."""
+
+    def __init__(self, store: Store, now: float | None) -> None:
+        self.now = now
+        self._store = store
+        self._held: dict[tuple[str, str], DueTrace] = {}
+        self._renewed_at = self._time()
+
+    def claim(self) -> list[DueTrace]:
+        """Take a page of the traces that are due."""
+        due = self._store.claim_traces(limit=_PAGE, lease_seconds=_LEASE, now=self.now)
+        self._held = {(each.tenant, each.trace_id): each for each in due}
+        return due
+
+    def keep(self) -> None:
+        """Prolong those that are still held, where a third of their time is over."""
+        if self._time() - self._renewed_at > _LEASE / 3:
+            self._renewed_at = self._time()
+            self._held |= self._store.renew_traces(self._held.values(), lease_seconds=_LEASE, now=self.now)
+
+    def newest(self, due: DueTrace) -> DueTrace:
+        """The trace with its newest lease."""
+        return self._held[due.tenant, due.trace_id]
+
+    def _time(self) -> float:
+        return time.time() if self.now is None else self.now
+
+
+def _pages(due: Sequence[DueTrace]) -> Iterator[list[DueTrace]]:
+    """The traces in groups that are not too large together."""
+    page: list[DueTrace] = []
+    size = 0
+    for each in due:
+        if page and size + each.bytes > _PAGE_BYTES:
+            yield page
+            page, size = [], 0
+        page.append(each)
+        size += each.bytes
+    if page:
+        yield page

@@ -1,7 +1,7 @@
-"""Reads evaluation sets as RAGAS, RAGChecker and spreadsheets hold them: question, contexts, answer, ground truth.
+"""Evaluation sets as RAGAS, RAGChecker and spreadsheets hold them, and gold sets: what a question needs.
 
-A row has no trace: its contexts are taken for what was retrieved and for what stood in the prompt, in this order, and
-its time is the file's. A ground truth that names contexts becomes a gold set.
+A row of an evaluation set has no trace: its contexts are taken for what was retrieved and for what stood in the prompt,
+in this order, and its time is the file's. A ground truth that names contexts becomes a gold set.
 """
 
 from __future__ import annotations
@@ -14,14 +14,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
+
+import msgspec
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.columns import Columns, Named, columns_of, is_empty, with_star
-from ragtrace.receive.values import identifier, question_in, text
+from ragtrace.receive.columns import Columns, Named, columns_of, is_empty, names_of, with_star
+from ragtrace.receive.spans import identifier, jsonish, question_in, text
 from ragtrace.record.coercion import Chunk, Unreadable, read_chunks, told_apart
 from ragtrace.types import (
     Candidate,
+    Facet,
+    FacetKind,
     GenerateRun,
     Generation,
     Gold,
@@ -35,7 +39,7 @@ from ragtrace.types import (
     content_hash,
 )
 
-__all__ = ["Evaluations", "Row", "items_of", "read_evaluations", "rows_of"]
+__all__ = ["Evaluations", "Row", "read_evaluations", "read_golds", "rows_of"]
 
 _LISTS: Final = ("results", "data", "samples", "examples", "rows")
 _FIELD_LIMIT: Final = 100_000_000  # bytes of one field of a CSV file
@@ -123,8 +127,8 @@ def read_evaluations(
     """The rows of a JSON, JSONL or CSV file.
 
     Args:
-        columns: what is read -> the file's own name of it, over `COLUMNS`; with a star for the numbers of contexts in
-            columns of their own (`Passage *`).
+        columns: what is read -> the file's own name of it, over `columns.COLUMNS`; with a star for the numbers of
+            contexts in columns of their own (`Passage *`).
         at: when the requests ran, in nanoseconds since the epoch; None: when the file was written.
 
     Raises: RecordError for columns that are none; while it is read RecordError naming the row, where it has no
@@ -270,7 +274,7 @@ def _contexts(where: str, value: Any) -> tuple[Candidate, ...]:
     if isinstance(value, list) and value and isinstance(value[0], Named):
         found = [_context(where, each) for each in value]
     else:
-        found = items_of(value)
+        found = _items_of(value)
     if not found:
         return ()
     try:
@@ -297,7 +301,7 @@ def _context(where: str, named: Named) -> Any:
     return value
 
 
-def items_of(value: Any) -> list[Any]:
+def _items_of(value: Any) -> list[Any]:
     """What a cell of a table holds: a list, also one that was written as a text in JSON or in Python, or one value.
     Texts become items with a text."""
     if isinstance(value, str):
@@ -306,9 +310,77 @@ def items_of(value: Any) -> list[Any]:
         for read in (json.loads, ast.literal_eval):
             if value[:1] == "[":
                 try:
-                    return items_of(read(value))
+                    return _items_of(read(value))
                 except (ValueError, SyntaxError, RecursionError, MemoryError):
                     continue
         return [{"text": value}] if value.strip() else []
     items = value if isinstance(value, list | tuple) else [] if value is None else [value]
     return [{"text": each} if isinstance(each, str) else each for each in items]
+
+
+_GOLD_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "question": ("question", "query", "user_input", "text"),
+    "chunk_ids": ("chunk_ids", "chunks", "evidence", "gold", "relevant", "doc_ids", "context_ids"),
+    "query_class": ("query_class", "segment", "category"),
+    "facets": ("facets", "required_facets"),
+}
+"""What is read of a row, and under which names it is looked for."""
+
+
+def read_golds(path: Path, service: str, columns: Mapping[str, str] | None = None) -> Iterator[Gold]:
+    """The gold sets of a JSON, JSONL or CSV file.
+
+    Facets are `{"kind": ..., "value": ..., "weight": ..., "aliases": [...]}`, or a mapping of kinds to values.
+
+    Raises: RecordError naming the row; OSError.
+    """
+    names = names_of(columns or {}, _GOLD_COLUMNS)
+    for number, row in enumerate(rows_of(path), 1):
+        where = f"{path}, row {number}"
+        absent = [name for name in (columns or {}).values() if name not in row]
+        if absent and number == 1:  # a later row of JSON may lack what is optional
+            raise RecordError(f"{where} has no column {absent[0]!r}; it has {columns_of(row)}")
+        given = {key: next((row[name] for name in wanted if row.get(name)), None) for key, wanted in names.items()}
+        empty = next((name for name in names["question"] if name in row), None)
+        if given["question"] is None and empty is not None:
+            raise RecordError(f"{where} has no question: {empty!r} is empty; fill it, or leave the row out")
+        yield _gold(where, given, service, row)
+
+
+def _gold(where: str, given: Mapping[str, Any], service: str, row: Mapping[str, Any]) -> Gold:
+    question = question_in(given["question"])
+    if question is None:
+        raise RecordError(
+            f"{where} has no question; name its column (--column question=NAME); it has {columns_of(row)}"
+        )
+    chunk_ids = tuple(_ids(where, given["chunk_ids"]))
+    facets = tuple(_facets(where, jsonish(given["facets"])))
+    if not chunk_ids and not facets:
+        remedy = f"name their columns (--column chunk_ids=NAME); it has {columns_of(row)}"
+        raise RecordError(f"{where} has neither chunk ids nor facets; {remedy}")
+    query_class = identifier(given["query_class"])
+    return Gold(service=service, question=question, chunk_ids=chunk_ids, query_class=query_class, facets=facets)
+
+
+def _ids(where: str, value: Any) -> Iterator[str]:
+    for each in _items_of(value):
+        said = each.get("id", each.get("chunk_id", each.get("text"))) if isinstance(each, dict) else each
+        for one in said.split() if isinstance(value, str) and isinstance(said, str) else [said]:
+            found = identifier(one)
+            if found is None:
+                raise RecordError(f"{where} has a chunk id {one!r:.60}, where texts or whole numbers are expected")
+            yield found
+
+
+def _facets(where: str, value: Any) -> Iterator[Facet]:
+    if isinstance(value, dict):
+        pairs = [
+            (kind, each) for kind, found in value.items() for each in (found if isinstance(found, list) else [found])
+        ]
+        value = [{"kind": kind, "value": each} for kind, each in pairs]
+    for each in value if isinstance(value, list) else [] if value is None else [value]:
+        try:
+            yield msgspec.convert({**each, "source": "gold"} if isinstance(each, dict) else each, Facet)
+        except msgspec.ValidationError as error:
+            kinds = ", ".join(get_args(FacetKind))
+            raise RecordError(f"{where} has a facet that cannot be read: {error}; kinds are {kinds}") from None

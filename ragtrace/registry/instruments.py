@@ -237,7 +237,7 @@ COMPLETENESS_DELTA: Final = Instrument(
     formula="max_d |sum_i b_i - (s(x) - s(x0))|",
     source="RAG-E, section 3.1",
     buckets=(1e-05, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.1, 1.0),
-    computed_by="ragtrace.analyze.explaining.scoring:completeness_delta",
+    computed_by="ragtrace.analyze.attribution:completeness_delta",
 )
 
 ATTRIBUTION_EVALUATIONS: Final = Instrument(

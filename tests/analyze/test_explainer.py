@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from ragtrace.analyze import worker
 from ragtrace.analyze.attribution import explain_record
-from ragtrace.analyze.depths import Depths
-from ragtrace.analyze.explainer import Explainer
+from ragtrace.analyze.explainer import Depths, Explainer
 from ragtrace.analyze.worker import WorkSummary
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
@@ -51,7 +50,7 @@ WORTH = {TEXTS["old"]: 4.0, TEXTS["water"]: 1.5}
 KILLED = """
 import sys
 from ragtrace.analyze import worker
-from ragtrace.analyze.depths import Depths
+from ragtrace.analyze.explainer import Depths
 from ragtrace.analyze.explainer import Explainer
 from tests.analyze.engines import AdditiveGenerator
 import time

@@ -66,11 +66,11 @@ def _nothing_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
     verifier = SimpleNamespace(calibration=fitted, name="m", digest="d")
     monkeypatch.setattr("ragtrace.engines.training.training.train", lambda *_, **__: None)
     monkeypatch.setattr("ragtrace.engines.encoder.packaged_encoder", lambda: "m")
-    monkeypatch.setattr("ragtrace.engines.training.datasets.read_examples", lambda *_: [])
-    monkeypatch.setattr("ragtrace.engines.training.fitting.some", lambda *_: [])
-    monkeypatch.setattr("ragtrace.engines.training.fitting.calibrate", lambda *_, **__: fitted)
-    monkeypatch.setattr("ragtrace.engines.training.fitting.evaluate", lambda *_, **__: [])
-    monkeypatch.setattr("ragtrace.engines.training.fitting.report", lambda *_: {"auroc": NAN})
+    monkeypatch.setattr("ragtrace.engines.training.examples.read_examples", lambda *_: [])
+    monkeypatch.setattr("ragtrace.engines.training.evaluation.some", lambda *_: [])
+    monkeypatch.setattr("ragtrace.engines.training.evaluation.calibrate", lambda *_, **__: fitted)
+    monkeypatch.setattr("ragtrace.engines.training.evaluation.evaluate", lambda *_, **__: [])
+    monkeypatch.setattr("ragtrace.engines.training.evaluation.report", lambda *_: {"auroc": NAN})
     monkeypatch.setattr("ragtrace.cli.verifier._loaded", lambda *_, **__: verifier)
 
 

@@ -29,7 +29,7 @@ from ragtrace.analyze.worker import run as analyze
 from ragtrace.cli import app
 from ragtrace.dashboards.prometheus import Prometheus
 from ragtrace.export import exposition
-from ragtrace.receive.assembling import Assembler
+from ragtrace.receive.assembly import Assembler
 from ragtrace.receive.otlp import parse_json, split
 from ragtrace.record import conventions as names
 from ragtrace.registry.instruments import INSTRUMENTS

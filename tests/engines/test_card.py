@@ -14,14 +14,13 @@ import pytest
 from numpy.typing import NDArray
 
 from ragtrace.attribution import integrated_gradients_of_many
-from ragtrace.engines import precision, scoring, verifying
+from ragtrace.engines import precision, scoring
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
-from ragtrace.engines.devices import OutOfMemoryError, pass_on_unless_memory
 from ragtrace.engines.encoder import Encoder, packaged_encoder
+from ragtrace.engines.models import OutOfMemoryError, pass_on_unless_memory
 from ragtrace.engines.precision import CheckedScoring
-from ragtrace.engines.scoring import score_batched, score_shared
-from ragtrace.engines.verifying import abilities, score_verified
+from ragtrace.engines.scoring import abilities, score_batched, score_shared, score_verified
 from tests.engines.pretending import pretended
 from tests.engines.test_scoring import OWN, _gpt2, _llama, _made, _qwen, _sequences
 from tests.models.copying import make, prompt_of
@@ -148,7 +147,7 @@ def test_no_memory_to_find_out_what_a_model_can(
         raise OutOfMemoryError("the model finds no memory for 54 tokens")
 
     with monkeypatch.context() as patch:
-        patch.setattr(verifying, "_tried", never)
+        patch.setattr(scoring, "_tried", never)
         np.testing.assert_array_equal(score_verified(model, _sequences(), OWN), expected)
     assert "no memory for 54 tokens" in caplog.text
     caplog.clear()

@@ -8,7 +8,7 @@ import pytest
 
 from ragtrace.analyze.attribution import ClosedEngine, GeneratorEngine, RetrieverEngine
 from ragtrace.engines.choosing import as_baseline, is_silent, load_generator, load_retriever
-from ragtrace.engines.loading import digest_of
+from ragtrace.engines.models import digest_of
 from ragtrace.errors import ConfigurationError, ModelError
 from tests.engines.serving import Served
 

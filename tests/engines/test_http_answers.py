@@ -9,7 +9,7 @@ import pytest
 
 from ragtrace.engines.http import HttpLM
 from ragtrace.engines.http_dialects import Vllm
-from ragtrace.engines.token_texts import ScoredToken, may_say
+from ragtrace.engines.tokens import ScoredToken, may_say
 from ragtrace.errors import ModelError, ScoringStopped, ServerError
 from tests.engines.serving import Served
 

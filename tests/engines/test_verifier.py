@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from ragtrace.engines.calibration import Calibration
-from ragtrace.engines.claim_pairs import windows
-from ragtrace.engines.verifier import EntailmentVerifier
+from ragtrace.engines.verifier import EntailmentVerifier, windows
 from ragtrace.errors import ConfigurationError, ModelError
 from tests.engines.verifiers import save_classifier, save_encoder
 

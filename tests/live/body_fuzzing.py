@@ -32,8 +32,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from ragtrace import config
 from ragtrace.errors import CorruptStore
-from ragtrace.receive.assembling import Assembler
-from ragtrace.receive.assembly import assemble
+from ragtrace.receive.assembly import Assembler, assemble
 from ragtrace.receive.otlp import read_protobuf
 from ragtrace.record import conventions as names
 from ragtrace.store import DueTrace, Store

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from ragtrace import config
-from ragtrace.receive.assembling import Assembler
-from ragtrace.receive.assembly import assemble
-from ragtrace.receive.exports import read_export
+from ragtrace.receive.assembly import Assembler, assemble
+from ragtrace.receive.imports import read_export
 from ragtrace.receive.spans import ReceivedSpan
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord

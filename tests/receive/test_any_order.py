@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from ragtrace import config
 from ragtrace.bounds import EARLIEST
-from ragtrace.receive.assembling import Assembler
+from ragtrace.receive.assembly import Assembler
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 from ragtrace.store.tables import job
 from ragtrace.types import RequestRecord, replace
 from tests.receive.spans import assembled, model, span
-from tests.receive.test_assembling import part
 from tests.receive.test_assembly import request
+from tests.receive.test_assembly_assembler import part
 
 NUMBERS = count(1)
 POLICY = config.load(capture_content="full")

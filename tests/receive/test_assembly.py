@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.receive import told, values
+from ragtrace.receive import spans, trace_tree
 from ragtrace.receive.assembly import assemble
 from ragtrace.receive.spans import ReceivedSpan, SpanEvent
 from ragtrace.types import GenerateRun, PackRun, RerankRun, RetrieveRun, encode_record, replace
@@ -138,7 +138,7 @@ def test_many_retrievers_below_many_spans() -> None:
     """Each span is visited once, however deep they stand; a circle of parents ends as well."""
     chain = Visited({str(place): str(place - 1) if place else None for place in range(2_000)})
     chain |= {f"r{place}": "1999" for place in range(1_000)} | {"x": "y", "y": "x"}
-    found = told._nearest(chain, {"7", "x", *(f"r{place}" for place in range(1_000))})
+    found = trace_tree._nearest(chain, {"7", "x", *(f"r{place}" for place in range(1_000))})
 
     assert {found[f"r{place}"] for place in range(1_000)} == {"7"}
     assert found["7"] is None
@@ -455,7 +455,7 @@ def test_a_value_that_is_nested_too_deep_is_a_text() -> None:
 def test_names_of_any_length(length: int) -> None:
     """Places of lists are found in them; only usual ones are remembered."""
     name = "x" * length
-    remembered = values._known_layout.cache_info().currsize
+    remembered = spans._known_layout.cache_info().currsize
     attributes = {f"{name}.0.a": 1, f"{name}.10.b.0.c": 2, f"{name}.x.d": 3}
-    assert values.grouped(attributes, name) == {0: {"a": 1}, 10: {"b.0.c": 2}}
-    assert (values._known_layout.cache_info().currsize > remembered) == (length < 256)
+    assert spans.grouped(attributes, name) == {0: {"a": 1}, 10: {"b.0.c": 2}}
+    assert (spans._known_layout.cache_info().currsize > remembered) == (length < 256)

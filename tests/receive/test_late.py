@@ -10,13 +10,13 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace import config
-from ragtrace.receive.assembling import Assembler
+from ragtrace.receive.assembly import Assembler
 from ragtrace.receive.spans import ReceivedSpan, SpanEvent
 from ragtrace.store import Store, Subject
 from ragtrace.store.tables import content, span_part, trace
 from ragtrace.types import RequestRecord, replace
 from tests.receive.spans import TRACE, model, retriever, span
-from tests.receive.test_assembling import part
+from tests.receive.test_assembly_assembler import part
 
 EVALUATION = SpanEvent(
     "gen_ai.evaluation.result", 7, {"gen_ai.evaluation.name": "relevance", "gen_ai.evaluation.score.label": "bad"}

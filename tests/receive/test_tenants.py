@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace import config
-from ragtrace.receive.assembling import Assembler
+from ragtrace.receive.assembly import Assembler
 from ragtrace.receive.tenants import LONGEST, NO_RIGHTS, Rights, believed, own_service, owned
 from ragtrace.store import Store
 from ragtrace.types import Feedback, RequestRecord
-from tests.receive.test_assembling import part
 from tests.receive.test_assembly import request
+from tests.receive.test_assembly_assembler import part
 
 TENANTS = st.from_regex(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,5}\Z")
 SERVICES = st.text(st.sampled_from("ab/. ~é"), min_size=1, max_size=4) | st.text("a", max_size=2 * LONGEST)

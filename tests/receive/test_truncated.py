@@ -10,10 +10,9 @@ import pytest
 
 from ragtrace.analyze import analyze_record
 from ragtrace.receive.dialects import read_span
-from ragtrace.receive.exports import read_export
+from ragtrace.receive.imports import read_export
 from ragtrace.receive.otlp import read_json
-from ragtrace.receive.reading import Generated
-from ragtrace.receive.spans import ReceivedSpan, SpanEvent
+from ragtrace.receive.spans import Generated, ReceivedSpan, SpanEvent
 from ragtrace.types import RequestRecord, RerankRun, RetrieveRun
 from tests.receive.spans import assembled, model, retriever, span
 

@@ -1,9 +1,8 @@
 """The paper's analyses over a store: failure rates, WARG, its stability, and the words that retrieval goes by."""
 
-from ragtrace.analyze.alignment_report.conditions import CONDITIONS, under_condition
-from ragtrace.analyze.alignment_report.estimates import Estimate
-from ragtrace.analyze.alignment_report.rates import Group, Measured, Row, Sweep
+from ragtrace.analyze.alignment_report.rates import Estimate, Group, Measured, Row, Sweep
 from ragtrace.analyze.alignment_report.report import AlignmentReport, Basis, alignment_report
+from ragtrace.analyze.alignment_report.rescoring import CONDITIONS, under_condition
 from ragtrace.analyze.alignment_report.stability import Curve, Point
 from ragtrace.analyze.alignment_report.words import Overlap, Share
 

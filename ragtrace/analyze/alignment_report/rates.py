@@ -1,20 +1,177 @@
-"""Failure rates and WARG by model, segment and condition, each beside its floor and what a random order gives."""
+"""Failure rates and WARG by model, segment and condition, each beside its floor and what a random order gives.
+
+They are means over explained requests with bootstrap intervals; each request is weighted by the inverse of its chance
+to be kept.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragtrace.alignment import warg_chance, warg_floor
-from ragtrace.analyze.alignment_report.estimates import Estimate, estimated
-from ragtrace.analyze.alignment_report.observed import ORIGINAL, Observation
-from ragtrace.analyze.explaining.aligning import PERSISTENCES
+from ragtrace.analyze.alignment import PERSISTENCES
+from ragtrace.bounds import sampling_weight
+from ragtrace.explanations import Alignment, Explanation
+from ragtrace.store import ATTRIBUTION, Store
+from ragtrace.types import RequestRecord
 
-__all__ = ["Group", "Measured", "Row", "Sweep", "rates"]
+__all__ = [
+    "CONDITION",
+    "ORIGINAL",
+    "RESAMPLES",
+    "Estimate",
+    "Explained",
+    "Group",
+    "Measured",
+    "Observation",
+    "Row",
+    "Stratum",
+    "Sweep",
+    "condition_of",
+    "estimated",
+    "observed",
+    "rates",
+    "read_explained",
+]
 
+RESAMPLES: Final = 1000
+_CONFIDENCE: Final = 0.95
+_CELLS: Final = 2_000_000  # requests times resamples that are drawn at once
+CONDITION: Final = "condition"
+"""The attribute (or version) of a record that names its condition."""
+ORIGINAL: Final = "original"
+_PAGE: Final = 100
 CUTOFF: Final = 2  # 0-based rank beyond which a document counts as ranked low
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A weighted mean over `requests` requests with its 95 % bootstrap interval, which one request does not have."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    requests: int
+
+
+def estimated(values: Sequence[float], weights: Sequence[float], seed: int = 0) -> Estimate | None:
+    """Σ w_i x_i / Σ w_i over requests, resampled by request; None without any. Deterministic by seed.
+
+    weights: > 0, the inverse of the probability with which each request was kept.
+    """
+    n = len(values)
+    if not n:
+        return None
+    x, w = np.asarray(values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    mean = float(x @ w / w.sum())
+    if n == 1:
+        return Estimate(mean, None, None, 1)
+    means = _resampled(x, w, np.random.default_rng(seed))
+    low, high = np.quantile(means, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
+    return Estimate(mean, float(low), float(high), n)
+
+
+def _resampled(x: NDArray[np.float64], w: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """The mean of each resample, a few resamples at a time."""
+    n = len(x)
+    rows = max(1, _CELLS // n)
+    means = []
+    for start in range(0, RESAMPLES, rows):
+        chosen = rng.integers(n, size=(min(rows, RESAMPLES - start), n))
+        means.append((x * w)[chosen].sum(axis=1) / w[chosen].sum(axis=1))
+    return np.concatenate(means)
+
+
+Stratum: TypeAlias = Literal["random", "flagged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A request with its explanation. `drawn`: it was explained because it was drawn at random, whatever its flags."""
+
+    record: RequestRecord
+    explanation: Explanation
+    drawn: bool
+
+    @property
+    def weight(self) -> float:
+        """The inverse of the probability with which the request was sampled; 1 for one that a flag brought."""
+        return sampling_weight(self.record.head_probability) if self.drawn else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """How retriever and generator agree in one request, under one condition.
+
+    model: what answered. attributed_by: the model whose log-probabilities the generator's ranking comes from, or the
+    likeness of whose answers, where it gives no log-probabilities.
+    """
+
+    request_id: str
+    segment: str
+    model: str
+    attributed_by: str
+    condition: str
+    weight: float
+    drawn: bool
+    alignment: Alignment
+
+    @property
+    def k(self) -> int:
+        """The number of ranked documents."""
+        return len(self.alignment.retriever)
+
+
+def condition_of(record: RequestRecord) -> str:
+    """The condition under which a request ran: its attribute `condition`, else its version of it, else `original`."""
+    stated = record.attributes.get(CONDITION) or record.versions.get(CONDITION)
+    return str(stated) if stated else ORIGINAL
+
+
+def observed(explained: Explained) -> Observation | None:
+    """The observation of an explained request; None where nothing is known of its generator's ranking."""
+    record, found = explained.record, explained.explanation
+    if found.alignment is None or found.generator is None or not found.alignment.retriever:
+        return None
+    generation = record.generation
+    answered_by = (generation.model if generation is not None else None) or record.versions.get("model")
+    scorer = found.generator.model or "unknown"
+    return Observation(
+        request_id=record.request_id,
+        segment=record.segment,
+        model=answered_by or scorer,
+        attributed_by=scorer if found.generator.unit == "log_probability" else f"{scorer}, likeness of answers",
+        condition=condition_of(record),
+        weight=explained.weight,
+        drawn=explained.drawn,
+        alignment=found.alignment,
+    )
+
+
+def read_explained(store: Store, *, service: str | None = None, since: int | None = None) -> Iterator[Explained]:
+    """All requests with a stored explanation, oldest first. since: nanoseconds."""
+    found = store.analyses(service=service, kind=ATTRIBUTION, since=since)
+    for page in _pages((row.request_id, analysis.explanation) for row, analysis in found):
+        records = store.get_records(page)
+        drawn = store.drawn(page, ATTRIBUTION)
+        for request_id, explanation in page.items():
+            if request_id in records:
+                record = records[request_id]
+                yield Explained(record, explanation, request_id in drawn and record.head_sampled)
+
+
+def _pages(found: Iterable[tuple[str, Explanation | None]]) -> Iterator[dict[str, Explanation]]:
+    """A few at a time: records come with their texts."""
+    known = ((request_id, explanation) for request_id, explanation in found if explanation is not None)
+    while page := dict(islice(known, _PAGE)):
+        yield page
 
 
 @dataclass(frozen=True, slots=True)

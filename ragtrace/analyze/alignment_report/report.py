@@ -1,29 +1,28 @@
-"""All analyses over a store in one report, which says where its numbers come from and of which requests they speak."""
+"""The alignment report: all analyses over a store, where its numbers come from, and of which requests they speak."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, get_args
 
-from ragtrace.analyze.alignment_report.conditions import check_condition
-from ragtrace.analyze.alignment_report.estimates import RESAMPLES
-from ragtrace.analyze.alignment_report.observed import ORIGINAL, Observation, Stratum
-from ragtrace.analyze.alignment_report.rates import Row, rates
-from ragtrace.analyze.alignment_report.rescored import Skipped, reexplained, rescored, sampled_records
-from ragtrace.analyze.alignment_report.stability import Curve, curves, settling_of
-from ragtrace.analyze.alignment_report.stored import Stored
-from ragtrace.analyze.alignment_report.words import (
-    Overlap,
-    Share,
-    Tagging,
-    WordSample,
-    overlaps,
-    sampled_words,
-    shares,
+from ragtrace.analyze.alignment_report.rates import (
+    ORIGINAL,
+    RESAMPLES,
+    Explained,
+    Observation,
+    Row,
+    Stratum,
+    observed,
+    rates,
+    read_explained,
 )
-from ragtrace.analyze.explaining.engines import GeneratorEngine, RetrieverEngine
+from ragtrace.analyze.alignment_report.rescoring import Skipped, check_condition, reexplained, rescored, sampled_records
+from ragtrace.analyze.alignment_report.stability import Curve, curves, settling_of
+from ragtrace.analyze.alignment_report.words import Overlap, Share, Tagging, WordSample, overlaps, sampled_words, shares
+from ragtrace.analyze.generator import GeneratorEngine
+from ragtrace.analyze.retriever import RetrieverEngine
 from ragtrace.errors import ConfigurationError
 from ragtrace.store import Store
 
@@ -32,6 +31,7 @@ __all__ = ["AlignmentReport", "Basis", "OnProgress", "alignment_report"]
 OnProgress: TypeAlias = Callable[[str, int, int], None]
 """Takes what is being done, how many requests are done, and of how many."""
 _REASONS: Final = 10  # that are listed
+_NO_ALIGNMENT = "the documents' ranking is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,54 @@ class AlignmentReport:
     pipeline: str | None
     seed: int
     resamples: int = RESAMPLES
+
+
+@dataclass(slots=True)
+class _Stored:
+    """The observations and word samples of all explained requests.
+
+    drawn, with_retrieval: requests that were explained because they were drawn, and those of them whose retrieval was.
+    """
+
+    observations: list[Observation] = field(default_factory=list)
+    words: list[WordSample] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    drawn: int = 0
+    with_retrieval: int = 0
+
+    @classmethod
+    def read(
+        cls, store: Store, *, service: str | None = None, since: int | None = None, tagging: Tagging | None = None
+    ) -> _Stored:
+        """Read them all. since: only requests that started then or later, in nanoseconds."""
+        stored = cls()
+        for explained in read_explained(store, service=service, since=since):
+            stored._add(explained, tagging)
+        return stored
+
+    def _add(self, explained: Explained, tagging: Tagging | None) -> None:
+        found = explained.explanation
+        self.drawn += explained.drawn
+        self.with_retrieval += explained.drawn and bool(found.retriever)
+        observation = observed(explained)
+        if observation is not None:
+            self.observations.append(observation)
+        elif found.generator is not None or "generator" in found.skipped:
+            reason = found.skipped.get("alignment") or found.skipped.get("generator") or _NO_ALIGNMENT
+            self.skipped[reason] += 1
+        sample = sampled_words(explained, tagging)
+        if sample is not None:
+            self.words.append(sample)
+
+    def observations_of(self, stratum: Stratum) -> list[Observation]:
+        """Those of one stratum."""
+        return [each for each in self.observations if each.drawn is (stratum == "random")]
+
+    def words_of(self, stratum: Stratum) -> tuple[Stratum, list[WordSample]]:
+        """Those of one stratum, and which one that is: retrieval that only flags had explained is never random."""
+        if self.drawn and self.with_retrieval == self.drawn:
+            return stratum, [each for each in self.words if each.drawn is (stratum == "random")]
+        return "flagged", [replace(each, weight=1.0) for each in self.words]
 
 
 def alignment_report(
@@ -111,9 +159,9 @@ def alignment_report(
 
         return one
 
-    stored = Stored()
+    stored = _Stored()
     if generator is None or retriever is None:
-        stored = Stored.read(store, service=service, since=since, tagging=tagging)
+        stored = _Stored.read(store, service=service, since=since, tagging=tagging)
     if generator is None:
         observations = stored.observations_of(chosen)
         left_out = len(stored.observations) - len(observations)

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.alignment import rank_by_score, spearman, warg
-from ragtrace.analyze.alignment_report.estimates import Estimate, estimated
-from ragtrace.analyze.alignment_report.rescored import Skipped
+from ragtrace.analyze.alignment import ranking_of
+from ragtrace.analyze.alignment_report.rates import Estimate, estimated
+from ragtrace.analyze.alignment_report.rescoring import Skipped
 from ragtrace.analyze.attribution import seed_of
-from ragtrace.analyze.explaining.aligning import ranking_of
-from ragtrace.analyze.explaining.engines import GeneratorEngine
-from ragtrace.analyze.explaining.prompts import SubsetPrompts, Unexplained
+from ragtrace.analyze.generator import GeneratorEngine
+from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.attribution import CoalitionLog, shapley_values
 from ragtrace.attribution.game import Coalitions, Values
 from ragtrace.bounds import sampling_weight

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
-from ragtrace.analyze.alignment_report.estimates import Estimate, estimated
-from ragtrace.analyze.alignment_report.observed import Explained, condition_of
-from ragtrace.analyze.explaining.queries import retrieval_queries
+from ragtrace.analyze.alignment_report.rates import Estimate, Explained, condition_of, estimated
+from ragtrace.analyze.prompts import retrieval_queries
 from ragtrace.attribution import Span, WeightedSpan, merged_into_words
 from ragtrace.attribution.spans import split
 from ragtrace.explanations import TokenWeights

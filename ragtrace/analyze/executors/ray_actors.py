@@ -23,12 +23,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ragtrace.analyze.executors.crew import watch
-from ragtrace.analyze.executors.gpus import gpus_for_each
-from ragtrace.analyze.executors.states import State, report, sendable
-from ragtrace.analyze.executors.work import OnProgress, Stop, Work
+from ragtrace.analyze.executors.supervisor import watch
+from ragtrace.analyze.executors.work import OnProgress, State, Stop, Work, gpus_for_each, report, sendable
 from ragtrace.analyze.worker import WorkSummary
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.models import load_package
 from ragtrace.errors import ConfigurationError, WorkerError
 from ragtrace.store.address import Address, from_anywhere
 

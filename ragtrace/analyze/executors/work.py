@@ -1,27 +1,44 @@
-"""What a worker is to do, as plain values that can be sent to another process, and doing it there."""
+"""The work of a worker: settings that can be sent to another process, doing it there, how far it is, and its GPUs."""
 
 from __future__ import annotations
 
+import logging
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ragtrace.analyze import worker
-from ragtrace.analyze.depths import Depths
+from ragtrace.analyze.explainer import Depths
 from ragtrace.analyze.index_probe import ProbeBudget
 from ragtrace.analyze.worker import OnResult, WorkSummary
-from ragtrace.engines.loading import torch_threads
+from ragtrace.engines.models import gpu_count, torch_threads
+from ragtrace.errors import ConfigurationError, RagtraceError, WorkerError
 from ragtrace.probe import load_probe
 from ragtrace.store import Store
 
 if TYPE_CHECKING:
     from ragtrace.analyze.explainer import Explainer
-    from ragtrace.analyze.verifying import AnswerVerifier
+    from ragtrace.analyze.verification import AnswerVerifier
     from ragtrace.coverage import ReadEntities
 
-__all__ = ["OnProgress", "OpenResults", "Stop", "Work", "do"]
+__all__ = [
+    "VISIBLE",
+    "OnProgress",
+    "OpenResults",
+    "State",
+    "Stop",
+    "Tell",
+    "Work",
+    "do",
+    "gpus_for_each",
+    "gpus_of",
+    "report",
+    "sendable",
+    "visible_gpus",
+]
 
 OnProgress: TypeAlias = Callable[[WorkSummary], None]
 OpenResults: TypeAlias = Callable[[], AbstractContextManager[OnResult]]
@@ -143,7 +160,7 @@ def _verifier(model: str | None) -> AnswerVerifier | None:
 def _embeddings(model: str | None) -> AnswerVerifier | None:
     if model is None:
         return None
-    from ragtrace.engines.claim_embeddings import EmbeddingVerifier
+    from ragtrace.engines.verifier import EmbeddingVerifier
 
     return EmbeddingVerifier.load(model)
 
@@ -154,3 +171,86 @@ def _reader(pipeline: str | None) -> ReadEntities | None:
     from ragtrace.engines.spacy_pipelines import EntityReader
 
     return EntityReader.load(pipeline)
+
+
+_log = logging.getLogger("ragtrace.analyze")
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Whether a worker has begun to work, and whether it works no more.
+
+    error: why it ended too soon. is_gone: its process ended and said nothing.
+    """
+
+    has_begun: bool = False
+    is_over: bool = False
+    is_gone: bool = False
+    summary: WorkSummary = field(default_factory=WorkSummary)
+    error: Exception | None = None
+
+
+Tell: TypeAlias = Callable[[State], None]
+
+
+def report(work: Work, owner: str, tell: Tell, stop: Stop) -> None:
+    """Do the work and tell each state, the last one also where the work fails."""
+    state = State()
+
+    def note(summary: WorkSummary) -> None:
+        nonlocal state
+        state = State(has_begun=True, summary=replace(summary))
+        tell(state)
+
+    try:
+        summary = do(work, owner=owner, on_start=lambda: note(WorkSummary()), on_progress=note, stop=stop)
+        tell(State(has_begun=True, is_over=True, summary=summary))
+    except Exception as error:  # it is raised where the workers are watched
+        tell(replace(state, is_over=True, error=error))
+
+
+def sendable(state: State) -> State:
+    """The state with an error that another process can read; what nobody expected is logged here with its traceback."""
+    error = state.error
+    if error is None or isinstance(error, WorkerError):
+        return state
+    if isinstance(error, RagtraceError):
+        return replace(state, error=WorkerError(str(error)))
+    _log.error("a worker of the analyzer fails", exc_info=error)
+    return replace(state, error=WorkerError(f"{type(error).__name__}: {error}"))
+
+
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+
+
+def visible_gpus() -> list[str]:
+    """The names of the GPUs that torch sees, as CUDA_VISIBLE_DEVICES has them."""
+    count = gpu_count()
+    named = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
+    return (named or [str(number) for number in range(count)])[:count]
+
+
+def gpus_for_each(workers: int, gpus: int, wanted: float | None) -> float:
+    """How many GPUs each worker gets: what is wanted, else one, or an equal part of one where there are fewer.
+
+    Raises: ConfigurationError when so many workers cannot have what is wanted.
+    """
+    evenly = 0.0 if not gpus else 1 / math.ceil(workers / gpus)
+    if wanted is None:
+        return evenly
+    if not 0 <= wanted < math.inf or (wanted > 1 and wanted != int(wanted)):
+        raise ConfigurationError.of("gpus per worker", wanted, "0, a part of one GPU, or a whole number")
+    room = gpus * int(1 / wanted + 1e-9) if 0 < wanted <= 1 else gpus // max(int(wanted), 1)
+    if wanted and workers > room:
+        most = max(evenly, float(gpus // workers))
+        raise ConfigurationError.of("gpus per worker", wanted, f"at most {most:g}: GPUs {gpus}, workers {workers}")
+    return wanted
+
+
+def gpus_of(number: int, share: float, gpus: Sequence[str]) -> list[str]:
+    """The GPUs of the worker of this number, from 0; several workers share one where each has a part of it."""
+    if not share:
+        return []
+    if share <= 1:
+        return [gpus[number // int(1 / share + 1e-9)]]
+    return list(gpus[number * int(share) : (number + 1) * int(share)])

@@ -1,27 +1,34 @@
-"""Fine-tunes a sentence encoder into a verifier: it reads evidence and claim together and says entailment or not."""
+"""Training of a verifier: a sentence encoder learns to read evidence and claim together and say entailment or not."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ragtrace.engines.claim_pairs import MARKS, encode_pairs
-from ragtrace.engines.devices import Precision, best_device, passes, weights_digest
-from ragtrace.engines.loading import load_package, load_pretrained, torch_threads
-from ragtrace.engines.training.checkpoints import CHECKPOINT, load_checkpoint, save_checkpoint
-from ragtrace.engines.training.drawing import LabelledPair, PairDraw
+from ragtrace.engines.models import (
+    Precision,
+    best_device,
+    load_package,
+    load_pretrained,
+    passes,
+    torch_threads,
+    weights_digest,
+)
 from ragtrace.engines.training.examples import Example
-from ragtrace.engines.verifier import SETTINGS
-from ragtrace.errors import ConfigurationError
+from ragtrace.engines.training.pairs import LabelledPair, PairDraw
+from ragtrace.engines.verifier import MARKS, SETTINGS, encode_pairs
+from ragtrace.errors import ConfigurationError, ModelError
 
-__all__ = ["LABELS", "Settings", "pieces_of", "train"]
+__all__ = ["Settings", "pieces_of", "train"]
 
-LABELS: Final = ("entailment", "neutral", "contradiction")
+_CHECKPOINT: Final = "checkpoint.pt"
+_LABELS: Final = ("entailment", "neutral", "contradiction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +119,13 @@ def train(
                 _keep(folder, fingerprint, step + 1, model, marker, optimizer)
     _save(folder, model.to("cpu"), tokenizer)
     _describe(folder, examples, settings)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+    (folder / _CHECKPOINT).unlink(missing_ok=True)
 
 
 def _begun(encoder: str | Path, settings: Settings) -> tuple[Any, Any]:
     """The encoder with a new head and token types for shared words; its word vectors stay as they are."""
     library = load_package("transformers")
-    names = dict(enumerate(LABELS))
+    names = dict(enumerate(_LABELS))
     found = load_pretrained(
         encoder, lambda name, local: library.AutoModel.from_pretrained(name, local_files_only=local)
     )
@@ -128,7 +135,7 @@ def _begun(encoder: str | Path, settings: Settings) -> tuple[Any, Any]:
     config = found.config
     if config.model_type != "bert":
         raise ConfigurationError.of("encoder", f"{encoder} ({config.model_type})", "one of the BERT architecture")
-    config.type_vocab_size, config.num_labels = MARKS, len(LABELS)
+    config.type_vocab_size, config.num_labels = MARKS, len(_LABELS)
     config.hidden_dropout_prob = settings.dropout
     config.attention_probs_dropout_prob = 0.0  # takes a third of the time on a CPU
     config.id2label, config.label2id = names, {label: place for place, label in names.items()}
@@ -153,7 +160,7 @@ def _loss(model: Any, marker: Any, tokenizer: Any, pairs: Sequence[LabelledPair]
     texts = [(pair.claim, pair.evidence) for pair in pairs]
     features = encode_pairs(tokenizer, texts, settings.max_tokens, marked=True)
     padded = tokenizer.pad(features, return_tensors="pt").to(model.device)
-    allowed = torch.tensor([[_allows(pair.label, each) for each in LABELS] for pair in pairs], device=model.device)
+    allowed = torch.tensor([[_allows(pair.label, each) for each in _LABELS] for pair in pairs], device=model.device)
     with passes(model.device.type, settings.precision):
         found = model(**padded, output_hidden_states=True)
     shares = torch.log_softmax(found.logits.float(), dim=1).masked_fill(~allowed, float("-inf"))
@@ -228,12 +235,12 @@ def _keep(folder: Path, fingerprint: str, step: int, model: Any, marker: Any, op
         "marker": marker.state_dict(),
         "optimizer": optimizer.state_dict(),
     }
-    save_checkpoint(folder, state)
+    _save_checkpoint(folder, state)
 
 
 def _resumed(folder: Path, fingerprint: str, model: Any, marker: Any, optimizer: Any) -> int:
     """The step to go on with."""
-    state = load_checkpoint(folder, fingerprint)
+    state = _load_checkpoint(folder, fingerprint)
     if state is None:
         return 0
     model.load_state_dict(state["model"], strict=False)
@@ -281,3 +288,40 @@ def _seeded(seed: int) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
+
+
+def _save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
+    """Write `state` so that a kill at any moment leaves the last one whole."""
+    import torch
+
+    beside = folder / f"{_CHECKPOINT}.new"
+    with beside.open("wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(folder / _CHECKPOINT)
+
+
+def _load_checkpoint(folder: Path, fingerprint: str) -> dict[str, Any] | None:
+    """The last state of this run; None where it has not begun.
+
+    Raises: ConfigurationError where another run stands there (other data, settings or encoder), ModelError where the
+    file cannot be read.
+    """
+    import torch
+
+    path = folder / _CHECKPOINT
+    if not path.is_file():
+        return None
+    try:
+        state: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch has a way to fail for each way in which a file can be broken
+        raise ModelError(f"{str(path)!r} cannot be read ({type(error).__name__}); remove it to begin again") from error
+    if not isinstance(state, dict) or "fingerprint" not in state:
+        raise ModelError(f"{str(path)!r} is no checkpoint of a training; remove it to begin again")
+    if state["fingerprint"] != fingerprint:
+        raise ConfigurationError(
+            f"{str(path)!r} belongs to a training with other data, settings or another encoder; give another folder, "
+            "or remove it to begin again"
+        )
+    return state

@@ -30,7 +30,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 import msgspec
 
 import ragtrace
-from ragtrace.analyze.finishing import finish
+from ragtrace.analyze.worker import finish
 from ragtrace.config import load
 from ragtrace.errors import ConfigurationError, StoreError
 from ragtrace.gate.replay.pipelines import Caller, EventLoop, Pipeline, load_pipeline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ragtrace.engines.loading import load_package
+from ragtrace.engines.models import load_package
 
 __all__ = ["optimize", "special", "stats"]
 

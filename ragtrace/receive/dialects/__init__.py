@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ragtrace.receive.dialects import genai, langfuse, openinference, openllmetry, own, trulens, vercel
-from ragtrace.receive.reading import NOTHING, Dialect, Packed, Reading, Reranked, Retrieved, Step
-from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.receive.spans import NOTHING, Dialect, Packed, Reading, ReceivedSpan, Reranked, Retrieved, Step
 from ragtrace.types import replace
 
 __all__ = ["DIALECTS", "read_span"]

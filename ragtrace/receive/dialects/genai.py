@@ -11,9 +11,20 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ragtrace.receive.reading import Generated, Judgement, Reading, Retrieved
-from ragtrace.receive.spans import Attributes, ReceivedSpan
-from ragtrace.receive.values import jsonish, listed, number, text, usage, whole
+from ragtrace.receive.spans import (
+    Attributes,
+    Generated,
+    Judgement,
+    Reading,
+    ReceivedSpan,
+    Retrieved,
+    jsonish,
+    listed,
+    number,
+    text,
+    usage,
+    whole,
+)
 from ragtrace.record import conventions as names
 
 __all__ = ["generated", "judgement", "judgements", "messages", "name", "read", "recognizes"]

@@ -7,9 +7,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ragtrace.receive.reading import Generated, Reading, Reranked, Retrieved
-from ragtrace.receive.spans import Attributes, ReceivedSpan
-from ragtrace.receive.values import jsonish, listed, mapping, question_in, text, usage, whole
+from ragtrace.receive.spans import (
+    Attributes,
+    Generated,
+    Reading,
+    ReceivedSpan,
+    Reranked,
+    Retrieved,
+    jsonish,
+    listed,
+    mapping,
+    question_in,
+    text,
+    usage,
+    whole,
+)
 
 __all__ = ["name", "read", "recognizes"]
 

@@ -9,10 +9,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ragtrace.receive.reading import Generated, Reading, Reranked, Retrieved
-from ragtrace.receive.spans import Attributes, ReceivedSpan
-from ragtrace.receive.values import (
+from ragtrace.receive.spans import (
+    Attributes,
+    Generated,
     Groups,
+    Reading,
+    ReceivedSpan,
+    Reranked,
+    Retrieved,
     grouped,
     has_gaps,
     identifier,

@@ -10,9 +10,15 @@ import re
 from typing import Any, Final
 
 from ragtrace.receive.dialects import genai
-from ragtrace.receive.reading import NOTHING, Generated, Reading, Reranked, Retrieved, Step
-from ragtrace.receive.spans import Attributes, ReceivedSpan
-from ragtrace.receive.values import (
+from ragtrace.receive.spans import (
+    NOTHING,
+    Attributes,
+    Generated,
+    Reading,
+    ReceivedSpan,
+    Reranked,
+    Retrieved,
+    Step,
     grouped,
     has_gaps,
     identifier,

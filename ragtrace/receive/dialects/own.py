@@ -10,9 +10,22 @@ from itertools import islice
 from typing import Any, Final
 
 from ragtrace.receive.dialects import genai, openinference
-from ragtrace.receive.reading import Generated, Packed, Reading, Reranked, Retrieved, Step
-from ragtrace.receive.spans import Attributes, ReceivedSpan
-from ragtrace.receive.values import grouped, jsonish, number, text, usage, whole
+from ragtrace.receive.spans import (
+    Attributes,
+    Generated,
+    Packed,
+    Reading,
+    ReceivedSpan,
+    Reranked,
+    Retrieved,
+    Step,
+    grouped,
+    jsonish,
+    number,
+    text,
+    usage,
+    whole,
+)
 from ragtrace.record import conventions as names
 from ragtrace.types import DroppedChunk
 

@@ -9,9 +9,22 @@ import ast
 import re
 from typing import Any, Final
 
-from ragtrace.receive.reading import NOTHING, Generated, Judgement, Packed, Reading, Reranked, Retrieved
-from ragtrace.receive.spans import Attributes, ReceivedSpan
-from ragtrace.receive.values import number, question_in, text, usage, whole
+from ragtrace.receive.spans import (
+    NOTHING,
+    Attributes,
+    Generated,
+    Judgement,
+    Packed,
+    Reading,
+    ReceivedSpan,
+    Reranked,
+    Retrieved,
+    number,
+    question_in,
+    text,
+    usage,
+    whole,
+)
 
 __all__ = ["name", "read", "recognizes"]
 

@@ -8,9 +8,18 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ragtrace.receive.dialects.genai import messages
-from ragtrace.receive.reading import Generated, Reading
-from ragtrace.receive.spans import Attributes, ReceivedSpan
-from ragtrace.receive.values import jsonish, mapping, question_in, text, usage, whole
+from ragtrace.receive.spans import (
+    Attributes,
+    Generated,
+    Reading,
+    ReceivedSpan,
+    jsonish,
+    mapping,
+    question_in,
+    text,
+    usage,
+    whole,
+)
 
 __all__ = ["name", "read", "recognizes"]
 

@@ -13,15 +13,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from ragtrace.errors import MissingExtraError, StoreError
-from ragtrace.receive.server.access import Access
-from ragtrace.receive.server.backlog import Backlog, NoAnswer
-from ragtrace.receive.server.bodies import LATER, Refused, received
+from ragtrace.receive.server.bodies import JSON, LATER, PROTOBUF, SIGNALS, Refused, Signal, Taken, http_answer, received
+from ragtrace.receive.server.ingest import One, Places, Taking, tenant_of
 from ragtrace.receive.server.intake import Intake
-from ragtrace.receive.server.meter import CONTENT_TYPE_LATEST, Meter
-from ragtrace.receive.server.refusals import http_answer
-from ragtrace.receive.server.shares import Places
-from ragtrace.receive.server.signals import JSON, PROTOBUF, SIGNALS, Signal, Taken
-from ragtrace.receive.server.taking import One, Taking, tenant_of
+from ragtrace.receive.server.meter import CONTENT_TYPE_LATEST, Backlog, Meter, NoAnswer
+from ragtrace.receive.tenants import Access
 from ragtrace.store import Store
 
 if TYPE_CHECKING:

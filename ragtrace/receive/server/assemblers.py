@@ -17,9 +17,8 @@ from typing import Final
 
 from ragtrace.config import Config
 from ragtrace.errors import RagtraceError
-from ragtrace.receive.assembling import Assembler, Counted, Fate
-from ragtrace.receive.server.access import Access
-from ragtrace.receive.tenants import Claim
+from ragtrace.receive.assembly import Assembler, Counted, Fate
+from ragtrace.receive.tenants import Access, Claim
 from ragtrace.store import Store
 
 __all__ = ["Assemblers"]

@@ -1,12 +1,42 @@
-"""Reads request bodies within bounds: what is too large, or of a kind that is not read, is refused with its status."""
+"""Bodies of requests within bounds: the signals of OTLP that they hold, and how a sender is told that one was refused.
+
+A refusal is a google.rpc.Status, which OTLP asks for over HTTP and over gRPC.
+Source: https://opentelemetry.io/docs/specs/otlp/#failures.
+"""
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import AsyncIterable, Iterator
-from typing import Final
+from collections.abc import AsyncIterable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-__all__ = ["LATER", "Refused", "inflated", "received", "unavailable"]
+from ragtrace.receive.limits import Allowance
+from ragtrace.receive.logs import parse_logs_json, parse_logs_protobuf, read_logs
+from ragtrace.receive.otlp import check_message, parse_json, parse_protobuf, split
+from ragtrace.record.content import ContentPolicy
+from ragtrace.store import SpanPart, TraceJudgement
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+__all__ = [
+    "JSON",
+    "LATER",
+    "PROTOBUF",
+    "SIGNALS",
+    "Item",
+    "Refused",
+    "Signal",
+    "Taken",
+    "http_answer",
+    "inflated",
+    "received",
+    "retry_info",
+    "rpc_status",
+    "unavailable",
+]
 
 LATER: Final = 5
 """Seconds after which a sender may come back, while the store does not answer."""
@@ -77,3 +107,110 @@ def _parts(body: bytes, most: int) -> Iterator[bytes]:
             rest = reader.unused_data if reader.eof else reader.unconsumed_tail
     if not reader.eof:
         raise Refused(400, "the body's gzip breaks off; send it whole")
+
+
+Item: TypeAlias = SpanPart | TraceJudgement
+
+PROTOBUF: Final = "application/x-protobuf"
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a request holds for the store, how many of its records were accepted, rejected, and of no interest, and the
+    answer of its service."""
+
+    items: Sequence[Item]
+    accepted: int
+    rejected: int
+    ignored: int
+    answer: Any
+
+    def encoded(self, kind: str) -> bytes:
+        """The answer as the request's content type."""
+        if kind == PROTOBUF:
+            return bytes(self.answer.SerializeToString())
+        from google.protobuf.json_format import MessageToDict
+
+        return json.dumps(MessageToDict(self.answer)).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A kind of telemetry, and its service over gRPC. `read` takes a body, its content type, the tenant, what may be
+    kept of content, and what decoding may take; it raises RecordError where the body is none of this kind, TooLarge.
+    """
+
+    name: Literal["traces", "logs"]
+    service: str
+    read: Callable[[bytes, str, str, ContentPolicy, Allowance], Taken]
+
+    @property
+    def path(self) -> str:
+        """Its route over HTTP."""
+        return f"/v1/{self.name}"
+
+
+def _traces(body: bytes, kind: str, tenant: str, policy: ContentPolicy, allowance: Allowance) -> Taken:
+    if kind == JSON:
+        found = split(*parse_json(body, allowance), allowance=allowance)
+    else:
+        check_message(body, "traces", allowance)
+        found = split(parse_protobuf(body), body=body, allowance=allowance)
+    parts = [SpanPart(tenant, each.trace_id, each.body, each.ended) for each in found.parts]
+    return Taken(parts, sum(each.spans for each in found.parts), len(found.rejected), 0, found.answer)
+
+
+def _logs(body: bytes, kind: str, tenant: str, policy: ContentPolicy, allowance: Allowance) -> Taken:
+    if kind == JSON:
+        message, rejected = parse_logs_json(body, allowance)
+    else:
+        check_message(body, "logs", allowance)
+        message, rejected = parse_logs_protobuf(body), []
+    found = read_logs(message, tenant, policy, rejected)
+    return Taken(found.judgements, len(found.judgements), len(found.rejected), found.ignored, found.answer)
+
+
+_COLLECTOR: Final = "opentelemetry.proto.collector"
+
+SIGNALS: Final = (
+    Signal("traces", f"{_COLLECTOR}.trace.v1.TraceService", _traces),
+    Signal("logs", f"{_COLLECTOR}.logs.v1.LogsService", _logs),
+)
+"""All that are taken."""
+
+
+_TOO_SLOW: Final = 408  # after which a sender over HTTP would not try again
+
+
+def retry_info(refused: Refused) -> Any:
+    """When to come back, as a google.rpc.RetryInfo; None where a sender should not."""
+    from google.protobuf.duration_pb2 import Duration
+    from google.rpc.error_details_pb2 import RetryInfo
+
+    return None if refused.retry_after is None else RetryInfo(retry_delay=Duration(seconds=refused.retry_after))
+
+
+def rpc_status(refused: Refused, code: int = 0) -> bytes:
+    """The reason, and when to come back. code: that of gRPC; over HTTP there need be none."""
+    from google.rpc.status_pb2 import Status
+
+    status = Status(code=code, message=refused.reason.encode("utf-8", "replace").decode())
+    if refused.retry_after is not None:
+        status.details.add().Pack(retry_info(refused))
+    return bytes(status.SerializeToString())
+
+
+def http_answer(refused: Refused, kind: str) -> Response:
+    """The answer in the content type of what was sent; in JSON where that is none that is read."""
+    from starlette.responses import JSONResponse, Response
+
+    headers = {} if refused.retry_after is None else {"Retry-After": str(refused.retry_after)}
+    if refused.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if refused.status == _TOO_SLOW:
+        headers = {"Retry-After": str(LATER), "Connection": "close"}
+        refused = Refused(503, refused.reason, LATER)
+    if kind == PROTOBUF:
+        return Response(rpc_status(refused), refused.status, headers, PROTOBUF)
+    return JSONResponse({"message": refused.reason}, refused.status, headers)

@@ -15,8 +15,7 @@ from threading import Condition, Thread
 from typing import Final
 
 from ragtrace.errors import StoreUnavailable
-from ragtrace.receive.server.bodies import Refused
-from ragtrace.receive.server.signals import Item
+from ragtrace.receive.server.bodies import Item, Refused
 from ragtrace.store import SpanPart, Store, TraceJudgement
 
 __all__ = ["Intake"]

@@ -15,11 +15,8 @@ from typing import Any, Final
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.receive.limits import affordable
-from ragtrace.receive.server.bodies import LATER, Refused
-from ragtrace.receive.server.refusals import retry_info, rpc_status
-from ragtrace.receive.server.shares import Places
-from ragtrace.receive.server.signals import PROTOBUF, SIGNALS, Signal
-from ragtrace.receive.server.taking import One, Taking
+from ragtrace.receive.server.bodies import LATER, PROTOBUF, SIGNALS, Refused, Signal, retry_info, rpc_status
+from ragtrace.receive.server.ingest import One, Places, Taking
 
 __all__ = ["methods", "start"]
 

@@ -17,12 +17,12 @@ from ragtrace.config import Config
 from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.receive.limits import Limits
 from ragtrace.receive.server import rpc as rpc_server
-from ragtrace.receive.server.access import Access, Everybody, Tokens
 from ragtrace.receive.server.app import make_app
 from ragtrace.receive.server.assemblers import Assemblers
+from ragtrace.receive.server.ingest import Taking
 from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import Meter
-from ragtrace.receive.server.taking import Taking
+from ragtrace.receive.tenants import Access, Everybody, Tokens
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 

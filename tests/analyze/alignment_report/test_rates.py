@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from ragtrace.alignment import warg, warg_chance, warg_floor, wasted_retrieval
-from ragtrace.analyze.alignment_report.observed import Explained, Observation, observed
-from ragtrace.analyze.alignment_report.rates import Row, rates
-from ragtrace.analyze.explaining.aligning import align
+from ragtrace.analyze.alignment import align
+from ragtrace.analyze.alignment_report.rates import Explained, Observation, Row, observed, rates
 from ragtrace.explanations import Explanation, GeneratorAttribution
 from tests.analyze.alignment_report.explained import request
 

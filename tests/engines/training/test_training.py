@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.engines.claim_pairs import encode_pairs
-from ragtrace.engines.training.datasets import read_examples
-from ragtrace.engines.training.drawing import LabelledPair
-from ragtrace.engines.training.examples import Example
+from ragtrace.engines.training.examples import Example, read_examples
+from ragtrace.engines.training.pairs import LabelledPair
 from ragtrace.engines.training.training import Settings, pieces_of, train
-from ragtrace.engines.verifier import EntailmentVerifier
+from ragtrace.engines.verifier import EntailmentVerifier, encode_pairs
 from ragtrace.errors import ConfigurationError, ModelError
 from tests.engines.verifiers import save_encoder, write_ragtruth
 
@@ -109,7 +107,7 @@ def test_it_learns(examples: list[Example], encoder: Path, tmp_path: Path) -> No
     """What it was trained on, it tells apart; loaded as any other model, with no calibration yet."""
     import numpy as np
 
-    from ragtrace.engines.training.measuring import auroc, supports_of
+    from ragtrace.engines.training.evaluation import auroc, supports_of
 
     train(encoder, examples, tmp_path / "out", LEARNING)
     verifier = EntailmentVerifier.load(tmp_path / "out")

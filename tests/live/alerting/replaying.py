@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ragtrace.analyze.counting import analysis_deltas
+from ragtrace.analyze.totals import analysis_deltas
 from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
 from ragtrace.demo.faults import SCENARIOS
 from ragtrace.demo.runner import SERVICE, run

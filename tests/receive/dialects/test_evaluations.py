@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ragtrace.receive.dialects import read_span
-from ragtrace.receive.reading import Judgement
-from ragtrace.receive.spans import SpanEvent
+from ragtrace.receive.spans import Judgement, SpanEvent
 from tests.receive.spans import span
 
 EVENT = SpanEvent(

@@ -12,8 +12,8 @@ import pytest
 
 from ragtrace import config
 from ragtrace.receive.server import assemblers
-from ragtrace.receive.server.access import Everybody
 from ragtrace.receive.server.assemblers import Assemblers
+from ragtrace.receive.tenants import Everybody
 
 
 def deaf(channel: Connection, *_: object) -> None:

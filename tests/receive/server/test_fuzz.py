@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ragtrace import config
 from ragtrace.errors import RecordError
-from ragtrace.receive.assembling import Assembler
+from ragtrace.receive.assembly import Assembler
 from ragtrace.receive.logs import parse_logs_json
 from ragtrace.receive.otlp import parse_json, parse_protobuf, read_protobuf
 from ragtrace.store import DueTrace

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragtrace import config
-from ragtrace.receive.assembling import Assembler
+from ragtrace.receive.assembly import Assembler
 from tests.receive.server.test_routes import ALPHA, BETA, JSON, PROTOBUF, Receiver
 from tests.receive.server.test_rpc import Receiver as RpcReceiver
 from tests.receive.spans import TRACE

@@ -16,12 +16,12 @@ import pytest
 
 from ragtrace import config
 from ragtrace.receive.limits import Limits
-from ragtrace.receive.server.access import Everybody, Tokens
 from ragtrace.receive.server.app import make_app
 from ragtrace.receive.server.connections import connections
+from ragtrace.receive.server.ingest import Taking
 from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import Meter
-from ragtrace.receive.server.taking import Taking
+from ragtrace.receive.tenants import Everybody, Tokens
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 from tests.receive.test_otlp import SPAN, batch, message

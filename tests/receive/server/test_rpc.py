@@ -17,12 +17,12 @@ import pytest
 from ragtrace import config
 from ragtrace.errors import StoreUnavailable
 from ragtrace.receive.limits import Limits, Share
-from ragtrace.receive.server import rpc, taking
-from ragtrace.receive.server.access import Tokens
+from ragtrace.receive.server import ingest, rpc
+from ragtrace.receive.server.ingest import Taking
 from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import Meter
 from ragtrace.receive.server.rpc import start
-from ragtrace.receive.server.taking import Taking
+from ragtrace.receive.tenants import Tokens
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 from tests.receive.test_otlp import message
@@ -248,14 +248,14 @@ def test_large_messages_wait_elsewhere(tmp_path: Path, monkeypatch: pytest.Monke
     """While large ones are read one by one, small ones of the same tenant are served."""
     receiver = Receiver(tmp_path, replace(SMALL, large=Share(8, 8), large_size=1_000))
     monkeypatch.setattr(rpc, "LATER", 0.2)
-    gate, begun, read = threading.Event(), threading.Semaphore(0), taking.One._read
+    gate, begun, read = threading.Event(), threading.Semaphore(0), ingest.One._read
 
     def slow(*given: Any) -> Any:
         begun.release()
         gate.wait(20)
         return read(*given)
 
-    monkeypatch.setattr(taking.One, "_read", slow)
+    monkeypatch.setattr(ingest.One, "_read", slow)
     large = [threading.Thread(target=receiver.export, args=(message(name="x" * 2_000),)) for _ in range(6)]
     for each in large:
         each.start()

@@ -1,0 +1,106 @@
+"""Alignment of one request: how the generator's use of the documents agrees with their ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace.alignment import (
+    FlagProbabilities,
+    flag_probabilities,
+    noise_distraction,
+    normal_draws,
+    rank_by_score,
+    spearman,
+    warg,
+    warg_adjusted,
+    warg_chance,
+    warg_floor,
+    warg_normalized,
+    wasted_retrieval,
+)
+from ragtrace.analyze.prompts import Unexplained
+from ragtrace.explanations import RESOLUTION, Alignment, GeneratorAttribution
+from ragtrace.types import RequestRecord
+
+__all__ = ["PERSISTENCES", "align", "ranking_of"]
+
+Shares: TypeAlias = NDArray[np.float64]
+
+PERSISTENCES: Final = (0.5, 0.6, 0.7, 0.8, 0.9)
+_DRAWS: Final = 1000
+_DECIMALS: Final = 9  # as `rank_by_score` has it
+
+
+def ranking_of(record: RequestRecord, documents: Sequence[str]) -> tuple[str, ...] | None:
+    """The order in which these documents entered the prompt's ranking, best first: the reranker's where it ranked
+    them, else the retriever's; documents that were not ranked come last. None where no ranking is known.
+
+    Source: RAG-E, §3.3.
+    """
+    moved = {move.chunk_id: move.rank_after for move in record.moves if move.rank_after is not None}
+    found = {candidate.chunk_id: candidate.rank for candidate in record.candidates}
+    ranks = moved if any(each in moved for each in documents) else found
+    if not any(each in ranks for each in documents):
+        return None
+    last = len(documents) + max(ranks.values())
+    behind = {each: last + found.get(each, last) for each in documents}
+    return tuple(sorted(documents, key=lambda each: ranks.get(each, behind[each])))
+
+
+def align(ranking: Sequence[str] | None, generator: GeneratorAttribution) -> Alignment:
+    """WARG at each p, flags and their probabilities. ranking: as `ranking_of` gives it.
+
+    Raises: Unexplained where no ranking is known, a single document has no order, or all shares are equal: the ranking
+    that breaks ties would then be compared with itself.
+    """
+    if ranking is None:
+        raise Unexplained("the documents' ranking is not known")
+    if len(ranking) < 2:
+        raise Unexplained("a single document has only one order")
+    places = [generator.chunk_ids.index(each) for each in ranking]
+    shares = _with_ties(np.array(generator.shares)[places])
+    used = rank_by_score(ranking, shares)
+    order = tuple(map(str, used.documents))
+    k = len(ranking)
+    if used.ties == k - 1:
+        raise Unexplained("all documents have the same share, so that the answer gives them no order")
+    sure = _probabilities(generator, places, shares)
+    return Alignment(
+        retriever=tuple(ranking),
+        generator=order,
+        ties=used.ties,
+        ps=PERSISTENCES,
+        warg=tuple(warg(ranking, order, p) for p in PERSISTENCES),
+        floor=tuple(warg_floor(k, p) for p in PERSISTENCES),
+        chance=tuple(warg_chance(k, p) for p in PERSISTENCES),
+        normalized=tuple(warg_normalized(ranking, order, p) for p in PERSISTENCES),
+        adjusted=tuple(warg_adjusted(ranking, order, p) or 0.0 for p in PERSISTENCES),
+        spearman=spearman(ranking, order),
+        wasted_retrieval=wasted_retrieval(ranking, order),
+        wasted_probability=None if sure is None else sure.wasted_retrieval,
+        noise_distraction=noise_distraction(ranking, order),
+        noise_probability=None if sure is None else sure.noise_distraction,
+    )
+
+
+def _with_ties(shares: Shares) -> Shares:
+    """The shares, those that cannot be told apart (such as of documents with the same text) put to their mean."""
+    order = np.argsort(-shares, kind="stable")
+    borders = np.flatnonzero(-np.diff(shares[order]) > RESOLUTION) + 1
+    united = shares.copy()
+    for group in np.split(order, borders):
+        united[group] = shares[group].mean()
+    return united
+
+
+def _probabilities(generator: GeneratorAttribution, places: list[int], shares: Shares) -> FlagProbabilities | None:
+    """By draws from the shares' distribution, whose errors go together; None where it is unknown."""
+    if not generator.share_covariance:
+        return None
+    covariance = np.array(generator.share_covariance)[np.ix_(places, places)]
+    draws = normal_draws(shares, covariance, n_draws=_DRAWS, seed=generator.seed)
+    return flag_probabilities(np.round(draws, _DECIMALS))  # shares that tie must tie in the draws, too

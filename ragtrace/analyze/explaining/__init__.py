@@ -1,1 +1,0 @@
-"""The parts of an explanation: prompts for subsets, Shapley values, Integrated Gradients, alignment."""

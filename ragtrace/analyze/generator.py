@@ -1,0 +1,374 @@
+"""The generator's part of an explanation: what the answer was made from, and the chunk that each claim rests on.
+
+Shapley values of a prompt's documents, or of its question's words, for the tokens of the answer. Models are handed in:
+`ragtrace.engines` has them, a test may bring its own. Dropping a chunk tells what an answer was made from, not whether
+it is true: support and contradiction stay what words and models said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
+from ragtrace.attribution import ShapleyValues, shapley_values
+from ragtrace.attribution.game import MAX_PLAYERS, CoalitionLog, Coalitions, Values, decode, encode
+from ragtrace.attribution.shapley import default_budget
+from ragtrace.coverage import SUPPORTED
+from ragtrace.engines.causal_lm import CausalLM, Generated
+from ragtrace.engines.model_agnostic import SimilarityGame, leave_documents_out, standing
+from ragtrace.engines.precision import CheckedScoring
+from ragtrace.explanations import CoalitionScores, GeneratorAttribution, Precision
+from ragtrace.types import Claim, replace
+
+__all__ = [
+    "ABLATION",
+    "ClosedEngine",
+    "Engine",
+    "GeneratorEngine",
+    "Stopping",
+    "attention_of_documents",
+    "chunk_drops",
+    "explain_documents",
+    "explain_words",
+    "leave_out_documents",
+    "resting_on",
+]
+
+
+class Engine(Protocol):
+    """A model with what is stored beside its results."""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """`causal_lm`, `http`, `encoder` or `cross_encoder`."""
+        ...
+
+    @property
+    def revision(self) -> str | None:
+        """The revision of the model's files, where it is known."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """`cpu`, `cuda` and the like, or `remote`."""
+        ...
+
+
+@runtime_checkable
+class GeneratorEngine(Engine, Protocol):
+    """A language model that scores a given answer."""
+
+    def score(self, prompts: Sequence[str], answer: str) -> NDArray[np.float64]:
+        """Log-probabilities of each token of the answer behind each prompt: `(prompts, answer tokens)`."""
+        ...
+
+    def answer_places(self, prompt: str, answer: str) -> Sequence[tuple[int, int]]:
+        """Where each of these tokens stands in the answer: (start, end) offsets."""
+        ...
+
+
+@runtime_checkable
+class ClosedEngine(Engine, Protocol):
+    """A language model of which nothing but its answers is known."""
+
+    def generate_many(self, prompts: Sequence[str], *, max_new_tokens: int = 96) -> Sequence[Generated]:
+        """An answer to each prompt."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """When an estimate ends before its budget; see `shapley_values`. Exact values that cost little are always computed.
+
+    settle: the confidence at which the best document and both flags are those of the estimate.
+    target_standard_error: the largest standard error of a share, in nats.
+    """
+
+    settle: float | None = None
+    target_standard_error: float | None = None
+
+
+_NEVER: Final = Stopping()
+
+
+def explain_documents(
+    prompts: SubsetPrompts,
+    engine: GeneratorEngine,
+    *,
+    ranking: Sequence[str],
+    budget: int | None = None,
+    seed: int = 0,
+    stopping: Stopping = _NEVER,
+    known: GeneratorAttribution | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> GeneratorAttribution:
+    """Shapley values of the documents. ranking: their order of retrieval, by which `stopping` judges. known: an earlier
+    attribution, from which the same model goes on.
+
+    Raises: Unexplained for no document or more than 30, ModelError and AttributionError of the model.
+    """
+    documents = prompts.documents
+    _check("documents", len(documents))
+
+    def prompt_of(kept: Sequence[bool]) -> str:
+        return prompts.of_documents({each for each, stays in zip(documents, kept, strict=True) if stays})
+
+    full = prompts.of_documents(documents)
+    game = PromptGame(engine, prompts.answer, full, len(documents), prompt_of, on_progress, known)
+    order = [documents.index(each) for each in ranking]
+    found = game.solved(budget=budget, seed=seed, stopping=stopping, ranking=order)
+    return replace(_stored("documents", found, game, seed, chunk_ids=documents), drops=_drops(found))
+
+
+def leave_out_documents(prompts: SubsetPrompts, engine: ClosedEngine) -> GeneratorAttribution:
+    """How much the answer changes without each document, for a model that tells nothing but its answers.
+
+    Raises: Unexplained for no document, ModelError of the model.
+    """
+    _check("documents", len(prompts.documents))
+    found = leave_documents_out(SimilarityGame(engine, prompts.template, prompts.chunks, answer=prompts.answer))
+    return replace(found, engine=engine.kind, revision=engine.revision)
+
+
+def explain_words(
+    prompts: SubsetPrompts,
+    engine: GeneratorEngine,
+    *,
+    budget: int | None = None,
+    seed: int = 0,
+    target_standard_error: float | None = None,
+    known: GeneratorAttribution | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> GeneratorAttribution:
+    """Shapley values of the question's words, with the documents fixed. Raises: as `explain_documents`."""
+    if not prompts.has_question:
+        raise Unexplained("the question does not stand in the prompt as it was asked")
+    _check("words in the question", len(prompts.words))
+    full = prompts.of_documents(prompts.documents)
+    game = PromptGame(engine, prompts.answer, full, len(prompts.words), prompts.of_words, on_progress, known)
+    stopping = Stopping(target_standard_error=target_standard_error)
+    found = game.solved(budget=budget, seed=seed, stopping=stopping)
+    spans = tuple((word.start, word.end) for word in prompts.words)
+    return _stored("words", found, game, seed, query_spans=spans)
+
+
+def _drops(found: ShapleyValues) -> tuple[tuple[float, ...], ...]:
+    """What each token of the answer loses without each document; empty for a document whose subset was not scored."""
+    kept, values = np.asarray(found.log.coalitions, dtype=bool), found.log.values
+    whole = values[kept.all(axis=1)]
+    rows = (values[~kept[:, player] & (kept.sum(axis=1) == kept.shape[1] - 1)] for player in range(kept.shape[1]))
+    return tuple(tuple((whole[0] - row[0]).tolist()) if len(whole) and len(row) else () for row in rows)
+
+
+def _check(players: str, number: int) -> None:
+    if number == 0:
+        raise Unexplained(f"there are no {players}")
+    if number > MAX_PLAYERS:
+        raise Unexplained(f"{number} {players}; at most {MAX_PLAYERS} can be attributed to")
+
+
+def _stored(
+    players: Literal["documents", "words"],
+    found: ShapleyValues,
+    game: PromptGame,
+    seed: int,
+    *,
+    chunk_ids: tuple[str, ...] = (),
+    query_spans: tuple[tuple[int, int], ...] = (),
+) -> GeneratorAttribution:
+    known = found.reason is None
+    errors = np.sqrt(np.clip(np.diagonal(found.covariance), 0, None))
+    covariance = found.covariance.tolist() if known else []
+    return GeneratorAttribution(
+        players=players,
+        chunk_ids=chunk_ids,
+        query_spans=query_spans,
+        answer_spans=game.places(found.values.shape[1]),
+        values=tuple(tuple(row) for row in found.values.tolist()),
+        shares=tuple(found.scores.tolist()),
+        share_errors=tuple(errors.tolist()) if known else (None,) * len(found.values),
+        share_covariance=tuple(tuple(row) for row in covariance),
+        empty=float(found.empty.mean()),
+        full=float(found.full.mean()),
+        method=found.method,
+        exact=found.exact,
+        stopped=found.stopped,
+        evaluations=found.n_evaluations,
+        seed=seed,
+        engine=game.engine.kind,
+        model=game.engine.name,
+        revision=game.engine.revision,
+        precision=game.precision,
+        log=game.kept(found),
+    )
+
+
+@dataclass(slots=True)
+class PromptGame:
+    """A game over the prompts of one request, whose players are documents or words.
+
+    Attributes:
+        engine: scores the answer.
+        full: the prompt with all players.
+        prompt_of: the prompt with those that are kept.
+        known: an earlier attribution by the same game, whose scores are not computed again.
+    """
+
+    engine: GeneratorEngine
+    answer: str
+    full: str
+    n_players: int
+    prompt_of: Callable[[Sequence[bool]], str]
+    on_progress: Callable[[int], None] | None = None
+    known: GeneratorAttribution | None = None
+    done: int = 0
+    _scoring: CheckedScoring = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.known is not None and not self._is_same(self.known):
+            self.known = None
+        before = self.known.precision if self.known is not None else None
+        self._scoring = CheckedScoring(self.engine, before, like=self.full)
+
+    def __call__(self, coalitions: Coalitions) -> Values:
+        """The answer's log-probabilities behind the prompts of these coalitions.
+
+        Raises: Unexplained for an answer in which the model sees no token, such as one of invisible characters.
+        """
+        prompts = [self.prompt_of([bool(each) for each in row]) for row in coalitions]
+        values = self._scoring.score(prompts, self.answer)
+        if not np.shape(values)[1]:
+            raise Unexplained("the model reads no token in the answer")
+        self.done += len(prompts)
+        if self.on_progress is not None:
+            self.on_progress(self.done)
+        return np.asarray(values, dtype=np.float64)
+
+    def solved(
+        self, *, budget: int | None, seed: int, stopping: Stopping, ranking: Sequence[int] | None = None
+    ) -> ShapleyValues:
+        """The Shapley values; an earlier run goes on. Raises: as `shapley_values`."""
+        k = self.n_players
+        ends = stopping if 1 << k > default_budget(k) else _NEVER
+        log = _read(self.known.log, k) if self.known is not None and self.known.log is not None else None
+
+        def solve(log: CoalitionLog | None) -> ShapleyValues:
+            return shapley_values(
+                self,
+                k,
+                budget=budget,
+                seed=seed,
+                ranking=ranking,
+                settle=ends.settle,
+                target_standard_error=ends.target_standard_error,
+                continue_from=log,
+            )
+
+        found = solve(log)
+        if log is not None and self._mixes_precisions():
+            return solve(None)
+        return found
+
+    @property
+    def precision(self) -> Precision | None:
+        """How the values compare with float32; None where they are of float32, or of a server."""
+        if self._scoring.precision is None and self.known is not None:
+            return self.known.precision
+        return self._scoring.precision
+
+    def kept(self, found: ShapleyValues) -> CoalitionScores | None:
+        """What is stored, so that a larger budget goes on from it; nothing where the values are exact."""
+        if found.exact:
+            return None
+        codes = tuple(encode(found.log.coalitions).tolist())
+        values = found.log.values.astype("<f4").tobytes()
+        return CoalitionScores(prompt=self._digest, coalitions=codes, values=values)
+
+    def places(self, tokens: int) -> tuple[tuple[int, int], ...]:
+        """Where the scored tokens stand; none where the model cannot say."""
+        places = self.engine.answer_places(self.full, self.answer)
+        return tuple((int(start), int(end)) for start, end in places) if len(places) == tokens else ()
+
+    @property
+    def _digest(self) -> str:
+        return hashlib.blake2b(f"{self.full}\0{self.answer}".encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+    def _is_same(self, known: GeneratorAttribution) -> bool:
+        engine = self.engine
+        made_by = (known.engine, known.model, known.revision) == (engine.kind, engine.name, engine.revision)
+        return made_by and known.log is not None and known.log.prompt == self._digest
+
+    def _mixes_precisions(self) -> bool:
+        """Whether it was found out now only that float32 is needed."""
+        now, before = self._scoring.precision, self.known.precision if self.known is not None else None
+        return now is not None and now.repeated and not (before is not None and before.repeated)
+
+
+def _read(kept: CoalitionScores, n_players: int) -> CoalitionLog:
+    values = np.frombuffer(kept.values, dtype="<f4").astype(np.float64).reshape(len(kept.coalitions), -1)
+    return CoalitionLog(n_players, decode(np.array(kept.coalitions, dtype=np.int64), n_players), values)
+
+
+def attention_of_documents(prompts: SubsetPrompts, model: CausalLM) -> tuple[float, ...]:
+    """The sum over each document's tokens, in the order of `prompts.documents`. A token belongs to where it ends.
+
+    Raises: ModelError of the model.
+    """
+    weights, places = model.attention_gradients(prompts.of_documents(prompts.documents), prompts.answer)
+    last = np.array([end - 1 for _, end in places], dtype=np.intp)
+    sums = dict.fromkeys(prompts.documents, 0.0)
+    for chunk_id, start, text in standing(prompts.template, prompts.chunks):
+        sums[chunk_id] += float(weights[(last >= start) & (last < start + len(text))].sum())
+    return tuple(sums.values())
+
+
+ABLATION: Final = "ablation"
+"""The layer of a claim whose chunk was found by leaving chunks out."""
+
+
+LEAST: Final = 0.1  # nats per token that a claim must lose without a chunk to rest on it
+
+
+def chunk_drops(found: GeneratorAttribution, start: int, end: int) -> dict[str, float]:
+    """What each chunk's removal takes from the mean log-probability of the tokens of `answer[start:end]`, in nats.
+
+    mean_j [v_j(all chunks) - v_j(all but this one)], over the tokens j that stand in the span, if only in part: many
+    begin with the space before it. A chunk whose removal was not scored is left out. Source: "Diagnosing Hallucinations
+    with Attribution Traces and Retrieval Coverage Metrics", §3.
+    """
+    tokens = [place for place, (first, last) in enumerate(found.answer_spans) if first < end and start < last]
+    if not tokens:
+        return {}
+    pairs = zip(found.chunk_ids, found.drops, strict=False)
+    return {chunk: float(np.mean([drops[place] for place in tokens])) for chunk, drops in pairs if drops}
+
+
+def resting_on(claims: Sequence[Claim], found: GeneratorAttribution | None) -> tuple[Claim, ...]:
+    """`claims`, those that lose their likelihood without a chunk with that chunk as their best one.
+
+    A contradicted claim keeps the chunk that contradicts it. A claim that stands as firmly without any one chunk (it
+    is in two, or in the model) keeps what earlier layers found.
+    """
+    return tuple(claims) if found is None else tuple(_resting(claim, found) for claim in claims)
+
+
+def _resting(claim: Claim, found: GeneratorAttribution) -> Claim:
+    if not claim.factual or (claim.contradiction or 0.0) >= SUPPORTED:
+        return claim
+    drops = chunk_drops(found, claim.start, claim.end)
+    best = max(drops, key=lambda chunk: drops[chunk], default=None)
+    if best is None or drops[best] < LEAST:
+        return claim
+    reason = f"without {best} each token is {drops[best]:.2f} nats less likely"
+    return replace(claim, best_chunk=best, layer=ABLATION, reason=reason)

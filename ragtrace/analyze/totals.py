@@ -1,0 +1,203 @@
+"""Totals of one analysis: what it adds to the indicators, histograms, diagnoses and losses that are exported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, time, timedelta
+from math import isfinite
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ragtrace.analyze.diagnosis import stages_in_scope
+from ragtrace.coverage import claim_supports
+from ragtrace.coverage.values import date_ranges
+from ragtrace.registry import instruments
+from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.registry.model import Instrument
+from ragtrace.store import Delta, Exemplar, histogram_deltas
+from ragtrace.types import Analysis, Candidate, GenerateRun, PackRun, RequestRecord, RerankRun, RetrieveRun, StageRun
+
+__all__ = ["DATES", "LATE_AFTER_SECONDS", "analysis_deltas", "attribution_deltas", "candidate_ages"]
+
+LATE_AFTER_SECONDS: Final = 300.0  # the shortest alert window: a later result would page for what is long past
+_STAGE_NAMES: Final[dict[type[StageRun], str]] = {
+    RetrieveRun: "retrieve",
+    RerankRun: "rerank",
+    PackRun: "pack",
+    GenerateRun: "generate",
+}
+DATES: Final = (
+    "updated_at", "last_updated", "updated", "last_modified", "last_modified_date", "modified_at", "modified",
+    "published_at", "published", "published_date", "created_at", "creation_date", "date",
+)  # fmt: skip
+"""Keys of a candidate's metadata that state when its document changed; the first that can be read counts."""
+_UNKNOWN: Final = "unknown"
+"""The source of candidates that name none."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY: Final = 86_400.0
+_MONTH: Final = 31  # days; a date that is less precise says nothing of an age
+_SCALES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))  # numbers from there on are nano-, micro-, milliseconds
+
+
+def analysis_deltas(record: RequestRecord, analysis: Analysis, *, now: int) -> tuple[Delta, ...]:
+    """Increments of the totals for a request's first completed analysis. `now`: nanoseconds since the epoch.
+
+    The states of the stages count only in time (`LATE_AFTER_SECONDS` after the request's end); later results are
+    counted apart. With scope `conditional` a stage counts a request only where no earlier stage is broken or suspected.
+    """
+    labels = _Labels(record, analysis)
+    late = now - record.ended_at > LATE_AFTER_SECONDS * 1e9
+    deltas = [*_observed(record, analysis, labels), *_lag(record, labels, now)]
+    if late:
+        deltas.append(labels.count(instruments.LATE_EVALUATIONS))
+    else:
+        deltas.extend(_states(analysis, labels))
+    return tuple(deltas)
+
+
+def attribution_deltas(record: RequestRecord, analysis: Analysis, *, drawn: bool) -> tuple[Delta, ...]:
+    """Increments of the totals for a request's first explanation. drawn: at random, among all of the random stratum."""
+    labels = _Labels(record, analysis, "random" if drawn else "flagged")
+    return tuple(_scored(analysis, labels))
+
+
+class _Labels:
+    """Fills an instrument's labels from one request; what is not the request's is given by name."""
+
+    def __init__(self, record: RequestRecord, analysis: Analysis, stratum: str | None = None) -> None:
+        self._values = {
+            "service": record.service,
+            "segment": record.segment,
+            "stratum": stratum or ("random" if record.head_sampled else "flagged"),
+            "reference": analysis.reference,
+            "judge": analysis.diagnosis.judge or "unknown",
+        }
+        self._trace_id = record.trace_id
+        self._at = record.ended_at / 1e9
+
+    def of(self, instrument: Instrument, **given: str) -> tuple[tuple[str, str], ...]:
+        values = self._values | given
+        return tuple((name, values[name]) for name in instrument.attributes)
+
+    def count(self, instrument: Instrument, by: float = 1.0, *, shown: bool = True, **given: str) -> Delta:
+        exemplar = self._exemplar(by) if shown else None
+        return Delta(instrument.name, self.of(instrument, **given), by, exemplar)
+
+    def observe(self, instrument: Instrument, value: float, **given: str) -> tuple[Delta, ...]:
+        labels = self.of(instrument, **given)
+        return histogram_deltas(instrument.name, labels, value, instrument.buckets, self._exemplar(value))
+
+    def _exemplar(self, value: float) -> Exemplar | None:
+        return Exemplar(self._trace_id, value, self._at) if self._trace_id else None
+
+
+def _scored(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
+    for score in analysis.scores:
+        instrument = INSTRUMENTS[score.metric]
+        if score.value is None:
+            yield labels.count(instruments.UNDEFINED, metric=score.metric, reason=score.reason or "unknown")
+        else:
+            yield from labels.observe(instrument, score.value)
+
+
+def _observed(record: RequestRecord, analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
+    yield from _scored(analysis, labels)
+    for run in record.stages:
+        yield from labels.observe(instruments.STAGE_DURATION, run.duration_ns / 1e9, stage=_STAGE_NAMES[type(run)])
+    for support in claim_supports(analysis.claims):
+        yield from labels.observe(instruments.CLAIM_SUPPORT, support)
+    for source, age in candidate_ages(record):
+        yield from labels.observe(instruments.CANDIDATE_AGE, age, source=source)
+    for loss in analysis.lost:
+        yield labels.count(instruments.LOST_EVIDENCE, where=loss.where)
+    verdict = analysis.diagnosis
+    yield labels.count(instruments.DIAGNOSES, stage=verdict.stage or "none", verdict=verdict.verdict)
+
+
+def _lag(record: RequestRecord, labels: _Labels, now: int) -> tuple[Delta, ...]:
+    """How long the result took; 0 where a clock that was set back makes it come before the request's end."""
+    return labels.observe(instruments.ANALYZER_LAG, max(0, now - record.ended_at) / 1e9)
+
+
+def _states(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
+    """The state of each stage: sound and broken in the pair of counters that alerts divide, the others apart."""
+    findings = analysis.diagnosis.stages
+    in_scope = stages_in_scope({found.stage: found.state for found in findings})
+    for found in findings:
+        if found.doubted:
+            yield labels.count(instruments.SLI_DOUBTED_REQUESTS, stage=found.stage)
+        for scope in ("all", "conditional") if found.stage in in_scope else ("all",):
+            given: dict[str, Any] = {"stage": found.stage, "scope": scope}
+            if found.state in ("sound", "broken"):  # the exemplar of an indicator is a broken request
+                good = found.state == "sound"
+                yield labels.count(instruments.SLI_REQUESTS, shown=not good, **given)
+                yield labels.count(instruments.SLI_GOOD_REQUESTS, float(good), shown=False, **given)
+            else:
+                why: dict[str, Any] = {"state": found.state, "reason": found.reason or "undecided"}
+                yield labels.count(instruments.SLI_UNJUDGED_REQUESTS, shown=found.state == "suspected", **given, **why)
+
+
+def candidate_ages(record: RequestRecord) -> Iterator[tuple[str, float]]:
+    """Each source with the age in seconds, at the request's start, of its best-ranked candidate that states a date;
+    nothing for a request that was kept for a flag alone.
+
+    A date up to a day ahead is an age of 0 (zones, clocks); one further ahead says nothing of the past.
+    """
+    if not record.head_sampled:
+        return
+    seen: set[str] = set()
+    for candidate in record.candidates:
+        source = _source(candidate)
+        if source in seen:
+            continue
+        changed = _changed(candidate)
+        if changed is None:
+            continue
+        age = record.started_at / 1e9 - changed
+        if age >= -_DAY:
+            seen.add(source)
+            yield source, max(0.0, age)
+
+
+def _source(candidate: Candidate) -> str:
+    """The source by name; a URL counts as its host, since each document has another."""
+    name = (candidate.source or "").strip()
+    if "://" in name:
+        try:
+            name = urlsplit(name).hostname or name
+        except ValueError:
+            return _UNKNOWN
+    return name or _UNKNOWN
+
+
+def _changed(candidate: Candidate) -> float | None:
+    """When the candidate's document changed, in Unix seconds."""
+    found = (_seconds(candidate.metadata.get(key)) for key in DATES)
+    return next((each for each in found if each is not None), None)
+
+
+def _seconds(value: Any) -> float | None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _of_number(float(value))
+    return _of_text(value) if isinstance(value, str) else None
+
+
+def _of_number(number: float) -> float | None:
+    """Seconds, milliseconds, microseconds or nanoseconds since the epoch; not a year, nor a day of some calendar."""
+    if not isfinite(number) or number < 1e8:
+        return None
+    return next((number / divisor for least, divisor in _SCALES if number >= least), number)
+
+
+def _of_text(text: str) -> float | None:
+    """A time in ISO 8601, in UTC where it names no zone; else the last day of the one date that the text states."""
+    try:
+        at = datetime.fromisoformat(text.strip()) if len(text) > len("2026-11-21") else None
+    except ValueError:
+        at = None
+    if at is None:
+        dates = date_ranges(text)
+        if len(dates) != 1 or dates[0].days > _MONTH:
+            return None
+        at = datetime.combine(dates[0].last, time.min, UTC)
+    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) / timedelta(seconds=1)

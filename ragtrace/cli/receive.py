@@ -1,0 +1,205 @@
+"""`ragtrace serve|import|gold`: requests that others recorded, over OTLP or in files, and what questions need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ragtrace.cli.terminal import JsonOption, StoreOption, print_json
+from ragtrace.errors import ConfigurationError, RecordError
+
+if TYPE_CHECKING:
+    from ragtrace.receive.imports import Imported
+
+__all__ = ["gold", "import_files", "serve"]
+
+
+def serve(
+    host: Annotated[str, typer.Option("--host", help="The address to serve on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=1, max=65_535, help="The port of OTLP over HTTP.")] = 4318,
+    grpc_port: Annotated[int, typer.Option("--grpc-port", min=0, max=65_535, help="OTLP over gRPC; 0: not.")] = 4317,
+    tokens: Annotated[
+        Path | None, typer.Option("--tokens", metavar="FILE", help="Lines of a tenant and its token.  [default: none]")
+    ] = None,
+    metrics_tokens: Annotated[
+        Path | None,
+        typer.Option("--metrics-tokens", metavar="FILE", help="Lines of a name and its token, for /metrics."),
+    ] = None,
+    certificate: Annotated[Path | None, typer.Option("--tls-certificate", metavar="FILE", help="PEM.")] = None,
+    key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM.")] = None,
+    grace: Annotated[float, typer.Option("--grace", help="Seconds from a trace's root to its assembly.")] = 5.0,
+    ttl: Annotated[float, typer.Option("--ttl", help="Seconds until a trace without a root is assembled.")] = 60.0,
+    keep: Annotated[float, typer.Option("--keep", help="Seconds for which late spans are united.")] = 3600.0,
+    assemblers: Annotated[
+        int,
+        typer.Option("--assemblers", min=0, max=64, help="Further processes that make requests of traces; 0: none."),
+    ] = 2,
+    store: StoreOption = None,
+) -> None:
+    """Take spans and evaluations over OTLP, and make requests of them for `ragtrace analyze`.
+
+    A request is answered when its spans are committed. Stop it with Ctrl-C or SIGTERM.
+    """
+    from ragtrace import config
+    from ragtrace.cli.stores import shown
+    from ragtrace.receive.server.serving import Settings, address, run
+
+    settings = Settings(
+        host=host,
+        port=port,
+        grpc_port=grpc_port or None,
+        tokens=tokens,
+        metrics_tokens=metrics_tokens,
+        certificate=certificate,
+        key=key,
+        grace=grace,
+        ttl=ttl,
+        keep=keep,
+        assemblers=assemblers,
+    )
+    loaded = config.load(store=store)
+    scheme = "http" if certificate is None else "https"
+    also = f" and on {address(host, grpc_port)} over gRPC" if grpc_port else ""
+    told = f"taking spans on {scheme}://{address(host, port)}/v1/traces{also}, into {shown(loaded.store)}"
+    run(loaded.store, loaded, settings, lambda: typer.echo(told, err=True))
+
+
+_MOST: Final = 5  # reasons of one file that are printed
+
+_GOLD: Final = "What questions need, known beforehand: oracle evidence and required facets."
+
+gold = typer.Typer(help=_GOLD, no_args_is_help=True)
+
+FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE...", help="The files to read.", show_default=False)]
+ServiceOption = Annotated[
+    str | None,
+    typer.Option("--service", help="The application, in place of what the file names.  [default: RAGTRACE_SERVICE]"),
+]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="WHAT=NAME",
+        help="Under which name a file holds something, e.g. answer=reply; numbered columns: 'contexts=Passage *'.",
+    ),
+]
+
+
+@gold.callback()
+def _group() -> None:
+    """What questions need, known beforehand: oracle evidence and required facets."""
+
+
+def import_files(
+    files: FilesArgument,
+    kind: Annotated[
+        str | None,
+        typer.Option("--kind", metavar="KIND", help="records, spans or evaluations  [default: told by the content]."),
+    ] = None,
+    service: ServiceOption = None,
+    column: ColumnOption = None,
+    cites: Annotated[
+        bool | None,
+        typer.Option(
+            "--cites/--no-cites", help="Whether the answers are meant to cite their sources.  [default: RAGTRACE_CITES]"
+        ),
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Take records, exported spans or evaluation sets into the store, where `ragtrace analyze` finds them.
+
+    Records: JSON lines by docs/reference/record.schema.json. Spans: OTLP (JSON or protobuf), OpenTelemetry JS, TruLens
+    events. Evaluation sets: RAGAS, RAGChecker, or any JSON, JSONL or CSV with questions, contexts and answers.
+    """
+    from ragtrace import config
+    from ragtrace.receive.columns import collapsed
+    from ragtrace.receive.imports import import_file, read_kind
+    from ragtrace.store import Store
+
+    settings, columns, wanted = config.load(store=store, cites=cites), _columns(column), read_kind(kind)
+    found: dict[str, Imported] = {}
+    with Store.open(settings.store) as opened:
+        for path in files:
+            with _reading(path):
+                found[str(path)] = import_file(opened, path, settings, kind=wanted, service=service, columns=columns)
+    if json:
+        print_json({name: asdict(each) for name, each in found.items()})
+        return
+    for name, each in found.items():
+        more = f" and {_count(each.golds, 'gold set')}" if each.golds else ""
+        typer.echo(f"{name}: {_count(each.requests, 'request')}{more}, read as {each.kind}")
+        if each.read:
+            typer.echo(f"  read: {', '.join(_read_from(*column) for column in each.read.items())}")
+        if each.left_out:
+            typer.echo(f"  columns left out: {', '.join(collapsed(each.left_out))}")
+        for warning in each.warnings:
+            typer.echo(f"  warning: {warning}", err=True)
+        for reason in each.rejected[:_MOST]:
+            typer.echo(f"  left out: {reason}", err=True)
+        if len(each.rejected) > _MOST:
+            typer.echo(f"  and {len(each.rejected) - _MOST:,} more", err=True)
+
+
+@gold.command("import")
+def import_golds(
+    files: FilesArgument,
+    service: ServiceOption = None,
+    column: ColumnOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Store gold sets, replacing those of the same service and question.
+
+    JSON, JSONL or CSV rows with a question, its evidence's chunk ids, and the facets that evidence must meet.
+    """
+    from ragtrace import config
+    from ragtrace.receive.evaluations import read_golds
+    from ragtrace.store import Store
+
+    settings, columns = config.load(store=store), _columns(column)
+    with Store.open(settings.store) as opened:
+        for path in files:
+            with _reading(path):
+                count = opened.put_gold(read_golds(path, service or settings.service, columns))
+            typer.echo(f"{path}: {_count(count, 'gold set')} of service {service or settings.service}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _read_from(what: str, columns: Sequence[str]) -> str:
+    """`answer`, `answer from response`, `contexts from Context_1 … Context_9`."""
+    from ragtrace.receive.columns import collapsed
+
+    return what if list(columns) == [what] else f"{what} from {', '.join(collapsed(columns))}"
+
+
+def _columns(given: list[str] | None) -> dict[str, str]:
+    """`WHAT=NAME` options as a mapping."""
+    found: dict[str, str] = {}
+    for each in given or ():
+        what, sign, name = each.partition("=")
+        if not sign or not what or not name:
+            raise ConfigurationError(f"--column is {each!r}; give WHAT=NAME, such as answer=reply")
+        if what in found:
+            raise ConfigurationError(
+                f"--column {what} is given twice, as {found[what]!r} and {name!r}; give one, for contexts in numbered "
+                "columns with a star, such as 'contexts=Passage *'"
+            )
+        found[what] = name
+    return found
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Says which file cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}; give a file") from None

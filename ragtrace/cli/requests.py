@@ -1,0 +1,523 @@
+"""`ragtrace show|explain|probe`: requests one by one: what happened, why, and what the index holds for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
+from ragtrace.errors import ConfigurationError
+from ragtrace.times import shown_time
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ragtrace.analyze.attribution import OnProgress, Part
+    from ragtrace.analyze.judgeability import Judgeability
+    from ragtrace.explanations import Explanation, GeneratorAttribution
+    from ragtrace.probe import Answers, Probe
+    from ragtrace.store import JobRow, RequestRow, Store
+    from ragtrace.types import Claim, ProbedChunk, RequestRecord
+
+__all__ = ["explain", "probe", "show"]
+
+_WIDE: Final = 120  # columns of a terminal, from which on all is shown
+_COLUMNS: Final = ("request", "started", "service", "segment", "verdict", "sound", "owner")
+
+
+def show(
+    request_id: Annotated[
+        str | None, typer.Argument(help="A request id, or as much of its beginning as is unique.", show_default=False)
+    ] = None,
+    service: Annotated[str | None, typer.Option("--service", help="Without an id: of this application.")] = None,
+    segment: Annotated[str | None, typer.Option("--segment", help="Without an id: of this segment.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Without an id: how many, the newest first.")] = 20,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print one request's evidence path: verdict, the state of each stage, facets, candidates, ranks, prompt, claims.
+
+    Without an id, print the newest requests, and how much of them can be judged.
+    """
+    from ragtrace.analyze.judgeability import judgeability
+    from ragtrace.cli.stores import existing
+    from ragtrace.store import Store
+
+    with Store.open(existing(store)) as opened:
+        if request_id is not None:
+            _show(opened, request_id, as_json)
+            return
+        found = opened.find_requests(service=service, segment=segment, limit=limit)
+        if as_json:
+            print_json([asdict(row) for row in found])
+        elif not found:
+            console().print("no such requests")
+        else:
+            print_table(*_table(found, console().width))
+            for name in dict.fromkeys(row.service for row in found):
+                console().print()
+                for part in _judgeable(judgeability(opened, name)):
+                    console().print(part)
+
+
+def _table(rows: Sequence[RequestRow], width: int) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """The columns and lines of a list of requests; where it is narrow, without what is alike in all, or follows."""
+    lines = list(map(_row, rows))
+    kept = list(range(len(_COLUMNS)))
+    if width < _WIDE:
+        values = dict(zip(_COLUMNS, zip(*lines, strict=True), strict=True))
+        left_out = {name for name in ("service", "segment") if len(set(values[name])) == 1} | {"owner"}
+        kept = [place for place, name in enumerate(_COLUMNS) if name not in left_out]
+    return [_COLUMNS[place] for place in kept], [[line[place] for place in kept] for line in lines]
+
+
+def _row(row: RequestRow) -> tuple[str, ...]:
+    from ragtrace.export.evidence_path import verdict_brief
+
+    verdict = verdict_brief(row.verdict, row.states)
+    said = f"error; {verdict}" if row.status == "error" and row.verdict != "error" else verdict
+    sound = f"{sum(state == 'sound' for state in row.states.values())}/{len(row.states)}" if row.states else ""
+    started = shown_time(row.started_at)[5:]  # the newest requests: no year
+    return row.request_id, started, row.service, row.segment, said, sound, row.owner or ""
+
+
+def _judgeable(found: Judgeability) -> Iterator[RenderableType]:
+    """Of a service's last requests: in how many each stage is judged, why not in the others, and what tells more."""
+    from rich.text import Text
+
+    from ragtrace.analyze.judgeability import remedy
+    from ragtrace.export.evidence_path import NOT_JUDGED, labeled, plain_table
+    from ragtrace.registry.wording import reason_words
+
+    if found.outdated:
+        yield Text(f"{found.service}: {found.outdated:,} requests are {NOT_JUDGED}")
+    if not found.requests:
+        return
+    table = plain_table(f"last {found.requests:,} requests of {found.service}", "judged", "else mostly")
+    remedies = []
+    for stage in found.stages:
+        judged = stage.states["sound"] + stage.states["broken"]
+        why = "" if stage.reason is None else reason_words(stage.reason, stage.stage)
+        table.add_row(Text(stage.stage), Text(f"{judged:,} of {stage.requests:,}"), Text(why))
+        helpful = stage.reason and remedy(stage.stage, stage.reason, is_verified=found.is_verified)
+        if helpful:
+            remedies.append((stage.stage, Text(helpful)))
+    if not found.judges_citations:
+        table.add_row(Text("citation"), Text("none"), Text("answers that do not cite"))
+        remedies.append(("citation", Text("ragtrace.configure(cites=True) judges the citations all the same")))
+    yield table
+    if remedies:
+        yield Text("What would let more be judged:")
+        yield labeled(*remedies)
+
+
+def _show(store: Store, request_id: str, as_json: bool) -> None:
+    from ragtrace.analyze.generator import resting_on
+    from ragtrace.cli.stores import find_record
+    from ragtrace.export import evidence_path
+    from ragtrace.export.evidence_path import claim_rationales
+    from ragtrace.store import ATTRIBUTION
+    from ragtrace.types import replace, to_builtins
+
+    record = find_record(store, request_id)
+    analysis = store.get_analysis(record.request_id)
+    explained = store.get_analysis(record.request_id, ATTRIBUTION)
+    if analysis is not None and explained is not None and explained.explanation is not None:
+        analysis = replace(analysis, claims=resting_on(analysis.claims, explained.explanation.generator))
+    if as_json:
+        found = claim_rationales(record, analysis.claims) if analysis else ()
+        told = [one and {"chunk_id": one.chunk_id, "stance": one.stance, "text": one.text} for one in found]
+        print_json(
+            {
+                "record": to_builtins(record),
+                "analysis": to_builtins(analysis) if analysis else None,
+                "rationales": told,
+            }
+        )
+    else:
+        console().print(evidence_path.render(record, analysis))
+
+
+def explain(
+    request_id: Annotated[str, typer.Argument(help="A request id, or as much of its beginning as is unique.")],
+    store: StoreOption = None,
+    generator: Annotated[
+        str | None,
+        typer.Option(
+            "--generator",
+            metavar="MODEL",
+            envvar="RAGTRACE_GENERATOR",
+            help="Which documents the answer used: by a causal language model's folder or name, or URL#NAME of a "
+            "server's.",
+        ),
+    ] = None,
+    retriever: Annotated[
+        str | None,
+        typer.Option(
+            "--retriever",
+            metavar="MODEL",
+            envvar="RAGTRACE_RETRIEVER",
+            help="Why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL.",
+        ),
+    ] = None,
+    query: Annotated[
+        bool, typer.Option("--query", help="Also which words of the question the answer needs; doubles the cost.")
+    ] = False,
+    budget: Annotated[
+        int | None,
+        typer.Option(
+            "--budget",
+            min=2,
+            help="The most prompts that the generator scores for each part. With more than a stored explanation rests "
+            "on, the model that made it goes on from there.",
+        ),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            "--compare",
+            metavar="attention",
+            help="With --generator: also attention × gradient of each document, to compare with its share; of a model "
+            "that is loaded here.",
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", dir_okay=False, help="Also write a page that stands alone.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Compute it now, whatever the store holds.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the stored explanation of a request; what it lacks is computed with the models that are given, and shown."""
+    from ragtrace.analyze.generator import resting_on
+    from ragtrace.cli.stores import existing, find_record
+    from ragtrace.store import ATTRIBUTION, Store
+    from ragtrace.types import to_builtins
+
+    _check(html)
+    _check_compared(compare, generator)
+    with Store.open(existing(store)) as opened:
+        record = find_record(opened, request_id)
+        analysis = None if fresh else opened.get_analysis(record.request_id, ATTRIBUTION)
+        judged = opened.get_analysis(record.request_id)
+        jobs = opened.jobs(kind=ATTRIBUTION, request_id=record.request_id, limit=1) if analysis is None else []
+    known = analysis.explanation if analysis is not None else None
+    parts = _missing(known, generator, retriever, query, budget)
+    found = _computed(record, known, generator, retriever, budget, parts, compare) if parts or compare else None
+    shown = _explained(record, _united(known, found), jobs[0] if jobs else None)
+    if html is not None:
+        claims = resting_on(judged.claims, shown.generator) if judged is not None else ()
+        _write(html, record, shown, claims)
+    if as_json:
+        print_json(to_builtins(shown))
+    else:
+        from ragtrace.export import explanation_text
+
+        console().print(explanation_text.render(record, shown))
+
+
+def _missing(
+    known: Explanation | None, generator: str | None, retriever: str | None, query: bool, budget: int | None
+) -> list[Part]:
+    """The parts that are asked for and can be computed, or go on. Raises: ConfigurationError for want of a model."""
+    from ragtrace.errors import ConfigurationError
+
+    stored = known.generator if known is not None else None
+    words = known.query if known is not None else None
+    if query and words is None and not generator:
+        raise ConfigurationError("--query needs the model that reads the question; give --generator MODEL")
+    if stored is not None and _goes_on(stored, budget) and not generator:
+        raise ConfigurationError(
+            f"--budget {budget} goes on with the stored explanation, which needs its model; give --generator with "
+            f"{stored.model!r}"
+        )
+    parts: list[Part] = []
+    if generator and (stored is None or _goes_on(stored, budget)):
+        parts.append("generator")
+    if generator and ((query and words is None) or _goes_on(words, budget)):
+        parts.append("query")
+    if retriever and (known is None or not known.retriever):
+        parts.append("retriever")
+    return parts
+
+
+def _goes_on(stored: GeneratorAttribution | None, budget: int | None) -> bool:
+    """Whether the budget is more than what was stored rests on, and would tell more."""
+    if stored is None or budget is None or stored.exact or stored.unit != "log_probability":
+        return False
+    return budget > stored.evaluations
+
+
+def _computed(
+    record: RequestRecord,
+    known: Explanation | None,
+    generator: str | None,
+    retriever: str | None,
+    budget: int | None,
+    parts: list[Part],
+    compare: str | None,
+) -> Explanation:
+    from ragtrace.analyze.attribution import explain_record
+    from ragtrace.engines.choosing import load_generator, load_retriever
+
+    with progress() as bar:
+        task = bar.add_task("loading models", total=None)
+        reader = load_generator(generator) if generator and (compare or {"generator", "query"} & set(parts)) else None
+        finder = load_retriever(retriever) if retriever and "retriever" in parts else None
+
+        def tell(part: Part, done: int) -> None:
+            bar.update(task, description=_DOING[part].format(done))
+
+        on_progress: OnProgress = tell
+        found = explain_record(
+            record, generator=reader, retriever=finder, budget=budget, parts=parts, known=known, on_progress=on_progress
+        )
+        if compare:
+            bar.update(task, description="attention")
+            found = _compared(record, known, found, reader)
+    return found
+
+
+def _compared(record: RequestRecord, known: Explanation | None, found: Explanation, reader: object) -> Explanation:
+    """With attention beside the shares, where there are any. Raises: ConfigurationError for a server's model."""
+    from ragtrace.analyze.attribution import compare_attention
+    from ragtrace.engines.causal_lm import CausalLM
+    from ragtrace.errors import ConfigurationError
+    from ragtrace.types import replace
+
+    if not isinstance(reader, CausalLM):
+        raise ConfigurationError("--compare attention needs a model that is loaded here; a server's shows no attention")
+    shares = found.generator or (known.generator if known is not None else None)
+    return found if shares is None else replace(found, generator=compare_attention(record, shares, reader))
+
+
+_DOING: dict[Part, str] = {
+    "generator": "documents: {} prompts scored",
+    "query": "words of the question: {} prompts scored",
+    "retriever": "retrieval: {} of 2 sides",
+}
+
+
+def _united(known: Explanation | None, found: Explanation | None) -> Explanation | None:
+    """What is stored, with the parts that were computed now in place of those that were missing or went on."""
+    if known is None or found is None:
+        return known or found
+    from ragtrace.types import replace
+
+    unknown = {part: why for part, why in known.skipped.items() if part not in _parts(found)}
+    return replace(
+        known,
+        generator=found.generator or known.generator,
+        query=found.query or known.query,
+        retriever=found.retriever or known.retriever,
+        alignment=None if "alignment" in found.skipped else found.alignment or known.alignment,
+        skipped=unknown | found.skipped,
+        device=found.device if found.device != "cpu" else known.device,
+        seconds=known.seconds + found.seconds,
+        gpu_seconds=known.gpu_seconds + found.gpu_seconds,
+    )
+
+
+def _parts(found: Explanation) -> set[str]:
+    names = ("generator", "query", "retriever", "alignment")
+    return {name for name in names if getattr(found, name)}
+
+
+def _explained(record: RequestRecord, found: Explanation | None, job: JobRow | None) -> Explanation:
+    """What explains anything. Raises: RecordError, which says what is missing, and what became of a worker's job."""
+    from ragtrace.errors import RecordError
+
+    if found is not None and _parts(found):
+        return found
+    if found is None:
+        raise RecordError(
+            f"request {record.request_id} has no stored explanation{_became(job)}; give --generator MODEL (what the "
+            "answer used), --retriever MODEL (why documents were retrieved), or both"
+        )
+    parts: dict[str, list[str]] = {}
+    for part, why in found.skipped.items():
+        parts.setdefault(why, []).append(part)
+    reasons = "; ".join(f"{' and '.join(names)}: {why}" for why, names in parts.items())
+    raise RecordError(
+        f"request {record.request_id} cannot be explained: {reasons or 'the stored explanation is empty'}"
+    )
+
+
+def _became(job: JobRow | None) -> str:
+    """What became of the job of a request that is not explained."""
+    if job is None:
+        return ""
+    if job.state == "dead":
+        return f": its job failed ({job.error or 'reason unknown'}; ragtrace jobs retry {job.id} runs it again)"
+    before = f", after {job.error}" if job.error else ""
+    return f" yet: its job {'is being done' if job.state == 'leased' else 'waits for a worker with models'}{before}"
+
+
+def _check_compared(compare: str | None, generator: str | None) -> None:
+    """Raises: ConfigurationError for what cannot be compared with."""
+    from ragtrace.errors import ConfigurationError
+
+    if compare is not None and compare != "attention":
+        raise ConfigurationError.of("--compare", compare, "attention")
+    if compare is not None and not generator:
+        raise ConfigurationError("--compare attention needs the model that read the prompt; give --generator MODEL")
+
+
+def _check(html: Path | None) -> None:
+    """Say before anything is computed that a file cannot be written. Raises: ConfigurationError."""
+    if html is not None and not html.absolute().parent.is_dir():
+        from ragtrace.errors import ConfigurationError
+
+        raise ConfigurationError.of("--html", str(html), "a file in a folder that exists")
+
+
+def _write(html: Path, record: RequestRecord, found: Explanation, claims: Sequence[Claim]) -> None:
+    from ragtrace.errors import ConfigurationError
+    from ragtrace.export import explanation_html
+
+    try:
+        html.write_text(explanation_html.page(record, found, claims), encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError.of("--html", str(html), f"a file that can be written ({error.strerror})") from error
+    console(stderr=True).print(f"written to {html}", soft_wrap=True)
+
+
+def probe(
+    request_id: Annotated[
+        str | None, typer.Argument(help="A request id, or as much of its beginning as is unique.", show_default=False)
+    ] = None,
+    query: Annotated[str | None, typer.Option("--query", help="Instead of a request: what to search for.")] = None,
+    named: Annotated[
+        str | None,
+        typer.Option(
+            "--probe",
+            metavar="MODULE:NAME",
+            envvar="RAGTRACE_PROBE",
+            help="Your object with probe(query, depth, exact) and has(id or text), or a function() that makes it.",
+        ),
+    ] = None,
+    depth: Annotated[int, typer.Option("--depth", min=1, help="With --query: how many the application asks for.")] = 10,
+    deeper: Annotated[int, typer.Option("--deeper", min=1, help="How many times deeper to ask.")] = 10,
+    chunk: Annotated[
+        list[str] | None,
+        typer.Option("--chunk", metavar="ID", help="Say why this chunk is not found, or its text; may be repeated."),
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the index again, deeper and exactly: is evidence not indexed, missed, too deep, or removed by a filter?
+
+    Nothing is stored; `ragtrace analyze --again --probe` does that.
+    """
+    from ragtrace.probe import load_probe
+
+    if (request_id is None) == (query is None):
+        raise ConfigurationError("give a request id, or --query with what to search for")
+    if named is None:
+        raise ConfigurationError(
+            "no probe is given; give --probe MODULE:NAME or RAGTRACE_PROBE: your object with "
+            "probe(query, depth, exact) and has(id or text)"
+        )
+    asked = load_probe(named)
+    if request_id is not None:
+        _of_request(asked, request_id, store, deeper, chunk or [], as_json=as_json)
+    else:
+        _of_query(asked, query or "", depth, deeper, chunk or [], as_json=as_json)
+
+
+def _of_request(
+    probe: Probe, request_id: str, store: str | None, deeper: int, chunks: list[str], *, as_json: bool
+) -> None:
+    from ragtrace.analyze import examine, judge_id
+    from ragtrace.analyze.analysis import with_probe
+    from ragtrace.analyze.index_probe import probed
+    from ragtrace.analyze.services import Services
+    from ragtrace.cli.stores import existing, find_record
+    from ragtrace.export.evidence_path import verdict_words
+    from ragtrace.probe import ask
+    from ragtrace.registry.wording import FIXES, probe_lines
+    from ragtrace.store import Store
+    from ragtrace.types import to_builtins
+
+    with Store.open(existing(store)) as opened:
+        record = find_record(opened, request_id)
+        gold = opened.find_golds([(record.service, record.query.original)]).get((record.service, record.query.original))
+        services = Services(opened, judge_id())
+        services.load([record.service])
+        releases = opened.releases(record.service)
+        view = services.view(record)
+    analysis, case = examine(record, gold, releases, service=view)
+    found = probed(probe, record, analysis, view, deeper=deeper)
+    judged = with_probe(record, analysis, case, found, releases)
+    told = _told(probe, chunks, ask(probe, record, deeper=deeper) if chunks else [], record)
+    if as_json:
+        print_json(
+            {"probe": to_builtins(found), "diagnosis": to_builtins(judged.diagnosis), "chunks": list(map(_plain, told))}
+        )
+        return
+    say = console().print
+    say(verdict_words(judged.diagnosis), markup=False)
+    for line in (*probe_lines(found), *(_line(one, found.asked) for one in told)):
+        say(f"  {line}", markup=False)
+    if found.cause is not None:
+        say(FIXES[found.cause], markup=False)
+
+
+def _of_query(probe: Probe, query: str, depth: int, deeper: int, chunks: list[str], *, as_json: bool) -> None:
+    from ragtrace.probe import ask
+    from ragtrace.types import Query, RequestRecord, RetrieveRun, to_builtins
+
+    record = RequestRecord(
+        request_id="", service="", query=Query(original=query), stages=(RetrieveRun(query=query, top_k=depth),)
+    )
+    answers = ask(probe, record, deeper=deeper)
+    told = _told(probe, chunks, answers, record)
+    rows = [
+        (name, _rank(one.same, name), _rank(one.deep, name), _rank(one.exact or {}, name))
+        for one in answers
+        for name in dict.fromkeys([*one.same, *list(one.exact or {})[: 2 * depth]])
+    ]
+    if as_json:
+        found = [{"chunk_id": row[0], "rank": row[1], "deep_rank": row[2], "exact_rank": row[3]} for row in rows]
+        print_json({"query": query, "depth": depth, "found": found, "chunks": [to_builtins(one) for one, _ in told]})
+        return
+    columns = ("chunk", f"of {depth}", f"of {answers[0].asked}", "exact") if answers else ("chunk",)
+    print_table(columns, [tuple(str(cell or "-") for cell in row) for row in rows])
+    for one in told:
+        console().print(_line(one, answers[0].asked), markup=False)
+
+
+def _told(
+    probe: Probe, chunks: list[str], answers: list[Answers], record: RequestRecord
+) -> list[tuple[ProbedChunk, bool]]:
+    """Each chunk with the reason why it is not found, and whether it is."""
+    from ragtrace.probe import cause_of
+
+    there = {candidate.chunk_id for candidate in record.candidates} or {name for one in answers for name in one.same}
+    return [(cause_of(probe, name, answers, record), name in there) for name in chunks]
+
+
+def _line(told: tuple[ProbedChunk, bool], asked: int) -> str:
+    from ragtrace.registry.wording import FIXES, PROBE_CAUSES
+
+    chunk, is_there = told
+    if is_there:
+        return f"{chunk.chunk_id}: it is among the candidates"
+    ranks = f"rank {chunk.rank or '-'} of {asked}, exactly {chunk.exact_rank or '-'}"
+    if chunk.cause is None:
+        return f"{chunk.chunk_id}: the probe cannot tell why it is not among the candidates ({ranks})"
+    return f"{chunk.chunk_id} {PROBE_CAUSES[chunk.cause]} ({ranks}). {FIXES[chunk.cause]}"
+
+
+def _plain(told: tuple[ProbedChunk, bool]) -> dict[str, Any]:
+    from ragtrace.types import to_builtins
+
+    return {**to_builtins(told[0]), "is_candidate": told[1]}
+
+
+def _rank(found: Any, name: str) -> int | None:
+    candidate = found.get(name)
+    return None if candidate is None else candidate.rank

@@ -1,0 +1,103 @@
+"""The documents' ranking, and how the generator's shares agree with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.alignment import warg, warg_adjusted, warg_chance, warg_floor
+from ragtrace.analyze.alignment import align, ranking_of
+from ragtrace.analyze.prompts import Unexplained
+from ragtrace.explanations import GeneratorAttribution
+from ragtrace.types import RankMove, RerankRun
+from tests.analyze.examples import RETRIEVE, packed, request
+
+
+def shared(**shares: float) -> GeneratorAttribution:
+    """An attribution with these shares, certain but for their last one, in prompt order."""
+    k = len(shares)
+    covariance = tuple(tuple(0.01 * (i == j) for j in range(k)) for i in range(k))
+    return GeneratorAttribution(
+        chunk_ids=tuple(shares), shares=tuple(shares.values()), share_covariance=covariance, seed=3
+    )
+
+
+def test_the_rerankers_order_comes_first() -> None:
+    """It, where there is one, restricted to the prompt; what it did not rank comes after, by the retriever."""
+    moves = tuple(
+        RankMove(chunk_id=name, rank_before=before, rank_after=after)
+        for name, before, after in (("theft", 2, 1), ("old", 3, 2), ("water", 1, None))
+    )
+    record = request(RETRIEVE, RerankRun(moves=moves), packed("old", "water", "theft"))
+    assert ranking_of(record, ("old", "water", "theft")) == ("theft", "old", "water")
+    assert ranking_of(record, ("water", "old")) == ("old", "water")
+
+
+def test_else_the_retrievers_order() -> None:
+    """Of the packed documents; without any ranking there is none."""
+    record = request(RETRIEVE, packed("old", "theft", "water"))
+    assert ranking_of(record, ("old", "theft", "water")) == ("water", "theft", "old")
+    assert ranking_of(request(packed("old")), ("old",)) is None
+
+
+def test_alignment_is_that_of_the_rankings() -> None:
+    """WARG with floor and chance at each p, by descending share."""
+    found = align(("a", "b", "c", "d"), shared(d=0.0, a=3.0, c=2.0, b=1.0))
+    assert found.generator == ("a", "c", "b", "d")
+    assert found.ps == (0.5, 0.6, 0.7, 0.8, 0.9)
+    at = found.ps.index(0.9)
+    assert found.warg[at] == warg(list("abcd"), list("acbd"), 0.9)
+    assert (found.floor[at], found.chance[at]) == (warg_floor(4, 0.9), warg_chance(4, 0.9))
+    assert found.adjusted[at] == warg_adjusted(list("abcd"), list("acbd"), 0.9)
+    assert (found.wasted_retrieval, found.noise_distraction) == (False, False)
+    assert (found.wasted_probability, found.noise_probability) == (0.0, 0.0)
+    assert (found.ties, found.spearman) == (0, 0.8)
+
+
+def test_flags_are_as_sure_as_the_shares() -> None:
+    """Shares whose difference is within their errors leave the flag open."""
+    found = align(tuple("abcd"), shared(a=0.0, b=1.0, c=0.9, d=1.05))
+    assert found.wasted_retrieval is True
+    assert found.noise_distraction is True
+    assert found.wasted_probability == 1.0
+    assert 0.4 < (found.noise_probability or 0.0) < 0.9
+    unsure = GeneratorAttribution(chunk_ids=tuple("abcd"), shares=(0.0, 1.0, 0.9, 1.05))
+    assert align(tuple("abcd"), unsure).noise_probability is None
+
+
+def test_equal_shares_are_ties_in_the_rankings_order() -> None:
+    """They keep the order of the ranking, and are counted."""
+    found = align(tuple("cabd"), shared(a=1.0, b=1.0, c=1.0, d=2.0))
+    assert found.generator == tuple("dcab")
+    assert found.ties == 2
+    assert found.noise_distraction is True
+
+
+@pytest.mark.parametrize("shares", [{"a": 0.0, "b": 0.0, "c": 0.0, "d": 0.0}, {"a": 1.0, "b": 1.00003}])
+def test_equal_shares_alone_are_no_ranking(shares: dict[str, float]) -> None:
+    """The ranking would be compared with itself, and an answer that uses no document would agree with it entirely."""
+    with pytest.raises(Unexplained, match="all documents have the same share"):
+        align(tuple(shares), shared(**shares))
+
+
+@pytest.mark.parametrize("ranking", [None, ("a",)])
+def test_without_an_order_there_is_nothing_to_compare(ranking: tuple[str, ...] | None) -> None:
+    """No ranking, or a single document."""
+    with pytest.raises(Unexplained, match=r"ranking is not known|only one order"):
+        align(ranking, shared(a=1.0))
+
+
+def test_shares_that_a_model_cannot_tell_apart_tie() -> None:
+    """Documents with the same text keep the retriever's order, and no flag hangs on the last digits."""
+    ranking = ("a", "b", "c", "d", "e")
+    certain = ((0.0,) * 5,) * 5
+    for less in (0.0, 3e-5):
+        shares = {"a": 2.0 - less, "b": 0.2, "c": 0.1, "d": 0.0, "e": 2.0}
+        generator = GeneratorAttribution(
+            chunk_ids=tuple(shares), shares=tuple(shares.values()), share_covariance=certain
+        )
+        found = align(ranking, generator)
+        assert (found.generator, found.ties) == (("a", "e", "b", "c", "d"), 1)
+        assert (found.noise_distraction, found.noise_probability) == (False, 0.0)
+    apart = GeneratorAttribution(chunk_ids=ranking, shares=(2.0 - 1e-3, 0.2, 0.1, 0.0, 2.0), share_covariance=certain)
+    assert align(ranking, apart).noise_distraction
+    assert align(ranking, apart).noise_probability == 1.0
