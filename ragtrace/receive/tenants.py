@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.store.text import clean
+from ragtrace.store.database import clean
 from ragtrace.types import RequestRecord, content_hash, replace
 
 __all__ = ["LONGEST", "NO_RIGHTS", "Claim", "Rights", "believed", "own_service", "owned"]

@@ -11,24 +11,23 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import parts, space
-from ragtrace.store.bundles import fetch
-from ragtrace.store.compared_tables import trait
+from ragtrace.store import space, spans
+from ragtrace.store.content import fetch_texts, read_addendum, read_analysis, read_gold, read_record, read_traffic
 from ragtrace.store.database import Database
-from ragtrace.store.payload import read_addendum, read_analysis, read_gold, read_record, read_traffic
-from ragtrace.store.surrounding_tables import gold
 from ragtrace.store.tables import (
     addendum,
     analysis,
+    attribution_share,
     background,
     diagnosis,
+    gold,
     job,
     metadata,
     request,
     score,
     span_part,
+    trait,
 )
-from ragtrace.store.upkeep_tables import attribution_share
 
 __all__ = ["Inspected", "inspect"]
 
@@ -108,7 +107,7 @@ def _spans(database: Database, sample: int | None) -> Iterator[tuple[int, list[s
         problems: list[str] = []
         with database.read() as connection:
             for tenant, trace_id, digest, _ in page:
-                error = None if told == (tenant, trace_id) else parts.unreadable(connection, (tenant, trace_id, digest))
+                error = None if told == (tenant, trace_id) else spans.unreadable(connection, (tenant, trace_id, digest))
                 if error is not None:
                     told = (tenant, trace_id)
                     problems.append(f"trace {tenant}/{trace_id}: {error}")
@@ -153,7 +152,7 @@ def _wrong(connection: sa.Connection, table: sa.Table, row: Any) -> Iterator[str
     except (CorruptStore, RecordError) as error:
         yield f"{name}: {error}"
     try:
-        lacking = hashes - fetch(connection, sorted(hashes)).keys()
+        lacking = hashes - fetch_texts(connection, sorted(hashes)).keys()
     except CorruptStore as error:
         yield f"{name}: {error}"
     else:

@@ -14,8 +14,7 @@ from typing import Any, Final, get_args
 
 import sqlalchemy as sa
 
-from ragtrace.store.bulk import chunks
-from ragtrace.store.database import insert
+from ragtrace.store.database import chunks, insert
 from ragtrace.store.rows import COVERAGE, Backlog, Job, JobRow, JobState
 from ragtrace.store.tables import diagnosis, job, request
 

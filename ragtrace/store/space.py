@@ -16,9 +16,8 @@ import sqlalchemy as sa
 
 from ragtrace.errors import StoreUnavailable
 from ragtrace.store.address import Address
-from ragtrace.store.columns import Digest
 from ragtrace.store.database import Database
-from ragtrace.store.tables import metadata
+from ragtrace.store.tables import Digest, metadata
 
 __all__ = ["Space", "compact", "empty_log", "measure", "refuse_full", "rewrite"]
 

@@ -12,7 +12,7 @@ from ragtrace.analyze.analysis import ServiceView
 from ragtrace.analyze.services import SCORES, VERSIONS, Services
 from ragtrace.coverage import Background
 from ragtrace.store import ServiceTraffic, Store
-from ragtrace.store.subjects import Subject
+from ragtrace.store.erasure import Subject
 from ragtrace.types import Analysis, Candidate, RequestRecord, RetrieveRun, StageState, replace
 from tests.analyze.examples import request
 

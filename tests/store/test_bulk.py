@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import Store
-from ragtrace.store.bulk import insert_new, look_up
+from ragtrace.store.database import insert_new, look_up
 from ragtrace.store.tables import bundle, content, counted
 
 

@@ -8,8 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, StoreUnavailable
-from ragtrace.store import Store, bundles
-from ragtrace.store.compression import decompress
+from ragtrace.store import Store
+from ragtrace.store import content as kept
+from ragtrace.store.content import decompress
 from ragtrace.store.tables import bundle, content
 from ragtrace.types import content_hash
 
@@ -24,18 +25,18 @@ def _texts(count: int, size: int = 900, seed: int = 1) -> dict[str, str]:
     return {content_hash(text): text for text in texts}
 
 
-def _packed(texts: dict[str, str]) -> bundles.Packed:
-    return bundles.packed((bytes.fromhex(digest), text) for digest, text in texts.items())
+def _packed(texts: dict[str, str]) -> kept.Bundles:
+    return kept.bundled((bytes.fromhex(digest), text) for digest, text in texts.items())
 
 
 def _write(store: Store, texts: dict[str, str]) -> None:
     with store._database.write() as connection:
-        bundles.write(connection, _packed(texts), NOW)
+        kept.write_bundles(connection, _packed(texts), NOW)
 
 
 def _fetch(store: Store, hashes: list[str]) -> dict[str, str]:
     with store._database.read() as connection:
-        return bundles.fetch(connection, hashes)
+        return kept.fetch_texts(connection, hashes)
 
 
 def _bodies(store: Store) -> dict[int, bytes]:
@@ -46,7 +47,7 @@ def _bodies(store: Store) -> dict[int, bytes]:
 def _impatient(store: Store) -> None:
     with store._database.write() as connection:
         connection.execute(sa.text("SET LOCAL lock_timeout = '100ms'"))
-        bundles.write(connection, _packed(_texts(40)), NOW)
+        kept.write_bundles(connection, _packed(_texts(40)), NOW)
 
 
 @pytest.mark.parametrize("count", [1, 3, 200])
@@ -76,7 +77,7 @@ def test_a_removed_text_is_gone_and_its_neighbors_stay(store: Store) -> None:
     _write(store, texts)
     gone = list(texts)[1:3]
     with store._database.write() as connection:
-        removed = bundles.remove(connection, [*gone, "0" * 32])
+        removed = kept.remove_texts(connection, [*gone, "0" * 32])
     assert removed.texts == 2
     assert removed.bytes > 0
     assert _fetch(store, list(texts)) == {digest: text for digest, text in texts.items() if digest not in gone}
@@ -88,7 +89,7 @@ def test_a_bundle_without_texts_is_deleted(store: Store) -> None:
     texts = _texts(60)
     _write(store, texts)
     with store._database.write() as connection:
-        assert bundles.remove(connection, texts).texts == 60
+        assert kept.remove_texts(connection, texts).texts == 60
     assert (_bodies(store), store.counts()["content"], _fetch(store, list(texts))) == ({}, 0, {})
     _write(store, texts)
     assert _fetch(store, list(texts)) == texts
@@ -123,8 +124,8 @@ def test_bundles_are_alike_in_size(alphabet: str) -> None:
     """However much smaller their texts become, but for the last ones; none must be inflated for long."""
     draw = random.Random(3)
     texts = ["".join(draw.choices(alphabet, k=700)) for _ in range(900)]
-    bodies = bundles.packed((bytes.fromhex(content_hash(text)), text) for text in texts).bodies
+    bodies = kept.bundled((bytes.fromhex(content_hash(text)), text) for text in texts).bodies
     assert all(14_000 < len(body) < 17_000 for body in bodies[1:-1])
     assert len(bodies) > 3
-    same = bundles.packed((bytes.fromhex(content_hash(str(number))), "a" * 700) for number in range(900)).bodies
+    same = kept.bundled((bytes.fromhex(content_hash(str(number))), "a" * 700) for number in range(900)).bodies
     assert all(len(decompress(body)) < 140_000 for body in same)

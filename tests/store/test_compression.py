@@ -9,7 +9,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.store.compression import compress, compress_against, decompress, decompress_against
+from ragtrace.store.content import compress, compress_against, decompress, decompress_against
 
 PIECE = st.one_of(st.binary(max_size=50), st.binary(min_size=200, max_size=2_000))
 

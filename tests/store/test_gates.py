@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore
 from ragtrace.store import GateRun, Store
-from ragtrace.store.compared_tables import gate_run
+from ragtrace.store.tables import gate_run
 
 
 def _run(run_id: str, at: int, service: str = "shop", *versions: tuple[str, str], **fields: str) -> GateRun:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.errors import CorruptStore, StoreUnavailable
-from ragtrace.store import Store, identity
+from ragtrace.store import Store, address
 from tests.store.conftest import MakeRecord
 
 
@@ -76,7 +76,7 @@ def test_an_empty_store_takes_the_place_of_a_file_that_stays_away(
         file.unlink()
         with pytest.raises(StoreUnavailable):
             store.write([make_record("r2")])
-        monkeypatch.setattr(identity, "ABSENT", 0.0)
+        monkeypatch.setattr(address, "ABSENT", 0.0)
         store.write([make_record("r2")])
         assert {row.request_id for row in store.find_requests()} == {"r2"}
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from ragtrace.store import Assembled, DueTrace, SpanPart, Store, migrate
 from ragtrace.store.address import Address
-from ragtrace.store.compression import compress
+from ragtrace.store.content import compress
 from ragtrace.store.database import Database
 from ragtrace.store.tables import metadata, span_part
 from ragtrace.types import Candidate, RequestRecord, RetrieveRun

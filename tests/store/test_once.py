@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Finished, Kept, Store, once
+from ragtrace.store import Finished, Kept, Store, totals
 from ragtrace.store.tables import counted
 from ragtrace.types import Fault, Feedback, RequestRecord
 from tests.store.test_spans_together import waits
@@ -100,7 +100,7 @@ def test_a_later_day_stays(store: Store, make_record: MakeRecord, make_finished:
 
 def test_page_by_page(store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every row is looked at once, on whichever page it is."""
-    monkeypatch.setattr(once, "_PAGE", 3)
+    monkeypatch.setattr(totals, "_PAGE", 3)
     store.write([make_record(f"{number}", started_at=_old(150 if number % 4 else 5)) for number in range(20)])
     assert store.prune({"counted": 100.0 * DAY}, now=NOW).rows["counted"] == 15
     assert _remembered(store) == 5
@@ -122,9 +122,9 @@ def test_a_writer_beside_the_forgetting(store: Store, make_record: MakeRecord) -
             errors.append(error)
 
     writer = threading.Thread(target=write)
-    day = once.days(NOW - 100 * DAY)
+    day = totals.day_of(NOW - 100 * DAY)
     with store._database.write() as connection:
-        once.forget_before(connection, day)
+        totals.forget_before(connection, day)
         deleted: Any = connection.execute(sa.delete(counted).where(counted.c.day < day))
         assert deleted.rowcount == 1
         writer.start()

@@ -8,7 +8,7 @@ import pytest
 
 from ragtrace.registry.instruments import OUTCOMES
 from ragtrace.store import Exemplar, Store
-from ragtrace.store.outcomes import Outcome, outcome_of
+from ragtrace.store.feedback import Outcome, outcome_of
 from ragtrace.types import Feedback, RequestRecord, replace
 
 MakeRecord = Callable[..., RequestRecord]

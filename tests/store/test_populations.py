@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from ragtrace.store import Finished, Judge, Measured, Store, Wanted, populations
-from ragtrace.store.compared import UNANSWERED, unanswered
+from ragtrace.store.rows import UNANSWERED, unanswered
 from ragtrace.types import Claim, Diagnosis, RequestRecord, Score, StageFinding, VerifiedBy, replace
 
 if TYPE_CHECKING:

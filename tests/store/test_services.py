@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import Citing, ServiceTraffic, Store
+from ragtrace.store.erasure import Subject
 from ragtrace.store.services import REMEMBERED, is_enough
-from ragtrace.store.subjects import Subject
 from ragtrace.store.tables import background, page_judgment
 from ragtrace.types import RequestRecord
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, arriving, erased, spans
+from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, request_identity, spans
 from tests.store.parts import (
     ONE,
     THREE,
@@ -49,7 +49,7 @@ def test_a_sender_and_an_assembler(store: Store, make_record: MakeRecord, gone: 
     made = [assembled(store, make_record, each) for each in due]
     if gone is not None:
         with store._database.write() as connection:
-            erased.add(connection, [erased.of_trace("", gone)], 0.0)
+            request_identity.remember_erased(connection, [request_identity.digest_of_trace("", gone)], 0.0)
     errors: list[Exception] = []
 
     def settle() -> None:
@@ -172,7 +172,7 @@ class _Crowd:
 def test_all_at_once(store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     """None waits for another in a circle, and each part was in a record before it went; spans that are erased come at
     the same moment."""
-    monkeypatch.setattr(arriving, "_unerased", lambda connection, packed: packed)
+    monkeypatch.setattr(store, "_unerased", lambda connection, packed: packed)
     monkeypatch.setattr(spans, "ATTEMPTS", 1_000)
     crowd = _Crowd(store, make_record)
     crowd.run()

@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import Replayed, Store
-from ragtrace.store.compared_tables import trait
 from ragtrace.store.golds import question_hash
-from ragtrace.store.traits import traits_of
+from ragtrace.store.populations import traits_of
+from ragtrace.store.tables import trait
 from ragtrace.types import Addendum, GenerateRun, Generation, Query, RequestRecord, TokenUsage
 
 if TYPE_CHECKING:

@@ -11,12 +11,11 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import attempts
-from ragtrace.store.bulk import look_up
-from ragtrace.store.payload import read_record
-from ragtrace.store.span_rows import Assembled, TraceJudgement
+from ragtrace.store import request_identity
+from ragtrace.store.content import read_record
+from ragtrace.store.database import clean, look_up
+from ragtrace.store.rows import Assembled, TraceJudgement
 from ragtrace.store.tables import request
-from ragtrace.store.text import clean
 from ragtrace.types import GenerateRun, RequestRecord, RetrieveRun, replace
 
 __all__ = ["judgements", "without"]
@@ -72,7 +71,7 @@ def _apart(
             return replace(record, request_id=each.request_id) if each.span_ids <= span_ids else None
     kinds = {type(run) for run in record.stages}
     follows = record.started_at >= stored.ended_at
-    return attempts.another(record) if follows and {RetrieveRun, GenerateRun} <= kinds else None
+    return request_identity.another(record) if follows and {RetrieveRun, GenerateRun} <= kinds else None
 
 
 def _known(rows: Iterable[tuple[Any, ...]]) -> Iterator[_Known]:

@@ -3,24 +3,45 @@
 The first that is stored has the id itself, each other one `ID~` and the time at which it started. A request is known by
 its id and its start, so that one that is written again is recognized, in whatever order they arrive. One that has its
 trace's id keeps it whenever it starts: a span that comes late may have begun before all others.
+
+
+Remembers what was erased, so that a late span or a second delivery of a spool does not bring it back.
+
+Only digests are kept: they tell that something was erased to whoever brings the same again, and to nobody else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import sqlalchemy as sa
 
 from ragtrace.bounds import stated_start
-from ragtrace.store.bulk import chunks
-from ragtrace.store.tables import request
-from ragtrace.store.text import bigint, clean
-from ragtrace.types import Fault, RequestRecord, replace
+from ragtrace.store.database import bigint, chunks, clean, insert, look_up
+from ragtrace.store.tables import erased, request
+from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, replace
 
-__all__ = ["BEGAN_AT", "another", "began_at", "given_id", "newest", "repeated", "split", "tell_apart"]
+__all__ = [
+    "BEGAN_AT",
+    "another",
+    "began_at",
+    "digest_of_id",
+    "digest_of_record",
+    "digest_of_trace",
+    "erased_among",
+    "given_id",
+    "newest",
+    "remember_erased",
+    "repeated",
+    "split",
+    "tell_apart",
+    "traces_of",
+    "without_erased",
+]
 
 _SECOND: Final = 1_000_000_000
 _APART: Final = re.compile(r"~\d{8}T\d{6}\.\d{9}\Z", re.ASCII)  # a moment
@@ -100,3 +121,69 @@ def _moment(nanoseconds: int) -> str:
     """A time in UTC, to the nanosecond, that sorts as a text."""
     seconds, rest = divmod(nanoseconds, _SECOND)
     return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{rest:09}"
+
+
+_JOINING: Final = (Addendum, Feedback)
+
+
+def digest_of_record(request_id: str, started_at: int) -> str:
+    """The digest of a request, which its id and its start name."""
+    return _digest("request", clean(request_id), str(bigint(started_at)))
+
+
+def digest_of_id(request_id: str) -> str:
+    """The digest of the id by which feedback and addenda name a request."""
+    return _digest("id", clean(request_id))
+
+
+def digest_of_trace(tenant: str, trace_id: str) -> str:
+    """The digest of a trace whose spans a tenant sends."""
+    return _digest("trace", clean(tenant), clean(trace_id))
+
+
+def traces_of(request_id: str, tenant_id: str | None, trace_id: str | None) -> set[tuple[str, str]]:
+    """The traces, by tenant and id, in which a request's spans may have come: one that came with its tenant's token has
+    the tenant's name before its id."""
+    tenant, known = clean(tenant_id) or "", clean(trace_id)
+    if not known:
+        return set()
+    return {(tenant, known)} if clean(request_id).startswith(f"{tenant}:") else {(tenant, known), ("", known)}
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def erased_among(connection: sa.Connection, digests: Iterable[str]) -> set[str]:
+    """Those of these digests that were erased."""
+    return {digest for (digest,) in look_up(connection, (erased.c.digest,), digests)}
+
+
+def remember_erased(connection: sa.Connection, digests: Iterable[str], now: float) -> None:
+    """Remember these as erased."""
+    rows = [{"digest": each, "at": int(now)} for each in sorted(set(digests))]
+    if rows:
+        connection.execute(insert(connection, erased).on_conflict_do_nothing(), rows)
+
+
+def without_erased(connection: sa.Connection, items: Sequence[Item]) -> Sequence[Item]:
+    """The items without those that were erased, and without what joins a request that was."""
+    digests = [_of(item) for item in items]
+    gone = erased_among(connection, {digest for digest in digests if digest is not None})
+    if not gone:
+        return items
+    suspect = {clean(item.request_id) for item in items if isinstance(item, _JOINING) and _of(item) in gone}
+    back = {clean(item.request_id) for item in items if isinstance(item, RequestRecord) and _of(item) not in gone}
+    for ids in chunks(suspect):  # a host may have given an erased id again
+        back.update(connection.scalars(sa.select(request.c.request_id).where(request.c.request_id.in_(ids))))
+    return [
+        item
+        for item, digest in zip(items, digests, strict=True)
+        if digest not in gone or (isinstance(item, _JOINING) and clean(item.request_id) in back)
+    ]
+
+
+def _of(item: Item) -> str | None:
+    if isinstance(item, RequestRecord):
+        return digest_of_record(given_id(item.request_id), began_at(item))
+    return digest_of_id(item.request_id) if isinstance(item, _JOINING) else None
