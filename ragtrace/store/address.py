@@ -1,6 +1,4 @@
-"""Reads a store's URL: which databases are allowed, and how the URL is shown without its password.
-
-Which database a connection leads to, and whether it is still the one that the store's address names.
+"""A store's address, and the identity of the database there: whether a connection still leads to what is named.
 
 A SQLite file is known by its device and inode, a PostgreSQL database by its cluster's identifier and its own.
 """

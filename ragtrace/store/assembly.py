@@ -1,26 +1,94 @@
-"""Recognizes traces of which only late spans are at hand: the earlier ones were forgotten when their request was stored
-long ago, and what was made of all of them stays. The late ones may be a request of their own.
-"""
+"""Assembly: spans come, wait as parts of a trace, and become the record of a request.
+
+Spans that come late may be all that is at hand of a trace: the earlier ones were forgotten when their request was
+stored long ago. What was made of all of them stays then; the late ones may be a request of their own."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import request_identity
+from ragtrace.store import feedback, records, request_identity, services, spans
 from ragtrace.store.content import read_record
-from ragtrace.store.database import clean, look_up
-from ragtrace.store.rows import Assembled, TraceJudgement
+from ragtrace.store.database import Database, clean, look_up
+from ragtrace.store.rows import Assembled, SpanPart, TraceJudgement
 from ragtrace.store.tables import request
 from ragtrace.types import GenerateRun, RequestRecord, RetrieveRun, replace
 
-__all__ = ["judgements", "without"]
+__all__ = ["add_judgements", "add_spans", "write"]
 
 _LOG: Final = logging.getLogger("ragtrace.store")
+
+
+def add_spans(database: Database, given: Sequence[SpanPart], grace: float, ttl: float, now: float) -> int:
+    """Store parts of traces that were not erased. Returns how many were new."""
+    packed = spans.packed(given)
+    with database.write() as connection:
+        new, known = spans.add(connection, _unerased(connection, packed), now, grace, ttl)
+        broken = spans.of_failed(connection, known)
+    if broken:  # in a transaction of its own, which locks traces before parts
+        with database.write() as connection:
+            spans.mend(connection, broken, now, grace)
+    return new
+
+
+def _unerased(connection: sa.Connection, packed: Sequence[spans.Packed]) -> Sequence[spans.Packed]:
+    gone = _erased(connection, {(each.part.tenant, each.part.trace_id) for each in packed})
+    return [each for each in packed if (each.part.tenant, each.part.trace_id) not in gone] if gone else packed
+
+
+def _erased(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of these traces, by tenant and trace id, that were erased."""
+    digests = {request_identity.digest_of_trace(*key): key for key in keys}
+    return {digests[digest] for digest in request_identity.erased_among(connection, digests)}
+
+
+def add_judgements(database: Database, given: Sequence[TraceJudgement]) -> None:
+    """Store judgements that name a trace, each once; none of an erased one. Raises: RecordError."""
+    with database.write() as connection:
+        records.wait_for_turn(connection, alone=True)
+        gone = _erased(connection, {(each.tenant, each.trace_id) for each in given})
+        kept = [each for each in given if (each.tenant, each.trace_id) not in gone]
+        records.Batch(feedback.of_requests(connection, kept)).write(connection)
+
+
+def write(database: Database, made: Sequence[Assembled]) -> None:
+    """Write the records of traces and settle these, in one transaction. Raises: RecordError."""
+    with database.read() as connection:
+        made = _without_fragments(connection, made)
+    if said := _judgements(made):  # first: these are stored once, however often a trace is assembled
+        add_judgements(database, said)
+    found = [each.record for each in made if each.record is not None]
+    batch = records.Batch(found)
+    smaller = spans.smaller_parts(made, batch.hashes)
+    batch.prepare(database)
+    with database.write() as connection:
+        records.wait_for_turn(connection, alone=False)
+        gone = _erased(connection, {(each.trace.tenant, each.trace.trace_id) for each in made})
+        if gone:
+            batch = records.Batch([each for each in found if gone.isdisjoint(_traces(each))])
+        stored = set(batch.write(connection).hashes.values())
+        whole = spans.settle(connection, [each.trace for each in made], gone)
+        spans.rewrite_parts(
+            connection, [each for each in smaller if each.trace in whole and stored.issuperset(each.texts)]
+        )
+        services.note(connection, _named(made, gone))
+
+
+def _traces(record: RequestRecord) -> set[tuple[str, str]]:
+    return request_identity.traces_of(record.request_id, record.tenant_id, record.trace_id)
+
+
+def _named(made: Iterable[Assembled], gone: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The services that spans with a tenant's token named, but those of erased traces."""
+    for each in made:
+        trace = each.trace.tenant, each.trace.trace_id
+        if each.record is not None and each.trace.tenant and trace not in gone:
+            yield each.trace.tenant, each.record.service
 
 
 class _Known(NamedTuple):
@@ -31,7 +99,7 @@ class _Known(NamedTuple):
     span_ids: set[str]
 
 
-def without(connection: sa.Connection, made: Sequence[Assembled]) -> list[Assembled]:
+def _without_fragments(connection: sa.Connection, made: Sequence[Assembled]) -> list[Assembled]:
     """The traces, without the record of one that lacks spans of the request that is stored of it. A record that is of
     another request, which began after that one had ended, has an id of its own."""
     ids = dict.fromkeys(clean(each.record.request_id) for each in made if each.record)
@@ -88,7 +156,7 @@ def _span_ids(record: RequestRecord) -> set[str]:
     return {each for each in (record.span_id, *(run.span_id for run in record.stages)) if each}
 
 
-def judgements(made: Sequence[Assembled]) -> list[TraceJudgement]:
+def _judgements(made: Sequence[Assembled]) -> list[TraceJudgement]:
     """What judges requests whose records are not among these."""
     return [
         TraceJudgement(each.trace.tenant, each.trace.trace_id, said)

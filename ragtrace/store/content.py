@@ -1,19 +1,12 @@
-"""Compresses what the store keeps.
-
-Owns where texts stand: several new ones are compressed together, since a text alone hardly becomes smaller.
-
-`content` says for each hash in which bundle its text stands, and at which place. A text that is removed leaves its
-place empty; a bundle whose places are all empty is deleted. Bundles are small: who needs one text reads few others.
-
-
-Owns the texts of records: each is stored once, under its hash, and records hold their place in order.
+"""The content of records: each text is stored once, under its hash, and records hold their place in order.
 
 `strip` takes every text out of a record and says, slot by slot, what stood there; `join` puts them back. So a record
-comes back exactly as it was, whether or not the host gave hashes of its own.
+comes back exactly as it was, whether or not the host gave hashes of its own. A payload is such a record (or addendum)
+as one compressed value, next to the hashes of its texts.
 
-
-Owns the payload: a record (or addendum) as one compressed value, next to the hashes of its texts.
-"""
+Several new texts are compressed together in a bundle, since a text alone hardly becomes smaller. `content` says for
+each hash in which bundle its text stands, and at which place. A text that is removed leaves its place empty; a bundle
+whose places are all empty is deleted. Bundles are small: who needs one text reads few others."""
 
 from __future__ import annotations
 
@@ -59,7 +52,6 @@ __all__ = [
     "bundled",
     "compress",
     "compress_against",
-    "compress_texts",
     "decompress",
     "decompress_against",
     "fetch_texts",
@@ -103,7 +95,7 @@ def compress(body: bytes) -> bytes:
     return _COMPRESSORS.one.compress(body)
 
 
-def compress_texts(body: bytes) -> bytes:
+def _compress_texts(body: bytes) -> bytes:
     """The same of several texts."""
     return _COMPRESSORS.of_texts.compress(body)
 
@@ -290,7 +282,7 @@ def _left_of(number: int, body: bytes, gone: Collection[int]) -> bytes | None:
 
 
 def _written(parts: list[bytes] | list[bytes | None]) -> bytes:
-    return compress_texts(_ENCODE(parts))
+    return _compress_texts(_ENCODE(parts))
 
 
 def _parts(number: int, body: bytes) -> list[bytes | None]:

@@ -1,6 +1,4 @@
-"""Finds what a store holds of a subject: its requests, page by page, its traces, and what waits for its requests.
-
-Finds and deletes all that a store holds of a tenant, a session or single requests, at once.
+"""Erasure: finds and deletes all that a store holds of a subject: a tenant, a session or single requests, at once.
 
 Requests go page by page, each page in a transaction that no writer of records is beside. It remembers what it deletes,
 so that nothing brings it back, and condemns the texts. What a run that was killed has left is finished by the next one.
@@ -38,12 +36,12 @@ from ragtrace.store.tables import (
     trace,
 )
 
-__all__ = ["Erased", "Key", "Subject", "erase", "find", "own_traces", "pages", "stored", "unassembled", "waiting"]
+__all__ = ["Erased", "Subject", "erase", "find"]
 
 _PAGE: Final = 100
 _TRACE: Final = re.compile(r"[0-9a-f]{32}")
 _LATEST: Final = "99999999T999999.999999999"  # behind each time that tells attempts apart, in every collation
-Key: TypeAlias = tuple[str, str]
+_Key: TypeAlias = tuple[str, str]
 """A trace: the tenant whose token its spans came with, and its id."""
 
 
@@ -56,7 +54,7 @@ class Subject:
     requests: tuple[str, ...] = ()
 
 
-def pages(database: Database, subject: Subject) -> Iterator[Sequence[sa.Row[Any]]]:
+def _pages(database: Database, subject: Subject) -> Iterator[Sequence[sa.Row[Any]]]:
     """Its requests, by id: each with its start, tenant, trace and service."""
     columns = [request.c.request_id, BEGAN_AT, request.c.tenant_id, request.c.trace_id, request.c.service]
     for chosen in _chosen(subject):
@@ -84,10 +82,10 @@ def _chosen(subject: Subject) -> Iterator[list[sa.ColumnElement[bool]]]:
         yield [near, sa.func.substr(request.c.request_id, 1, len(attempt)) == attempt]
 
 
-def own_traces(connection: sa.Connection, page: Iterable[sa.Row[Any]]) -> set[Key]:
+def _own_traces(connection: sa.Connection, page: Iterable[sa.Row[Any]]) -> set[_Key]:
     """The traces in which these requests are the only ones."""
     of = {row.request_id: _traces(row) for row in page}
-    keys = set[Key]().union(*of.values())
+    keys = set[_Key]().union(*of.values())
     columns = [request.c[name] for name in ("request_id", "tenant_id", "trace_id")]
     for some in chunks(sorted({trace_id for _, trace_id in keys})):
         others = connection.execute(sa.select(*columns).where(request.c.trace_id.in_(some)))
@@ -95,23 +93,23 @@ def own_traces(connection: sa.Connection, page: Iterable[sa.Row[Any]]) -> set[Ke
     return keys
 
 
-def _traces(row: sa.Row[Any]) -> set[Key]:
+def _traces(row: sa.Row[Any]) -> set[_Key]:
     return request_identity.traces_of(row.request_id, row.tenant_id, row.trace_id)
 
 
-def stored(connection: sa.Connection, keys: Iterable[Key]) -> set[Key]:
+def _stored(connection: sa.Connection, keys: Iterable[_Key]) -> set[_Key]:
     """Those of these traces that are stored."""
-    found: set[Key] = set()
+    found: set[_Key] = set()
     for same in spans.of_traces(trace, keys):
         query = sa.select(trace.c.tenant, trace.c.trace_id).where(same)
         found.update((row.tenant, row.trace_id) for row in connection.execute(query))
     return found
 
 
-def unassembled(connection: sa.Connection, subject: Subject) -> set[Key]:
+def _unassembled(connection: sa.Connection, subject: Subject) -> set[_Key]:
     """The traces that a tenant sent, and those whose request would have an id that was asked for, assembled or not.
     Whose session one belongs to is not known before."""
-    keys: set[Key] = set()
+    keys: set[_Key] = set()
     if subject.tenant is not None and subject.session is None:
         query = sa.select(trace.c.tenant, trace.c.trace_id).where(trace.c.tenant == clean(subject.tenant))
         keys.update((row.tenant, row.trace_id) for row in connection.execute(query))
@@ -122,7 +120,7 @@ def unassembled(connection: sa.Connection, subject: Subject) -> set[Key]:
     return keys
 
 
-def waiting(connection: sa.Connection, subject: Subject) -> dict[sa.Table, list[str]]:
+def _waiting(connection: sa.Connection, subject: Subject) -> dict[sa.Table, list[str]]:
     """What waits for requests that are not stored: of the ids that were asked for, and of a tenant's traces."""
     found: dict[sa.Table, list[str]] = {}
     for table in (addendum, feedback):
@@ -170,19 +168,19 @@ def find(database: Database, subject: Subject) -> Erased:
     found = _Found()
     exemplars = 0
     with database.read() as connection:
-        for table, ids in waiting(connection, subject).items():
+        for table, ids in _waiting(connection, subject).items():
             rows[table.name] += len(ids)
-        waiting_traces = unassembled(connection, subject)
-        rows[trace.name] += len(stored(connection, waiting_traces))
+        unassembled = _unassembled(connection, subject)
+        rows[trace.name] += len(_stored(connection, unassembled))
         named = _named(connection, subject)
         own = [] if subject.tenant is None else services.alone(connection, subject.tenant, named)
         if subject.tenant is not None and subject.session is None:
             rows.update(services.count(connection, subject.tenant, own))
-    for page in pages(database, subject):
+    for page in _pages(database, subject):
         with database.read() as connection:
             rows.update(retention.count_all(connection, [row.request_id for row in page]))
-            keys = own_traces(connection, page)
-            rows[trace.name] += len(stored(connection, keys - waiting_traces))
+            keys = _own_traces(connection, page)
+            rows[trace.name] += len(_stored(connection, keys - unassembled))
             exemplars += len(_exemplars(connection, keys, page))
         found.add(page)
     return Erased(found.number, tuple(found.first), _some(rows), exemplars, _without(named, own))
@@ -200,19 +198,19 @@ def erase(database: Database, subject: Subject, *, rewrite: bool) -> Erased:
         space.refuse_full(database)
     with database.read() as connection:
         named = _named(connection, subject)
-    with UpkeepLease(database, "ragtrace db erase") as alone:
-        for page in pages(database, subject):
+    with UpkeepLease(database, "ragtrace db erase") as upkeep:
+        for page in _pages(database, subject):
             with database.write() as connection:
-                _begin(connection, alone)
+                _begin(connection, upkeep)
                 exemplars += _erase(connection, page, rows)
             found.add(page)
         with database.write() as connection:
-            _begin(connection, alone)
+            _begin(connection, upkeep)
             _erase_waiting(connection, subject, rows)
-            _erase_traces(connection, unassembled(connection, subject), rows)
+            _erase_traces(connection, _unassembled(connection, subject), rows)
             own = _erase_services(connection, subject, named, rows)
-        garbage.condemn_orphans(database, alone, lambda connection: _begin(connection, alone))
-        rows[content.name] = garbage.delete_condemned(database, alone, lambda connection: _begin(connection, alone))
+        garbage.condemn_orphans(database, upkeep, lambda connection: _begin(connection, upkeep))
+        rows[content.name] = garbage.delete_condemned(database, upkeep, lambda connection: _begin(connection, upkeep))
     outcome = found.number, tuple(found.first), _some(rows), exemplars, _without(named, own)
     if rewrite:
         return Erased(*outcome, rewritten=True, emptied=space.rewrite(database))
@@ -234,10 +232,10 @@ def _some(rows: Counter[str]) -> dict[str, int]:
     return {name: number for name, number in sorted(rows.items()) if number}
 
 
-def _begin(connection: sa.Connection, alone: UpkeepLease) -> None:
+def _begin(connection: sa.Connection, upkeep: UpkeepLease) -> None:
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
-    alone.hold(connection)
+    upkeep.hold(connection)
     records.wait_for_turn(connection, alone=True)
 
 
@@ -249,7 +247,7 @@ def _erase(connection: sa.Connection, page: Sequence[sa.Row[Any]], rows: Counter
     locked = sa.select(request.c.request_id).where(request.c.request_id.in_(ids))
     connection.execute(locked.order_by(request.c.request_id).with_for_update())
     garbage.condemn(connection, ids)
-    keys = own_traces(connection, page)
+    keys = _own_traces(connection, page)
     _remember(connection, page)
     rows[background.name] += services.forget_traffic(connection, ids)
     rows[counted.name] += _uncount(connection, ids)
@@ -272,7 +270,7 @@ def _uncount(connection: sa.Connection, request_ids: Sequence[str]) -> int:
     return sum(connection.execute(sa.delete(counted).where(*each)).rowcount for each in chosen)
 
 
-def _erase_traces(connection: sa.Connection, keys: set[Key], rows: Counter[str]) -> None:
+def _erase_traces(connection: sa.Connection, keys: set[_Key], rows: Counter[str]) -> None:
     stored = spans.locked(connection, keys)
     rows[trace.name] += len(stored)
     spans.drop(connection, stored)
@@ -322,7 +320,7 @@ def _erase_services(connection: sa.Connection, subject: Subject, named: Sequence
 
 
 def _exemplars(
-    connection: sa.Connection, keys: Iterable[Key], page: Iterable[sa.Row[Any]], *, lock: bool = False
+    connection: sa.Connection, keys: Iterable[_Key], page: Iterable[sa.Row[Any]], *, lock: bool = False
 ) -> list[totals.Key]:
     """The totals whose exemplar is one of these traces of these requests, in the order in which writers lock them. A
     trace of the same id that another tenant sent is an example in the totals of that tenant's services."""
@@ -345,7 +343,7 @@ def _blank_words(connection: sa.Connection, request_ids: Sequence[str]) -> None:
 
 
 def _erase_waiting(connection: sa.Connection, subject: Subject, rows: Counter[str]) -> None:
-    for table, ids in waiting(connection, subject).items():
+    for table, ids in _waiting(connection, subject).items():
         (key,) = table.primary_key
         for some in chunks(ids):
             if table is addendum:

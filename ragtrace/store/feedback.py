@@ -1,23 +1,16 @@
-"""Owns what arrives beside records: feedback, which may come days later or before its record, and faults.
+"""Feedback: what people and verifiers say of requests and of alerts; and the faults that arrive beside it.
 
-Owns the outcomes of requests: what a judgement says, counted once, whichever comes first, it or its request.
+Feedback may come days later than its record, or before it. Its outcome counts once, whichever comes first, it or its
+request. Counted are judgements of the random stratum: a complaint keeps a request that was outside the sample, praise
+does not; counted together, they would show an application worse than it is.
 
-Counted are judgements of the random stratum. A complaint keeps a request that was outside the sample, praise does not:
-counted together, they would show an application worse than it is.
+A judgement that names its request by its trace waits, where that is not stored, under the id that a request of received
+spans has: its trace's, after the name of its tenant. A request that has another id takes over what waits for its trace.
+Both happen in turn with the writers of records.
 
-
-Owns judgements that name their request by its trace: whose they are, whichever comes first, it or its request.
-
-One whose request is not stored waits under the id that a request of received spans has: its trace's, after the name of
-its tenant. A request that has another id takes over what waits for its trace. Both happen in turn with the writers of
-records.
-
-
-Owns what on-call said of alerts: whether each was right, named the wrong stage, or was false.
-
-One row for each alert; another answer replaces the one before. The counter `page_judgments` counts answers, in the
-transaction that writes them: a changed answer counts once more under its new word, since counters never go down. How
-often pages were right is counted from the rows.
+What on-call said of an alert is one row; another answer replaces the one before. The counter `page_judgments` counts
+answers, in the transaction that writes them: a changed answer counts once more under its new word, since counters never
+go down. How often pages were right is counted from the rows.
 """
 
 from __future__ import annotations
@@ -49,7 +42,6 @@ __all__ = [
     "find",
     "find_pages",
     "get_page",
-    "hand_over",
     "judge_page",
     "judgements",
     "of_requests",
@@ -98,7 +90,7 @@ def find(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, lis
     return found
 
 
-def hand_over(connection: sa.Connection, given: Mapping[str, str]) -> None:
+def _hand_over(connection: sa.Connection, given: Mapping[str, str]) -> None:
     """Give the feedback of one id to another one, for some pairs of them."""
     for request_id, said in find(connection, sorted(given)).items():
         to = given[request_id]
@@ -297,7 +289,7 @@ def take_over(connection: sa.Connection, records: Iterable[RequestRecord]) -> No
     kept: set[str] = set()
     for ids in chunks(sorted(waiting)):
         kept.update(connection.scalars(sa.select(request.c.request_id).where(request.c.request_id.in_(ids))))
-    hand_over(connection, {key: waited[key] for key in waiting if key not in kept})
+    _hand_over(connection, {key: waited[key] for key in waiting if key not in kept})
 
 
 def _waiting_for(record: RequestRecord) -> Iterator[str]:

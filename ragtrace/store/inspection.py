@@ -29,7 +29,7 @@ from ragtrace.store.tables import (
     trait,
 )
 
-__all__ = ["Inspected", "inspect"]
+__all__ = ["Inspected", "count_rows", "inspect"]
 
 _PAGE: Final = 200
 _OF_REQUEST: Final = (trait, analysis, score, diagnosis, attribution_share)
@@ -63,8 +63,13 @@ def inspect(database: Database, sample: int | None) -> Inspected:
         problems += problem
     problems += _lost(database, everything=sample is None)
     with database.read() as connection:
-        rows = {name: _count(connection, table) for name, table in sorted(metadata.tables.items())}
+        rows = count_rows(connection)
     return Inspected(tuple(problems), read, rows, space.measure(database))
+
+
+def count_rows(connection: sa.Connection) -> dict[str, int]:
+    """How many rows each table has."""
+    return {name: _count(connection, table) for name, table in sorted(metadata.tables.items())}
 
 
 def _count(connection: sa.Connection, table: sa.FromClause, *where: sa.ColumnElement[bool]) -> int:

@@ -1,8 +1,7 @@
-"""Owns named leases: one holder at a time over all processes, such as the exporter.
+"""Leases: one holder at a time over all processes, such as the exporter, or one upkeep.
 
-One upkeep at a time: what deletes beside writers must not delete beside another that deletes.
-
-The fence is the lease's owner: an upkeep that stood still until another one took its place stops at its next step.
+What deletes beside writers must not delete beside another that deletes. The fence of its lease is the owner: an upkeep
+that stood still until another one took its place stops at its next step.
 """
 
 from __future__ import annotations

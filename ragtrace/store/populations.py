@@ -1,9 +1,7 @@
-"""Owns the traits of requests: what tells which requests of two versions can be compared, in narrow columns.
+"""Populations: the requests of one side of a comparison, and the traits that tell which can be compared.
 
-A record's payload is large; a comparison of many thousands of requests reads none of them.
-
-
-Reads the requests of one side of a comparison: narrow columns alone, page by page, however many they are.
+A record's payload is large; a comparison of many thousands of requests reads none of them: it reads narrow columns
+alone, page by page.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from ragtrace.store.tables import STAGE_NAMES, diagnosis, release, request, scor
 from ragtrace.types import GenerateRun, RequestRecord
 
 __all__ = ["REPLAY", "measured", "put_traits", "replayed", "replays", "services", "traits_of"]
+
 
 REPLAY: Final = "ragtrace.replay."
 """What the names of a replay's attributes begin with: `run`, `question`, `attempt`, `document`."""
@@ -78,13 +77,7 @@ def replayed(connection: sa.Connection, run: str) -> list[Replayed]:
 
 def replays(connection: sa.Connection) -> list[str]:
     """The names of the replays that have requests."""
-    found: list[str] = []
-    query = sa.select(sa.func.min(trait.c.replay)).where(
-        trait.c.replay.is_not(None)
-    )  # one look into the index for each
-    while (name := connection.scalar(query.where(trait.c.replay > found[-1]) if found else query)) is not None:
-        found.append(name)
-    return found
+    return _distinct(connection, trait.c.replay)
 
 
 _PAGE: Final = 1_000
@@ -110,15 +103,20 @@ _COVERS: Final = score.c.metric == "answer_coverage"
 _SILENCE: Final = sa.case(
     (sa.and_(_COVERS, score.c.value.is_not(None)), 0.0), (sa.and_(_COVERS, score.c.reason.in_(SILENT)), 1.0)
 )
-"""As `compared.unanswered` has it."""
+"""As `rows.unanswered` has it."""
 
 
 def services(connection: sa.Connection) -> list[str]:
     """The services that have requests, by name."""
+    return _distinct(connection, request.c.service)
+
+
+def _distinct(connection: sa.Connection, column: sa.Column[Any]) -> list[str]:
+    """The values of a column in order, by one look into its index for each."""
     found: list[str] = []
-    query = sa.select(sa.func.min(request.c.service))  # one look into the index for each
-    while (name := connection.scalar(query.where(request.c.service > found[-1]) if found else query)) is not None:
-        found.append(name)
+    query = sa.select(sa.func.min(column)).where(column.is_not(None))
+    while (value := connection.scalar(query.where(column > found[-1]) if found else query)) is not None:
+        found.append(value)
     return found
 
 
@@ -148,7 +146,7 @@ def _query(connection: sa.Connection, wanted: Wanted, versions: Mapping[str, str
         query = query.where(request.c.request_id.in_(sa.select(trait.c.request_id).where(of_replay)))
         first, last = connection.execute(_SPAN.where(of_replay)).one()
         since, until = [*since, first or 0], [*until, (last or 0) + 1]
-    for pair in versions.items():  # as `traits` writes it; what else may look so is left out by `measured`
+    for pair in versions.items():  # as `put_traits` writes it; what else may look so is left out by `measured`
         query = query.where(trait.c.versions.contains(json.dumps(dict([pair]))[1:-1], autoescape=True))
     if since:
         query = query.where(request.c.started_at >= max(since))

@@ -20,7 +20,6 @@ from ragtrace.store.tables import diagnosis, job, request
 
 __all__ = [
     "ATTEMPTS",
-    "FLAGGED",
     "backlog",
     "backlog_queries",
     "claim",
@@ -42,7 +41,7 @@ __all__ = [
 ]
 
 ATTEMPTS: Final = 5
-FLAGGED: Final = 10  # priority of a flagged request's job; others have 0
+_FLAGGED: Final = 10  # priority of a flagged request's job; others have 0
 
 _REPEATED: Final = -10
 
@@ -61,7 +60,7 @@ def enqueue(connection: sa.Connection, jobs: Sequence[dict[str, Any]], now: floa
     it does not follow from that; a job whose key is known is left as it is."""
     rows = [
         {
-            "priority": FLAGGED if new["flagged"] else 0,
+            "priority": _FLAGGED if new["flagged"] else 0,
             **new,
             "state": "pending",
             "attempts": 0,

@@ -1,13 +1,11 @@
-"""Owns addenda: what became known of a request outside of its record, kept whether or not the request is stored.
-
-A stored record's revision is the one that its recorder gave, plus one for each addendum in it. So a record that is
-written again is recognized as known, and a newer one of its recorder takes the addenda along.
-
-
-Writes records and what arrives with them, and reads records back.
+"""Records, written with what arrives with them, and read back; their addenda, which became known outside of them.
 
 A record of a revision that is stored already, or of an older one, changes nothing, and an addendum is united with its
 record once: so a batch may be written again. The flags that hold stand in their column; the payload may lack new ones.
+
+An addendum is kept whether or not its request is stored. A stored record's revision is the one that its recorder gave,
+plus one for each addendum in it. So a record that is written again is recognized as known, and a newer one of its
+recorder takes the addenda along.
 """
 
 from __future__ import annotations
@@ -54,95 +52,10 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["Addenda", "Batch", "add_flags", "count_addenda", "find_addenda", "read", "united", "wait_for_turn"]
+__all__ = ["Batch", "add_flags", "read", "wait_for_turn"]
 
 _LOG: Final = logging.getLogger("ragtrace.store")
 _TURN: Final = 0x7261677472610001  # "ragtra", 1
-
-
-class Addenda:
-    """The addenda of one batch, each once, encoded. Raises: RecordError when one cannot be."""
-
-    def __init__(self, given: Iterable[Addendum], texts: Texts) -> None:
-        self._given = {_identity(each): each for each in given}
-        self._rows = [_addendum_row(identity, self._given[identity], texts) for identity in sorted(self._given)]
-        self.request_ids: Collection[str] = {row["request_id"] for row in self._rows}
-
-    def take_turn(self, connection: sa.Connection, *, alone: bool = False) -> None:
-        """Writers of records go side by side, one of addenda (or of what else joins a record) alone: else a record and
-        its addendum, written by two at once, would not see each other."""
-        wait_for_turn(connection, alone=bool(self._rows) or alone)
-
-    def insert(self, connection: sa.Connection) -> dict[str, list[Addendum]]:
-        """Keep those that are new, and return them by request, oldest first."""
-        found: dict[str, list[Addendum]] = defaultdict(list)
-        if self._rows:
-            statement = insert(connection, addendum).on_conflict_do_nothing()
-            new = connection.scalars(statement.returning(addendum.c.addendum_id), self._rows)
-            for each in sorted((self._given[identity] for identity in new), key=_order):
-                found[clean(each.request_id)].append(each)
-        return found
-
-
-def wait_for_turn(connection: sa.Connection, *, alone: bool = False) -> None:
-    """See `Addenda.take_turn`."""
-    take_turn(connection, _TURN, shared=not alone)
-
-
-def _addendum_row(identity: str, given: Addendum, texts: Texts) -> dict[str, Any]:
-    return {
-        "addendum_id": identity,
-        "request_id": clean(given.request_id),
-        "created_at": bigint(given.created_at),
-        "body": write_addendum(*strip(given, texts)),
-    }
-
-
-def _identity(given: Addendum) -> str:
-    """Its id; where it has none, a hash of what it says."""
-    return clean(given.addendum_id) or content_hash(encode_addendum(given).decode())
-
-
-def _order(given: Addendum) -> tuple[int, str]:
-    return given.created_at, given.addendum_id
-
-
-def count_addenda(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, int]:
-    """How many addenda these requests have; those without any are left out."""
-    counts: dict[str, int] = {}
-    for ids in chunks(request_ids):
-        query = sa.select(addendum.c.request_id, sa.func.count().label("number"))
-        rows = connection.execute(query.where(addendum.c.request_id.in_(ids)).group_by(addendum.c.request_id))
-        counts.update((row.request_id, row.number) for row in rows)
-    return counts
-
-
-def find_addenda(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, list[Addendum]]:
-    """All addenda of these requests, oldest first. One that is damaged is there, and adds nothing."""
-    found: dict[str, list[Addendum]] = defaultdict(list)
-    having = {request_id for (request_id,) in look_up(connection, (addendum.c.request_id,), request_ids)}
-    for ids in chunks(sorted(having)):
-        query = sa.select(addendum).where(addendum.c.request_id.in_(ids))
-        for row in connection.execute(query.order_by(addendum.c.created_at, addendum.c.addendum_id)).all():
-            found[row.request_id].append(_read_addendum(connection, row))
-    return found
-
-
-def _read_addendum(connection: sa.Connection, row: sa.Row[Any]) -> Addendum:
-    try:
-        bare, slots = read_addendum(row.addendum_id, row.body)
-        return join(bare, slots, fetch_texts(connection, (digest for digest in slots if digest is not None)))
-    except (CorruptStore, RecordError) as error:  # raised on, it would keep every record behind it out of the store
-        _LOG.error("an addendum of request %s is lost: %s", row.request_id, error)
-        return Addendum(request_id=row.request_id, service="", addendum_id=row.addendum_id)
-
-
-def united(record: RequestRecord, given: Sequence[Addendum]) -> RequestRecord:
-    """The record with these addenda, each a revision of its own."""
-    extended = reduce(RequestRecord.extended, given, record)
-    return replace(extended, record_revision=record.record_revision + len(given))
-
-
 _REQUEST: Final = "request"
 
 
@@ -173,7 +86,7 @@ class Batch:
         self._rows = {record.request_id: _row(record, self._texts) for record in self._records}
         for record in self._others:
             _row(record, self._texts)  # its texts, and whether it can be encoded
-        self._addenda = Addenda((item for item in items if isinstance(item, Addendum)), self._texts)
+        self._addenda = _Addenda((item for item in items if isinstance(item, Addendum)), self._texts)
 
     @property
     def hashes(self) -> Mapping[str, str]:
@@ -250,16 +163,16 @@ class Batch:
         """Unite records and addenda, whichever came first, and return the records that are new or changed, by id."""
         given = {request_id: record for request_id, record in records.items() if _is_newer(record, stored)}
         added = self._addenda.insert(connection)
-        known = find_addenda(connection, given)
+        known = _find_addenda(connection, given)
         extended = {
-            request_id: united(record, added[request_id])
+            request_id: _united(record, added[request_id])
             for request_id in sorted(stored.keys() & added.keys() - given.keys())
             if (record := _readable(connection, request_id)) is not None
         }
         for request_id, record in given.items():
             if request_id in stored or request_id in known:
                 held = _flagged(record, stored[request_id].flags if request_id in stored else ())
-                extended[request_id] = united(held, known.get(request_id, ()))
+                extended[request_id] = _united(held, known.get(request_id, ()))
         _replace(connection, extended)
         changed = given | extended
         return [changed[request_id] for request_id in sorted(changed)]
@@ -278,7 +191,7 @@ def _locked(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, 
     stored: dict[str, _Stored] = {}
     columns = sa.select(request.c.request_id, request.c.record_revision, request.c.flags)
     for ids in chunks(sorted(request_ids)):
-        numbers = count_addenda(connection, ids)
+        numbers = _count_addenda(connection, ids)
         rows = connection.execute(
             columns.where(request.c.request_id.in_(ids)).order_by(request.c.request_id).with_for_update()
         )
@@ -395,3 +308,86 @@ def _read(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, Re
         request_id: replace(join(record, slots, texts), flags=tuple(json.loads(flags[request_id])))
         for request_id, (record, slots) in bare.items()
     }
+
+
+class _Addenda:
+    """The addenda of one batch, each once, encoded. Raises: RecordError when one cannot be."""
+
+    def __init__(self, given: Iterable[Addendum], texts: Texts) -> None:
+        self._given = {_identity(each): each for each in given}
+        self._rows = [_addendum_row(identity, self._given[identity], texts) for identity in sorted(self._given)]
+        self.request_ids: Collection[str] = {row["request_id"] for row in self._rows}
+
+    def take_turn(self, connection: sa.Connection, *, alone: bool = False) -> None:
+        """Writers of records go side by side, one of addenda (or of what else joins a record) alone: else a record and
+        its addendum, written by two at once, would not see each other."""
+        wait_for_turn(connection, alone=bool(self._rows) or alone)
+
+    def insert(self, connection: sa.Connection) -> dict[str, list[Addendum]]:
+        """Keep those that are new, and return them by request, oldest first."""
+        found: dict[str, list[Addendum]] = defaultdict(list)
+        if self._rows:
+            statement = insert(connection, addendum).on_conflict_do_nothing()
+            new = connection.scalars(statement.returning(addendum.c.addendum_id), self._rows)
+            for each in sorted((self._given[identity] for identity in new), key=_order):
+                found[clean(each.request_id)].append(each)
+        return found
+
+
+def wait_for_turn(connection: sa.Connection, *, alone: bool = False) -> None:
+    """See `Addenda.take_turn`."""
+    take_turn(connection, _TURN, shared=not alone)
+
+
+def _addendum_row(identity: str, given: Addendum, texts: Texts) -> dict[str, Any]:
+    return {
+        "addendum_id": identity,
+        "request_id": clean(given.request_id),
+        "created_at": bigint(given.created_at),
+        "body": write_addendum(*strip(given, texts)),
+    }
+
+
+def _identity(given: Addendum) -> str:
+    """Its id; where it has none, a hash of what it says."""
+    return clean(given.addendum_id) or content_hash(encode_addendum(given).decode())
+
+
+def _order(given: Addendum) -> tuple[int, str]:
+    return given.created_at, given.addendum_id
+
+
+def _count_addenda(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, int]:
+    """How many addenda these requests have; those without any are left out."""
+    counts: dict[str, int] = {}
+    for ids in chunks(request_ids):
+        query = sa.select(addendum.c.request_id, sa.func.count().label("number"))
+        rows = connection.execute(query.where(addendum.c.request_id.in_(ids)).group_by(addendum.c.request_id))
+        counts.update((row.request_id, row.number) for row in rows)
+    return counts
+
+
+def _find_addenda(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, list[Addendum]]:
+    """All addenda of these requests, oldest first. One that is damaged is there, and adds nothing."""
+    found: dict[str, list[Addendum]] = defaultdict(list)
+    having = {request_id for (request_id,) in look_up(connection, (addendum.c.request_id,), request_ids)}
+    for ids in chunks(sorted(having)):
+        query = sa.select(addendum).where(addendum.c.request_id.in_(ids))
+        for row in connection.execute(query.order_by(addendum.c.created_at, addendum.c.addendum_id)).all():
+            found[row.request_id].append(_read_addendum(connection, row))
+    return found
+
+
+def _read_addendum(connection: sa.Connection, row: sa.Row[Any]) -> Addendum:
+    try:
+        bare, slots = read_addendum(row.addendum_id, row.body)
+        return join(bare, slots, fetch_texts(connection, (digest for digest in slots if digest is not None)))
+    except (CorruptStore, RecordError) as error:  # raised on, it would keep every record behind it out of the store
+        _LOG.error("an addendum of request %s is lost: %s", row.request_id, error)
+        return Addendum(request_id=row.request_id, service="", addendum_id=row.addendum_id)
+
+
+def _united(record: RequestRecord, given: Sequence[Addendum]) -> RequestRecord:
+    """The record with these addenda, each a revision of its own."""
+    extended = reduce(RequestRecord.extended, given, record)
+    return replace(extended, record_revision=record.record_revision + len(given))

@@ -1,6 +1,5 @@
-"""Owns releases: which version of a component came into use when, as requests carried it or as somebody recorded it.
-
-Owns the release gate's runs: what was compared, what was decided, and the whole report.
+"""Releases: which version of a component came into use when, as requests carried it or as somebody recorded it,
+and the runs of the release gate: what was compared, what was decided, and the whole report.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Attempts: requests to which a host gave an id that another one has, as a retry that keeps its X-Request-ID.
+"""The identity of requests: its id and its start, by which one is known; digests of those that were erased.
 
-The first that is stored has the id itself, each other one `ID~` and the time at which it started. A request is known by
-its id and its start, so that one that is written again is recognized, in whatever order they arrive. One that has its
-trace's id keeps it whenever it starts: a span that comes late may have begun before all others.
+A host may give an id that another request has, as a retry that keeps its X-Request-ID does. The first such attempt that
+is stored has the id itself, each other one `ID~` and the time at which it started, so that one that is written again is
+recognized, in whatever order they arrive. One that has its trace's id keeps it whenever it starts: a span that comes
+late may have begun before all others.
 
-
-Remembers what was erased, so that a late span or a second delivery of a spool does not bring it back.
-
-Only digests are kept: they tell that something was erased to whoever brings the same again, and to nobody else.
+What was erased is remembered, so that a late span or a second delivery of a spool does not bring it back. Only digests
+are kept: they tell that something was erased to whoever brings the same again, and to nobody else.
 """
 
 from __future__ import annotations

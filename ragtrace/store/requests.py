@@ -1,9 +1,7 @@
-"""Finds requests by service, segment, time and first broken stage, newest first, through the indexes.
+"""Requests in narrow columns: found by service, segment, time and first broken stage, or sampled with their scores.
 
-Reads requests with their scores for triage: few columns of few requests, however many the store holds.
-
-Only the random stratum is drawn, since flagged requests are the worse ones. More requests than the limit are thinned
-out evenly by their order in time, the same ones each time.
+They are found newest first, through the indexes. Of samples only the random stratum is drawn, since flagged requests
+are the worse ones. More requests than the limit are thinned out evenly by their order in time, the same ones each time.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from ragtrace.store.tables import STAGE_NAMES, diagnosis, request, score
 
 __all__ = [
     "analyzed",
-    "count",
     "count_query",
     "find",
     "find_query",
@@ -143,7 +140,7 @@ def count_query(service: str, segment: str | None, since: int, until: int) -> sa
     return sa.select(sa.func.count()).select_from(request).where(*_within(service, segment, since, until))
 
 
-def count(connection: sa.Connection, service: str, segment: str | None, since: int, until: int) -> int:
+def _count(connection: sa.Connection, service: str, segment: str | None, since: int, until: int) -> int:
     """The number of `counted_query`, analyzed or not."""
     return connection.scalar(count_query(service, segment, since, until)) or 0
 
@@ -170,7 +167,7 @@ def sample(
     limit: int | None,
 ) -> tuple[list[Sampled], int]:
     """Up to about `limit` analyzed requests, oldest first, and how many requests there are in all."""
-    number = count(connection, service, segment, since, until)
+    number = _count(connection, service, segment, since, until)
     every = 1 if limit is None else max(1, -(-number // limit))
     query = sample_query(service, segment, since, until, metrics, every)
     return [_sampled(row, metrics) for row in connection.execute(query)], number

@@ -1,10 +1,8 @@
-"""Owns what belongs to a request and goes with it: everything but what was counted.
+"""Retention: deletes old requests, by age and by what they are, in small batches beside writers that do not notice.
 
-Deletes old requests, by age and by what they are, in small batches beside writers that do not notice.
-
-A batch is a transaction of its own that waits for nobody: requests that somebody works on at the moment are left for
-the next run. So it may be killed anywhere and run again.
-"""
+With a request goes everything that belongs to it but what was counted. A batch is a transaction of its own that waits
+for nobody: requests that somebody works on at the moment are left for the next run. So it may be killed anywhere and
+run again."""
 
 from __future__ import annotations
 
@@ -36,27 +34,6 @@ from ragtrace.store.tables import (
 )
 
 __all__ = ["KINDS", "Kept", "Pruned", "count_all", "delete_all", "dry_run", "prune"]
-
-_TABLES: Final = (job, request, addendum, trait, feedback, analysis, score, diagnosis, attribution_share, index_probe)
-
-
-def delete_all(connection: sa.Connection, request_ids: Iterable[str]) -> Counter[str]:
-    """Delete these requests with everything that belongs to them; returns the numbers of rows by table."""
-    deleted: Counter[str] = Counter()
-    for ids in chunks(sorted(request_ids)):
-        for table in _TABLES:
-            deleted[table.name] += connection.execute(sa.delete(table).where(table.c.request_id.in_(ids))).rowcount
-    return deleted
-
-
-def count_all(connection: sa.Connection, request_ids: Sequence[str]) -> Counter[str]:
-    """What `delete` would delete."""
-    counted: Counter[str] = Counter()
-    for ids in chunks(request_ids):
-        for table in _TABLES:
-            rows = sa.select(sa.func.count()).select_from(table).where(table.c.request_id.in_(ids))
-            counted[table.name] += connection.scalar(rows) or 0
-    return counted
 
 
 Kept: TypeAlias = Literal["all", "random", "flagged", "feedback", "broken", "replay", "waiting", "counted"]
@@ -158,11 +135,11 @@ def prune(
     """Delete what is older than `keep` says, in seconds by kind, and all but the newest `reports` of each source."""
     rows: Counter[str] = Counter()
     busy = 0
-    with UpkeepLease(database, "ragtrace db prune") as alone:
+    with UpkeepLease(database, "ragtrace db prune") as upkeep:
         for page in _pages(database, keep, now):
             began = time.monotonic()
             with database.write() as connection:
-                alone.hold(connection)
+                upkeep.hold(connection)
                 free = _free(connection, page)
                 rows.update(_deleted(connection, free))
             busy += len(page) - len(free)
@@ -173,25 +150,25 @@ def prune(
             while number == _BATCH:
                 began = time.monotonic()
                 with database.write() as connection:
-                    alone.hold(connection)
+                    upkeep.hold(connection)
                     number = _delete(connection, table, chosen)
                 rows[table.name] += number
                 _pause(began)
         if "counted" in keep:
-            rows[counted.name] += _forget_counted(database, alone, totals.day_of(now - keep["counted"]))
+            rows[counted.name] += _forget_counted(database, upkeep, totals.day_of(now - keep["counted"]))
     return Pruned(dict(rows), busy)
 
 
-def _forget_counted(database: Database, alone: UpkeepLease, day: int) -> int:
+def _forget_counted(database: Database, upkeep: UpkeepLease, day: int) -> int:
     """Let nothing count any more that began before a day, and forget what was counted of it; returns how many rows."""
     with database.write() as connection:
-        alone.hold(connection)
+        upkeep.hold(connection)
         totals.forget_before(connection, day)
     number = 0
     for delete in totals.counted_pages(database, day):
         began = time.monotonic()
         with database.write() as connection:
-            alone.hold(connection)
+            upkeep.hold(connection)
             number += connection.execute(delete).rowcount
         _pause(began)
     return number
@@ -266,3 +243,25 @@ def _delete(connection: sa.Connection, table: sa.Table, chosen: sa.Select[Any]) 
         (key,) = table.primary_key
         connection.execute(sa.delete(table).where(key.in_([each[0] for each in keys])))
     return len(keys)
+
+
+_TABLES: Final = (job, request, addendum, trait, feedback, analysis, score, diagnosis, attribution_share, index_probe)
+
+
+def delete_all(connection: sa.Connection, request_ids: Iterable[str]) -> Counter[str]:
+    """Delete these requests with everything that belongs to them; returns the numbers of rows by table."""
+    deleted: Counter[str] = Counter()
+    for ids in chunks(sorted(request_ids)):
+        for table in _TABLES:
+            deleted[table.name] += connection.execute(sa.delete(table).where(table.c.request_id.in_(ids))).rowcount
+    return deleted
+
+
+def count_all(connection: sa.Connection, request_ids: Sequence[str]) -> Counter[str]:
+    """What `delete` would delete."""
+    counted: Counter[str] = Counter()
+    for ids in chunks(request_ids):
+        for table in _TABLES:
+            rows = sa.select(sa.func.count()).select_from(table).where(table.c.request_id.in_(ids))
+            counted[table.name] += connection.scalar(rows) or 0
+    return counted

@@ -1,9 +1,4 @@
-"""What the store hands out and takes in beside records: rows of its tables as frozen values.
-
-What the store hands out and takes in of spans that wait for their assembly, as frozen values.
-
-What the store hands out and takes in for comparisons of versions: requests in columns, and the gate's runs.
-"""
+"""Rows: what the store hands out and takes in beside records, as frozen values."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""What is known of each service from its requests: whether its answers cite, and what it usually returns.
+"""Services: whether the answers of each cite, what it usually returns, and which are one tenant's alone.
 
 A service counts as citing from the moment on that enough of its answers have cited; it stays so until an operator
 has it forgotten (`forget_citing`), since a collapse of citations is what must be seen. Stray marks do not add up to
 that: the share that is asked for is above theirs, and what came long ago weighs less and less.
-
-
-Owns which services the spans of each tenant named, and what is kept by service of those that are one tenant's alone.
 
 A service is a tenant's alone where its name begins with the tenant's and a slash, as a receiver stores it, and nobody
 else has sent anything under it. A host that writes to the store itself may have given any name to any service.

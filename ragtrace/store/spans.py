@@ -1,4 +1,4 @@
-"""Owns spans that arrived and are not yet a record: parts of traces, each once, and when a trace is to be assembled.
+"""Spans that arrived and are not yet a record: parts of traces, each once, and when a trace is to be assembled.
 
 A trace is due a grace period after its root has ended, else some time after its first span. Whoever assembles it takes
 it for a while; if a part comes meanwhile, what was assembled is written nevertheless, and the trace is due again. A
@@ -13,12 +13,9 @@ Locks. On PostgreSQL several write at once; none waits for another in a circle, 
 3. Whoever adds spans inserts the new parts first, and then the rows of their traces, each in the order of their keys.
    Where it waits for a part it has no trace yet; and nobody who has a trace waits for a part that is not committed.
 
-
-Owns how the parts of traces are stored: by themselves when they come, and against the texts of their record once
-that is written, so that no text lies in the store twice while spans are kept.
-
-A part that is stored against texts names their hashes, in order; it cannot be read without them. So they count as used
-as long as it is there (`ragtrace.store.garbage`).
+Parts are stored by themselves when they come, and against the texts of their record once that is written, so that no
+text lies in the store twice while spans are kept. A part that is stored against texts names their hashes, in order; it
+cannot be read without them. So they count as used as long as it is there (`ragtrace.store.garbage`).
 """
 
 from __future__ import annotations
@@ -40,9 +37,7 @@ from ragtrace.store.rows import Assembled, DueTrace, SpanPart, StoredPart
 from ragtrace.store.tables import span_part, trace
 
 __all__ = [
-    "ATTEMPTS",
     "Packed",
-    "SmallerPart",
     "add",
     "claim",
     "drop",
@@ -58,12 +53,11 @@ __all__ = [
     "rewrite_parts",
     "settle",
     "smaller_parts",
-    "stored_as",
     "unreadable",
     "waiting",
 ]
 
-ATTEMPTS: Final = 5
+_ATTEMPTS: Final = 5
 _RETRY: Final = 30.0  # seconds
 
 
@@ -83,10 +77,10 @@ class Packed(NamedTuple):
 def packed(parts: Iterable[SpanPart]) -> list[Packed]:
     """The parts made ready, before the write lock is taken."""
     bodies = [(each, compress(each.body)) for each in parts]
-    return [Packed(each, stored_as(body), body) for each, body in bodies]
+    return [Packed(each, _stored_as(body), body) for each, body in bodies]
 
 
-def stored_as(body: bytes) -> str:
+def _stored_as(body: bytes) -> str:
     """The digest by which a part is known."""
     return hashlib.blake2b(body, digest_size=16).hexdigest()
 
@@ -192,8 +186,8 @@ def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: floa
 
 
 def _bury(connection: sa.Connection, now: float) -> None:
-    spent = (trace.c.due_at.is_not(None), trace.c.due_at <= now, trace.c.attempts >= ATTEMPTS)
-    error = sa.func.coalesce(trace.c.error, f"whoever assembled it ended {ATTEMPTS} times before it was done")
+    spent = (trace.c.due_at.is_not(None), trace.c.due_at <= now, trace.c.attempts >= _ATTEMPTS)
+    error = sa.func.coalesce(trace.c.error, f"whoever assembled it ended {_ATTEMPTS} times before it was done")
     keys = connection.execute(
         sa.select(trace.c.tenant, trace.c.trace_id).where(*spent).with_for_update(skip_locked=True)
     )
@@ -249,7 +243,7 @@ def _of_holder(
 def fail(connection: sa.Connection, failed: DueTrace, error: str, now: float) -> None:
     """Put a trace back for later; at the cap of attempts it waits for another span. One that another has by now stays
     his."""
-    again: dict[str, Any] = {"due_at": None if failed.attempts + 1 >= ATTEMPTS else now + _RETRY}
+    again: dict[str, Any] = {"due_at": None if failed.attempts + 1 >= _ATTEMPTS else now + _RETRY}
     same = (trace.c.tenant == failed.tenant, trace.c.trace_id == failed.trace_id)
     held = (
         trace.c.parts == failed.parts,
@@ -317,7 +311,7 @@ _REMEDY: Final = (
 )
 
 
-class SmallerPart(NamedTuple):
+class _SmallerPart(NamedTuple):
     """A part that takes less room against texts: the tenant and id of its trace, its digest, the hashes of the texts,
     and what is stored of it then."""
 
@@ -327,7 +321,7 @@ class SmallerPart(NamedTuple):
     body: bytes
 
 
-def smaller_parts(made: Iterable[Assembled], hashes: Mapping[str, str]) -> list[SmallerPart]:
+def smaller_parts(made: Iterable[Assembled], hashes: Mapping[str, str]) -> list[_SmallerPart]:
     """The parts that are stored by themselves, made ready to be stored against the texts of their record.
 
     hashes: of the texts that are written with the records; others may be missing.
@@ -335,7 +329,7 @@ def smaller_parts(made: Iterable[Assembled], hashes: Mapping[str, str]) -> list[
     return [part for each in made for part in _smaller(each, hashes)]
 
 
-def _smaller(made: Assembled, hashes: Mapping[str, str]) -> Iterator[SmallerPart]:
+def _smaller(made: Assembled, hashes: Mapping[str, str]) -> Iterator[_SmallerPart]:
     alone = [part for part in made.parts if part.alone]
     if made.record is None or not alone:
         return
@@ -345,15 +339,15 @@ def _smaller(made: Assembled, hashes: Mapping[str, str]) -> Iterator[SmallerPart
     bodies = compress_against([part.body for part in alone], _joined(texts.values()))
     for part, body in zip(alone, bodies, strict=True):
         if len(body) + _HASH * len(texts) < part.alone:
-            yield SmallerPart((made.trace.tenant, made.trace.trace_id), part.digest, tuple(texts), body)
+            yield _SmallerPart((made.trace.tenant, made.trace.trace_id), part.digest, tuple(texts), body)
 
 
 def _joined(texts: Iterable[str]) -> bytes:
     return "".join(texts).encode("utf-8", "surrogatepass")
 
 
-def rewrite_parts(connection: sa.Connection, parts: Iterable[SmallerPart]) -> None:
-    """Store these parts against their texts. Their traces must be those that `spans.settle` has just settled, which are
+def rewrite_parts(connection: sa.Connection, parts: Iterable[_SmallerPart]) -> None:
+    """Store these parts against their texts. Their traces must be those that `settle` has just settled, which are
     locked and have the parts that were read: one that was forgotten meanwhile would come back.
 
     They are deleted and inserted: rows that shrink in place would leave SQLite's pages half empty.
@@ -408,6 +402,6 @@ def _part(row: Any, texts: Mapping[str, str]) -> StoredPart:
 def _alone(digest: str, stored: bytes) -> bytes:
     """What is stored by itself. Its digest is that of what is stored; before the ninth schema, of what came."""
     body = decompress(stored)
-    if digest != stored_as(stored) and digest != stored_as(body):
+    if digest != _stored_as(stored) and digest != _stored_as(body):
         raise zstandard.ZstdError("its digest is another")
     return body

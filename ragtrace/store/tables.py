@@ -1,18 +1,8 @@
-"""The types of columns that are other values to us than to the database.
-
-The tables of the store, as SQLAlchemy Core describes them. `migrations/` creates them; a test holds the two equal.
+"""The tables of the store, as SQLAlchemy Core describes them. `migrations/` creates them; a test holds the two equal.
 
 Columns in nanoseconds carry the record's own times (`started_at`, `first_seen_at`, `computed_at`); the queue and the
 leases count in Unix seconds. Large bodies stand last in their rows, so that scans of the narrow columns skip them; what
-a migration added to them since stands behind.
-
-
-The tables of comparisons: the traits that tell which requests can be compared, and the gate's runs.
-
-The tables of what no single request owns: releases, sources of documents, the identity of chunks, gold sets.
-
-The tables of upkeep and of reading by SQL: what was erased and forgotten, which services a tenant named, the shares
-of documents and the findings of probes.
+a migration added to them since stands behind. Some columns are other values to us than to the database.
 """
 
 from __future__ import annotations

@@ -1,21 +1,13 @@
-"""Remembers what was counted, so that nothing counts twice: these rows outlive the requests that they are about.
-
-Each has the day on which what it is about began. Days before some day may be forgotten: what began before it counts no
-more then, whether it comes again or for the first time. That day is kept in a row without an id and a kind, the first
-one of all. It is moved before anything is forgotten, and read after new rows are inserted: so whoever could insert a
-row because it was forgotten sees the day.
-
-
-Owns what people had deleted: when, who, what of, and how many rows; written in the transaction that deletes.
-
-Owns the totals: series that only grow, advanced in the transaction that writes what they count, under the names that
-the budgets of labels leave, until somebody has them forgotten.
+"""Totals: series that only grow, advanced in the transaction that writes what they count, under the names that the
+budgets of labels leave, until somebody has them forgotten, which the audit tells.
 
 Histograms are kept the way Prometheus shows them, as cumulative buckets, a sum and a count.
 
-
-Owns what explanations have spent on each day (UTC), so that all workers share one daily budget.
-"""
+What was counted is remembered, so that nothing counts twice: these rows outlive the requests that they are about. Each
+has the day on which what it is about began. Days before some day may be forgotten: what began before it counts no more
+then, whether it comes again or for the first time. That day is kept in a row without an id and a kind, the first one of
+all. It is moved before anything is forgotten, and read after new rows are inserted: so whoever could insert a row
+because it was forgotten sees the day."""
 
 from __future__ import annotations
 
@@ -46,7 +38,6 @@ __all__ = [
     "day_of",
     "deeds",
     "delete",
-    "forget",
     "forget_before",
     "forget_service",
     "histogram_deltas",
@@ -57,98 +48,6 @@ __all__ = [
     "totals",
     "uncounted",
 ]
-
-_DAY: Final = 86_400
-_DAY_NS: Final = _DAY * 1_000_000_000
-_BEFORE: Final = {"request_id": "", "kind": ""}
-_PAGE: Final = 2_000
-
-
-def uncounted(connection: sa.Connection, given: Iterable[tuple[str, str, int]]) -> set[tuple[str, str]]:
-    """Those of these (id, kind) that were not counted before, each with its beginning in nanoseconds. From now on they
-    are."""
-    begun = {(identity, kind): at // _DAY_NS for identity, kind, at in given}
-    rows = [{"request_id": key[0], "kind": key[1], "day": begun[key]} for key in sorted(begun)]
-    if not rows:
-        return set()
-    statement = insert(connection, counted).on_conflict_do_nothing().returning(counted.c.request_id, counted.c.kind)
-    new = {(row.request_id, row.kind) for row in connection.execute(statement, rows)}
-    first = _first_day(connection) if new else 0
-    return {key for key in new if begun[key] >= first}
-
-
-def _first_day(connection: sa.Connection) -> int:
-    """Before which nothing counts."""
-    return connection.scalar(sa.select(counted.c.day).filter_by(**_BEFORE)) or 0
-
-
-def day_of(moment: float) -> int:
-    """The day of a moment in Unix seconds."""
-    return int(moment // _DAY)
-
-
-def counted_before(day: int) -> sa.Select[tuple[str, str]]:
-    """What is forgotten before a day."""
-    return sa.select(counted.c.request_id, counted.c.kind).where(counted.c.request_id != "", counted.c.day < day)
-
-
-def forget_before(connection: sa.Connection, day: int) -> None:
-    """Let nothing count any more that began before a day; a later one that was set stays."""
-    statement = insert(connection, counted).values(**_BEFORE, day=day)
-    later = statement.excluded.day > counted.c.day
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=list(counted.primary_key), set_={"day": statement.excluded.day}, where=later
-        )
-    )
-
-
-def counted_pages(database: Database, day: int) -> Iterator[sa.Delete]:
-    """What deletes the rows before a day, page by page of all rows, which are read by their key."""
-    after: list[sa.ColumnElement[bool]] = []
-    query = sa.select(counted.c.request_id, counted.c.kind, counted.c.day)
-    query = query.order_by(counted.c.request_id, counted.c.kind).limit(_PAGE)
-    place = sa.tuple_(counted.c.request_id, counted.c.kind)
-    while True:
-        with database.read() as connection:
-            rows = connection.execute(query.where(*after)).all()
-        if not rows:
-            return
-        last = sa.tuple_(sa.literal(rows[-1].request_id), sa.literal(rows[-1].kind))
-        if any(row.day < day for row in rows):
-            yield sa.delete(counted).where(*after, place <= last, counted.c.day < day)
-        after = [place > last]
-
-
-def note_deed(
-    connection: sa.Connection, action: str, subject: Mapping[str, str | None], rows: Mapping[str, int], now_ns: int
-) -> None:
-    """Write down that somebody had this deleted."""
-    number = connection.scalar(sa.select(sa.func.count()).select_from(audit).where(audit.c["at"] == now_ns)) or 0
-    said = {name: value for name, value in subject.items() if value is not None}
-    row = {"action": action, "subject": json.dumps(said), "rows": json.dumps(dict(rows))}
-    connection.execute(insert(connection, audit).values(at=now_ns, number=number, actor=_actor(), **row))
-
-
-def deeds(connection: sa.Connection, since_ns: int = 0, action: str | None = None) -> list[Deed]:
-    """What was deleted since a time, earliest first."""
-    query = sa.select(audit).where(audit.c["at"] >= since_ns).order_by(audit.c["at"], audit.c.number)
-    if action is not None:
-        query = query.where(audit.c.action == action)
-    rows = connection.execute(query).mappings()
-    return [
-        Deed(row["at"], row["actor"], row["action"], json.loads(row["subject"]), json.loads(row["rows"]))
-        for row in rows
-    ]
-
-
-def _actor() -> str:
-    """Who runs this, and where."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
 
 
 FORGOTTEN: Final = "totals forget"
@@ -241,7 +140,7 @@ def totals(connection: sa.Connection) -> list[Total]:
     ]
 
 
-def forget(connection: sa.Connection, service: str, segment: str | None) -> int:
+def _forget_series(connection: sa.Connection, service: str, segment: str | None) -> int:
     """Delete the series of a service, or of one segment of it; returns how many. They are locked as writers do."""
     return delete(connection, keys(connection, *_of(service, segment), lock=True))
 
@@ -273,7 +172,7 @@ def forget_service(connection: sa.Connection, service: str, segment: str | None,
         for table in (release, source_report, source):
             gone[table.name] = connection.execute(sa.delete(table).where(table.c.service == clean(service))).rowcount
     gone[exposed.name] = label_budget.forget(connection, service, segment)
-    gone[total.name] = forget(connection, service, segment)
+    gone[total.name] = _forget_series(connection, service, segment)
     if segment is None:
         gone[success.name] = connection.execute(sa.delete(success).where(success.c.service == clean(service))).rowcount
     found = {name: rows for name, rows in gone.items() if rows}
@@ -295,6 +194,68 @@ def _written(labels: Labels) -> str:
 
 def _read(labels: str) -> Labels:
     return tuple((name, value) for name, value in json.loads(labels))
+
+
+_DAY: Final = 86_400
+_DAY_NS: Final = _DAY * 1_000_000_000
+_BEFORE: Final = {"request_id": "", "kind": ""}
+_PAGE: Final = 2_000
+
+
+def uncounted(connection: sa.Connection, given: Iterable[tuple[str, str, int]]) -> set[tuple[str, str]]:
+    """Those of these (id, kind) that were not counted before, each with its beginning in nanoseconds. From now on they
+    are."""
+    begun = {(identity, kind): at // _DAY_NS for identity, kind, at in given}
+    rows = [{"request_id": key[0], "kind": key[1], "day": begun[key]} for key in sorted(begun)]
+    if not rows:
+        return set()
+    statement = insert(connection, counted).on_conflict_do_nothing().returning(counted.c.request_id, counted.c.kind)
+    new = {(row.request_id, row.kind) for row in connection.execute(statement, rows)}
+    first = _first_day(connection) if new else 0
+    return {key for key in new if begun[key] >= first}
+
+
+def _first_day(connection: sa.Connection) -> int:
+    """Before which nothing counts."""
+    return connection.scalar(sa.select(counted.c.day).filter_by(**_BEFORE)) or 0
+
+
+def day_of(moment: float) -> int:
+    """The day of a moment in Unix seconds."""
+    return int(moment // _DAY)
+
+
+def counted_before(day: int) -> sa.Select[tuple[str, str]]:
+    """What is forgotten before a day."""
+    return sa.select(counted.c.request_id, counted.c.kind).where(counted.c.request_id != "", counted.c.day < day)
+
+
+def forget_before(connection: sa.Connection, day: int) -> None:
+    """Let nothing count any more that began before a day; a later one that was set stays."""
+    statement = insert(connection, counted).values(**_BEFORE, day=day)
+    later = statement.excluded.day > counted.c.day
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=list(counted.primary_key), set_={"day": statement.excluded.day}, where=later
+        )
+    )
+
+
+def counted_pages(database: Database, day: int) -> Iterator[sa.Delete]:
+    """What deletes the rows before a day, page by page of all rows, which are read by their key."""
+    after: list[sa.ColumnElement[bool]] = []
+    query = sa.select(counted.c.request_id, counted.c.kind, counted.c.day)
+    query = query.order_by(counted.c.request_id, counted.c.kind).limit(_PAGE)
+    place = sa.tuple_(counted.c.request_id, counted.c.kind)
+    while True:
+        with database.read() as connection:
+            rows = connection.execute(query.where(*after)).all()
+        if not rows:
+            return
+        last = sa.tuple_(sa.literal(rows[-1].request_id), sa.literal(rows[-1].kind))
+        if any(row.day < day for row in rows):
+            yield sa.delete(counted).where(*after, place <= last, counted.c.day < day)
+        after = [place > last]
 
 
 def spend(connection: sa.Connection, spent: Mapping[str, float], budgets: Mapping[str, float], now: float) -> None:
@@ -327,3 +288,34 @@ def spent(connection: sa.Connection, now: float) -> dict[str, float]:
 
 def _day(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).date().isoformat()
+
+
+def note_deed(
+    connection: sa.Connection, action: str, subject: Mapping[str, str | None], rows: Mapping[str, int], now_ns: int
+) -> None:
+    """Write down that somebody had this deleted."""
+    number = connection.scalar(sa.select(sa.func.count()).select_from(audit).where(audit.c["at"] == now_ns)) or 0
+    said = {name: value for name, value in subject.items() if value is not None}
+    row = {"action": action, "subject": json.dumps(said), "rows": json.dumps(dict(rows))}
+    connection.execute(insert(connection, audit).values(at=now_ns, number=number, actor=_actor(), **row))
+
+
+def deeds(connection: sa.Connection, since_ns: int = 0, action: str | None = None) -> list[Deed]:
+    """What was deleted since a time, earliest first."""
+    query = sa.select(audit).where(audit.c["at"] >= since_ns).order_by(audit.c["at"], audit.c.number)
+    if action is not None:
+        query = query.where(audit.c.action == action)
+    rows = connection.execute(query).mappings()
+    return [
+        Deed(row["at"], row["actor"], row["action"], json.loads(row["subject"]), json.loads(row["rows"]))
+        for row in rows
+    ]
+
+
+def _actor() -> str:
+    """Who runs this, and where."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"

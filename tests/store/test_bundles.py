@@ -9,8 +9,7 @@ import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, StoreUnavailable
 from ragtrace.store import Store
-from ragtrace.store import content as kept
-from ragtrace.store.content import decompress
+from ragtrace.store.content import Bundles, bundled, decompress, fetch_texts, remove_texts, write_bundles
 from ragtrace.store.tables import bundle, content
 from ragtrace.types import content_hash
 
@@ -25,18 +24,18 @@ def _texts(count: int, size: int = 900, seed: int = 1) -> dict[str, str]:
     return {content_hash(text): text for text in texts}
 
 
-def _packed(texts: dict[str, str]) -> kept.Bundles:
-    return kept.bundled((bytes.fromhex(digest), text) for digest, text in texts.items())
+def _packed(texts: dict[str, str]) -> Bundles:
+    return bundled((bytes.fromhex(digest), text) for digest, text in texts.items())
 
 
 def _write(store: Store, texts: dict[str, str]) -> None:
     with store._database.write() as connection:
-        kept.write_bundles(connection, _packed(texts), NOW)
+        write_bundles(connection, _packed(texts), NOW)
 
 
 def _fetch(store: Store, hashes: list[str]) -> dict[str, str]:
     with store._database.read() as connection:
-        return kept.fetch_texts(connection, hashes)
+        return fetch_texts(connection, hashes)
 
 
 def _bodies(store: Store) -> dict[int, bytes]:
@@ -47,7 +46,7 @@ def _bodies(store: Store) -> dict[int, bytes]:
 def _impatient(store: Store) -> None:
     with store._database.write() as connection:
         connection.execute(sa.text("SET LOCAL lock_timeout = '100ms'"))
-        kept.write_bundles(connection, _packed(_texts(40)), NOW)
+        write_bundles(connection, _packed(_texts(40)), NOW)
 
 
 @pytest.mark.parametrize("count", [1, 3, 200])
@@ -77,7 +76,7 @@ def test_a_removed_text_is_gone_and_its_neighbors_stay(store: Store) -> None:
     _write(store, texts)
     gone = list(texts)[1:3]
     with store._database.write() as connection:
-        removed = kept.remove_texts(connection, [*gone, "0" * 32])
+        removed = remove_texts(connection, [*gone, "0" * 32])
     assert removed.texts == 2
     assert removed.bytes > 0
     assert _fetch(store, list(texts)) == {digest: text for digest, text in texts.items() if digest not in gone}
@@ -89,7 +88,7 @@ def test_a_bundle_without_texts_is_deleted(store: Store) -> None:
     texts = _texts(60)
     _write(store, texts)
     with store._database.write() as connection:
-        assert kept.remove_texts(connection, texts).texts == 60
+        assert remove_texts(connection, texts).texts == 60
     assert (_bodies(store), store.counts()["content"], _fetch(store, list(texts))) == ({}, 0, {})
     _write(store, texts)
     assert _fetch(store, list(texts)) == texts
@@ -124,8 +123,8 @@ def test_bundles_are_alike_in_size(alphabet: str) -> None:
     """However much smaller their texts become, but for the last ones; none must be inflated for long."""
     draw = random.Random(3)
     texts = ["".join(draw.choices(alphabet, k=700)) for _ in range(900)]
-    bodies = kept.bundled((bytes.fromhex(content_hash(text)), text) for text in texts).bodies
+    bodies = bundled((bytes.fromhex(content_hash(text)), text) for text in texts).bodies
     assert all(14_000 < len(body) < 17_000 for body in bodies[1:-1])
     assert len(bodies) > 3
-    same = kept.bundled((bytes.fromhex(content_hash(str(number))), "a" * 700) for number in range(900)).bodies
+    same = bundled((bytes.fromhex(content_hash(str(number))), "a" * 700) for number in range(900)).bodies
     assert all(len(decompress(body)) < 140_000 for body in same)

@@ -10,9 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import Store
-from ragtrace.store import content as kept
 from ragtrace.store import content as owner
-from ragtrace.store.content import decompress
+from ragtrace.store.content import Bundles, bundled, decompress, remove_texts
 from ragtrace.store.records import Batch
 from ragtrace.store.tables import bundle, content
 from ragtrace.types import Candidate, RequestRecord, RetrieveRun, content_hash
@@ -35,7 +34,7 @@ def _texts(store: Store, request_id: str) -> list[str | None]:
 
 
 def _copies(store: Store) -> list[int]:
-    """How often each of the texts of a record stands in the kept."""
+    """How often each of the texts of a record stands in the bundles."""
     with store._database.read() as connection:
         bodies = b"".join(decompress(body) for body in connection.scalars(sa.select(bundle.c.body)))
     return [bodies.count(text.encode()) for text in TEXTS[:COUNT]]
@@ -43,7 +42,7 @@ def _copies(store: Store) -> list[int]:
 
 def _deleted(store: Store) -> None:
     with store._database.write() as connection:
-        kept.remove_texts(connection, [content_hash(text) for text in TEXTS[50:250]])
+        remove_texts(connection, [content_hash(text) for text in TEXTS[50:250]])
 
 
 def _condemned(store: Store) -> None:
@@ -89,14 +88,14 @@ def test_writers_may_write_while_texts_are_compressed(store: Store, monkeypatch:
     file = store._database.address.file
     compressed: list[int] = []
 
-    def watched(texts: Any) -> kept.Bundles:
+    def watched(texts: Any) -> Bundles:
         other = sqlite3.connect(file, timeout=0, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         other.close()
         compressed.append(len(texts))
-        return kept.bundled(texts)
+        return bundled(texts)
 
-    monkeypatch.setattr(owner, "packed", watched)
+    monkeypatch.setattr(owner, "bundled", watched)
     store.write([_record("a", TEXTS[:COUNT])])
     store.write([_record("b", TEXTS)])
     assert compressed == [COUNT, 100]

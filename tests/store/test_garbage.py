@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from ragtrace.errors import CorruptStore, StoreError
 from ragtrace.store import Store, Swept, garbage, records
-from ragtrace.store import content as kept
-from ragtrace.store.content import GRANULARITY, Texts
+from ragtrace.store.content import GRANULARITY, Removed, Texts, remove_texts
 from ragtrace.store.garbage import MARGIN, Bloom
 from ragtrace.store.leases import UpkeepLease
 from ragtrace.store.tables import content, lease, request
@@ -73,7 +72,7 @@ def test_what_is_saved_is_never_less_than_nothing(
     """What is left of a bundle may pack worse than the whole."""
     store.write([answering(make_record, "a", "one")])
     _execute(store, sa.delete(request))
-    monkeypatch.setattr(kept, "remove_texts", lambda *arguments: kept.Removed(1, -7))
+    monkeypatch.setattr(garbage, "remove_texts", lambda *arguments: Removed(1, -7))
     assert store.collect_garbage(now=time.time() + LATER) == Swept(1, 1, 1, 0)
 
 
@@ -153,7 +152,7 @@ def test_a_writer_that_came_second_writes_its_text_again(store: Store) -> None:
     waiting: list[Any] = []
     thread = threading.Thread(target=write)
     with store._database.write() as sweeper:
-        kept.remove_texts(sweeper, [content_hash("one")])
+        remove_texts(sweeper, [content_hash("one")])
         thread.start()
         looked.wait(30)
         query = sa.text("SELECT wait_event_type FROM pg_stat_activity WHERE pid = :pid")

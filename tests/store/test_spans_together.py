@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, request_identity, spans
+from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, assembly, request_identity, spans
 from tests.store.parts import (
     ONE,
     THREE,
@@ -172,8 +172,8 @@ class _Crowd:
 def test_all_at_once(store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     """None waits for another in a circle, and each part was in a record before it went; spans that are erased come at
     the same moment."""
-    monkeypatch.setattr(store, "_unerased", lambda connection, packed: packed)
-    monkeypatch.setattr(spans, "ATTEMPTS", 1_000)
+    monkeypatch.setattr(assembly, "_unerased", lambda connection, packed: packed)
+    monkeypatch.setattr(spans, "_ATTEMPTS", 1_000)
     crowd = _Crowd(store, make_record)
     crowd.run()
 
