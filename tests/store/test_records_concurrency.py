@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ragtrace.store import Store, Subject, records, request_identity
 from ragtrace.types import GenerateRun, Generation, RequestRecord, replace
-from tests.store.test_spans_together import waits
+from tests.store.test_spans_concurrency import waits
 
 MakeRecord = Callable[..., RequestRecord]
 

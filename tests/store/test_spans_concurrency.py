@@ -11,17 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, assembly, request_identity, spans
-from tests.store.parts import (
-    ONE,
-    THREE,
-    TWO,
-    MakeRecord,
-    assembled,
-    part,
-    read,
-    saying,
-    text,
-)
+from tests.store.parts import ONE, THREE, TWO, MakeRecord, assembled, part, read, saying, text
 
 
 def waits(store: Store, thread: threading.Thread) -> None:

@@ -1,15 +1,29 @@
-"""Texts stand several in a bundle; one that is removed leaves nothing of itself."""
+"""Texts stand several in a bundle; one that is removed leaves nothing of itself, and what is compressed comes back."""
 
 from __future__ import annotations
 
 import random
+from random import Random
 
 import pytest
 import sqlalchemy as sa
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragtrace.errors import CorruptStore, StoreUnavailable
 from ragtrace.store import Store
-from ragtrace.store.content import Bundles, bundled, decompress, fetch_texts, remove_texts, write_bundles
+from ragtrace.store.content import (
+    Bundles,
+    bundled,
+    compress,
+    compress_against,
+    decompress,
+    decompress_against,
+    fetch_texts,
+    remove_texts,
+    write_bundles,
+)
 from ragtrace.store.tables import bundle, content
 from ragtrace.types import content_hash
 
@@ -128,3 +142,37 @@ def test_bundles_are_alike_in_size(alphabet: str) -> None:
     assert len(bodies) > 3
     same = bundled((bytes.fromhex(content_hash(str(number))), "a" * 700) for number in range(900)).bodies
     assert all(len(decompress(body)) < 140_000 for body in same)
+
+
+PIECE = st.one_of(st.binary(max_size=50), st.binary(min_size=200, max_size=2_000))
+
+
+def words(size: int, seed: int = 1) -> bytes:
+    """Text that is not repeated."""
+    return Random(seed).randbytes(size * 2 // 3).hex()[:size].encode()
+
+
+@given(st.lists(PIECE, min_size=1, max_size=5), st.lists(PIECE, max_size=5), st.randoms())
+def test_round_trip(bodies: list[bytes], texts: list[bytes], draw: Random) -> None:
+    """Whatever the bodies share with what is known: nothing, pieces, or all of it; neither need hold anything."""
+    known = b"".join(texts)
+    mixed = [*bodies, b"".join(draw.sample([*bodies, *texts], k=len(bodies) + len(texts)))]
+    assert [decompress_against(each, known) for each in compress_against(mixed, known)] == mixed
+    assert [decompress(compress(each)) for each in mixed] == mixed
+
+
+@pytest.mark.parametrize("size", [2_000, 300_000, 3_000_000])
+def test_all_that_is_known_is_found(size: int) -> None:
+    """Of a large trace too, whose texts are further apart than Zstandard looks by itself, and more than it notes."""
+    known = words(size)
+    body = words(500, seed=2) + known + known
+    (packed,) = compress_against([body], known)
+    assert len(packed) < 600 + size // 100
+    assert decompress_against(packed, known) == body
+
+
+def test_another_text_in_its_place_is_noticed() -> None:
+    """It is an error, and no other body."""
+    (packed,) = compress_against([words(500)], words(500))
+    with pytest.raises(zstandard.ZstdError):
+        decompress_against(packed, words(500, seed=2))
