@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import feedback, records, request_identity, services, spans
+from ragtrace.store import feedback, records, requests, services, spans
 from ragtrace.store.content import read_record
 from ragtrace.store.database import Database, clean, look_up
 from ragtrace.store.rows import Assembled, SpanPart, TraceJudgement
@@ -43,8 +43,8 @@ def _unerased(connection: sa.Connection, packed: Sequence[spans.Packed]) -> Sequ
 
 def _erased(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     """Those of these traces, by tenant and trace id, that were erased."""
-    digests = {request_identity.digest_of_trace(*key): key for key in keys}
-    return {digests[digest] for digest in request_identity.erased_among(connection, digests)}
+    digests = {requests.digest_of_trace(*key): key for key in keys}
+    return {digests[digest] for digest in requests.erased_among(connection, digests)}
 
 
 def add_judgements(database: Database, given: Sequence[TraceJudgement]) -> None:
@@ -80,7 +80,7 @@ def write(database: Database, made: Sequence[Assembled]) -> None:
 
 
 def _traces(record: RequestRecord) -> set[tuple[str, str]]:
-    return request_identity.traces_of(record.request_id, record.tenant_id, record.trace_id)
+    return requests.traces_of(record.request_id, record.tenant_id, record.trace_id)
 
 
 def _named(made: Iterable[Assembled], gone: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
@@ -139,7 +139,7 @@ def _apart(
             return replace(record, request_id=each.request_id) if each.span_ids <= span_ids else None
     kinds = {type(run) for run in record.stages}
     follows = record.started_at >= stored.ended_at
-    return request_identity.another(record) if follows and {RetrieveRun, GenerateRun} <= kinds else None
+    return requests.another(record) if follows and {RetrieveRun, GenerateRun} <= kinds else None
 
 
 def _known(rows: Iterable[tuple[Any, ...]]) -> Iterator[_Known]:

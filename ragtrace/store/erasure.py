@@ -16,11 +16,11 @@ from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
-from ragtrace.store import garbage, records, request_identity, retention, services, space, spans, totals
+from ragtrace.store import garbage, records, requests, retention, services, space, spans, totals
 from ragtrace.store.database import Database, chunks, clean
 from ragtrace.store.feedback import COUNTED
 from ragtrace.store.leases import UpkeepLease
-from ragtrace.store.request_identity import BEGAN_AT
+from ragtrace.store.requests import BEGAN_AT
 from ragtrace.store.tables import (
     addendum,
     background,
@@ -94,7 +94,7 @@ def _own_traces(connection: sa.Connection, page: Iterable[sa.Row[Any]]) -> set[_
 
 
 def _traces(row: sa.Row[Any]) -> set[_Key]:
-    return request_identity.traces_of(row.request_id, row.tenant_id, row.trace_id)
+    return requests.traces_of(row.request_id, row.tenant_id, row.trace_id)
 
 
 def _stored(connection: sa.Connection, keys: Iterable[_Key]) -> set[_Key]:
@@ -275,26 +275,26 @@ def _erase_traces(connection: sa.Connection, keys: set[_Key], rows: Counter[str]
     rows[trace.name] += len(stored)
     spans.drop(connection, stored)
     digests = {digest for tenant, trace_id in keys for digest in _names_of_trace(tenant, trace_id)}
-    request_identity.remember_erased(connection, digests, time.time())
+    requests.remember_erased(connection, digests, time.time())
 
 
 def _names_of_trace(tenant: str, trace_id: str) -> Iterator[str]:
     """A trace, and the ids under which its tenant's judgements, and those of nobody, wait for its request."""
-    yield request_identity.digest_of_trace(tenant, trace_id)
-    yield request_identity.digest_of_id(f"{tenant}:{trace_id}")
-    yield request_identity.digest_of_id(trace_id)
+    yield requests.digest_of_trace(tenant, trace_id)
+    yield requests.digest_of_id(f"{tenant}:{trace_id}")
+    yield requests.digest_of_id(trace_id)
 
 
 def _remember(connection: sa.Connection, page: Iterable[sa.Row[Any]]) -> None:
     digests: set[str] = set()
     for row in page:
-        given = request_identity.given_id(row.request_id)
+        given = requests.given_id(row.request_id)
         digests |= {
-            request_identity.digest_of_record(given, row.started_at),
-            request_identity.digest_of_id(given),
-            request_identity.digest_of_id(row.request_id),
+            requests.digest_of_record(given, row.started_at),
+            requests.digest_of_id(given),
+            requests.digest_of_id(row.request_id),
         }
-    request_identity.remember_erased(connection, digests, time.time())
+    requests.remember_erased(connection, digests, time.time())
 
 
 def _named(connection: sa.Connection, subject: Subject) -> list[str]:
@@ -350,6 +350,4 @@ def _erase_waiting(connection: sa.Connection, subject: Subject, rows: Counter[st
                 bodies = sa.select(addendum.c.request_id).where(key.in_(some)).distinct()
                 garbage.condemn(connection, connection.scalars(bodies).all())
             rows[table.name] += connection.execute(sa.delete(table).where(key.in_(some))).rowcount
-    request_identity.remember_erased(
-        connection, {request_identity.digest_of_id(each) for each in subject.requests}, time.time()
-    )
+    requests.remember_erased(connection, {requests.digest_of_id(each) for each in subject.requests}, time.time())

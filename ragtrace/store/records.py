@@ -24,7 +24,7 @@ from ragtrace.bounds import MOST_SKEW, sentences, settle
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.registry.instruments import REQUESTS
-from ragtrace.store import feedback, populations, queue, releases, request_identity, sources, totals
+from ragtrace.store import feedback, populations, queue, releases, requests, sources, totals
 from ragtrace.store.content import (
     Slots,
     Texts,
@@ -77,8 +77,8 @@ class Batch:
         self._items = tuple(
             settle(item, now, MOST_SKEW, earliest=0) if isinstance(item, RequestRecord) else item for item in items
         )
-        records = request_identity.newest(item for item in self._items if isinstance(item, RequestRecord))
-        self._records, self._others = request_identity.split(records)
+        records = requests.newest(item for item in self._items if isinstance(item, RequestRecord))
+        self._records, self._others = requests.split(records)
         self._feedback = [item for item in items if isinstance(item, Feedback)]
         self._faults = [item for item in items if isinstance(item, Fault)]
         self._reports = [item for item in items if isinstance(item, SourceReport)]
@@ -102,7 +102,7 @@ class Batch:
         order, so that two writers never wait for each other."""
         if self._rows or self._addenda.request_ids or self._feedback:
             self._addenda.take_turn(connection, alone=bool(self._feedback))
-        kept = request_identity.without_erased(connection, self._items)
+        kept = requests.without_erased(connection, self._items)
         batch = self if len(kept) == len(self._items) else Batch(kept)
         batch._write(connection)
         return batch
@@ -117,7 +117,7 @@ class Batch:
         releases.register(connection, records)
         said = [*self._feedback, *feedback.carried(given)]
         feedback.add(connection, said)
-        repeated = [request_identity.repeated(given[each]) for each in sorted(new - self._rows.keys())]
+        repeated = [requests.repeated(given[each]) for each in sorted(new - self._rows.keys())]
         outside = [fault for each in sorted(new) for fault in _outside(given[each])]
         feedback.add_faults(connection, [*self._faults, *repeated, *outside])
         sources.add(connection, self._reports)
@@ -125,8 +125,8 @@ class Batch:
         begun = ((each, _REQUEST, bigint(given[each].started_at)) for each in new)
         first = uncounted(connection, begun)  # one that was deleted may come again
         judged = feedback.judgements(connection, said, new)
-        requests = [_count(given[each]) for each, _ in sorted(first)]
-        totals.add(connection, [*requests, *feedback.count_outcomes(connection, judged)])
+        counts = [_count(given[each]) for each, _ in sorted(first)]
+        totals.add(connection, [*counts, *feedback.count_outcomes(connection, judged)])
 
     def _take(self, connection: sa.Connection) -> tuple[Mapping[str, RequestRecord], set[str], Mapping[str, _Stored]]:
         """Insert the requests that are new, and lock the others: all records under the ids that they have in the store,
@@ -150,9 +150,7 @@ class Batch:
         known = [record for record in self._records if record.request_id not in new]
         if not known and not self._others:
             return {record.request_id: record for record in self._records}, new
-        apart = {
-            record.request_id: record for record in request_identity.tell_apart(connection, [*known, *self._others])
-        }
+        apart = {record.request_id: record for record in requests.tell_apart(connection, [*known, *self._others])}
         further = sorted(apart.keys() - self._rows.keys())
         given = {record.request_id: record for record in self._records if record.request_id in new} | apart
         return given, new | _inserted(connection, [_row(apart[each], Texts()) for each in further])
@@ -254,7 +252,7 @@ def _row(record: RequestRecord, texts: Texts) -> dict[str, Any]:
         "payload": write_record(bare, slots),
         "tenant_id": clean(record.tenant_id),
         "session_id": clean(record.session_id),
-        "stated_at": request_identity.began_at(record) if "started_at" in record.stated else None,
+        "stated_at": requests.began_at(record) if "started_at" in record.stated else None,
     }
 
 

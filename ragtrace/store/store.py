@@ -14,6 +14,7 @@ from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore
 from ragtrace.store import (
     assembly,
+    audit,
     drift,
     erasure,
     feedback,
@@ -448,13 +449,13 @@ class Store:
     def forgotten(self, since: float = 0.0) -> dict[str, float]:
         """When somebody had the totals of whole services forgotten, since a moment, in Unix seconds."""
         with self._database.read() as connection:
-            deeds = totals.deeds(connection, int(since * 1e9), totals.FORGOTTEN)
+            deeds = audit.find(connection, int(since * 1e9), totals.FORGOTTEN)
         return {deed.subject["service"]: deed.at / 1e9 for deed in deeds if "segment" not in deed.subject}
 
     def audit(self, since: float = 0.0) -> list[Deed]:
         """What people had deleted since a moment in Unix seconds, earliest first."""
         with self._database.read() as connection:
-            return totals.deeds(connection, int(since * 1e9))
+            return audit.find(connection, int(since * 1e9))
 
     def last_success(self) -> dict[str, float]:
         """When a result of each service was last committed, in Unix seconds."""

@@ -1,5 +1,5 @@
 """Totals: series that only grow, advanced in the transaction that writes what they count, under the names that the
-budgets of labels leave, until somebody has them forgotten, which the audit tells.
+budgets of labels leave, until somebody has them forgotten.
 
 Histograms are kept the way Prometheus shows them, as cumulative buckets, a sum and a count.
 
@@ -11,9 +11,7 @@ because it was forgotten sees the day."""
 
 from __future__ import annotations
 
-import getpass
 import json
-import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,10 +21,10 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSIS_COST, ATTRIBUTION_BUDGET_EXHAUSTED
-from ragtrace.store import label_budget
+from ragtrace.store import audit, label_budget
 from ragtrace.store.database import Database, chunks, clean, insert
-from ragtrace.store.rows import ATTRIBUTION, Deed, Delta, Exemplar, Labels, Total
-from ragtrace.store.tables import audit, counted, exposed, release, source, source_report, spending, success, total
+from ragtrace.store.rows import ATTRIBUTION, Delta, Exemplar, Labels, Total
+from ragtrace.store.tables import counted, exposed, release, source, source_report, spending, success, total
 
 __all__ = [
     "FORGOTTEN",
@@ -36,13 +34,11 @@ __all__ = [
     "counted_before",
     "counted_pages",
     "day_of",
-    "deeds",
     "delete",
     "forget_before",
     "forget_service",
     "histogram_deltas",
     "keys",
-    "note_deed",
     "spend",
     "spent",
     "totals",
@@ -177,7 +173,7 @@ def forget_service(connection: sa.Connection, service: str, segment: str | None,
         gone[success.name] = connection.execute(sa.delete(success).where(success.c.service == clean(service))).rowcount
     found = {name: rows for name, rows in gone.items() if rows}
     if found:
-        note_deed(connection, FORGOTTEN, {"service": service, "segment": segment}, found, now_ns)
+        audit.note(connection, FORGOTTEN, {"service": service, "segment": segment}, found, now_ns)
     return found
 
 
@@ -288,34 +284,3 @@ def spent(connection: sa.Connection, now: float) -> dict[str, float]:
 
 def _day(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).date().isoformat()
-
-
-def note_deed(
-    connection: sa.Connection, action: str, subject: Mapping[str, str | None], rows: Mapping[str, int], now_ns: int
-) -> None:
-    """Write down that somebody had this deleted."""
-    number = connection.scalar(sa.select(sa.func.count()).select_from(audit).where(audit.c["at"] == now_ns)) or 0
-    said = {name: value for name, value in subject.items() if value is not None}
-    row = {"action": action, "subject": json.dumps(said), "rows": json.dumps(dict(rows))}
-    connection.execute(insert(connection, audit).values(at=now_ns, number=number, actor=_actor(), **row))
-
-
-def deeds(connection: sa.Connection, since_ns: int = 0, action: str | None = None) -> list[Deed]:
-    """What was deleted since a time, earliest first."""
-    query = sa.select(audit).where(audit.c["at"] >= since_ns).order_by(audit.c["at"], audit.c.number)
-    if action is not None:
-        query = query.where(audit.c.action == action)
-    rows = connection.execute(query).mappings()
-    return [
-        Deed(row["at"], row["actor"], row["action"], json.loads(row["subject"]), json.loads(row["rows"]))
-        for row in rows
-    ]
-
-
-def _actor() -> str:
-    """Who runs this, and where."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"

@@ -24,7 +24,7 @@ from ragtrace.store import (
     Subject,
     erasure,
     garbage,
-    request_identity,
+    requests,
     totals,
 )
 from ragtrace.store.tables import content, counted, feedback, request
@@ -136,7 +136,7 @@ def test_a_part_that_slipped_in_is_deleted_when_it_would_be_assembled(store: Sto
     store.add_spans([SpanPart("a", ONE, b"1", True), SpanPart("a", TWO, b"1", True)], now=100.0)
     due = store.claim_traces(now=200.0)
     with store._database.write() as connection:
-        request_identity.remember_erased(connection, [request_identity.digest_of_trace("a", ONE)], 0.0)
+        requests.remember_erased(connection, [requests.digest_of_trace("a", ONE)], 0.0)
     ids = [each.trace_id for each in due]
     records = [asked(make_record, f"a:{each}", each, tenant_id="a", trace_id=each) for each in ids]
     store.assembled(list(map(Assembled, due, records)))

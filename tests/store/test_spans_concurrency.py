@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, assembly, request_identity, spans
+from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, assembly, requests, spans
 from tests.store.parts import ONE, THREE, TWO, MakeRecord, assembled, part, read, saying, text
 
 
@@ -39,7 +39,7 @@ def test_a_sender_and_an_assembler(store: Store, make_record: MakeRecord, gone: 
     made = [assembled(store, make_record, each) for each in due]
     if gone is not None:
         with store._database.write() as connection:
-            request_identity.remember_erased(connection, [request_identity.digest_of_trace("", gone)], 0.0)
+            requests.remember_erased(connection, [requests.digest_of_trace("", gone)], 0.0)
     errors: list[Exception] = []
 
     def settle() -> None:
