@@ -23,9 +23,7 @@ import sqlalchemy as sa
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.gate.metrics import METRICS, SCORES
 from ragtrace.store import COVERAGE, migrate
-from ragtrace.store.compared_tables import trait
-from ragtrace.store.surrounding_tables import release
-from ragtrace.store.tables import diagnosis, request, score
+from ragtrace.store.tables import diagnosis, release, request, score, trait
 from ragtrace.types import content_hash
 
 __all__ = ["fill"]

@@ -10,7 +10,7 @@ from typing import Final
 from ragtrace.analyze.analysis import ServiceView
 from ragtrace.coverage import Background
 from ragtrace.store import Citing, ServiceTraffic, Store
-from ragtrace.store.traits import REPLAY
+from ragtrace.store.populations import REPLAY
 from ragtrace.types import Analysis, Claim, RequestRecord
 
 __all__ = ["Services"]

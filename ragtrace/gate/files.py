@@ -13,9 +13,9 @@ import msgspec
 from ragtrace.errors import InputError, RecordError
 from ragtrace.gate.selection import ALLOWED, Selection
 from ragtrace.store import Measured, Store
-from ragtrace.store.compared import UNANSWERED, unanswered, verifier_of
+from ragtrace.store.populations import traits_of
+from ragtrace.store.rows import UNANSWERED, unanswered, verifier_of
 from ragtrace.store.services import is_enough
-from ragtrace.store.traits import traits_of
 from ragtrace.types import Analysis, Gold, RequestRecord, decode_record
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Final
 from ragtrace.gate.model import Direction, Kind
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import Instrument
-from ragtrace.store.compared import UNANSWERED
+from ragtrace.store.rows import UNANSWERED
 from ragtrace.types import Stage, StageState
 
 __all__ = ["ANALYZED", "METRICS", "SCORES", "Metric", "is_hint", "is_state", "state_metrics"]

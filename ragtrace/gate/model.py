@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.store.compared import Judge
+from ragtrace.store.rows import Judge
 from ragtrace.types import Stage, StageState
 
 __all__ = [

@@ -18,7 +18,7 @@ import yaml
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.metrics import METRICS, is_hint, state_metrics
 from ragtrace.gate.model import Action, Policy, Rule
-from ragtrace.store.compared import UNANSWERED
+from ragtrace.store.rows import UNANSWERED
 
 __all__ = ["DEFAULTS", "check_policy", "default_policy", "default_rule", "example", "read_policy"]
 

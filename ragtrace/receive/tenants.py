@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 from urllib.parse import unquote
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.store.text import clean
+from ragtrace.store.database import clean
 from ragtrace.types import RequestRecord, content_hash, replace
 
 __all__ = [

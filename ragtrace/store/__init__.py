@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-from ragtrace.store.compared import GateRun, Judge, Measured, Replayed, Traits, Wanted
-from ragtrace.store.erasure import Erased
+from ragtrace.store.erasure import Erased, Subject
 from ragtrace.store.garbage import Swept
 from ragtrace.store.inspection import Inspected
 from ragtrace.store.retention import Kept, Pruned
 from ragtrace.store.rows import (
     ATTRIBUTION,
     COVERAGE,
+    Assembled,
     Backlog,
     ChunkSeen,
     Citing,
     Deed,
     Delta,
     Drift,
+    DueTrace,
     Exemplar,
     Finished,
     FollowUp,
+    GateRun,
     Job,
     JobRow,
     JobState,
+    Judge,
     Judgment,
     Labels,
+    Measured,
     PageJudgment,
     PageJudgmentCount,
     Release,
+    Replayed,
     RequestRow,
     Sampled,
     SchemaState,
     ServiceTraffic,
     SourceState,
+    SpanPart,
+    StoredPart,
     Total,
+    TraceJudgement,
+    Traits,
+    Wanted,
 )
 from ragtrace.store.schema import check, migrate
 from ragtrace.store.space import Space
-from ragtrace.store.span_rows import Assembled, DueTrace, SpanPart, StoredPart, TraceJudgement
 from ragtrace.store.store import Store
-from ragtrace.store.subjects import Subject
 from ragtrace.store.totals import histogram_deltas
 
 __all__ = [

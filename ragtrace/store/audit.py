@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from ragtrace.store.database import insert
 from ragtrace.store.rows import Deed
-from ragtrace.store.upkeep_tables import audit
+from ragtrace.store.tables import audit
 
 __all__ = ["Entry", "find", "forget_services"]
 

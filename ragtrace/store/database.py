@@ -1,25 +1,45 @@
-"""Opens connections: one engine per store, and its two kinds of transaction, one that reads and one that writes.
+"""The database of a store: one engine, its two kinds of transaction, one that reads and one that writes, and
+what they need: statements in bulk, the drivers' errors explained, values that every column can hold.
 
 Each transaction sees to it that the connection leads to the database that the address names now. A SQLite file that was
 deleted or replaced is a file without a name: what is written there nobody reads.
+
+Many rows at once go past SQLAlchemy's work on each value: PostgreSQL takes them by COPY. That cannot pass over rows
+that are there already, so it fills a temporary table of the connection, which is empty again at the transaction's end.
 """
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Any, Final, cast, overload
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError
 
-from ragtrace.errors import MissingExtraError, StoreUnavailable
-from ragtrace.store.address import Address
-from ragtrace.store.identity import Identity, Known, PostgresIdentity, SqliteIdentity
-from ragtrace.store.trouble import driver_errors, explained
+from ragtrace.errors import CorruptStore, MissingExtraError, SchemaMismatch, StoreError, StoreUnavailable
+from ragtrace.store.address import Address, Identity, Known, PostgresIdentity, SqliteIdentity
+from ragtrace.store.tables import MINUTE, Digest, Moment
 
-__all__ = ["BINARY", "Database", "insert", "take_turn"]
+__all__ = [
+    "BINARY",
+    "Database",
+    "bigint",
+    "chunks",
+    "clean",
+    "driver_errors",
+    "explained",
+    "insert",
+    "insert_new",
+    "insert_numbered",
+    "look_up",
+    "take_turn",
+]
+
 
 _BUSY_SECONDS: Final = 30.0
 _PATIENCE: Final = {
@@ -172,3 +192,209 @@ def take_turn(connection: sa.Connection, key: int, *, shared: bool = False) -> N
     if connection.dialect.name != "sqlite":
         lock = sa.func.pg_advisory_xact_lock_shared if shared else sa.func.pg_advisory_xact_lock
         connection.execute(sa.select(lock(key)))
+
+
+_VALUES: Final = 500  # values of one IN (...)
+_FEW: Final = 20  # rows for which a temporary table does not pay
+
+
+def chunks(values: Iterable[Any], size: int = _VALUES) -> Iterator[list[Any]]:
+    """`values` in lists that fit into one statement."""
+    known = list(values)
+    for start in range(0, len(known), size):
+        yield known[start : start + size]
+
+
+def look_up(
+    connection: sa.Connection, columns: Sequence[sa.Column[Any]], values: Iterable[Any]
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of one table whose first column has one of `values`, as the database gives them: a hash is bytes, a moment
+    Unix seconds."""
+    dialect, table = connection.dialect.name, columns[0].table.name
+    query = f"SELECT {', '.join(_selected(each, dialect) for each in columns)} FROM {table} WHERE {columns[0].name}"
+    for some in chunks(values):
+        if dialect == "sqlite":
+            found = connection.exec_driver_sql(f"{query} IN ({', '.join('?' * len(some))})", tuple(some))
+        elif _is_uuid(columns[0], dialect):
+            digits = [each.hex() for each in some]
+            found = connection.exec_driver_sql(f"{query} = ANY(%s::uuid[])", (digits,), execution_options=BINARY)
+        else:
+            found = connection.exec_driver_sql(f"{query} = ANY(%s)", (some,), execution_options=BINARY)
+        yield from map(tuple, found)
+
+
+def insert_new(connection: sa.Connection, columns: Sequence[sa.Column[Any]], rows: Sequence[tuple[Any, ...]]) -> int:
+    """Insert rows of one table, given as the database keeps them, but hashes as bytes; those whose key is there already
+    change nothing.
+
+    Rows should come in the order of their key, so that two writers never wait for each other. Returns how many are new.
+    """
+    table, dialect = columns[0].table, connection.dialect
+    if dialect.name == "sqlite" or len(rows) <= _FEW:
+        return _insert(connection, columns, rows)
+    keys, names = _names(table.primary_key), _names(columns)
+    with driver_errors(dialect), _cursor(connection) as cursor:
+        cursor.execute(
+            f"CREATE TEMPORARY TABLE IF NOT EXISTS incoming_{table.name} (LIKE {table.name} INCLUDING STORAGE)"
+            " ON COMMIT DELETE ROWS"
+        )
+        _copy(cursor, dialect, f"incoming_{table.name}", columns, rows)
+        cursor.execute(
+            f"INSERT INTO {table.name} ({names}) SELECT {names} FROM incoming_{table.name} ORDER BY {keys}"
+            " ON CONFLICT DO NOTHING"
+        )
+        count: int = cursor.rowcount
+    return count
+
+
+def insert_numbered(
+    connection: sa.Connection, columns: Sequence[sa.Column[Any]], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Insert rows of one table whose keys are numbers that were drawn for them, so that none is there already."""
+    if connection.dialect.name == "sqlite" or len(rows) <= _FEW:
+        _insert(connection, columns, rows)
+        return
+    with driver_errors(connection.dialect), _cursor(connection) as cursor:
+        _copy(cursor, connection.dialect, columns[0].table.name, columns, rows)
+
+
+def _insert(connection: sa.Connection, columns: Sequence[sa.Column[Any]], rows: Sequence[tuple[Any, ...]]) -> int:
+    if not rows:
+        return 0
+    dialect = connection.dialect.name
+    mark = "?" if dialect == "sqlite" else "%s"
+    marks = ", ".join(f"encode({mark}, 'hex')::uuid" if _is_uuid(each, dialect) else mark for each in columns)
+    statement = f"INSERT INTO {columns[0].table.name} ({_names(columns)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+    return connection.exec_driver_sql(statement, list(rows)).rowcount
+
+
+def _copy(
+    cursor: Any, dialect: sa.Dialect, table: str, columns: Sequence[sa.Column[Any]], rows: Iterable[tuple[Any, ...]]
+) -> None:
+    with cursor.copy(f"COPY {table} ({_names(columns)}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types([_sent(each, dialect) for each in columns])
+        for row in rows:
+            copy.write_row(row)
+
+
+def _sent(column: sa.Column[Any], dialect: sa.Dialect) -> str:
+    """The type as which values are sent. The binary form of a UUID is that of its bytes."""
+    return "bytea" if _is_uuid(column, dialect.name) else column.type.compile(dialect).lower()
+
+
+def _selected(column: sa.Column[Any], dialect: str) -> str:
+    if dialect != "sqlite" and isinstance(column.type, Moment):
+        return f"{column.name} * {MINUTE}::bigint"
+    return f"uuid_send({column.name})" if _is_uuid(column, dialect) else column.name
+
+
+def _is_uuid(column: sa.Column[Any], dialect: str) -> bool:
+    return dialect != "sqlite" and isinstance(column.type, Digest)
+
+
+def _names(columns: Iterable[sa.Column[Any]]) -> str:
+    return ", ".join(column.name for column in columns)
+
+
+def _cursor(connection: sa.Connection) -> Any:
+    return connection.connection.cursor()
+
+
+_CORRUPT: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_BUSY_CODES: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_FORBIDDEN: Final = {"25006", "42501"}  # read_only_sql_transaction, insufficient_privilege
+_NO_TABLE: Final = "42P01"
+_OTHER: Final = "give another store (--store URL or RAGTRACE_STORE)"
+
+
+@contextmanager
+def explained(address: Address) -> Iterator[None]:
+    """Raise what SQLAlchemy raises inside as a StoreError of ours."""
+    try:
+        yield
+    except DBAPIError as error:
+        translate = _explain_sqlite if address.is_sqlite else _explain_postgresql
+        raise translate(address, error) from error
+    except sa.exc.TimeoutError as error:
+        raise StoreUnavailable(f"store {address.shown}: too many threads use it at once; try again") from error
+
+
+@contextmanager
+def driver_errors(dialect: sa.Dialect) -> Iterator[None]:
+    """Raise what the driver itself raises inside as SQLAlchemy does for its own statements."""
+    errors = dialect.loaded_dbapi.Error
+    try:
+        yield
+    except errors as error:
+        raise DBAPIError.instance(None, None, error, errors, dialect=dialect) from error
+
+
+def _explain_sqlite(address: Address, error: DBAPIError) -> StoreError:
+    code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF  # the low byte of an extended code is the plain one
+    said = _line(address, error)
+    if code in _CORRUPT:
+        return CorruptStore(
+            f"store {address.shown}: {said}; restore a copy of {address.file}, move it away to start an empty one, "
+            f"or {_OTHER}"
+        )
+    if code in _BUSY_CODES:
+        return StoreUnavailable(f"store {address.shown}: {said}; another process holds it, end that or try again")
+    if code == sqlite3.SQLITE_FULL:
+        return StoreUnavailable(f"store {address.shown}: {said}; free some space in {address.file.parent}")
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
+        return StoreUnavailable(f"store {address.shown}: {said}; {_remedy(address)}")
+    if "no such table" in said or "no such column" in said:
+        return SchemaMismatch(f"store {address.shown}: {said}; ragtrace db upgrade --store {address.shown}")
+    return StoreError(f"store {address.shown}: {said}; ragtrace doctor --store {address.shown} looks closer")
+
+
+def _remedy(address: Address) -> str:
+    """What keeps a file from being opened or written. os.path answers where pathlib raises: no access, a long name."""
+    file, folder = address.file, address.file.absolute().parent
+    if not os.path.exists(folder):
+        return f"folder {folder} does not exist or cannot be entered: create it, mend its permissions, or {_OTHER}"
+    if not os.path.isdir(folder):
+        return f"{folder} is not a folder: {_OTHER}"
+    if os.path.isdir(file):
+        return f"{file} is a folder: name a file in it, or {_OTHER}"
+    if not os.access(folder, os.W_OK):
+        return f"folder {folder} is not writable: mend its permissions, or {_OTHER}"
+    return f"make {file} writable, or {_OTHER}" if os.path.exists(file) else f"{folder} takes no file: {_OTHER}"
+
+
+def _explain_postgresql(address: Address, error: DBAPIError) -> StoreError:
+    said, state = _line(address, error), getattr(error.orig, "sqlstate", None)
+    if state == _NO_TABLE:
+        return SchemaMismatch(f"store {address.shown}: {said}; ragtrace db upgrade --store {address.shown}")
+    if state in _FORBIDDEN:
+        return StoreUnavailable(f"store {address.shown}: {said}; grant the role the right to write, or {_OTHER}")
+    if error.connection_invalidated or isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError):
+        return StoreUnavailable(
+            f"store {address.shown}: {said}; check that the server runs and takes this user and database, or {_OTHER}"
+        )
+    return StoreError(f"store {address.shown}: {said}; ragtrace doctor --store {address.shown} looks closer")
+
+
+def _line(address: Address, error: DBAPIError) -> str:
+    """The first line of what the driver said."""
+    said = str(error.orig).strip()
+    return address.hide(said.splitlines()[0] if said else type(error).__name__)
+
+
+_LARGEST: Final = 2**63 - 1
+
+
+@overload
+def clean(text: str) -> str: ...
+@overload
+def clean(text: str | None) -> str | None: ...
+def clean(text: str | None) -> str | None:
+    """`text` as every database can store it: NUL and lone surrogates become U+FFFD."""
+    if text is None or (text.isascii() and "\x00" not in text):
+        return text
+    return text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def bigint(value: int) -> int:
+    """`value`, or the nearest integer that 64 bits hold; the payload keeps the exact one."""
+    return max(-_LARGEST, min(_LARGEST, value))

@@ -15,12 +15,10 @@ import sqlalchemy as sa
 
 from ragtrace.registry.instruments import CHUNK_DRIFT
 from ragtrace.store import totals
-from ragtrace.store.bulk import chunks
-from ragtrace.store.database import insert, take_turn
+from ragtrace.store.database import chunks, clean, insert, take_turn
 from ragtrace.store.releases import CAME_AT
 from ragtrace.store.rows import ChunkSeen, Delta, Drift
-from ragtrace.store.surrounding_tables import chunk_identity, release
-from ragtrace.store.text import clean
+from ragtrace.store.tables import chunk_identity, release
 from ragtrace.types import content_hash
 
 __all__ = ["INDEX", "VERSIONS", "drift", "note", "returned", "unseen"]

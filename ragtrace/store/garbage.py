@@ -1,4 +1,5 @@
-"""Deletes the texts that no request and no addendum uses, beside writers that may use them again at any moment.
+"""Garbage: deletes the texts that no request and no addendum uses, beside writers that may use them again at any
+moment.
 
 First it marks the texts in use, then it deletes those that are neither marked nor used lately. Whatever is written
 meanwhile is safe, on PostgreSQL's READ COMMITTED too, since each case falls to one side:
@@ -15,26 +16,30 @@ meanwhile is safe, on PostgreSQL's READ COMMITTED too, since each case falls to 
 The marks are a Bloom filter: one pass over the requests, two bytes for each text in memory, and it errs only by
 keeping: a text that looks marked by accident (one in a thousand) stays until another run, which draws other bits. An
 exact set would take a hundred bytes for each text, a sorted table on disk more writes than what is deleted.
-"""
+
+The texts of what is erased go at once, unless another request uses them. They are condemned first (`touched_at` 0), in
+a transaction that no writer of records is beside. So every writer that found them used lately has ended, and its
+request is seen when the requests are read afterwards; a later one touches what it uses, as `Texts.store` does with any
+old text, and what was touched is condemned no longer."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.store import bundles
-from ragtrace.store.alone import Alone
-from ragtrace.store.content import GRANULARITY
-from ragtrace.store.database import Database
-from ragtrace.store.references import in_use
-from ragtrace.store.tables import content
+from ragtrace.errors import CorruptStore
+from ragtrace.store.content import GRANULARITY, Removed, read_slots, remove_texts
+from ragtrace.store.database import Database, chunks
+from ragtrace.store.leases import UpkeepLease
+from ragtrace.store.tables import addendum, content, request, span_part
 
-__all__ = ["MARGIN", "Bloom", "Swept", "collect", "sweep"]
+__all__ = ["MARGIN", "Bloom", "Swept", "collect", "condemn", "condemn_orphans", "delete_condemned", "in_use", "sweep"]
+
 
 MARGIN: Final = 86_400
 """Seconds beside `GRANULARITY` for which a text that nobody uses stays."""
@@ -69,10 +74,10 @@ class Bloom:
         self._factor = secrets.randbits(128) | 1  # each run errs on other texts
 
     @classmethod
-    def of_used(cls, database: Database, alone: Alone, expected: int) -> Bloom:
+    def of_used(cls, database: Database, upkeep: UpkeepLease, expected: int) -> Bloom:
         """The texts in use. Raises: CorruptStore when a payload cannot be read."""
         used = cls(expected)
-        for digest in in_use(database, alone.keep):
+        for digest in in_use(database, upkeep.keep):
             used.add(digest)
         return used
 
@@ -102,7 +107,7 @@ def collect(
     Raises: CorruptStore when a payload cannot be read, since the texts that it uses are not known.
     """
     before = int(now) - GRANULARITY - MARGIN
-    with Alone(database, "ragtrace db vacuum") as alone:
+    with UpkeepLease(database, "ragtrace db vacuum") as upkeep:
         with database.read() as connection:
             texts = connection.scalar(sa.select(sa.func.count()).select_from(content)) or 0
             oldest = connection.scalar(sa.select(content.c.hash).where(content.c.touched_at < before).limit(1))
@@ -110,13 +115,13 @@ def collect(
         if oldest is None:
             return swept
         return sweep(
-            database, alone, Bloom.of_used(database, alone, texts), before, swept, dry_run=dry_run, on_batch=on_batch
+            database, upkeep, Bloom.of_used(database, upkeep, texts), before, swept, dry_run=dry_run, on_batch=on_batch
         )
 
 
 def sweep(
     database: Database,
-    alone: Alone,
+    upkeep: UpkeepLease,
     used: Bloom,
     before: int,
     swept: Swept,
@@ -126,10 +131,10 @@ def sweep(
 ) -> Swept:
     """Delete the texts that are not in `used` and were last used before `before`, those that stand together at once."""
     saved = 0
-    for examined, garbage in _slices(database, alone, used, before):
+    for examined, garbage in _slices(database, upkeep, used, before):
         for start in range(0, len(garbage), _BATCH):
             began = time.monotonic()
-            gone = _delete(database, alone, garbage[start : start + _BATCH], before, dry_run=dry_run)
+            gone = _delete(database, upkeep, garbage[start : start + _BATCH], before, dry_run=dry_run)
             saved += gone.bytes  # less than nothing where a bundle's rest packs worse than the whole
             swept = replace(swept, deleted=swept.deleted + gone.texts, bytes=max(0, saved))
             on_batch(swept)
@@ -139,13 +144,13 @@ def sweep(
     return swept
 
 
-def _slices(database: Database, alone: Alone, used: Bloom, before: int) -> Iterator[tuple[int, list[str]]]:
+def _slices(database: Database, upkeep: UpkeepLease, used: Bloom, before: int) -> Iterator[tuple[int, list[str]]]:
     """How many texts are old, and the hashes of those that are not used, in the order of their bundles."""
     query = sa.select(content.c.hash, content.c.bundle).order_by(content.c.hash).limit(_PAGE)
     examined, garbage = 0, list[tuple[int, str]]()
     last: str | None = ""
     while last is not None:
-        alone.keep()
+        upkeep.keep()
         with database.read() as connection:
             old = connection.execute(query.where(content.c.hash > last, content.c.touched_at < before)).all()
         examined += len(old)
@@ -156,13 +161,124 @@ def _slices(database: Database, alone: Alone, used: Bloom, before: int) -> Itera
             examined, garbage = 0, []
 
 
-def _delete(database: Database, alone: Alone, hashes: list[str], before: int, *, dry_run: bool) -> bundles.Removed:
+def _delete(database: Database, upkeep: UpkeepLease, hashes: list[str], before: int, *, dry_run: bool) -> Removed:
     """Delete those of these that are old still."""
     old = sa.select(content.c.hash).where(content.c.hash.in_(hashes), content.c.touched_at < before)
     if dry_run:
         with database.read() as connection:
-            return bundles.Removed(len(connection.scalars(old).all()), 0)
+            return Removed(len(connection.scalars(old).all()), 0)
     with database.write() as connection:
-        alone.hold(connection)
+        upkeep.hold(connection)
         locked = connection.scalars(old.order_by(content.c.hash).with_for_update(skip_locked=True)).all()
-        return bundles.remove(connection, locked)
+        return remove_texts(connection, locked)
+
+
+_CONDEMNED_SLICE: Final = 200_000  # condemned texts that are held in memory at once
+_CONDEMNED_BATCH: Final = 100
+_OF_ORPHANS: Final = 2_000
+_CONDEMNED: Final = sa.select(content.c.hash, content.c.bundle).where(content.c.touched_at == sa.literal_column("0"))
+
+
+def condemn(connection: sa.Connection, request_ids: Sequence[str]) -> None:
+    """Mark the texts of these requests and of their addenda."""
+    hashes: set[str] = set()
+    for table, body in ((request, request.c.payload), (addendum, addendum.c.body)):
+        (key,) = table.primary_key
+        for ids in chunks(request_ids):
+            for identity, packed in connection.execute(sa.select(key, body).where(table.c.request_id.in_(ids))):
+                try:
+                    hashes.update(digest for digest in read_slots(identity, packed) if digest is not None)
+                except CorruptStore:
+                    continue  # nobody can tell its texts; those that nobody uses go with the garbage
+    _mark(connection, hashes)
+
+
+def condemn_orphans(database: Database, upkeep: UpkeepLease, begin: Callable[[sa.Connection], object]) -> None:
+    """Mark the texts that no request uses any more, such as those of earlier revisions of a request; none while a
+    payload cannot be read.
+
+    begin: called at the start of each transaction; no writer of records is beside it.
+    """
+    with database.read() as connection:
+        texts = connection.scalar(sa.select(sa.func.count()).select_from(content)) or 0
+    try:  # twice as large as for garbage: one text in twenty thousand looks used by accident
+        used = Bloom.of_used(database, upkeep, 2 * texts)
+    except CorruptStore:
+        return  # nobody can tell which texts that payload uses
+    last = ""
+    while True:
+        upkeep.keep()
+        page = sa.select(content.c.hash).where(content.c.hash > last).order_by(content.c.hash).limit(_OF_ORPHANS)
+        with database.read() as connection:
+            hashes = connection.scalars(page).all()
+        orphans = [digest for digest in hashes if digest not in used]
+        if orphans:
+            with database.write() as connection:
+                begin(connection)
+                _mark(connection, orphans)
+        if len(hashes) < _OF_ORPHANS:
+            return
+        last = hashes[-1]
+
+
+def _mark(connection: sa.Connection, hashes: Iterable[str]) -> None:
+    for some in chunks(sorted(hashes)):
+        there = sa.select(content.c.hash).where(content.c.hash.in_(some)).order_by(content.c.hash).with_for_update()
+        marked = sa.update(content).where(content.c.hash.in_(connection.scalars(there).all()))
+        connection.execute(marked.values(touched_at=0))
+
+
+def delete_condemned(database: Database, upkeep: UpkeepLease, begin: Callable[[sa.Connection], object]) -> int:
+    """Delete the condemned texts that no request uses, and touch the others; returns how many were deleted.
+
+    What a run that was killed has condemned is among them. begin: called at the start of each transaction.
+    """
+    deleted = 0
+    while True:
+        with database.read() as connection:
+            asked = {row.hash: row.bundle for row in connection.execute(_CONDEMNED.limit(_CONDEMNED_SLICE))}
+        if not asked:
+            return deleted
+        used = asked.keys() & in_use(database, upkeep.keep, damaged=True)
+        for some in chunks(sorted(asked, key=lambda digest: (asked[digest], digest)), _CONDEMNED_BATCH):  # by bundle
+            with database.write() as connection:
+                begin(connection)
+                there = _CONDEMNED.where(content.c.hash.in_(some)).order_by(content.c.hash).with_for_update()
+                hashes = set(connection.scalars(there))
+                deleted += remove_texts(connection, hashes - used).texts
+                kept = content.c.hash.in_(hashes & used)
+                connection.execute(sa.update(content).where(kept).values(touched_at=int(time.time())))
+
+
+_OF_PAYLOADS: Final = 200
+
+
+def in_use(database: Database, each_page: Callable[[], object], *, damaged: bool = False) -> Iterator[str]:
+    """The hash of every text in use, as often as it is used. Each page is a transaction of its own; `each_page` is
+    called before it. What is written meanwhile may be missing.
+
+    damaged: pass over payloads that cannot be read. Raises: CorruptStore at the first one otherwise.
+    """
+    for body in (request.c.payload, addendum.c.body):
+        for identity, payload in _rows(database, sa.select(*body.table.primary_key, body), each_page):
+            try:
+                yield from (digest for digest in read_slots(identity, payload) if digest is not None)
+            except CorruptStore:
+                if not damaged:
+                    raise
+    against = sa.select(*span_part.primary_key, span_part.c.texts).where(span_part.c.texts.is_not(None))
+    for *_, texts in _rows(database, against, each_page):
+        yield from texts
+
+
+def _rows(database: Database, query: sa.Select[Any], each_page: Callable[[], object]) -> Iterator[Sequence[Any]]:
+    """The rows of a query of a table's key and one column more."""
+    *key, _ = query.selected_columns
+    ordered = query.order_by(*key).limit(_OF_PAYLOADS)
+    page: Sequence[Sequence[Any]] | None = None
+    while page is None or len(page) == _OF_PAYLOADS:
+        after = ordered if page is None else ordered.where(sa.tuple_(*key) > sa.tuple_(*map(sa.literal, page[-1][:-1])))
+        each_page()
+        with database.read() as connection:
+            page = connection.execute(after).all()
+        yield from page

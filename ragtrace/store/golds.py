@@ -9,11 +9,9 @@ from collections.abc import Iterable
 import msgspec
 import sqlalchemy as sa
 
-from ragtrace.store.bulk import chunks
-from ragtrace.store.database import insert
-from ragtrace.store.payload import read_gold, write_gold
-from ragtrace.store.surrounding_tables import gold
-from ragtrace.store.text import clean
+from ragtrace.store.content import read_gold, write_gold
+from ragtrace.store.database import chunks, clean, insert
+from ragtrace.store.tables import gold
 from ragtrace.types import Gold, content_hash
 
 __all__ = ["find", "put", "question_hash"]

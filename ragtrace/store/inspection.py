@@ -11,26 +11,25 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import parts, space
-from ragtrace.store.bundles import fetch
-from ragtrace.store.compared_tables import trait
+from ragtrace.store import space, spans
+from ragtrace.store.content import fetch_texts, read_addendum, read_analysis, read_gold, read_record, read_traffic
 from ragtrace.store.database import Database
-from ragtrace.store.payload import read_addendum, read_analysis, read_gold, read_record, read_traffic
-from ragtrace.store.surrounding_tables import gold
 from ragtrace.store.tables import (
     addendum,
     analysis,
+    attribution_share,
     background,
     diagnosis,
+    gold,
     job,
     metadata,
     request,
     score,
     span_part,
+    trait,
 )
-from ragtrace.store.upkeep_tables import attribution_share
 
-__all__ = ["Inspected", "inspect"]
+__all__ = ["Inspected", "count_rows", "inspect"]
 
 _PAGE: Final = 200
 _OF_REQUEST: Final = (trait, analysis, score, diagnosis, attribution_share)
@@ -64,8 +63,13 @@ def inspect(database: Database, sample: int | None) -> Inspected:
         problems += problem
     problems += _lost(database, everything=sample is None)
     with database.read() as connection:
-        rows = {name: _count(connection, table) for name, table in sorted(metadata.tables.items())}
+        rows = count_rows(connection)
     return Inspected(tuple(problems), read, rows, space.measure(database))
+
+
+def count_rows(connection: sa.Connection) -> dict[str, int]:
+    """How many rows each table has."""
+    return {name: _count(connection, table) for name, table in sorted(metadata.tables.items())}
 
 
 def _count(connection: sa.Connection, table: sa.FromClause, *where: sa.ColumnElement[bool]) -> int:
@@ -108,7 +112,7 @@ def _spans(database: Database, sample: int | None) -> Iterator[tuple[int, list[s
         problems: list[str] = []
         with database.read() as connection:
             for tenant, trace_id, digest, _ in page:
-                error = None if told == (tenant, trace_id) else parts.unreadable(connection, (tenant, trace_id, digest))
+                error = None if told == (tenant, trace_id) else spans.unreadable(connection, (tenant, trace_id, digest))
                 if error is not None:
                     told = (tenant, trace_id)
                     problems.append(f"trace {tenant}/{trace_id}: {error}")
@@ -153,7 +157,7 @@ def _wrong(connection: sa.Connection, table: sa.Table, row: Any) -> Iterator[str
     except (CorruptStore, RecordError) as error:
         yield f"{name}: {error}"
     try:
-        lacking = hashes - fetch(connection, sorted(hashes)).keys()
+        lacking = hashes - fetch_texts(connection, sorted(hashes)).keys()
     except CorruptStore as error:
         yield f"{name}: {error}"
     else:

@@ -17,12 +17,9 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import BUDGETS, LABEL_FOLDS
-from ragtrace.store.bulk import chunks
-from ragtrace.store.database import insert, take_turn
+from ragtrace.store.database import chunks, clean, insert, take_turn
 from ragtrace.store.rows import Delta, Labels
-from ragtrace.store.surrounding_tables import source
-from ragtrace.store.tables import exposed
-from ragtrace.store.text import clean
+from ragtrace.store.tables import exposed, source
 
 __all__ = [
     "INNER",

@@ -1,4 +1,8 @@
-"""Reads the requests of one side of a comparison: narrow columns alone, page by page, however many they are."""
+"""Populations: the requests of one side of a comparison, and the traits that tell which can be compared.
+
+A record's payload is large; a comparison of many thousands of requests reads none of them: it reads narrow columns
+alone, page by page.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,72 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.compared import SILENT, UNANSWERED, Measured, Traits, Wanted
-from ragtrace.store.compared_tables import trait
-from ragtrace.store.rows import COVERAGE
-from ragtrace.store.surrounding_tables import release
-from ragtrace.store.tables import STAGE_NAMES, diagnosis, request, score
-from ragtrace.store.text import clean
+from ragtrace.store.database import bigint, clean, insert
+from ragtrace.store.golds import question_hash
+from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, Measured, Replayed, Traits, Wanted
+from ragtrace.store.tables import STAGE_NAMES, diagnosis, release, request, score, trait
+from ragtrace.types import GenerateRun, RequestRecord
 
-__all__ = ["measured", "services"]
+__all__ = ["REPLAY", "measured", "put_traits", "replayed", "replays", "services", "traits_of"]
+
+
+REPLAY: Final = "ragtrace.replay."
+"""What the names of a replay's attributes begin with: `run`, `question`, `attempt`, `document`."""
+
+
+def traits_of(record: RequestRecord) -> Traits:
+    """The traits of a record: a replay's own question id, else the hash of what was asked."""
+    replay = {name: record.attributes.get(REPLAY + name) for name in ("run", "question", "attempt", "document")}
+    asked = record.query.original
+    attempt = replay["attempt"]
+    return Traits(
+        question=_text(replay["question"]) or (question_hash(asked) if asked.strip() else ""),
+        cluster=clean(record.session_id) or _text(replay["document"]),
+        versions={clean(name): clean(version) for name, version in record.versions.items()},
+        input_tokens=_tokens(record, "input_tokens"),
+        output_tokens=_tokens(record, "output_tokens"),
+        replay=_text(replay["run"]),
+        attempt=bigint(attempt) if isinstance(attempt, int) else 1,
+    )
+
+
+def _text(value: object) -> str | None:
+    return clean(str(value)) if value not in (None, "") else None
+
+
+def _tokens(record: RequestRecord, kind: str) -> int | None:
+    usages = [run.generation.usage for run in record.stages if isinstance(run, GenerateRun)]
+    known = [number for usage in usages if usage and (number := getattr(usage, kind)) is not None]
+    return max(0, bigint(sum(known))) if known else None
+
+
+def put_traits(connection: sa.Connection, records: Sequence[RequestRecord]) -> None:
+    """Write the traits of records that are new or changed."""
+    rows = [_row(record) for record in records]
+    if rows:
+        statement = insert(connection, trait)
+        rest = {column.name: statement.excluded[column.name] for column in trait.c if not column.primary_key}
+        connection.execute(statement.on_conflict_do_update(index_elements=["request_id"], set_=rest), rows)
+
+
+def _row(record: RequestRecord) -> dict[str, Any]:
+    found = traits_of(record)
+    values = {name: getattr(found, name) for name in Traits.__slots__}
+    return {"request_id": record.request_id, **values, "versions": json.dumps(found.versions, sort_keys=True)}
+
+
+def replayed(connection: sa.Connection, run: str) -> list[Replayed]:
+    """The requests of a replay by question, the earlier attempts first."""
+    columns = (trait.c.question, trait.c.attempt, request.c.request_id, request.c.service, request.c.status)
+    joined = trait.join(request, request.c.request_id == trait.c.request_id)
+    of_run = sa.select(*columns).select_from(joined).where(trait.c.replay == clean(run))
+    return [Replayed(*row) for row in connection.execute(of_run.order_by(trait.c.question, trait.c.attempt))]
+
+
+def replays(connection: sa.Connection) -> list[str]:
+    """The names of the replays that have requests."""
+    return _distinct(connection, trait.c.replay)
+
 
 _PAGE: Final = 1_000
 _OF_REQUEST: Final = ("request_id", "segment", "started_at", "ended_at", "status", "head_sampled", "head_probability")
@@ -41,15 +103,20 @@ _COVERS: Final = score.c.metric == "answer_coverage"
 _SILENCE: Final = sa.case(
     (sa.and_(_COVERS, score.c.value.is_not(None)), 0.0), (sa.and_(_COVERS, score.c.reason.in_(SILENT)), 1.0)
 )
-"""As `compared.unanswered` has it."""
+"""As `rows.unanswered` has it."""
 
 
 def services(connection: sa.Connection) -> list[str]:
     """The services that have requests, by name."""
+    return _distinct(connection, request.c.service)
+
+
+def _distinct(connection: sa.Connection, column: sa.Column[Any]) -> list[str]:
+    """The values of a column in order, by one look into its index for each."""
     found: list[str] = []
-    query = sa.select(sa.func.min(request.c.service))  # one look into the index for each
-    while (name := connection.scalar(query.where(request.c.service > found[-1]) if found else query)) is not None:
-        found.append(name)
+    query = sa.select(sa.func.min(column)).where(column.is_not(None))
+    while (value := connection.scalar(query.where(column > found[-1]) if found else query)) is not None:
+        found.append(value)
     return found
 
 
@@ -79,7 +146,7 @@ def _query(connection: sa.Connection, wanted: Wanted, versions: Mapping[str, str
         query = query.where(request.c.request_id.in_(sa.select(trait.c.request_id).where(of_replay)))
         first, last = connection.execute(_SPAN.where(of_replay)).one()
         since, until = [*since, first or 0], [*until, (last or 0) + 1]
-    for pair in versions.items():  # as `traits` writes it; what else may look so is left out by `measured`
+    for pair in versions.items():  # as `put_traits` writes it; what else may look so is left out by `measured`
         query = query.where(trait.c.versions.contains(json.dumps(dict([pair]))[1:-1], autoescape=True))
     if since:
         query = query.where(request.c.started_at >= max(since))

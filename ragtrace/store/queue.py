@@ -14,14 +14,12 @@ from typing import Any, Final, get_args
 
 import sqlalchemy as sa
 
-from ragtrace.store.bulk import chunks
-from ragtrace.store.database import insert
+from ragtrace.store.database import chunks, insert
 from ragtrace.store.rows import COVERAGE, Backlog, Job, JobRow, JobState
 from ragtrace.store.tables import diagnosis, job, request
 
 __all__ = [
     "ATTEMPTS",
-    "FLAGGED",
     "backlog",
     "backlog_queries",
     "claim",
@@ -43,7 +41,7 @@ __all__ = [
 ]
 
 ATTEMPTS: Final = 5
-FLAGGED: Final = 10  # priority of a flagged request's job; others have 0
+_FLAGGED: Final = 10  # priority of a flagged request's job; others have 0
 
 _REPEATED: Final = -10
 
@@ -62,7 +60,7 @@ def enqueue(connection: sa.Connection, jobs: Sequence[dict[str, Any]], now: floa
     it does not follow from that; a job whose key is known is left as it is."""
     rows = [
         {
-            "priority": FLAGGED if new["flagged"] else 0,
+            "priority": _FLAGGED if new["flagged"] else 0,
             **new,
             "state": "pending",
             "attempts": 0,

@@ -1,7 +1,11 @@
-"""Writes records and what arrives with them, and reads records back.
+"""Records, written with what arrives with them, and read back; their addenda, which became known outside of them.
 
 A record of a revision that is stored already, or of an older one, changes nothing, and an addendum is united with its
 record once: so a batch may be written again. The flags that hold stand in their column; the payload may lack new ones.
+
+An addendum is kept whether or not its request is stored. A stored record's revision is the one that its recorder gave,
+plus one for each addendum in it. So a record that is written again is recognized as known, and a newer one of its
+recorder takes the addenda along.
 """
 
 from __future__ import annotations
@@ -9,7 +13,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -18,33 +24,38 @@ from ragtrace.bounds import MOST_SKEW, sentences, settle
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.registry.instruments import REQUESTS
-from ragtrace.store import (
-    addenda,
-    arrivals,
-    attempts,
-    erased,
-    outcomes,
-    queue,
-    releases,
-    sources,
-    totals,
-    traced,
-    traits,
+from ragtrace.store import feedback, populations, queue, releases, requests, sources, totals
+from ragtrace.store.content import (
+    Slots,
+    Texts,
+    fetch_texts,
+    join,
+    read_addendum,
+    read_record,
+    strip,
+    write_addendum,
+    write_record,
 )
-from ragtrace.store.bulk import chunks
-from ragtrace.store.bundles import fetch
-from ragtrace.store.content import Slots, Texts, join, strip
-from ragtrace.store.database import Database, insert
-from ragtrace.store.once import uncounted
-from ragtrace.store.payload import read_record, write_record
+from ragtrace.store.database import Database, bigint, chunks, clean, insert, look_up, take_turn
 from ragtrace.store.rows import COVERAGE, Delta
-from ragtrace.store.tables import request
-from ragtrace.store.text import bigint, clean
-from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, SourceReport, replace
+from ragtrace.store.tables import addendum, request
+from ragtrace.store.totals import uncounted
+from ragtrace.types import (
+    Addendum,
+    Fault,
+    Feedback,
+    Item,
+    RequestRecord,
+    SourceReport,
+    content_hash,
+    encode_addendum,
+    replace,
+)
 
-__all__ = ["Batch", "add_flags", "read"]
+__all__ = ["Batch", "add_flags", "read", "wait_for_turn"]
 
 _LOG: Final = logging.getLogger("ragtrace.store")
+_TURN: Final = 0x7261677472610001  # "ragtra", 1
 _REQUEST: Final = "request"
 
 
@@ -66,8 +77,8 @@ class Batch:
         self._items = tuple(
             settle(item, now, MOST_SKEW, earliest=0) if isinstance(item, RequestRecord) else item for item in items
         )
-        records = attempts.newest(item for item in self._items if isinstance(item, RequestRecord))
-        self._records, self._others = attempts.split(records)
+        records = requests.newest(item for item in self._items if isinstance(item, RequestRecord))
+        self._records, self._others = requests.split(records)
         self._feedback = [item for item in items if isinstance(item, Feedback)]
         self._faults = [item for item in items if isinstance(item, Fault)]
         self._reports = [item for item in items if isinstance(item, SourceReport)]
@@ -75,7 +86,7 @@ class Batch:
         self._rows = {record.request_id: _row(record, self._texts) for record in self._records}
         for record in self._others:
             _row(record, self._texts)  # its texts, and whether it can be encoded
-        self._addenda = addenda.Addenda((item for item in items if isinstance(item, Addendum)), self._texts)
+        self._addenda = _Addenda((item for item in items if isinstance(item, Addendum)), self._texts)
 
     @property
     def hashes(self) -> Mapping[str, str]:
@@ -91,7 +102,7 @@ class Batch:
         order, so that two writers never wait for each other."""
         if self._rows or self._addenda.request_ids or self._feedback:
             self._addenda.take_turn(connection, alone=bool(self._feedback))
-        kept = erased.without(connection, self._items)
+        kept = requests.without_erased(connection, self._items)
         batch = self if len(kept) == len(self._items) else Batch(kept)
         batch._write(connection)
         return batch
@@ -102,20 +113,20 @@ class Batch:
         given, new, stored = self._take(connection)
         records = self._unite(connection, given, stored)
         queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
-        traits.put(connection, records)
+        populations.put_traits(connection, records)
         releases.register(connection, records)
-        feedback = [*self._feedback, *arrivals.carried(given)]
-        arrivals.add_feedback(connection, feedback)
-        repeated = [attempts.repeated(given[each]) for each in sorted(new - self._rows.keys())]
+        said = [*self._feedback, *feedback.carried(given)]
+        feedback.add(connection, said)
+        repeated = [requests.repeated(given[each]) for each in sorted(new - self._rows.keys())]
         outside = [fault for each in sorted(new) for fault in _outside(given[each])]
-        arrivals.add_faults(connection, [*self._faults, *repeated, *outside])
+        feedback.add_faults(connection, [*self._faults, *repeated, *outside])
         sources.add(connection, self._reports)
-        traced.take_over(connection, [given[each] for each in sorted(new)])
+        feedback.take_over(connection, [given[each] for each in sorted(new)])
         begun = ((each, _REQUEST, bigint(given[each].started_at)) for each in new)
         first = uncounted(connection, begun)  # one that was deleted may come again
-        judged = arrivals.judgements(connection, feedback, new)
-        requests = [_count(given[each]) for each, _ in sorted(first)]
-        totals.add(connection, [*requests, *outcomes.count(connection, judged)])
+        judged = feedback.judgements(connection, said, new)
+        counts = [_count(given[each]) for each, _ in sorted(first)]
+        totals.add(connection, [*counts, *feedback.count_outcomes(connection, judged)])
 
     def _take(self, connection: sa.Connection) -> tuple[Mapping[str, RequestRecord], set[str], Mapping[str, _Stored]]:
         """Insert the requests that are new, and lock the others: all records under the ids that they have in the store,
@@ -139,7 +150,7 @@ class Batch:
         known = [record for record in self._records if record.request_id not in new]
         if not known and not self._others:
             return {record.request_id: record for record in self._records}, new
-        apart = {record.request_id: record for record in attempts.tell_apart(connection, [*known, *self._others])}
+        apart = {record.request_id: record for record in requests.tell_apart(connection, [*known, *self._others])}
         further = sorted(apart.keys() - self._rows.keys())
         given = {record.request_id: record for record in self._records if record.request_id in new} | apart
         return given, new | _inserted(connection, [_row(apart[each], Texts()) for each in further])
@@ -150,16 +161,16 @@ class Batch:
         """Unite records and addenda, whichever came first, and return the records that are new or changed, by id."""
         given = {request_id: record for request_id, record in records.items() if _is_newer(record, stored)}
         added = self._addenda.insert(connection)
-        known = addenda.find(connection, given)
+        known = _find_addenda(connection, given)
         extended = {
-            request_id: addenda.united(record, added[request_id])
+            request_id: _united(record, added[request_id])
             for request_id in sorted(stored.keys() & added.keys() - given.keys())
             if (record := _readable(connection, request_id)) is not None
         }
         for request_id, record in given.items():
             if request_id in stored or request_id in known:
                 held = _flagged(record, stored[request_id].flags if request_id in stored else ())
-                extended[request_id] = addenda.united(held, known.get(request_id, ()))
+                extended[request_id] = _united(held, known.get(request_id, ()))
         _replace(connection, extended)
         changed = given | extended
         return [changed[request_id] for request_id in sorted(changed)]
@@ -178,7 +189,7 @@ def _locked(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, 
     stored: dict[str, _Stored] = {}
     columns = sa.select(request.c.request_id, request.c.record_revision, request.c.flags)
     for ids in chunks(sorted(request_ids)):
-        numbers = addenda.count(connection, ids)
+        numbers = _count_addenda(connection, ids)
         rows = connection.execute(
             columns.where(request.c.request_id.in_(ids)).order_by(request.c.request_id).with_for_update()
         )
@@ -241,7 +252,7 @@ def _row(record: RequestRecord, texts: Texts) -> dict[str, Any]:
         "payload": write_record(bare, slots),
         "tenant_id": clean(record.tenant_id),
         "session_id": clean(record.session_id),
-        "stated_at": attempts.began_at(record) if "started_at" in record.stated else None,
+        "stated_at": requests.began_at(record) if "started_at" in record.stated else None,
     }
 
 
@@ -276,9 +287,9 @@ def _count(record: RequestRecord) -> Delta:
 def read(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, RequestRecord]:
     """The records of these ids that are stored, texts and feedback joined. Raises: CorruptStore, RecordError."""
     records = _read(connection, request_ids)
-    judged = arrivals.feedback_of(connection, records)
+    judged = feedback.find(connection, records)
     return {
-        request_id: replace(record, feedback=arrivals.united(request_id, record.feedback, judged.get(request_id, [])))
+        request_id: replace(record, feedback=feedback.united(request_id, record.feedback, judged.get(request_id, [])))
         for request_id, record in records.items()
     }
 
@@ -290,8 +301,91 @@ def _read(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, Re
     for ids in chunks(dict.fromkeys(map(clean, request_ids))):
         for row in connection.execute(columns.where(request.c.request_id.in_(ids))):
             flags[row.request_id], bare[row.request_id] = row.flags, read_record(row.request_id, row.payload)
-    texts = fetch(connection, (digest for _, slots in bare.values() for digest in slots if digest is not None))
+    texts = fetch_texts(connection, (digest for _, slots in bare.values() for digest in slots if digest is not None))
     return {
         request_id: replace(join(record, slots, texts), flags=tuple(json.loads(flags[request_id])))
         for request_id, (record, slots) in bare.items()
     }
+
+
+class _Addenda:
+    """The addenda of one batch, each once, encoded. Raises: RecordError when one cannot be."""
+
+    def __init__(self, given: Iterable[Addendum], texts: Texts) -> None:
+        self._given = {_identity(each): each for each in given}
+        self._rows = [_addendum_row(identity, self._given[identity], texts) for identity in sorted(self._given)]
+        self.request_ids: Collection[str] = {row["request_id"] for row in self._rows}
+
+    def take_turn(self, connection: sa.Connection, *, alone: bool = False) -> None:
+        """Writers of records go side by side, one of addenda (or of what else joins a record) alone: else a record and
+        its addendum, written by two at once, would not see each other."""
+        wait_for_turn(connection, alone=bool(self._rows) or alone)
+
+    def insert(self, connection: sa.Connection) -> dict[str, list[Addendum]]:
+        """Keep those that are new, and return them by request, oldest first."""
+        found: dict[str, list[Addendum]] = defaultdict(list)
+        if self._rows:
+            statement = insert(connection, addendum).on_conflict_do_nothing()
+            new = connection.scalars(statement.returning(addendum.c.addendum_id), self._rows)
+            for each in sorted((self._given[identity] for identity in new), key=_order):
+                found[clean(each.request_id)].append(each)
+        return found
+
+
+def wait_for_turn(connection: sa.Connection, *, alone: bool = False) -> None:
+    """See `Addenda.take_turn`."""
+    take_turn(connection, _TURN, shared=not alone)
+
+
+def _addendum_row(identity: str, given: Addendum, texts: Texts) -> dict[str, Any]:
+    return {
+        "addendum_id": identity,
+        "request_id": clean(given.request_id),
+        "created_at": bigint(given.created_at),
+        "body": write_addendum(*strip(given, texts)),
+    }
+
+
+def _identity(given: Addendum) -> str:
+    """Its id; where it has none, a hash of what it says."""
+    return clean(given.addendum_id) or content_hash(encode_addendum(given).decode())
+
+
+def _order(given: Addendum) -> tuple[int, str]:
+    return given.created_at, given.addendum_id
+
+
+def _count_addenda(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, int]:
+    """How many addenda these requests have; those without any are left out."""
+    counts: dict[str, int] = {}
+    for ids in chunks(request_ids):
+        query = sa.select(addendum.c.request_id, sa.func.count().label("number"))
+        rows = connection.execute(query.where(addendum.c.request_id.in_(ids)).group_by(addendum.c.request_id))
+        counts.update((row.request_id, row.number) for row in rows)
+    return counts
+
+
+def _find_addenda(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, list[Addendum]]:
+    """All addenda of these requests, oldest first. One that is damaged is there, and adds nothing."""
+    found: dict[str, list[Addendum]] = defaultdict(list)
+    having = {request_id for (request_id,) in look_up(connection, (addendum.c.request_id,), request_ids)}
+    for ids in chunks(sorted(having)):
+        query = sa.select(addendum).where(addendum.c.request_id.in_(ids))
+        for row in connection.execute(query.order_by(addendum.c.created_at, addendum.c.addendum_id)).all():
+            found[row.request_id].append(_read_addendum(connection, row))
+    return found
+
+
+def _read_addendum(connection: sa.Connection, row: sa.Row[Any]) -> Addendum:
+    try:
+        bare, slots = read_addendum(row.addendum_id, row.body)
+        return join(bare, slots, fetch_texts(connection, (digest for digest in slots if digest is not None)))
+    except (CorruptStore, RecordError) as error:  # raised on, it would keep every record behind it out of the store
+        _LOG.error("an addendum of request %s is lost: %s", row.request_id, error)
+        return Addendum(request_id=row.request_id, service="", addendum_id=row.addendum_id)
+
+
+def _united(record: RequestRecord, given: Sequence[Addendum]) -> RequestRecord:
+    """The record with these addenda, each a revision of its own."""
+    extended = reduce(RequestRecord.extended, given, record)
+    return replace(extended, record_revision=record.record_revision + len(given))

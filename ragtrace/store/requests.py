@@ -1,18 +1,207 @@
-"""Finds requests by service, segment, time and first broken stage, newest first, through the indexes."""
+"""Requests: by what they are known, which were erased, and how they are found and sampled in narrow columns.
+
+A request is known by its id and its start. A host may give an id that another request has, as a retry that keeps its
+X-Request-ID does. The first such attempt that is stored has the id itself, each other one `ID~` and the time at which
+it started, so that one that is written again is recognized, in whatever order they arrive. One that has its trace's id
+keeps it whenever it starts: a span that comes late may have begun before all others.
+
+What was erased is remembered, so that a late span or a second delivery of a spool does not bring it back. Only digests
+are kept: they tell that something was erased to whoever brings the same again, and to nobody else.
+
+Requests are found newest first, through the indexes. Of samples only the random stratum is drawn, since flagged
+requests are the worse ones. More requests than the limit are thinned out evenly by their order in time, the same ones
+each time.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable
+import re
+import time
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.rows import COVERAGE, RequestRow
-from ragtrace.store.tables import STAGE_NAMES, diagnosis, request
-from ragtrace.store.text import clean
+from ragtrace.bounds import stated_start
+from ragtrace.store.database import bigint, chunks, clean, insert, look_up
+from ragtrace.store.rows import COVERAGE, RequestRow, Sampled
+from ragtrace.store.tables import STAGE_NAMES, diagnosis, erased, request, score
+from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, replace
 
-__all__ = ["analyzed", "find", "find_query", "ids_starting"]
+__all__ = [
+    "BEGAN_AT",
+    "analyzed",
+    "another",
+    "began_at",
+    "count_query",
+    "digest_of_id",
+    "digest_of_record",
+    "digest_of_trace",
+    "erased_among",
+    "find",
+    "find_query",
+    "given_id",
+    "ids_starting",
+    "newest",
+    "remember_erased",
+    "repeated",
+    "sample",
+    "sample_query",
+    "scored",
+    "split",
+    "tell_apart",
+    "tenants",
+    "traces_of",
+    "without_erased",
+]
+
+_SECOND: Final = 1_000_000_000
+_APART: Final = re.compile(r"~\d{8}T\d{6}\.\d{9}\Z", re.ASCII)  # a moment
+
+
+BEGAN_AT: Final = sa.func.coalesce(request.c.stated_at, request.c.started_at).label("started_at")
+"""The start of a stored request by which it is known: what its sender said, where that cannot be."""
+
+
+def began_at(record: RequestRecord) -> int:
+    """The start of a record by which it is known."""
+    return bigint(stated_start(record))
+
+
+def newest(records: Iterable[RequestRecord]) -> list[RequestRecord]:
+    """Each attempt once, at its highest revision, by id and start."""
+    found: dict[tuple[str, int], RequestRecord] = {}
+    for record in records:
+        key = (clean(record.request_id), began_at(record))
+        known = found.get(key)
+        if known is None or known.record_revision < record.record_revision:
+            found[key] = record if key[0] == record.request_id else replace(record, request_id=key[0])
+    return [found[key] for key in sorted(found)]
+
+
+def split(records: Iterable[RequestRecord]) -> tuple[list[RequestRecord], list[RequestRecord]]:
+    """Of sorted records the earliest of each id, and the others."""
+    first: dict[str, RequestRecord] = {}
+    others = [record for record in records if first.setdefault(record.request_id, record) is not record]
+    return list(first.values()), others
+
+
+def tell_apart(connection: sa.Connection, records: Iterable[RequestRecord]) -> list[RequestRecord]:
+    """Those whose id a stored request has already, under the id that is theirs: the same for the same request."""
+    given = list(records)
+    started: dict[str, tuple[int, str | None]] = {}
+    for ids in chunks(dict.fromkeys(record.request_id for record in given)):
+        columns = (request.c.request_id, BEGAN_AT, request.c.trace_id)
+        rows = connection.execute(sa.select(*columns).where(request.c.request_id.in_(ids)))
+        started.update((row.request_id, (row.started_at, row.trace_id)) for row in rows)
+    return [
+        record if record.request_id not in started or _is_same(record, *started[record.request_id]) else another(record)
+        for record in given
+    ]
+
+
+def another(record: RequestRecord) -> RequestRecord:
+    """The record of a request that has the id of another one, under an id of its own."""
+    return replace(record, request_id=f"{record.request_id}~{_moment(began_at(record))}")
+
+
+def given_id(request_id: str) -> str:
+    """The id that the host gave to a stored request, or that its trace has."""
+    return _APART.sub("", request_id)
+
+
+def _is_same(record: RequestRecord, started_at: int, trace_id: str | None) -> bool:
+    if started_at == began_at(record):
+        return True
+    # a tenant's requests have its name before the trace's id, and a trace's later ones a time behind it
+    own = given_id(record.request_id).rpartition(":")[2]
+    return trace_id is not None and own == trace_id == record.trace_id
+
+
+def repeated(record: RequestRecord) -> Fault:
+    """Tells that an id was given to another request before."""
+    return Fault(
+        service=record.service,
+        where="request",
+        kind="repeated",
+        message=f"the application gave an id to two requests; the other one is {record.request_id}",
+        at=record.ended_at,
+    )
+
+
+def _moment(nanoseconds: int) -> str:
+    """A time in UTC, to the nanosecond, that sorts as a text."""
+    seconds, rest = divmod(nanoseconds, _SECOND)
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(seconds))}.{rest:09}"
+
+
+_JOINING: Final = (Addendum, Feedback)
+
+
+def digest_of_record(request_id: str, started_at: int) -> str:
+    """The digest of a request, which its id and its start name."""
+    return _digest("request", clean(request_id), str(bigint(started_at)))
+
+
+def digest_of_id(request_id: str) -> str:
+    """The digest of the id by which feedback and addenda name a request."""
+    return _digest("id", clean(request_id))
+
+
+def digest_of_trace(tenant: str, trace_id: str) -> str:
+    """The digest of a trace whose spans a tenant sends."""
+    return _digest("trace", clean(tenant), clean(trace_id))
+
+
+def traces_of(request_id: str, tenant_id: str | None, trace_id: str | None) -> set[tuple[str, str]]:
+    """The traces, by tenant and id, in which a request's spans may have come: one that came with its tenant's token has
+    the tenant's name before its id."""
+    tenant, known = clean(tenant_id) or "", clean(trace_id)
+    if not known:
+        return set()
+    return {(tenant, known)} if clean(request_id).startswith(f"{tenant}:") else {(tenant, known), ("", known)}
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def erased_among(connection: sa.Connection, digests: Iterable[str]) -> set[str]:
+    """Those of these digests that were erased."""
+    return {digest for (digest,) in look_up(connection, (erased.c.digest,), digests)}
+
+
+def remember_erased(connection: sa.Connection, digests: Iterable[str], now: float) -> None:
+    """Remember these as erased."""
+    rows = [{"digest": each, "at": int(now)} for each in sorted(set(digests))]
+    if rows:
+        connection.execute(insert(connection, erased).on_conflict_do_nothing(), rows)
+
+
+def without_erased(connection: sa.Connection, items: Sequence[Item]) -> Sequence[Item]:
+    """The items without those that were erased, and without what joins a request that was."""
+    digests = [_of(item) for item in items]
+    gone = erased_among(connection, {digest for digest in digests if digest is not None})
+    if not gone:
+        return items
+    suspect = {clean(item.request_id) for item in items if isinstance(item, _JOINING) and _of(item) in gone}
+    back = {clean(item.request_id) for item in items if isinstance(item, RequestRecord) and _of(item) not in gone}
+    for ids in chunks(suspect):  # a host may have given an erased id again
+        back.update(connection.scalars(sa.select(request.c.request_id).where(request.c.request_id.in_(ids))))
+    return [
+        item
+        for item, digest in zip(items, digests, strict=True)
+        if digest not in gone or (isinstance(item, _JOINING) and clean(item.request_id) in back)
+    ]
+
+
+def _of(item: Item) -> str | None:
+    if isinstance(item, RequestRecord):
+        return digest_of_record(given_id(item.request_id), began_at(item))
+    return digest_of_id(item.request_id) if isinstance(item, _JOINING) else None
+
 
 _OF_DIAGNOSIS: Final = ("verdict", "stage", "owner", "suspected_rollout")
 _OF_REQUEST: Final = tuple(name for name in RequestRow.__slots__ if name not in (*_OF_DIAGNOSIS, "states"))
@@ -97,3 +286,111 @@ def _row(values: dict[str, Any]) -> RequestRow:
     states = {stage: values.pop(f"{stage}_state") for stage in STAGE_NAMES}
     flags = tuple(json.loads(values.pop("flags")))
     return RequestRow(**values, flags=flags, states={stage: state for stage, state in states.items() if state})
+
+
+_SAMPLED: Final = (
+    request.c.request_id,
+    request.c.segment,
+    request.c.started_at,
+    request.c.head_probability,
+    diagnosis.c.analyzer_version,
+    diagnosis.c.verdict,
+    diagnosis.c.reference,
+    diagnosis.c.stage,
+    diagnosis.c.cause,
+    diagnosis.c.suspected_rollout,
+    diagnosis.c.judge,
+)
+_STATES: Final = (
+    *(diagnosis.c[f"{stage}_{what}"] for stage in STAGE_NAMES for what in ("state", "reason")),
+    diagnosis.c.doubted,
+)
+_ANALYZED: Final = request.join(
+    diagnosis, sa.and_(diagnosis.c.request_id == request.c.request_id, diagnosis.c.kind == COVERAGE)
+)
+
+
+def count_query(service: str, segment: str | None, since: int, until: int) -> sa.Select[Any]:
+    """How many requests of the random stratum started in [since, until)."""
+    return sa.select(sa.func.count()).select_from(request).where(*_within(service, segment, since, until))
+
+
+def _count(connection: sa.Connection, service: str, segment: str | None, since: int, until: int) -> int:
+    """The number of `counted_query`, analyzed or not."""
+    return connection.scalar(count_query(service, segment, since, until)) or 0
+
+
+def sample_query(
+    service: str, segment: str | None, since: int, until: int, metrics: Sequence[str], every: int
+) -> sa.Select[Any]:
+    """Every `every`-th of the requests in time order that has an analysis, with one column for each metric."""
+    ids = sa.select(request.c.request_id).where(*_within(service, segment, since, until))
+    if every > 1:
+        place = sa.func.row_number().over(order_by=(request.c.started_at, request.c.request_id))
+        numbered = ids.add_columns(place.label("place")).subquery()
+        ids = sa.select(numbered.c.request_id).where(numbered.c.place % every == 0)
+    return _scored(metrics).where(request.c.request_id.in_(ids)).order_by(request.c.started_at, request.c.request_id)
+
+
+def sample(
+    connection: sa.Connection,
+    service: str,
+    segment: str | None,
+    since: int,
+    until: int,
+    metrics: Sequence[str],
+    limit: int | None,
+) -> tuple[list[Sampled], int]:
+    """Up to about `limit` analyzed requests, oldest first, and how many requests there are in all."""
+    number = _count(connection, service, segment, since, until)
+    every = 1 if limit is None else max(1, -(-number // limit))
+    query = sample_query(service, segment, since, until, metrics, every)
+    return [_sampled(row, metrics) for row in connection.execute(query)], number
+
+
+def scored(connection: sa.Connection, request_ids: Iterable[str], metrics: Sequence[str]) -> list[Sampled]:
+    """Those of the requests that have an analysis, whatever their stratum, oldest first."""
+    found: list[Sampled] = []
+    for ids in chunks(request_ids):
+        query = _scored(metrics).where(request.c.request_id.in_(ids))
+        found += [_sampled(row, metrics) for row in connection.execute(query)]
+    return sorted(found, key=lambda each: (each.started_at, each.request_id))
+
+
+def tenants(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, str | None]:
+    """The tenant of each of these requests that is stored."""
+    found: dict[str, str | None] = {}
+    for ids in chunks(request_ids):
+        query = sa.select(request.c.request_id, request.c.tenant_id).where(request.c.request_id.in_(ids))
+        found.update((row.request_id, row.tenant_id) for row in connection.execute(query))
+    return found
+
+
+def _within(service: str, segment: str | None, since: int, until: int) -> list[sa.ColumnElement[bool]]:
+    bounds = [request.c.service == clean(service), request.c.started_at >= since, request.c.started_at < until]
+    if segment is not None:
+        bounds.append(request.c.segment == clean(segment))
+    return [*bounds, request.c.head_sampled.is_(True)]
+
+
+def _scored(metrics: Sequence[str]) -> sa.Select[Any]:
+    of_request = sa.and_(
+        score.c.request_id == request.c.request_id, score.c.kind == COVERAGE, score.c.metric.in_(metrics)
+    )
+    values = [sa.func.max(sa.case((score.c.metric == metric, score.c.value))).label(metric) for metric in metrics]
+    return (
+        sa.select(*_SAMPLED, *_STATES, *values)
+        .select_from(_ANALYZED.join(score, of_request, isouter=True))
+        .group_by(*_SAMPLED, *_STATES)
+    )
+
+
+def _sampled(row: sa.Row[Any], metrics: Sequence[str]) -> Sampled:
+    values = row._mapping
+    return Sampled(
+        **{column.name: values[column.name] for column in _SAMPLED},
+        states={stage: state for stage in STAGE_NAMES if (state := values[f"{stage}_state"]) is not None},
+        reasons={stage: reason for stage in STAGE_NAMES if (reason := values[f"{stage}_reason"]) is not None},
+        doubted=frozenset(stage for stage in STAGE_NAMES if stage in (values["doubted"] or "").split(",")),
+        scores={metric: values[metric] for metric in metrics},
+    )

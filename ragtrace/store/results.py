@@ -12,15 +12,20 @@ import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSES, ANALYSIS_COST
 from ragtrace.store import label_budget, queue, totals
-from ragtrace.store.bulk import chunks
-from ragtrace.store.compared import Judge, verifier_of
-from ragtrace.store.database import insert
-from ragtrace.store.once import uncounted
-from ragtrace.store.payload import read_analysis, write_analysis
-from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp
-from ragtrace.store.tables import STAGE_NAMES, analysis, diagnosis, request, score, success
-from ragtrace.store.text import bigint, clean
-from ragtrace.store.upkeep_tables import attribution_share, index_probe
+from ragtrace.store.content import read_analysis, write_analysis
+from ragtrace.store.database import bigint, chunks, clean, insert
+from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp, Judge, verifier_of
+from ragtrace.store.tables import (
+    STAGE_NAMES,
+    analysis,
+    attribution_share,
+    diagnosis,
+    index_probe,
+    request,
+    score,
+    success,
+)
+from ragtrace.store.totals import uncounted
 from ragtrace.types import Analysis, Diagnosis
 
 __all__ = ["bodies", "finish", "get", "judges", "last_success"]

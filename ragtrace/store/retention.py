@@ -1,27 +1,40 @@
-"""Deletes old requests, by age and by what they are, in small batches beside writers that do not notice.
+"""Retention: deletes old requests, by age and by what they are, in small batches beside writers that do not notice.
 
-A batch is a transaction of its own that waits for nobody: requests that somebody works on at the moment are left for
-the next run. So it may be killed anywhere and run again.
-"""
+With a request goes everything that belongs to it but what was counted. A batch is a transaction of its own that waits
+for nobody: requests that somebody works on at the moment are left for the next run. So it may be killed anywhere and
+run again."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 import sqlalchemy as sa
 
-from ragtrace.store import dependents, once, spans
-from ragtrace.store.alone import Alone
-from ragtrace.store.compared_tables import trait
-from ragtrace.store.database import Database
-from ragtrace.store.surrounding_tables import source_report
-from ragtrace.store.tables import addendum, counted, diagnosis, feedback, job, request, trace
+from ragtrace.store import spans, totals
+from ragtrace.store.database import Database, chunks
+from ragtrace.store.leases import UpkeepLease
+from ragtrace.store.tables import (
+    addendum,
+    analysis,
+    attribution_share,
+    counted,
+    diagnosis,
+    feedback,
+    index_probe,
+    job,
+    request,
+    score,
+    source_report,
+    trace,
+    trait,
+)
 
-__all__ = ["KINDS", "Kept", "Pruned", "dry_run", "prune"]
+__all__ = ["KINDS", "Kept", "Pruned", "count_all", "delete_all", "dry_run", "prune"]
+
 
 Kept: TypeAlias = Literal["all", "random", "flagged", "feedback", "broken", "replay", "waiting", "counted"]
 KINDS: Final[Mapping[Kept, str]] = {
@@ -100,14 +113,14 @@ def dry_run(database: Database, keep: Mapping[Kept, float], reports: int | None,
     rows: Counter[str] = Counter()
     for page in _pages(database, keep, now):
         with database.read() as connection:
-            rows.update(dependents.count(connection, [row.request_id for row in page]))
+            rows.update(count_all(connection, [row.request_id for row in page]))
     for table, chosen in _others(keep, reports, now):
         with database.read() as connection:
             number = sa.select(sa.func.count()).select_from(chosen.subquery())
             rows[table.name] += connection.scalar(number) or 0
     if "counted" in keep:
         with database.read() as connection:
-            forgotten = once.forgotten(once.days(now - keep["counted"])).subquery()
+            forgotten = totals.counted_before(totals.day_of(now - keep["counted"])).subquery()
             rows[counted.name] += connection.scalar(sa.select(sa.func.count()).select_from(forgotten)) or 0
     return Pruned(rows)
 
@@ -122,11 +135,11 @@ def prune(
     """Delete what is older than `keep` says, in seconds by kind, and all but the newest `reports` of each source."""
     rows: Counter[str] = Counter()
     busy = 0
-    with Alone(database, "ragtrace db prune") as alone:
+    with UpkeepLease(database, "ragtrace db prune") as upkeep:
         for page in _pages(database, keep, now):
             began = time.monotonic()
             with database.write() as connection:
-                alone.hold(connection)
+                upkeep.hold(connection)
                 free = _free(connection, page)
                 rows.update(_deleted(connection, free))
             busy += len(page) - len(free)
@@ -137,25 +150,25 @@ def prune(
             while number == _BATCH:
                 began = time.monotonic()
                 with database.write() as connection:
-                    alone.hold(connection)
+                    upkeep.hold(connection)
                     number = _delete(connection, table, chosen)
                 rows[table.name] += number
                 _pause(began)
         if "counted" in keep:
-            rows[counted.name] += _forget_counted(database, alone, once.days(now - keep["counted"]))
+            rows[counted.name] += _forget_counted(database, upkeep, totals.day_of(now - keep["counted"]))
     return Pruned(dict(rows), busy)
 
 
-def _forget_counted(database: Database, alone: Alone, day: int) -> int:
+def _forget_counted(database: Database, upkeep: UpkeepLease, day: int) -> int:
     """Let nothing count any more that began before a day, and forget what was counted of it; returns how many rows."""
     with database.write() as connection:
-        alone.hold(connection)
-        once.forget_before(connection, day)
+        upkeep.hold(connection)
+        totals.forget_before(connection, day)
     number = 0
-    for delete in once.pages(database, day):
+    for delete in totals.counted_pages(database, day):
         began = time.monotonic()
         with database.write() as connection:
-            alone.hold(connection)
+            upkeep.hold(connection)
             number += connection.execute(delete).rowcount
         _pause(began)
     return number
@@ -179,7 +192,7 @@ def _free(connection: sa.Connection, page: list[_Row]) -> list[_Row]:
 
 
 def _deleted(connection: sa.Connection, free: list[_Row]) -> Counter[str]:
-    deleted = dependents.delete(connection, (row.request_id for row in free))
+    deleted = delete_all(connection, (row.request_id for row in free))
     keys = {(tenant, row.trace_id) for row in free if row.trace_id for tenant in (row.tenant_id or "", "")}
     for same in spans.of_traces(trace, keys):
         settled = sa.select(trace.c.tenant, trace.c.trace_id).where(same, trace.c.due_at.is_(None))
@@ -230,3 +243,25 @@ def _delete(connection: sa.Connection, table: sa.Table, chosen: sa.Select[Any]) 
         (key,) = table.primary_key
         connection.execute(sa.delete(table).where(key.in_([each[0] for each in keys])))
     return len(keys)
+
+
+_TABLES: Final = (job, request, addendum, trait, feedback, analysis, score, diagnosis, attribution_share, index_probe)
+
+
+def delete_all(connection: sa.Connection, request_ids: Iterable[str]) -> Counter[str]:
+    """Delete these requests with everything that belongs to them; returns the numbers of rows by table."""
+    deleted: Counter[str] = Counter()
+    for ids in chunks(sorted(request_ids)):
+        for table in _TABLES:
+            deleted[table.name] += connection.execute(sa.delete(table).where(table.c.request_id.in_(ids))).rowcount
+    return deleted
+
+
+def count_all(connection: sa.Connection, request_ids: Sequence[str]) -> Counter[str]:
+    """What `delete` would delete."""
+    counted: Counter[str] = Counter()
+    for ids in chunks(request_ids):
+        for table in _TABLES:
+            rows = sa.select(sa.func.count()).select_from(table).where(table.c.request_id.in_(ids))
+            counted[table.name] += connection.scalar(rows) or 0
+    return counted

@@ -9,10 +9,9 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from ragtrace.store.database import insert
+from ragtrace.store.database import bigint, clean, insert
 from ragtrace.store.rows import SourceState
-from ragtrace.store.surrounding_tables import source, source_report
-from ragtrace.store.text import bigint, clean
+from ragtrace.store.tables import source, source_report
 from ragtrace.types import SourceReport, content_hash
 
 __all__ = ["HISTORY", "add", "counts_query", "find", "find_query", "forget"]

@@ -15,10 +15,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.errors import StoreUnavailable
-from ragtrace.store.address import Address
-from ragtrace.store.columns import Digest
 from ragtrace.store.database import Database
-from ragtrace.store.tables import metadata
+from ragtrace.store.tables import Digest, metadata
 
 __all__ = ["Space", "compact", "empty_log", "measure", "refuse_full", "rewrite"]
 
@@ -54,7 +52,7 @@ def measure(database: Database) -> Space:
     if database.address.is_sqlite:
         with database.driver() as connection:
             page, pages, free = (_pragma(connection, name) for name in ("page_size", "page_count", "freelist_count"))
-        log = _size(_log(database.address))
+        log = _log_size(database.address.file)
         return Space(page * pages + log, page * free, log=log)
     tables: dict[str, int] = {}
     with database.read() as connection:
@@ -219,9 +217,6 @@ def _pragma(connection: Any, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 
-def _log(address: Address) -> Path:
-    return address.file.with_name(f"{address.file.name}-wal")
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
+def _log_size(file: Path) -> int:
+    log = file.with_name(f"{file.name}-wal")
+    return log.stat().st_size if log.exists() else 0

@@ -1,4 +1,4 @@
-"""Owns spans that arrived and are not yet a record: parts of traces, each once, and when a trace is to be assembled.
+"""Spans that arrived and are not yet a record: parts of traces, each once, and when a trace is to be assembled.
 
 A trace is due a grace period after its root has ended, else some time after its first span. Whoever assembles it takes
 it for a while; if a part comes meanwhile, what was assembled is written nevertheless, and the trace is due again. A
@@ -12,6 +12,10 @@ Locks. On PostgreSQL several write at once; none waits for another in a circle, 
    those that are locked. Then come their parts; it never waits for one, since nobody else changes it.
 3. Whoever adds spans inserts the new parts first, and then the rows of their traces, each in the order of their keys.
    Where it waits for a part it has no trace yet; and nobody who has a trace waits for a part that is not committed.
+
+Parts are stored by themselves when they come, and against the texts of their record once that is written, so that no
+text lies in the store twice while spans are kept. A part that is stored against texts names their hashes, in order; it
+cannot be read without them. So they count as used as long as it is there (`ragtrace.store.garbage`).
 """
 
 from __future__ import annotations
@@ -23,17 +27,16 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
+import zstandard
 
-from ragtrace.store.bulk import chunks
-from ragtrace.store.compression import compress
-from ragtrace.store.database import insert
+from ragtrace.errors import CorruptStore
+from ragtrace.store.content import compress, compress_against, decompress, decompress_against, fetch_texts, texts_of
+from ragtrace.store.database import chunks, clean, insert, insert_new
 from ragtrace.store.queue import leased_together
-from ragtrace.store.span_rows import DueTrace, SpanPart
+from ragtrace.store.rows import Assembled, DueTrace, SpanPart, StoredPart
 from ragtrace.store.tables import span_part, trace
-from ragtrace.store.text import clean
 
 __all__ = [
-    "ATTEMPTS",
     "Packed",
     "add",
     "claim",
@@ -45,13 +48,16 @@ __all__ = [
     "of_failed",
     "of_traces",
     "packed",
+    "read_parts",
     "renew",
+    "rewrite_parts",
     "settle",
-    "stored_as",
+    "smaller_parts",
+    "unreadable",
     "waiting",
 ]
 
-ATTEMPTS: Final = 5
+_ATTEMPTS: Final = 5
 _RETRY: Final = 30.0  # seconds
 
 
@@ -71,10 +77,10 @@ class Packed(NamedTuple):
 def packed(parts: Iterable[SpanPart]) -> list[Packed]:
     """The parts made ready, before the write lock is taken."""
     bodies = [(each, compress(each.body)) for each in parts]
-    return [Packed(each, stored_as(body), body) for each, body in bodies]
+    return [Packed(each, _stored_as(body), body) for each, body in bodies]
 
 
-def stored_as(body: bytes) -> str:
+def _stored_as(body: bytes) -> str:
     """The digest by which a part is known."""
     return hashlib.blake2b(body, digest_size=16).hexdigest()
 
@@ -180,8 +186,8 @@ def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: floa
 
 
 def _bury(connection: sa.Connection, now: float) -> None:
-    spent = (trace.c.due_at.is_not(None), trace.c.due_at <= now, trace.c.attempts >= ATTEMPTS)
-    error = sa.func.coalesce(trace.c.error, f"whoever assembled it ended {ATTEMPTS} times before it was done")
+    spent = (trace.c.due_at.is_not(None), trace.c.due_at <= now, trace.c.attempts >= _ATTEMPTS)
+    error = sa.func.coalesce(trace.c.error, f"whoever assembled it ended {_ATTEMPTS} times before it was done")
     keys = connection.execute(
         sa.select(trace.c.tenant, trace.c.trace_id).where(*spent).with_for_update(skip_locked=True)
     )
@@ -237,7 +243,7 @@ def _of_holder(
 def fail(connection: sa.Connection, failed: DueTrace, error: str, now: float) -> None:
     """Put a trace back for later; at the cap of attempts it waits for another span. One that another has by now stays
     his."""
-    again: dict[str, Any] = {"due_at": None if failed.attempts + 1 >= ATTEMPTS else now + _RETRY}
+    again: dict[str, Any] = {"due_at": None if failed.attempts + 1 >= _ATTEMPTS else now + _RETRY}
     same = (trace.c.tenant == failed.tenant, trace.c.trace_id == failed.trace_id)
     held = (
         trace.c.parts == failed.parts,
@@ -296,3 +302,106 @@ def waiting(connection: sa.Connection) -> tuple[int, float | None]:
     row = connection.execute(sa.select(sa.func.count(), sa.func.min(due)).where(trace.c.due_at.is_not(None)))
     count, first = row.one()
     return count, first
+
+
+_HASH: Final = 16  # bytes
+_REMEDY: Final = (
+    "restore the database from a backup, or send the same spans again once their assembly has failed; until then its "
+    "request stays as it is, and its spans are kept"
+)
+
+
+class _SmallerPart(NamedTuple):
+    """A part that takes less room against texts: the tenant and id of its trace, its digest, the hashes of the texts,
+    and what is stored of it then."""
+
+    trace: tuple[str, str]
+    digest: str
+    texts: tuple[str, ...]
+    body: bytes
+
+
+def smaller_parts(made: Iterable[Assembled], hashes: Mapping[str, str]) -> list[_SmallerPart]:
+    """The parts that are stored by themselves, made ready to be stored against the texts of their record.
+
+    hashes: of the texts that are written with the records; others may be missing.
+    """
+    return [part for each in made for part in _smaller(each, hashes)]
+
+
+def _smaller(made: Assembled, hashes: Mapping[str, str]) -> Iterator[_SmallerPart]:
+    alone = [part for part in made.parts if part.alone]
+    if made.record is None or not alone:
+        return
+    texts = {hashes[text]: text for text in texts_of(made.record) if text is not None and text in hashes}
+    if not texts:
+        return
+    bodies = compress_against([part.body for part in alone], _joined(texts.values()))
+    for part, body in zip(alone, bodies, strict=True):
+        if len(body) + _HASH * len(texts) < part.alone:
+            yield _SmallerPart((made.trace.tenant, made.trace.trace_id), part.digest, tuple(texts), body)
+
+
+def _joined(texts: Iterable[str]) -> bytes:
+    return "".join(texts).encode("utf-8", "surrogatepass")
+
+
+def rewrite_parts(connection: sa.Connection, parts: Iterable[_SmallerPart]) -> None:
+    """Store these parts against their texts. Their traces must be those that `settle` has just settled, which are
+    locked and have the parts that were read: one that was forgotten meanwhile would come back.
+
+    They are deleted and inserted: rows that shrink in place would leave SQLite's pages half empty.
+    """
+    given = sorted(parts)
+    same = sa.and_(*(column == sa.bindparam(f"of_{column.name}") for column in span_part.primary_key))
+    keys = [{"of_tenant": each.trace[0], "of_trace_id": each.trace[1], "of_digest": each.digest} for each in given]
+    if keys:
+        connection.execute(sa.delete(span_part).where(same), keys)
+    rows = [(*each.trace, each.digest, each.body, bytes.fromhex("".join(each.texts))) for each in given]
+    insert_new(connection, tuple(span_part.c), rows)
+
+
+def read_parts(
+    connection: sa.Connection, traces: Iterable[DueTrace]
+) -> dict[tuple[str, str], list[StoredPart] | CorruptStore]:
+    """The parts of these traces, or why they cannot be read."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for same in of_traces(span_part, ((each.tenant, each.trace_id) for each in traces)):
+        for row in connection.execute(sa.select(span_part).where(same)):
+            found.setdefault((row.tenant, row.trace_id), []).append(row)
+    return {key: _inflated(connection, rows) for key, rows in found.items()}
+
+
+def unreadable(connection: sa.Connection, key: Iterable[str]) -> CorruptStore | None:
+    """Why a part cannot be read; None where it can, or is there no more."""
+    same = [column == value for column, value in zip(span_part.primary_key, key, strict=True)]
+    found = _inflated(connection, connection.execute(sa.select(span_part).where(*same)).all())
+    return found if isinstance(found, CorruptStore) else None
+
+
+def _inflated(connection: sa.Connection, rows: Sequence[Any]) -> list[StoredPart] | CorruptStore:
+    try:
+        texts = fetch_texts(connection, {digest for row in rows for digest in row.texts or ()})
+        return [_part(row, texts) for row in rows]
+    except CorruptStore as error:
+        return error
+
+
+def _part(row: Any, texts: Mapping[str, str]) -> StoredPart:
+    lacking = [digest for digest in row.texts or () if digest not in texts]
+    if lacking:
+        raise CorruptStore(f"{len(lacking)} of the {len(row.texts)} texts of its spans are missing; {_REMEDY}")
+    try:
+        if row.texts is None:
+            return StoredPart(row.digest, _alone(row.digest, row.body), len(row.body))
+        return StoredPart(row.digest, decompress_against(row.body, _joined(texts[digest] for digest in row.texts)))
+    except zstandard.ZstdError as error:
+        raise CorruptStore(f"its spans are damaged ({error}); {_REMEDY}") from error
+
+
+def _alone(digest: str, stored: bytes) -> bytes:
+    """What is stored by itself. Its digest is that of what is stored; before the ninth schema, of what came."""
+    body = decompress(stored)
+    if digest != _stored_as(stored) and digest != _stored_as(body):
+        raise zstandard.ZstdError("its digest is another")
+    return body

@@ -2,43 +2,124 @@
 
 Columns in nanoseconds carry the record's own times (`started_at`, `first_seen_at`, `computed_at`); the queue and the
 leases count in Unix seconds. Large bodies stand last in their rows, so that scans of the narrow columns skip them; what
-a migration added to them since stands behind.
+a migration added to them since stands behind. Some columns are other values to us than to the database.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
-from ragtrace.store.columns import Digest, Digests, Moment
 from ragtrace.types import Stage
 
 __all__ = [
+    "MINUTE",
     "STAGE_NAMES",
+    "Digest",
+    "Digests",
+    "Moment",
     "addendum",
     "analysis",
+    "attribution_share",
+    "audit",
     "background",
     "bundle",
+    "chunk_identity",
     "citing",
     "content",
     "counted",
     "diagnosis",
+    "erased",
     "exposed",
     "fault",
     "feedback",
+    "gate_run",
+    "gate_version",
+    "gold",
+    "index_probe",
     "job",
     "lease",
     "metadata",
     "page_judgment",
+    "release",
     "request",
     "score",
+    "source",
+    "source_report",
     "span_part",
     "spending",
     "success",
+    "tenant_service",
     "total",
     "trace",
+    "trait",
 ]
+
+MINUTE: Final = 60  # seconds
+
+
+class Digest(sa.TypeDecorator[str]):
+    """A hash of 16 bytes, in hexadecimal digits to us. To SQLite it is bytes; PostgreSQL's UUID takes eight less."""
+
+    impl = sa.LargeBinary
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        """What the database keeps."""
+        return dialect.type_descriptor(sa.LargeBinary() if dialect.name == "sqlite" else postgresql.UUID(as_uuid=False))
+
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> bytes | str | None:
+        """A beginning stands for the first hash that has it. Raises: ValueError when it is no hexadecimal number."""
+        if value is None:
+            return None
+        digits = bytes.fromhex(value)
+        return digits if dialect.name == "sqlite" else digits.ljust(16, b"\0").hex()
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> str | None:
+        """Lower-case digits."""
+        if value is None:
+            return None
+        digits: str = value.hex() if dialect.name == "sqlite" else value.replace("-", "")
+        return digits
+
+
+class Digests(sa.TypeDecorator[tuple[str, ...]]):
+    """Hashes of 16 bytes, one behind the other."""
+
+    impl = sa.LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: tuple[str, ...] | None, dialect: sa.Dialect) -> bytes | None:
+        """Raises: ValueError when one is no hexadecimal number."""
+        return None if value is None else bytes.fromhex("".join(value))
+
+    def process_result_value(self, value: bytes | None, dialect: sa.Dialect) -> tuple[str, ...] | None:
+        """Lower-case digits."""
+        return None if value is None else tuple(value[at : at + 16].hex() for at in range(0, len(value), 16))
+
+
+class Moment(sa.TypeDecorator[int]):
+    """Unix seconds. PostgreSQL keeps minutes, in four bytes: those that have passed, but 0 for 0 alone."""
+
+    impl = sa.BigInteger
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        """What the database keeps."""
+        return dialect.type_descriptor(sa.BigInteger() if dialect.name == "sqlite" else sa.Integer())
+
+    def process_bind_param(self, value: int | None, dialect: sa.Dialect) -> int | None:
+        """As the database keeps it."""
+        if value is None or dialect.name == "sqlite":
+            return value
+        return max(value // MINUTE, min(value, 1))
+
+    def process_result_value(self, value: int | None, dialect: sa.Dialect) -> int | None:
+        """The reverse."""
+        return value if value is None or dialect.name == "sqlite" else value * MINUTE
+
 
 metadata: Final = sa.MetaData(
     naming_convention={
@@ -325,4 +406,159 @@ span_part: Final = sa.Table(
     sa.Column("digest", sa.Text, primary_key=True),
     sa.Column("body", sa.LargeBinary, nullable=False),
     sa.Column("texts", Digests),  # against which the body is compressed
+)
+
+
+trait: Final = sa.Table(
+    "trait",
+    metadata,
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("question", sa.Text, nullable=False),
+    sa.Column("cluster", sa.Text),
+    sa.Column("versions", sa.Text, nullable=False),
+    sa.Column("input_tokens", sa.BigInteger),
+    sa.Column("output_tokens", sa.BigInteger),
+    sa.Column("replay", sa.Text),
+    sa.Column("attempt", sa.BigInteger, nullable=False),
+)
+_REPLAYED: Final = sa.text("replay IS NOT NULL")
+sa.Index("ix_trait_replay", trait.c.replay, trait.c.question, sqlite_where=_REPLAYED, postgresql_where=_REPLAYED)
+
+gate_run: Final = sa.Table(
+    "gate_run",
+    metadata,
+    sa.Column("run_id", sa.Text, primary_key=True),
+    sa.Column("service", sa.Text, nullable=False),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("decision", sa.Text, nullable=False),
+    sa.Column("first_broken", sa.Text),
+    sa.Column("baseline", sa.Text, nullable=False),
+    sa.Column("candidate", sa.Text, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Index(None, "service", "created_at"),
+)
+
+gate_version: Final = sa.Table(
+    "gate_version",
+    metadata,
+    sa.Column("run_id", sa.Text, primary_key=True),
+    sa.Column("component", sa.Text, primary_key=True),
+    sa.Column("version", sa.Text, primary_key=True),
+    sa.Index(None, "component", "version"),
+)
+
+
+release: Final = sa.Table(
+    "release",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("component", sa.Text, primary_key=True),
+    sa.Column("version", sa.Text, primary_key=True),
+    sa.Column("first_seen_at", sa.BigInteger),
+    sa.Column("recorded_at", sa.BigInteger),
+)
+
+source: Final = sa.Table(
+    "source",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("first_reported_at", sa.BigInteger, nullable=False),
+)
+
+source_report: Final = sa.Table(
+    "source_report",
+    metadata,
+    sa.Column("report_id", sa.Text, primary_key=True),
+    sa.Column("service", sa.Text, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("reported_at", sa.BigInteger, nullable=False),
+    sa.Column("documents", sa.BigInteger),
+    sa.Column("newest_at", sa.BigInteger),
+    sa.Column("delay_seconds", sa.Double),
+    sa.Index(None, "service", "source", "reported_at"),
+)
+for _field in ("documents", "newest_at", "delay_seconds"):  # each report may leave them out
+    _given = sa.text(f"{_field} IS NOT NULL")
+    _order = [source_report.c[name] for name in ("service", "source", "reported_at", "report_id")]
+    sa.Index(f"ix_source_report_{_field}", *_order, sqlite_where=_given, postgresql_where=_given)
+
+chunk_identity: Final = sa.Table(
+    "chunk_identity",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("chunk_id", sa.Text, primary_key=True),
+    sa.Column("index_version", sa.Text, primary_key=True),
+    sa.Column("content_hash", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text),
+    sa.Column("previous_version", sa.Text),
+    sa.Column("previous_id", sa.Text),
+    sa.Index(None, "service", "content_hash"),
+    sa.Index(None, "service", "index_version"),
+)
+
+gold: Final = sa.Table(
+    "gold",
+    metadata,
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Column("question_hash", sa.Text, primary_key=True),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("question", sa.Text),
+    sa.Column("query_class", sa.Text),
+    sa.Column("chunk_ids", sa.Text),  # JSON
+    sa.Column("facets", sa.Text),  # JSON
+)
+
+
+erased: Final = sa.Table(
+    "erased",
+    metadata,
+    sa.Column("digest", sa.Text, primary_key=True),
+    sa.Column("at", sa.BigInteger, nullable=False),
+)
+
+tenant_service: Final = sa.Table(  # which services the spans of a tenant named
+    "tenant_service",
+    metadata,
+    sa.Column("tenant", sa.Text, primary_key=True),
+    sa.Column("service", sa.Text, primary_key=True),
+    sa.Index(None, "service"),
+)
+
+audit: Final = sa.Table(  # what people had deleted
+    "audit",
+    metadata,
+    sa.Column("at", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("subject", sa.Text, nullable=False),  # JSON
+    sa.Column("rows", sa.Text, nullable=False),  # JSON
+)
+
+attribution_share: Final = sa.Table(
+    "attribution_share",
+    metadata,
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("chunk_id", sa.Text, nullable=False),
+    sa.Column("share", sa.Double, nullable=False),
+    sa.Column("share_error", sa.Double),
+)
+
+index_probe: Final = sa.Table(  # of several chunks the one that names the cause
+    "index_probe",
+    metadata,
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("asked_at", sa.BigInteger, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("cause", sa.Text),
+    sa.Column("chunk_id", sa.Text),
+    sa.Column("depth", sa.BigInteger, nullable=False),
+    sa.Column("depth_asked", sa.BigInteger, nullable=False),
+    sa.Column("rank", sa.BigInteger),
+    sa.Column("exact_rank", sa.BigInteger),
+    sa.Column("by_gold", sa.Boolean, nullable=False),
+    sa.Column("drawn", sa.Boolean, nullable=False),
+    sa.Column("index_version", sa.Text),
 )

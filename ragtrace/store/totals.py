@@ -1,39 +1,50 @@
-"""Owns the totals: series that only grow, advanced in the transaction that writes what they count, under the names that
-the budgets of labels leave, until somebody has them forgotten.
+"""Totals: series that only grow, advanced in the transaction that writes what they count, under the names that the
+budgets of labels leave, until somebody has them forgotten.
 
 Histograms are kept the way Prometheus shows them, as cumulative buckets, a sum and a count.
-"""
+
+What was counted is remembered, so that nothing counts twice: these rows outlive the requests that they are about. Each
+has the day on which what it is about began. Days before some day may be forgotten: what began before it counts no more
+then, whether it comes again or for the first time. That day is kept in a row without an id and a kind, the first one of
+all. It is moved before anything is forgotten, and read after new rows are inserted: so whoever could insert a row
+because it was forgotten sees the day."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from math import inf
 from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
+from ragtrace.registry.instruments import ANALYSIS_COST, ATTRIBUTION_BUDGET_EXHAUSTED
 from ragtrace.store import audit, label_budget
-from ragtrace.store.bulk import chunks
-from ragtrace.store.database import insert
-from ragtrace.store.rows import Delta, Exemplar, Labels, Total
-from ragtrace.store.surrounding_tables import release, source, source_report
-from ragtrace.store.tables import exposed, success, total
-from ragtrace.store.text import clean
+from ragtrace.store.database import Database, chunks, clean, insert
+from ragtrace.store.rows import ATTRIBUTION, Delta, Exemplar, Labels, Total
+from ragtrace.store.tables import counted, exposed, release, source, source_report, spending, success, total
 
 __all__ = [
     "FORGOTTEN",
     "Key",
     "add",
     "bound",
+    "counted_before",
+    "counted_pages",
+    "day_of",
     "delete",
-    "forget",
+    "forget_before",
     "forget_service",
     "histogram_deltas",
     "keys",
+    "spend",
+    "spent",
     "totals",
+    "uncounted",
 ]
+
 
 FORGOTTEN: Final = "totals forget"
 """The action as which it is written down that somebody had the totals of a service forgotten."""
@@ -125,7 +136,7 @@ def totals(connection: sa.Connection) -> list[Total]:
     ]
 
 
-def forget(connection: sa.Connection, service: str, segment: str | None) -> int:
+def _forget_series(connection: sa.Connection, service: str, segment: str | None) -> int:
     """Delete the series of a service, or of one segment of it; returns how many. They are locked as writers do."""
     return delete(connection, keys(connection, *_of(service, segment), lock=True))
 
@@ -157,7 +168,7 @@ def forget_service(connection: sa.Connection, service: str, segment: str | None,
         for table in (release, source_report, source):
             gone[table.name] = connection.execute(sa.delete(table).where(table.c.service == clean(service))).rowcount
     gone[exposed.name] = label_budget.forget(connection, service, segment)
-    gone[total.name] = forget(connection, service, segment)
+    gone[total.name] = _forget_series(connection, service, segment)
     if segment is None:
         gone[success.name] = connection.execute(sa.delete(success).where(success.c.service == clean(service))).rowcount
     audit.Entry(FORGOTTEN, {"service": service, "segment": segment}, now_ns).save(connection, gone)
@@ -177,3 +188,97 @@ def _written(labels: Labels) -> str:
 
 def _read(labels: str) -> Labels:
     return tuple((name, value) for name, value in json.loads(labels))
+
+
+_DAY: Final = 86_400
+_DAY_NS: Final = _DAY * 1_000_000_000
+_BEFORE: Final = {"request_id": "", "kind": ""}
+_PAGE: Final = 2_000
+
+
+def uncounted(connection: sa.Connection, given: Iterable[tuple[str, str, int]]) -> set[tuple[str, str]]:
+    """Those of these (id, kind) that were not counted before, each with its beginning in nanoseconds. From now on they
+    are."""
+    begun = {(identity, kind): at // _DAY_NS for identity, kind, at in given}
+    rows = [{"request_id": key[0], "kind": key[1], "day": begun[key]} for key in sorted(begun)]
+    if not rows:
+        return set()
+    statement = insert(connection, counted).on_conflict_do_nothing().returning(counted.c.request_id, counted.c.kind)
+    new = {(row.request_id, row.kind) for row in connection.execute(statement, rows)}
+    first = _first_day(connection) if new else 0
+    return {key for key in new if begun[key] >= first}
+
+
+def _first_day(connection: sa.Connection) -> int:
+    """Before which nothing counts."""
+    return connection.scalar(sa.select(counted.c.day).filter_by(**_BEFORE)) or 0
+
+
+def day_of(moment: float) -> int:
+    """The day of a moment in Unix seconds."""
+    return int(moment // _DAY)
+
+
+def counted_before(day: int) -> sa.Select[tuple[str, str]]:
+    """What is forgotten before a day."""
+    return sa.select(counted.c.request_id, counted.c.kind).where(counted.c.request_id != "", counted.c.day < day)
+
+
+def forget_before(connection: sa.Connection, day: int) -> None:
+    """Let nothing count any more that began before a day; a later one that was set stays."""
+    statement = insert(connection, counted).values(**_BEFORE, day=day)
+    later = statement.excluded.day > counted.c.day
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=list(counted.primary_key), set_={"day": statement.excluded.day}, where=later
+        )
+    )
+
+
+def counted_pages(database: Database, day: int) -> Iterator[sa.Delete]:
+    """What deletes the rows before a day, page by page of all rows, which are read by their key."""
+    after: list[sa.ColumnElement[bool]] = []
+    query = sa.select(counted.c.request_id, counted.c.kind, counted.c.day)
+    query = query.order_by(counted.c.request_id, counted.c.kind).limit(_PAGE)
+    place = sa.tuple_(counted.c.request_id, counted.c.kind)
+    while True:
+        with database.read() as connection:
+            rows = connection.execute(query.where(*after)).all()
+        if not rows:
+            return
+        last = sa.tuple_(sa.literal(rows[-1].request_id), sa.literal(rows[-1].kind))
+        if any(row.day < day for row in rows):
+            yield sa.delete(counted).where(*after, place <= last, counted.c.day < day)
+        after = [place > last]
+
+
+def spend(connection: sa.Connection, spent: Mapping[str, float], budgets: Mapping[str, float], now: float) -> None:
+    """Add seconds by resource to those of the day, and count a budget that they use up, once a day."""
+    deltas: list[Delta] = []
+    for resource, seconds in sorted(spent.items()):
+        labels = (("resource", resource),)
+        after = _grown(connection, resource, seconds, now)
+        deltas.append(Delta(ANALYSIS_COST.name, (("job_kind", ATTRIBUTION), *labels), seconds))
+        crossed = resource in budgets and after - seconds < budgets[resource] <= after
+        deltas.append(Delta(ATTRIBUTION_BUDGET_EXHAUSTED.name, labels, float(crossed)))
+    add(connection, deltas)
+
+
+def _grown(connection: sa.Connection, resource: str, seconds: float, now: float) -> float:
+    """The day's seconds with these."""
+    statement = insert(connection, spending).values(day=_day(now), resource=resource, seconds=seconds)
+    grown = statement.on_conflict_do_update(
+        index_elements=list(spending.primary_key),
+        set_={"seconds": spending.c.seconds + statement.excluded.seconds},
+    )
+    return float(connection.scalars(grown.returning(spending.c.seconds)).one())
+
+
+def spent(connection: sa.Connection, now: float) -> dict[str, float]:
+    """What was spent on the day of `now`, in seconds by resource."""
+    rows = connection.execute(sa.select(spending.c.resource, spending.c.seconds).where(spending.c.day == _day(now)))
+    return {row.resource: row.seconds for row in rows}
+
+
+def _day(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).date().isoformat()

@@ -13,7 +13,7 @@ from ragtrace.analyze.doubts import log_odds_of
 from ragtrace.analyze.services import KEPT, Services
 from ragtrace.coverage import Background
 from ragtrace.store import ServiceTraffic, Store
-from ragtrace.store.subjects import Subject
+from ragtrace.store.erasure import Subject
 from ragtrace.types import Analysis, Candidate, RequestRecord, RetrieveRun, StageState, replace
 from tests.analyze.examples import request
 

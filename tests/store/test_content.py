@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Store, bundles
+from ragtrace.store import Store
 from ragtrace.store import content as owner
-from ragtrace.store.compression import decompress
+from ragtrace.store.content import Bundles, bundled, decompress, remove_texts
 from ragtrace.store.records import Batch
 from ragtrace.store.tables import bundle, content
 from ragtrace.types import Candidate, RequestRecord, RetrieveRun, content_hash
@@ -42,7 +42,7 @@ def _copies(store: Store) -> list[int]:
 
 def _deleted(store: Store) -> None:
     with store._database.write() as connection:
-        bundles.remove(connection, [content_hash(text) for text in TEXTS[50:250]])
+        remove_texts(connection, [content_hash(text) for text in TEXTS[50:250]])
 
 
 def _condemned(store: Store) -> None:
@@ -88,14 +88,14 @@ def test_writers_may_write_while_texts_are_compressed(store: Store, monkeypatch:
     file = store._database.address.file
     compressed: list[int] = []
 
-    def watched(texts: Any) -> bundles.Packed:
+    def watched(texts: Any) -> Bundles:
         other = sqlite3.connect(file, timeout=0, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         other.close()
         compressed.append(len(texts))
-        return bundles.packed(texts)
+        return bundled(texts)
 
-    monkeypatch.setattr(owner, "packed", watched)
+    monkeypatch.setattr(owner, "bundled", watched)
     store.write([_record("a", TEXTS[:COUNT])])
     store.write([_record("b", TEXTS)])
     assert compressed == [COUNT, 100]

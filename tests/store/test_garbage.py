@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.errors import CorruptStore, StoreError
-from ragtrace.store import Store, Swept, addenda, bundles, garbage
-from ragtrace.store.alone import Alone
-from ragtrace.store.content import GRANULARITY, Texts
+from ragtrace.store import Store, Swept, garbage, records
+from ragtrace.store.content import GRANULARITY, Removed, Texts, remove_texts
 from ragtrace.store.garbage import MARGIN, Bloom
+from ragtrace.store.leases import UpkeepLease
 from ragtrace.store.tables import content, lease, request
 from ragtrace.types import Addendum, GenerateRun, Generation, RequestRecord, content_hash
 
@@ -72,7 +72,7 @@ def test_what_is_saved_is_never_less_than_nothing(
     """What is left of a bundle may pack worse than the whole."""
     store.write([answering(make_record, "a", "one")])
     _execute(store, sa.delete(request))
-    monkeypatch.setattr(bundles, "remove", lambda *arguments: bundles.Removed(1, -7))
+    monkeypatch.setattr(garbage, "remove_texts", lambda *arguments: Removed(1, -7))
     assert store.collect_garbage(now=time.time() + LATER) == Swept(1, 1, 1, 0)
 
 
@@ -98,14 +98,17 @@ def test_a_payload_that_cannot_be_read_stops_the_collection(store: Store, make_r
 
 def test_one_upkeep_at_a_time(store: Store) -> None:
     """A second one waits, then says who is at work; one that lost its place stops."""
-    with Alone(store._database, "first") as first:
-        with pytest.raises(StoreError, match=r"first on .* is at work; wait"), Alone(store._database, "second", wait=0):
+    with UpkeepLease(store._database, "first") as first:
+        with (
+            pytest.raises(StoreError, match=r"first on .* is at work; wait"),
+            UpkeepLease(store._database, "second", wait=0),
+        ):
             pass
         _execute(store, sa.update(lease).values(owner="another"))
         with pytest.raises(StoreError, match="took its place"), store._database.write() as connection:
             first.hold(connection)
     _execute(store, sa.delete(lease))
-    with Alone(store._database, "second", wait=0):
+    with UpkeepLease(store._database, "second", wait=0):
         assert store.counts()["lease"] == 1
     assert store.counts()["lease"] == 0
 
@@ -120,7 +123,7 @@ def test_a_writer_that_came_first_keeps_its_text(store: Store, make_record: Make
     before = int(time.time()) - GRANULARITY - MARGIN
     texts = Texts()
     texts.add("one")
-    with Alone(store._database, "test") as alone:
+    with UpkeepLease(store._database, "test") as alone:
         with store._database.write() as writer:
             texts.store(writer)
             assert garbage.sweep(store._database, alone, Bloom(1), before, Swept(1)).deleted == 0
@@ -149,7 +152,7 @@ def test_a_writer_that_came_second_writes_its_text_again(store: Store) -> None:
     waiting: list[Any] = []
     thread = threading.Thread(target=write)
     with store._database.write() as sweeper:
-        bundles.remove(sweeper, [content_hash("one")])
+        remove_texts(sweeper, [content_hash("one")])
         thread.start()
         looked.wait(30)
         query = sa.text("SELECT wait_event_type FROM pg_stat_activity WHERE pid = :pid")
@@ -191,7 +194,7 @@ def test_writers_reuse_what_is_swept(
         thread.start()
     while not failed and (deleted < 100 or min(turns) < 10):
         with store._database.write() as connection:  # days pass, in which most requests go
-            addenda.wait_for_turn(connection, alone=True)
+            records.wait_for_turn(connection, alone=True)
             connection.execute(sa.delete(request).where(request.c.request_id.not_like("%-7-%")))
             connection.execute(sa.update(content).values(touched_at=1))
         deleted += store.collect_garbage().deleted

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from ragtrace.store import Finished, Store, queue, tables
-from ragtrace.store.compression import compress
+from ragtrace.store.content import compress
 from ragtrace.types import Claim, RequestRecord, Score, replace
 
 MakeRecord = Callable[..., RequestRecord]

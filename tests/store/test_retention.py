@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import Finished, Kept, SpanPart, Store
-from ragtrace.store.alone import Alone
+from ragtrace.store.leases import UpkeepLease
 from ragtrace.store.tables import diagnosis, job, request
 from ragtrace.types import Addendum, Feedback, RequestRecord, SourceReport
 
@@ -234,7 +234,7 @@ def test_it_may_be_killed_and_run_again(
         left = store.counts()
         assert 0 < left["request"] < 500
         assert left["request"] == left["job"] == left["trait"]
-        monkeypatch.setattr(Alone, "_acquired", _taken_over(Alone._acquired))
+        monkeypatch.setattr(UpkeepLease, "_acquired", _taken_over(UpkeepLease._acquired))
         store.prune({"all": 1.0})
         assert _ids(store) == set()
 

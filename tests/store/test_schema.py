@@ -34,18 +34,18 @@ from ragtrace.store import (
     SourceState,
     Store,
     Wanted,
-    bundles,
     check,
+    content,
     migrate,
     totals,
 )
 from ragtrace.store.address import Address
-from ragtrace.store.compression import compress
+from ragtrace.store.content import compress
 from ragtrace.store.database import Database
+from ragtrace.store.populations import traits_of
 from ragtrace.store.records import Batch
 from ragtrace.store.schema import VERSION_TABLE
 from ragtrace.store.tables import metadata
-from ragtrace.store.traits import traits_of
 from ragtrace.types import (
     Addendum,
     Analysis,
@@ -400,7 +400,7 @@ def _rows(source: sa.Connection, name: str, columns: list[str]) -> list[dict[str
     """The rows of a table, with the columns that it had once."""
     table = metadata.tables[name]
     if name == "content" and "body" in columns:  # each text stood by itself
-        texts = bundles.fetch(source, source.scalars(sa.select(table.c.hash)).all())
+        texts = content.fetch_texts(source, source.scalars(sa.select(table.c.hash)).all())
         bodies = [{"hash": digest, "body": compress(text.encode())} for digest, text in texts.items()]
         return [row | ({"touched_at": 1} if "touched_at" in columns else {}) for row in bodies]
     return [dict(row) for row in source.execute(sa.select(*(table.c[each] for each in columns))).mappings()]

@@ -11,8 +11,7 @@ import sqlalchemy as sa
 
 from ragtrace.errors import SchemaMismatch, StoreUnavailable
 from ragtrace.store import Finished, Store, Subject, space
-from ragtrace.store.surrounding_tables import gold
-from ragtrace.store.tables import addendum, analysis, bundle, metadata, request
+from ragtrace.store.tables import addendum, analysis, bundle, gold, metadata, request
 from ragtrace.types import Addendum, Gold, RequestRecord
 
 MakeRecord = Callable[..., RequestRecord]

@@ -10,8 +10,9 @@ import pytest
 import sqlalchemy as sa
 import zstandard
 
-from ragtrace.store import Store, bundles, migrate
+from ragtrace.store import Store, migrate
 from ragtrace.store.address import Address
+from ragtrace.store.content import bundled, fetch_texts, write_bundles
 from ragtrace.store.database import Database
 from ragtrace.store.tables import content
 from ragtrace.types import content_hash
@@ -37,7 +38,7 @@ def test_they_are_found_where_they_were(url: str, tmp_path: Path, monkeypatch: p
     database.close()
     assert migrate(url) == HEAD
     with Store.open(url) as store, store._database.read() as connection:
-        assert bundles.fetch(connection, TEXTS) == TEXTS
+        assert fetch_texts(connection, TEXTS) == TEXTS
         touched = dict(map(tuple, connection.execute(sa.select(content.c.hash, content.c.touched_at))))
     assert touched.keys() == TEXTS.keys()
     for digest, moment in zip(TEXTS, moments, strict=True):
@@ -50,7 +51,7 @@ def test_postgresql_keeps_their_places_in_small_rows(url: str) -> None:
     if url.startswith("sqlite"):
         pytest.skip("SQLite has no gaps between columns, and no vacuum of its own")
     with Store.open(url) as store, store._database.write() as connection:
-        bundles.write(connection, bundles.packed((bytes.fromhex(key), text) for key, text in TEXTS.items()), 1)
+        write_bundles(connection, bundled((bytes.fromhex(key), text) for key, text in TEXTS.items()), 1)
         sizes = connection.scalars(sa.text("SELECT pg_column_size(content.*) FROM content"))
         assert set(sizes) == {56}
         often = connection.scalars(sa.text("SELECT relname FROM pg_class WHERE reloptions::text LIKE '%scale_factor%'"))

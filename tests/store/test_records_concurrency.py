@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Store, Subject, attempts, records
+from ragtrace.store import Store, Subject, records, requests
 from ragtrace.types import GenerateRun, Generation, RequestRecord, replace
-from tests.store.test_spans_together import waits
+from tests.store.test_spans_concurrency import waits
 
 MakeRecord = Callable[..., RequestRecord]
 
@@ -54,7 +54,7 @@ def test_a_request_that_is_pruned_before_it_is_told_from_others(
     if url.startswith("sqlite"):
         pytest.skip("SQLite has one writer at a time")
     store.write([make_record(started_at=1, record_revision=1)])
-    pruned_before(monkeypatch, attempts, "tell_apart", url)
+    pruned_before(monkeypatch, requests, "tell_apart", url)
     store.write([make_record(started_at=1, record_revision=2)])
     assert [row.request_id for row in store.find_requests()] == ["r1"]
     assert store.faults() == []

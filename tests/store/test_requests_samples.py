@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from ragtrace.store import Store
-from ragtrace.store.samples import counted_query, drawn_query
+from ragtrace.store.requests import count_query, sample_query
 
 if TYPE_CHECKING:
     from tests.store.conftest import MakeRecord
@@ -74,7 +74,7 @@ def test_samples_are_drawn_from_an_index_alone(tmp_path: Path, segment: str | No
     with Store.open(f"sqlite:///{path}"):
         engine = sa.create_engine(f"sqlite:///{path}")
         plans = []
-        for query in (counted_query("s", segment, 0, 9), drawn_query("s", segment, 0, 9, METRICS, 50)):
+        for query in (count_query("s", segment, 0, 9), sample_query("s", segment, 0, 9, METRICS, 50)):
             text = query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True})
             with engine.connect() as connection:
                 plans.append([row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}")])

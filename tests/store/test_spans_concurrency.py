@@ -10,18 +10,8 @@ from collections.abc import Callable, Sequence
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, arriving, erased, spans
-from tests.store.parts import (
-    ONE,
-    THREE,
-    TWO,
-    MakeRecord,
-    assembled,
-    part,
-    read,
-    saying,
-    text,
-)
+from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, assembly, requests, spans
+from tests.store.parts import ONE, THREE, TWO, MakeRecord, assembled, part, read, saying, text
 
 
 def waits(store: Store, thread: threading.Thread) -> None:
@@ -49,7 +39,7 @@ def test_a_sender_and_an_assembler(store: Store, make_record: MakeRecord, gone: 
     made = [assembled(store, make_record, each) for each in due]
     if gone is not None:
         with store._database.write() as connection:
-            erased.add(connection, [erased.of_trace("", gone)], 0.0)
+            requests.remember_erased(connection, [requests.digest_of_trace("", gone)], 0.0)
     errors: list[Exception] = []
 
     def settle() -> None:
@@ -172,8 +162,8 @@ class _Crowd:
 def test_all_at_once(store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     """None waits for another in a circle, and each part was in a record before it went; spans that are erased come at
     the same moment."""
-    monkeypatch.setattr(arriving, "_unerased", lambda connection, packed: packed)
-    monkeypatch.setattr(spans, "ATTEMPTS", 1_000)
+    monkeypatch.setattr(assembly, "_unerased", lambda connection, packed: packed)
+    monkeypatch.setattr(spans, "_ATTEMPTS", 1_000)
     crowd = _Crowd(store, make_record)
     crowd.run()
 

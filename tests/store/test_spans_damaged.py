@@ -9,20 +9,7 @@ from ragtrace.errors import CorruptStore
 from ragtrace.store import DueTrace, Store
 from ragtrace.store.tables import bundle, content, span_part
 from ragtrace.types import content_hash
-from tests.store.parts import (
-    FOUR,
-    ONE,
-    THREE,
-    TWO,
-    MakeRecord,
-    assembled,
-    bodies,
-    execute,
-    part,
-    read,
-    state,
-    text,
-)
+from tests.store.parts import FOUR, ONE, THREE, TWO, MakeRecord, assembled, bodies, execute, part, read, state, text
 
 DAMAGES = {
     "the texts are gone": sa.delete(content),

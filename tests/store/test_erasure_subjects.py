@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
-from ragtrace.store import Assembled, SpanPart, Store, Subject, TraceJudgement, subjects
+from ragtrace.store import Assembled, SpanPart, Store, Subject, TraceJudgement, erasure
 from ragtrace.store.tables import request
 from ragtrace.types import Feedback, RequestRecord
 from tests.store.parts import bodies
@@ -97,7 +97,7 @@ def test_pages_come_by_an_index(tmp_path: Path, subject: Subject, index: str) ->
     path = tmp_path / "plan.db"
     with Store.open(f"sqlite:///{path}"):
         engine = sa.create_engine(f"sqlite:///{path}")
-        for chosen in subjects._chosen(subject):
+        for chosen in erasure._chosen(subject):
             page = sa.select(request.c.request_id, request.c.payload).where(*chosen, request.c.request_id > "m")
             query = page.order_by(request.c.request_id).limit(100)
             written = query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True})

@@ -8,15 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import Assembled, DueTrace, Store
-from tests.store.parts import (
-    ONE,
-    TWO,
-    MakeRecord,
-    assembled,
-    part,
-    read,
-    state,
-)
+from tests.store.parts import ONE, TWO, MakeRecord, assembled, part, read, state
 
 
 def begun_anew(store: Store, make: MakeRecord, *, claimed: bool) -> Assembled:

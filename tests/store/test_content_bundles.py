@@ -1,15 +1,29 @@
-"""Texts stand several in a bundle; one that is removed leaves nothing of itself."""
+"""Texts stand several in a bundle; one that is removed leaves nothing of itself, and what is compressed comes back."""
 
 from __future__ import annotations
 
 import random
+from random import Random
 
 import pytest
 import sqlalchemy as sa
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragtrace.errors import CorruptStore, StoreUnavailable
-from ragtrace.store import Store, bundles
-from ragtrace.store.compression import decompress
+from ragtrace.store import Store
+from ragtrace.store.content import (
+    Bundles,
+    bundled,
+    compress,
+    compress_against,
+    decompress,
+    decompress_against,
+    fetch_texts,
+    remove_texts,
+    write_bundles,
+)
 from ragtrace.store.tables import bundle, content
 from ragtrace.types import content_hash
 
@@ -24,18 +38,18 @@ def _texts(count: int, size: int = 900, seed: int = 1) -> dict[str, str]:
     return {content_hash(text): text for text in texts}
 
 
-def _packed(texts: dict[str, str]) -> bundles.Packed:
-    return bundles.packed((bytes.fromhex(digest), text) for digest, text in texts.items())
+def _packed(texts: dict[str, str]) -> Bundles:
+    return bundled((bytes.fromhex(digest), text) for digest, text in texts.items())
 
 
 def _write(store: Store, texts: dict[str, str]) -> None:
     with store._database.write() as connection:
-        bundles.write(connection, _packed(texts), NOW)
+        write_bundles(connection, _packed(texts), NOW)
 
 
 def _fetch(store: Store, hashes: list[str]) -> dict[str, str]:
     with store._database.read() as connection:
-        return bundles.fetch(connection, hashes)
+        return fetch_texts(connection, hashes)
 
 
 def _bodies(store: Store) -> dict[int, bytes]:
@@ -46,7 +60,7 @@ def _bodies(store: Store) -> dict[int, bytes]:
 def _impatient(store: Store) -> None:
     with store._database.write() as connection:
         connection.execute(sa.text("SET LOCAL lock_timeout = '100ms'"))
-        bundles.write(connection, _packed(_texts(40)), NOW)
+        write_bundles(connection, _packed(_texts(40)), NOW)
 
 
 @pytest.mark.parametrize("count", [1, 3, 200])
@@ -76,7 +90,7 @@ def test_a_removed_text_is_gone_and_its_neighbors_stay(store: Store) -> None:
     _write(store, texts)
     gone = list(texts)[1:3]
     with store._database.write() as connection:
-        removed = bundles.remove(connection, [*gone, "0" * 32])
+        removed = remove_texts(connection, [*gone, "0" * 32])
     assert removed.texts == 2
     assert removed.bytes > 0
     assert _fetch(store, list(texts)) == {digest: text for digest, text in texts.items() if digest not in gone}
@@ -88,7 +102,7 @@ def test_a_bundle_without_texts_is_deleted(store: Store) -> None:
     texts = _texts(60)
     _write(store, texts)
     with store._database.write() as connection:
-        assert bundles.remove(connection, texts).texts == 60
+        assert remove_texts(connection, texts).texts == 60
     assert (_bodies(store), store.counts()["content"], _fetch(store, list(texts))) == ({}, 0, {})
     _write(store, texts)
     assert _fetch(store, list(texts)) == texts
@@ -123,8 +137,42 @@ def test_bundles_are_alike_in_size(alphabet: str) -> None:
     """However much smaller their texts become, but for the last ones; none must be inflated for long."""
     draw = random.Random(3)
     texts = ["".join(draw.choices(alphabet, k=700)) for _ in range(900)]
-    bodies = bundles.packed((bytes.fromhex(content_hash(text)), text) for text in texts).bodies
+    bodies = bundled((bytes.fromhex(content_hash(text)), text) for text in texts).bodies
     assert all(14_000 < len(body) < 17_000 for body in bodies[1:-1])
     assert len(bodies) > 3
-    same = bundles.packed((bytes.fromhex(content_hash(str(number))), "a" * 700) for number in range(900)).bodies
+    same = bundled((bytes.fromhex(content_hash(str(number))), "a" * 700) for number in range(900)).bodies
     assert all(len(decompress(body)) < 140_000 for body in same)
+
+
+PIECE = st.one_of(st.binary(max_size=50), st.binary(min_size=200, max_size=2_000))
+
+
+def words(size: int, seed: int = 1) -> bytes:
+    """Text that is not repeated."""
+    return Random(seed).randbytes(size * 2 // 3).hex()[:size].encode()
+
+
+@given(st.lists(PIECE, min_size=1, max_size=5), st.lists(PIECE, max_size=5), st.randoms())
+def test_round_trip(bodies: list[bytes], texts: list[bytes], draw: Random) -> None:
+    """Whatever the bodies share with what is known: nothing, pieces, or all of it; neither need hold anything."""
+    known = b"".join(texts)
+    mixed = [*bodies, b"".join(draw.sample([*bodies, *texts], k=len(bodies) + len(texts)))]
+    assert [decompress_against(each, known) for each in compress_against(mixed, known)] == mixed
+    assert [decompress(compress(each)) for each in mixed] == mixed
+
+
+@pytest.mark.parametrize("size", [2_000, 300_000, 3_000_000])
+def test_all_that_is_known_is_found(size: int) -> None:
+    """Of a large trace too, whose texts are further apart than Zstandard looks by itself, and more than it notes."""
+    known = words(size)
+    body = words(500, seed=2) + known + known
+    (packed,) = compress_against([body], known)
+    assert len(packed) < 600 + size // 100
+    assert decompress_against(packed, known) == body
+
+
+def test_another_text_in_its_place_is_noticed() -> None:
+    """It is an error, and no other body."""
+    (packed,) = compress_against([words(500)], words(500))
+    with pytest.raises(zstandard.ZstdError):
+        decompress_against(packed, words(500, seed=2))
