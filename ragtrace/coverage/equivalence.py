@@ -65,7 +65,7 @@ def _says_otherwise(one: Reading, other: Reading) -> bool:
     ]
     if not all(rest):
         return False
-    for what, *span in SequenceMatcher(None, *rest, autojunk=False).get_opcodes():
+    for what, *span in SequenceMatcher(None, rest[0], rest[1], autojunk=False).get_opcodes():
         left, right = rest[0][span[0] : span[1]], rest[1][span[2] : span[3]]
         if what == "replace" and SequenceMatcher(None, "".join(left), "".join(right)).ratio() < MISTYPED:
             return True
