@@ -172,6 +172,7 @@ class Config:
     )
     store: str = field(
         default="sqlite:///ragtrace.db",
+        repr=False,  # it may hold a password
         metadata=_about(_store, "URL of the database: sqlite:///FILE or postgresql://…", "RAGTRACE_STORE"),
     )
     sample_rate: float = field(

@@ -23,6 +23,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from ragtrace.controls import masked
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -57,8 +59,8 @@ class ConfigurationError(RagtraceError):
 
     @classmethod
     def of(cls, name: str, value: object, allowed: str) -> Self:
-        """The error for a setting: its value, and what to give instead."""
-        return cls(f"{name} {value!r} is not usable; give {allowed}")
+        """The error for a setting: its value, without the password of a URL, and what to give instead."""
+        return cls(f"{name} {masked(repr(value))} is not usable; give {allowed}")
 
 
 class MissingExtraError(RagtraceError):

@@ -29,7 +29,6 @@ __all__ = [
     "read_redactor",
     "read_span_content",
     "read_vocabularies",
-    "without_login",
 ]
 
 CaptureMode: TypeAlias = Literal["off", "hash", "redacted", "full"]
@@ -39,7 +38,6 @@ Vocabulary: TypeAlias = Literal["gen_ai", "openinference"]
 DETECTORS: Final = ("key", "email", "iban", "card", "ip", "phone")
 VOCABULARIES: Final = get_args(Vocabulary)
 BAGGAGE: Final = ("session_id", "tenant_id")
-_LOGIN: Final = re.compile(r"(?<=://)[^\s/?#]*@")
 
 _MODES: Final = get_args(CaptureMode)
 _DEFAULT: Final = "default"
@@ -158,8 +156,3 @@ def _some_of(name: str, value: Any, known: Iterable[str]) -> tuple[str, ...]:
 
 def _parts(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def without_login(text: str) -> str:
-    """The text without the users and passwords of the URLs in it: what stands between `://` and `@`."""
-    return _LOGIN.sub("", text) if "@" in text else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -96,12 +97,21 @@ class Exemplar(NamedTuple):
 
 
 class Prometheus:
-    """A server by the URL that its interface stands under, like `http://localhost:9090`."""
+    """A server by the URL that its interface stands under, like `http://localhost:9090`; a user and a password in it
+    are sent as basic authentication, and shown nowhere."""
 
     def __init__(self, url: str) -> None:
-        if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+        try:
+            parts = urllib.parse.urlsplit(url)
+            is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            is_usable = False
+        if not is_usable:
             raise ConfigurationError.of("--prometheus", url, "the server's URL, like http://localhost:9090")
-        self.url = url.rstrip("/")
+        self.url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
+        login = f"{urllib.parse.unquote(parts.username or '')}:{urllib.parse.unquote(parts.password or '')}"
+        basic = f"Basic {base64.b64encode(login.encode()).decode()}"
+        self._headers = {"Authorization": basic} if parts.username else {}
 
     def query(self, expr: str, at: float) -> list[Series]:
         """The values of an expression at one time, in seconds since the epoch."""
@@ -146,7 +156,8 @@ class Prometheus:
     def _get(self, path: str, **arguments: object) -> Any:
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(arguments)}"
         try:
-            with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+            request = urllib.request.Request(url, headers=self._headers)
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             said = error.read(2000).decode("utf-8", "replace")

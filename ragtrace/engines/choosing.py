@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import ConfigurationError
-from ragtrace.privacy import without_login
 
 if TYPE_CHECKING:
     from ragtrace.engines.causal_lm import CausalLM
@@ -33,6 +32,7 @@ def load_generator(model: str) -> CausalLM | HttpLM:
     """
     address = model.removeprefix(_CHAT)
     if not address.startswith(_SERVER):
+        _refuse_url("generator", model)
         from ragtrace.engines.causal_lm import CausalLM
 
         return CausalLM.load(model)
@@ -40,9 +40,16 @@ def load_generator(model: str) -> CausalLM | HttpLM:
 
     url, _, name = address.partition("#")
     if not name:
-        shown = without_login(model)  # a password stands in no message
-        raise ConfigurationError.of("generator", shown, "the model's name behind #: http://localhost:8000/v1#NAME")
+        raise ConfigurationError.of("generator", model, "the model's name behind #: http://localhost:8000/v1#NAME")
     return HttpLM(url, name, chat=address != model, api_key_env=API_KEY if API_KEY in os.environ else None)
+
+
+def _refuse_url(name: str, model: str) -> None:
+    """Raises: ConfigurationError for an address that is of no server, which would be looked for by that name."""
+    if "://" in model:
+        raise ConfigurationError.of(
+            name, model, "a folder, a Hugging Face name, or for a generator http://HOST/v1#NAME"
+        )
 
 
 def is_silent(model: object) -> bool:
@@ -66,6 +73,7 @@ def load_retriever(model: str) -> Encoder | CrossEncoder:
 
     Raises: ModelError when it cannot be loaded, MissingExtraError.
     """
+    _refuse_url("retriever", model)
     kind, found, name = model.partition(":")
     if kind == "cross" and found:
         from ragtrace.engines.cross_encoder import CrossEncoder

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
+from ragtrace.controls import masked
 from ragtrace.engines.models import load_package
 from ragtrace.engines.tokens import ScoredToken
 from ragtrace.errors import ConfigurationError, ModelError, ServerError
@@ -180,12 +180,14 @@ class Client:
 def _addresses(base_url: str) -> tuple[str, str, str]:
     """The API's address, that of its server's root, and the API's without user and password."""
     url = str(base_url).rstrip("/")
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError.of(
-            "base_url", re.sub(r"[^/@]*@", "", url), "http://HOST:PORT/v1, or another address of an OpenAI API"
-        )
-    shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise ConfigurationError.of("base_url", url, "http://HOST:PORT/v1, or another address of an OpenAI API")
+    shown = masked(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl())
     return url, url.removesuffix("/v1"), shown
 
 

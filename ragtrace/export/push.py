@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from prometheus_client.metrics_core import Metric
 
+from ragtrace.controls import masked
 from ragtrace.errors import ConfigurationError, StoreError
 from ragtrace.export.exposition import collected
 from ragtrace.export.lease import LeasedStore
@@ -144,15 +145,19 @@ def parse_address(name: str, url: str) -> SplitResult:
 
     Raises: ConfigurationError naming `name`, what is allowed, and the value without a password.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError.of(name, shown_address(parts), "a URL such as http://localhost:4318")
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise ConfigurationError.of(name, url, "a URL such as http://localhost:4318")
     return parts
 
 
 def shown_address(parts: SplitResult) -> str:
     """The URL without user, password and query."""
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+    return masked(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="")))
 
 
 def retry_after(value: str | None) -> float | None:

@@ -183,6 +183,10 @@ class OtlpTarget:
         self._protocol = otlp_protocol("METRICS")
         if self._protocol == "http/protobuf" and parts.path in ("", "/"):
             parts = parts._replace(path=_PATH)
+        if self._protocol == "grpc" and "@" in parts.netloc:  # the exporter sends them nowhere, and logs them
+            raise ConfigurationError.of(
+                "otlp", url, "a URL without user and password over gRPC; OTEL_EXPORTER_OTLP_HEADERS can hold them"
+            )
         self.shown = shown_address(parts)
         self._asked: float | None = None
         try:

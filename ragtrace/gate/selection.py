@@ -37,7 +37,7 @@ class Selection:
     neither: the store that both sides share. since, until: nanoseconds."""
 
     text: str
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)
     file: str | None = None
     service: str | None = None
     replay: str | None = None

@@ -12,9 +12,8 @@ from math import isfinite
 from operator import index
 from typing import Any, Final
 
-from ragtrace.controls import plain_label
+from ragtrace.controls import plain_label, without_login
 from ragtrace.errors import ConfigurationError
-from ragtrace.privacy import without_login
 from ragtrace.record.coercion.values import label as label_of
 from ragtrace.record.recorder import active
 from ragtrace.record.requests import read_flags

@@ -20,9 +20,10 @@ from typing import Any, Final, Protocol, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
+from ragtrace.controls import masked
 from ragtrace.errors import ConfigurationError, CorruptStore, StoreUnavailable
 
-__all__ = ["Address", "Identity", "Known", "PostgresIdentity", "SqliteIdentity", "from_anywhere", "masked"]
+__all__ = ["Address", "Identity", "Known", "PostgresIdentity", "SqliteIdentity", "from_anywhere"]
 
 _ALLOWED: Final = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
 _DRIVERS: Final = {
@@ -75,11 +76,6 @@ class Address:
         """`message` without the password, should a driver have repeated it."""
         password = self.url.password
         return re.sub(rf"(?<!\w){re.escape(password)}(?!\w)", "***", message) if password else message
-
-
-def masked(url: str) -> str:
-    """A URL, be it one or not, without what stands before its host."""
-    return re.sub(r"//.*@", "//***@", url)
 
 
 def from_anywhere(text: str) -> str:

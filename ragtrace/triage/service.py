@@ -27,7 +27,6 @@ import msgspec
 
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.store import Store
-from ragtrace.store.address import masked
 from ragtrace.triage.alerts import Alert, read_payload, triage_alert
 from ragtrace.triage.rendering import markdown
 from ragtrace.triage.report import Report
@@ -214,15 +213,14 @@ class Forward:
     def __init__(self, url: str, authorization: str | None = None) -> None:
         try:
             parts = urlsplit(url)
-            is_http = parts.scheme in ("http", "https") and bool(parts.hostname)
+            is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         except ValueError:
             is_http = False
         if not is_http:
-            raise ConfigurationError.of("--forward", masked(url), "a URL that begins with http:// or https://")
+            raise ConfigurationError.of("--forward", url, "a URL that begins with http:// or https://")
         if "@" in parts.netloc:
-            shown = parts._replace(netloc=f"***@{parts.netloc.rpartition('@')[2]}").geturl()
             raise ConfigurationError.of(
-                "--forward", shown, "a URL without user and password; give them in RAGTRACE_FORWARD_AUTHORIZATION, "
+                "--forward", url, "a URL without user and password; give them in RAGTRACE_FORWARD_AUTHORIZATION, "
                 'for instance "Bearer TOKEN"'
             )  # fmt: skip
         self._url = url

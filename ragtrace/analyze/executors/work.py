@@ -57,7 +57,7 @@ class Work:
     variables that the worker's process gets before it loads anything.
     """
 
-    store: str
+    store: str = field(repr=False)  # it may hold a password
     follow: bool = False
     limit: int | None = None
     batch: int = 16
@@ -65,7 +65,7 @@ class Work:
     poll_seconds: float = 1.0
     low_score: float | None = None
     depths: Depths | None = None
-    generator: str | None = None
+    generator: str | None = field(default=None, repr=False)  # so may the address of a server
     retriever: str | None = None
     verifier: str | None = None
     embeddings: str | None = None
@@ -75,7 +75,7 @@ class Work:
     explaining: Mapping[str, Any] = field(default_factory=dict)
     results: OpenResults | None = None
     torch_threads: int | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def has_local_models(self) -> bool:
