@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from ragtrace.export.otlp import OtlpTarget
-from ragtrace.export.remote_write import RemoteWriteTarget
+from ragtrace.export.push_targets import OtlpTarget
+from ragtrace.export.push_targets import RemoteWriteTarget
 from typer.testing import CliRunner
 
 from ragtrace import config
