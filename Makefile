@@ -43,10 +43,10 @@ test: $(VENV)/.test ## set up what is missing, real servers included where allow
 		-m "not alone and not captures" $(PYTEST_ARGS) || test $$? -eq $(NO_TESTS)
 	$(BIN)/python -m pytest -m "alone or captures" $(PYTEST_ARGS) || test $$? -eq $(NO_TESTS)
 
-chaos: $(VENV)/.test ## kill, fork, flood and break host processes for CHAOS_SECONDS
+chaos: $(VENV)/.test ## kill, fork, flood and break host processes, and replace their stores, for CHAOS_SECONDS
 	RAGTRACE_CHAOS_SECONDS=$(CHAOS_SECONDS) $(BIN)/python -m pytest tests/chaos -s $(PYTEST_ARGS)
 
-soak: $(VENV)/.test ## kill receiver, workers and PostgreSQL for SOAK_SECONDS while spans are sent
+soak: $(VENV)/.test ## kill receiver, workers and PostgreSQL, and replace stores, for SOAK_SECONDS each while spans are sent
 	RAGTRACE_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest --quiet --capture=no tests/live/test_serving.py
 
 fuzz: $(VENV)/.test ## search for new counterexamples to the property tests, and send broken bytes to a receiver for FUZZ_SECONDS, and FUZZ_BODIES generated bodies

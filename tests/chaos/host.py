@@ -3,8 +3,8 @@
 Settings: store, service, seed, start (its first number), mode, pace (seconds between requests), size (of a text), limit
 (requests) and queue_bytes. It ends when its standard input does.
 
-Modes: `kill` and `flood` (nothing is done here), `fork`, `full` (a disk that takes nothing for a while) and `faulty`
-(ragtrace's own parts raise).
+Modes: `kill` and `flood` (nothing is done here), `fork`, `full` (a disk that takes nothing for a while), `faulty`
+(ragtrace's own parts raise) and `replaced` (the store's file is restored from a copy, or deleted).
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import random
 import resource
 import select
 import signal
+import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -58,6 +61,18 @@ class Host:
         self.pipeline = Pipeline(ragtrace, given.size)
         self.numbers = itertools.count(given.start)
         self.stop = threading.Event()
+        self.file = Path(given.store.removeprefix("sqlite:///"))
+        self.turn = threading.Lock()
+        self.epoch = 0  # odd while the store's file is being replaced
+        self.due: set[str] = set()  # what the file that stands there must hold once a flush has said so
+        self.ways = itertools.chain(("restored", "missed", "deleted"), iter(lambda: "", None))
+
+    def told(self, number: int, answer: str, began: int) -> None:
+        """What the host knows once a call has returned; what began in an earlier epoch may be in the file of then."""
+        told(number, answer)
+        with self.turn:
+            if self.given.mode == "replaced" and is_flagged(number) and began == self.epoch and not began % 2:
+                self.due.add(request_id_of(number))
 
     def next(self) -> int | None:
         """The next number; None at the end."""
@@ -67,13 +82,15 @@ class Host:
     def serve(self) -> None:
         """In a thread."""
         while (number := self.next()) is not None:
-            told(number, self.pipeline.answer(number))
+            began = self.epoch
+            self.told(number, self.pipeline.answer(number), began)
             time.sleep(self.given.pace)
 
     async def serve_async(self) -> None:
         """In a task."""
         while (number := self.next()) is not None:
-            told(number, await self.pipeline.answer_async(number))
+            began = self.epoch
+            self.told(number, await self.pipeline.answer_async(number), began)
             await asyncio.sleep(self.given.pace)
 
     async def serve_tasks(self) -> None:
@@ -94,6 +111,8 @@ class Host:
         for thread in threads:
             thread.join()
         self.pipeline.close()
+        if self.given.mode == "replaced":
+            say(due=sorted(self.due))
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
     def do_fork(self, chance: random.Random) -> None:
@@ -124,6 +143,47 @@ class Host:
         resource.setrlimit(resource.RLIMIT_FSIZE, (chance.choice((1, 5000)), resource.RLIM_INFINITY))
         time.sleep(chance.uniform(0.05, 0.3))
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    def do_replaced(self, chance: random.Random) -> None:
+        """A copy takes the place of the store's file, at once or after a while without any; or the file is deleted."""
+        way = next(self.ways) or chance.choice(("restored", "missed", "restored", "missed", "deleted"))
+        confirmed = self.confirmed()
+        copy = self.file.with_name("copy.db")
+        with closing(sqlite3.connect(self.file, timeout=30)) as connection:
+            connection.execute("VACUUM INTO ?", (str(copy),))
+        self.epoch += 1
+        if way != "restored":
+            self.file.unlink()
+        if way == "missed":
+            time.sleep(chance.uniform(0.1, 0.5))
+        if way != "deleted":
+            copy.replace(self.file)
+        with self.turn:
+            self.due = set() if way == "deleted" else confirmed
+            self.epoch += 1
+        copy.unlink(missing_ok=True)
+        self.confirmed()
+
+    def confirmed(self) -> set[str]:
+        """Flush until all is said to be stored, and look each time whether it is."""
+        for _ in range(600):
+            with self.turn:
+                asked = set(self.due)
+            if ragtrace.flush(timeout=0.1):
+                say(confirmed=len(asked), missing=sorted(asked - self.stored(asked)), exists=self.file.exists())
+                if self.file.exists():
+                    return asked
+        say(confirmed=0, missing=["no flush said that all is stored"])
+        return set()
+
+    def stored(self, names: Iterable[str]) -> set[str]:
+        """Those of these requests that the file which stands there holds."""
+        try:
+            with closing(sqlite3.connect(f"{self.file.as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+                ids = {row[0] for row in connection.execute("SELECT request_id FROM request")}
+        except sqlite3.OperationalError:
+            return set()
+        return ids.intersection(names)
 
 
 def redactor(seed: int) -> Callable[[str], str]:

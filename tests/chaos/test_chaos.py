@@ -1,5 +1,5 @@
 """Chaos: hosts that are killed, fork, raise, time out and flood answer as if nothing were recorded, and every flagged
-request that ragtrace accepted is in the store.
+request that ragtrace accepted is in the store, also where another file takes the store's place.
 
 `make chaos` runs it for longer: RAGTRACE_CHAOS_SECONDS. A failure names its seed, for RAGTRACE_CHAOS_SEED.
 """
@@ -28,7 +28,7 @@ import ragtrace
 from ragtrace.store import Store
 from tests.chaos.pipeline import Pipeline, kind_of, request_id_of
 
-MODES = ("kill", "flood", "fork", "full", "faulty", "kill")
+MODES = ("kill", "flood", "fork", "full", "faulty", "kill", "replaced")
 SECONDS = float(os.environ.get("RAGTRACE_CHAOS_SECONDS", "0"))  # 0: every mode once
 SEED = int(os.environ.get("RAGTRACE_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
 STAGES = {"plain": 4, "flagged": 4, "raises": 1, "streams": 4, "batch": 6, "gathered": 5, "cancelled": 5}
@@ -44,9 +44,12 @@ class Host:
     mode: str
     service: str
     size: int
+    store: str
     answers: dict[int, str] = field(default_factory=dict)
     accepted: set[str] = field(default_factory=set)
     around: set[str] = field(default_factory=set)
+    confirmed: list[int] = field(default_factory=list)  # how many requests each flush has said to be stored
+    missing: list[str] = field(default_factory=list)  # those of them that the store did not hold then
     disturbed: int = 0
     stored: bool | None = None
     ended: int = 0
@@ -61,20 +64,28 @@ class Host:
                 self.accepted.add(request_id_of(line["number"]))
         elif "around" in line:
             self.around.add(line["around"])
+        elif "confirmed" in line:
+            self.confirmed.append(line["confirmed"])
+            self.missing += line["missing"]
+        elif "due" in line:  # of those that were accepted, what went to an earlier file is gone with it
+            self.accepted = set(line["due"])
         self.disturbed += "disturbed" in line
         self.stored = line.get("stored", self.stored)
 
 
 def settings_of(mode: str, number: int, store: str, seed: int) -> dict[str, Any]:
-    """What a host is told; a flood brings more than its queue takes, at once."""
+    """What a host is told; a flood brings more than its queue takes, at once. A store that is replaced is its alone."""
     flood = mode == "flood"
+    folder = Path(store.removeprefix("sqlite:///")).parent / f"{mode}-{number}"
+    if mode == "replaced":
+        folder.mkdir()
     return {
-        "store": store,
+        "store": f"sqlite:///{folder}/ragtrace.db" if mode == "replaced" else store,
         "service": f"{mode}-{number}",
         "seed": seed,
         "start": (number + 1) * 1_000_000,
         "mode": mode,
-        "pace": 0 if flood else 0.01,
+        "pace": {"flood": 0, "replaced": 0.05}.get(mode, 0.01),
         "size": 3000 if flood else 0,
         "limit": 400 if flood else 5000,
         "queue_bytes": 50_000 if flood else 2**24,
@@ -84,7 +95,10 @@ def settings_of(mode: str, number: int, store: str, seed: int) -> dict[str, Any]
 def run_host(mode: str, number: int, store: str, seed: int, folder: Path) -> Host:
     """Start a host, let it work, end it or kill it, and give what it said."""
     settings = settings_of(mode, number, store, seed)
-    host, errors = Host(mode, settings["service"], settings["size"]), folder / f"{mode}-{number}.stderr"
+    host, errors = (
+        Host(mode, settings["service"], settings["size"], settings["store"]),
+        folder / f"{mode}-{number}.stderr",
+    )
     with errors.open("wb") as sink:
         process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("host.py")), json.dumps(settings)],
@@ -195,10 +209,21 @@ def test_the_hosts_were_really_disturbed(hosts: list[Host], store: str) -> None:
     assert any(host.around for host in hosts)
 
 
-def test_every_accepted_flagged_request_is_stored_once(hosts: list[Host], store: str) -> None:
+def test_what_a_flush_confirms_is_in_the_file_that_stands_there(hosts: list[Host]) -> None:
+    """Whether a copy took the store's place while the host ran, or nothing did for a while."""
+    replaced = [host for host in hosts if host.mode == "replaced"]
+    print(f"chaos: {len(hosts)} hosts; stores replaced {sum(host.disturbed for host in replaced)} times")
+    for host in replaced:
+        assert host.missing == [], f"{host.service} (seed {SEED}): {host.errors}"
+        assert host.disturbed >= 3
+        assert sum(host.confirmed) > 0
+        assert "was deleted while it was open" in host.errors
+
+
+def test_every_accepted_flagged_request_is_stored_once(hosts: list[Host]) -> None:
     """With the stages that it had, none of them twice; also those around a fork and in forked children."""
-    with Store.open(store) as opened:
-        for host in hosts:
+    for host in hosts:
+        with Store.open(host.store) as opened:
             found = opened.get_records([*host.accepted, *host.around])
             assert set(found) == host.accepted | host.around, f"{host.service} (seed {SEED}): {host.errors}"
             for record in found.values():
@@ -206,10 +231,10 @@ def test_every_accepted_flagged_request_is_stored_once(hosts: list[Host], store:
             assert all(len(found[name].stages) == 2 for name in host.around)
 
 
-def test_no_stage_is_lost_or_doubled(hosts: list[Host], store: str) -> None:
+def test_no_stage_is_lost_or_doubled(hosts: list[Host]) -> None:
     """A request that is stored is stored whole."""
-    with Store.open(store) as opened:
-        for host in hosts:
+    for host in hosts:
+        with Store.open(host.store) as opened:
             numbers = [number for number in host.answers if kind_of(number) != "overdue"]
             found = opened.get_records([request_id_of(number) for number in numbers])
             counts = {number: len(found[name].stages) for number in numbers if (name := request_id_of(number)) in found}
