@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ragtrace.analyze.attribution import DOCUMENTS, PARTS, Part, explain_record, scores_of
-from ragtrace.analyze.generator import ClosedEngine, Engine, GeneratorEngine, resting_on
+from ragtrace.analyze.claim_attribution import resting_on
+from ragtrace.analyze.generator import ClosedEngine, Engine, GeneratorEngine
 from ragtrace.analyze.retriever import RetrieverEngine
 from ragtrace.analyze.totals import attribution_deltas
 from ragtrace.engines.tokens import Baseline

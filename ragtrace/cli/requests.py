@@ -116,7 +116,7 @@ def _judgeable(found: Judgeability) -> Iterator[RenderableType]:
 
 
 def _show(store: Store, request_id: str, as_json: bool) -> None:
-    from ragtrace.analyze.generator import resting_on
+    from ragtrace.analyze.claim_attribution import resting_on
     from ragtrace.cli.stores import find_record
     from ragtrace.export import evidence_path
     from ragtrace.export.evidence_path import claim_rationales
@@ -192,7 +192,7 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Show the stored explanation of a request; what it lacks is computed with the models that are given, and shown."""
-    from ragtrace.analyze.generator import resting_on
+    from ragtrace.analyze.claim_attribution import resting_on
     from ragtrace.cli.stores import existing, find_record
     from ragtrace.store import ATTRIBUTION, Store
     from ragtrace.types import to_builtins

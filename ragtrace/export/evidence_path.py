@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ragtrace.analyze.claim_attribution import ABLATION
 from ragtrace.analyze.diagnosis import not_known_before
-from ragtrace.analyze.generator import ABLATION
 from ragtrace.analyze.judgeability import remedy
 from ragtrace.bounds import sentences
 from ragtrace.coverage import SUPPORTED, Rationale, rationales, united

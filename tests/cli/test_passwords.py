@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from ragtrace.export.push_targets import OtlpTarget
-from ragtrace.export.push_targets import RemoteWriteTarget
 from typer.testing import CliRunner
 
 from ragtrace import config
@@ -22,6 +20,7 @@ from ragtrace.engines.choosing import load_generator
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.export import exposition
 from ragtrace.export.push import PushFailed
+from ragtrace.export.push_targets import OtlpTarget, RemoteWriteTarget
 from ragtrace.gate.selection import Selection
 from ragtrace.store import Store
 from ragtrace.triage.service import Forward

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from ragtrace.analyze import analyze_record
-from ragtrace.analyze.generator import ABLATION
+from ragtrace.analyze.claim_attribution import ABLATION
 from ragtrace.export.evidence_path import NOT_JUDGED, render, verdict_brief, verdict_words
 from ragtrace.registry.wording import VERDICTS
 from ragtrace.types import (
