@@ -31,4 +31,6 @@ def without_login(text: str) -> str:
 def masked(value: str) -> str:
     """A value that should be a URL, as a message shows it: without all that may be a user or a password in it, also
     where these hold a slash or a space, or no scheme stands before them."""
+    if "@" not in value:
+        return value
     return _PERHAPS.sub(lambda found: "//***@" if found[0].startswith("//") else "***@", value)
