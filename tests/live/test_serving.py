@@ -128,8 +128,13 @@ class Soak:
             copy = self.file.with_name("copy.db")
             with closing(sqlite3.connect(self.file, timeout=60)) as connection:
                 connection.execute("VACUUM INTO ?", (str(copy),))
+            self.file.unlink()
+            for log in (
+                "-wal",
+                "-shm",
+            ):  # as docs/store.md says: a process that starts now would apply them to the copy
+                Path(f"{self.file}{log}").unlink(missing_ok=True)
             if way != "restored":
-                self.file.unlink()
                 self.watch(ends=time.monotonic() + (1.0 if way == "missed" else 60.0))
             if way == "deleted":
                 copy.unlink()
