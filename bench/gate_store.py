@@ -21,7 +21,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from ragtrace.coverage import ANALYZER_VERSION
-from ragtrace.gate.metrics import METRICS, SCORES
+from ragtrace.gate.population import METRICS, SCORES
 from ragtrace.store import COVERAGE, migrate
 from ragtrace.store.tables import diagnosis, release, request, score, trait
 from ragtrace.types import content_hash

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from ragtrace.controls import masked
+from ragtrace.safe_text import masked
 
 if TYPE_CHECKING:
     import numpy as np

@@ -32,8 +32,8 @@ from ragtrace.cli import (
     verifier,
 )
 from ragtrace.cli.doctor import version
-from ragtrace.controls import harmless
 from ragtrace.errors import RagtraceError
+from ragtrace.safe_text import harmless
 
 __all__ = ["FAULT", "app", "main"]
 

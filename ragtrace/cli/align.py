@@ -91,7 +91,7 @@ def report(
 ) -> None:
     """Failure rates and WARG by model, segment and condition, each beside chance; stability; the words that count."""
     from ragtrace.analyze.alignment_report import alignment_report
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.engines.choosing import load_retriever
     from ragtrace.engines.spacy_pipelines import Tagger
     from ragtrace.errors import ConfigurationError

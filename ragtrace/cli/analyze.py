@@ -272,7 +272,7 @@ def analyze(
     from ragtrace.analyze.explainer import Depths
     from ragtrace.analyze.index_probe import ProbeBudget
     from ragtrace.analyze.worker import LEASE_SECONDS
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.config import load
     from ragtrace.engines.choosing import as_baseline
     from ragtrace.export.events import sending_events
@@ -386,7 +386,7 @@ def list_jobs(
     as_json: JsonOption = False,
 ) -> None:
     """Print jobs, the newest first."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     kind = _kind(kind)
@@ -412,7 +412,7 @@ def retry(
     store: StoreOption = None,
 ) -> None:
     """Let dead jobs run again, with all their attempts."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     ids, kind = _chosen("retry", jobs, every=every), _kind(kind)
@@ -431,7 +431,7 @@ def drop(
     store: StoreOption = None,
 ) -> None:
     """Take jobs out of the queue. Their requests stay, unanalyzed."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     ids, wanted, kind = _chosen("drop", jobs, every=every), _state(state), _kind(kind)

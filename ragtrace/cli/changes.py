@@ -37,7 +37,7 @@ def record_release(
     store: StoreOption = None,
 ) -> None:
     """Say that a version of a component has come into use. Said again, the new time replaces the former one."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
 
@@ -60,7 +60,7 @@ def forget_release(
     store: StoreOption = None,
 ) -> None:
     """Take back what was recorded by mistake. A version that requests carried stays, from the first of them on."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
 
@@ -79,7 +79,7 @@ def list_releases(
     as_json: JsonOption = False,
 ) -> None:
     """Show all releases, newest first: those that somebody recorded, and those that requests carried."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     with Store.open(existing(store)) as opened:
@@ -168,7 +168,7 @@ def report_source(
     store: StoreOption = None,
 ) -> None:
     """Say what an ingestion job has done, after each of its runs."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.record.reports import read_report
     from ragtrace.store import Store
 
@@ -192,7 +192,7 @@ def list_sources(
     as_json: JsonOption = False,
 ) -> None:
     """Show each source by its last reports. A change that is unusual for the source is marked."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     with Store.open(existing(store)) as opened:
@@ -212,7 +212,7 @@ def list_sources(
 @sources.command("forget")
 def forget_source(source: SourceArgument, service: ServiceOption, store: StoreOption = None) -> None:
     """Delete all reports on a source that is no longer ingested, so that it is not taken for a stale one."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
 
@@ -269,7 +269,7 @@ def drift(
     as_json: JsonOption = False,
 ) -> None:
     """Compare the chunks of each index version with those of the version before it, as far as requests found them."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     with Store.open(existing(store)) as opened:

@@ -71,7 +71,7 @@ def prune(
     as_json: JsonOption = False,
 ) -> None:
     """Delete old requests with all that belongs to them, while others write. What was counted stays."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     periods = _periods(keep or [])
@@ -131,7 +131,7 @@ def vacuum(
     as_json: JsonOption = False,
 ) -> None:
     """Delete the texts that no request uses any more, while others write."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     if (compact or full) and dry_run:
@@ -190,7 +190,7 @@ def erase(
 ) -> None:
     """Delete at once all that is stored of a tenant, a session or requests, for good. Exit code 1: nothing was found,
     or something came meanwhile."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store, Subject
 
     subject = Subject(tenant=tenant, session=session, requests=tuple(request or ()))
@@ -300,7 +300,7 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Look whether a store is whole. Exit code 1: it is not; 2: it cannot be read at all."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
     from ragtrace.store import check as schema
 
@@ -318,7 +318,7 @@ def check(
 @app.command("audit")
 def audit(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Show what people had erased, and whose totals forgotten: when, who did so, and how many rows went."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     with Store.open(existing(store)) as opened:

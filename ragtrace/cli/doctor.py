@@ -18,7 +18,7 @@ import typer
 from ragtrace.cli.terminal import JsonOption, StoreOption, print_json, print_table
 
 if TYPE_CHECKING:
-    from ragtrace.analyze.judgeability import Judgeability, StageStates
+    from ragtrace.analyze.services import Judgeability, StageStates
 
 __all__ = ["Extra", "Tool", "doctor", "extras", "tools", "torch_device", "version"]
 
@@ -73,7 +73,7 @@ def _extra(extra: Extra) -> dict[str, Any]:
 def _store(asked: str | None) -> dict[str, Any]:
     """The store's state. One that is not there is an error only when somebody named it."""
     from ragtrace import config
-    from ragtrace.cli.stores import existing, shown
+    from ragtrace.cli.terminal import existing, shown
     from ragtrace.errors import RagtraceError
     from ragtrace.store import check
 
@@ -109,7 +109,7 @@ def _spool(url: str, given: str | None) -> dict[str, Any]:
 
 
 def _contents(url: str) -> dict[str, Any]:
-    from ragtrace.analyze.judgeability import judgeability
+    from ragtrace.analyze.services import judgeability
     from ragtrace.store import ATTRIBUTION, Store
     from ragtrace.triage import page_answers
     from ragtrace.types import to_builtins
@@ -144,7 +144,7 @@ def _service(found: Judgeability) -> dict[str, Any]:
 
 
 def _stage(found: StageStates, *, is_verified: bool) -> dict[str, Any]:
-    from ragtrace.analyze.judgeability import remedy
+    from ragtrace.analyze.services import remedy
 
     reason = found.reason
     return {

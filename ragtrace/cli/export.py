@@ -59,7 +59,7 @@ def export(
     ] = 100_000,
 ) -> None:
     """Serve /metrics from committed results. One exporter per database: a second one waits for the first to end."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
 
     if once and (otlp or remote_write):

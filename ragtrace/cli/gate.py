@@ -95,7 +95,7 @@ def _store(store: str | None, *selections: str) -> str | None:
     """The store to read and to write: the one that is named, else the default one where it is there already, or where
     a selection cannot do without it."""
     from ragtrace import config
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.gate.selection import parse
     from ragtrace.store import check
 
@@ -131,7 +131,7 @@ def _write(report: GateReport, form: Format, file: str) -> str:
 
 
 def _show(report: GateReport, every: bool, store: str | None) -> None:
-    from ragtrace.cli.stores import shown
+    from ragtrace.cli.terminal import shown
     from ragtrace.gate.reports import terminal
 
     console().print(terminal.render_report(report, every=every, store=shown(store) if store else None))
@@ -171,7 +171,7 @@ def selfcheck(
 ) -> None:
     """Split the baseline at random, again and again: how often would the policy block it against itself? With a second
     run of the same version, exchange the sides of its pairs instead."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.gate.runs import check_itself
     from ragtrace.types import to_builtins
 
@@ -205,7 +205,7 @@ def list_(
     as_json: JsonOption = False,
 ) -> None:
     """Show the runs that were kept, newest first."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     with Store.open(existing(store)) as opened:
@@ -227,7 +227,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a kept run as it was."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.gate import reports
     from ragtrace.gate.runs import read_report

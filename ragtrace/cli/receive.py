@@ -46,7 +46,7 @@ def serve(
     A request is answered when its spans are committed. Stop it with Ctrl-C or SIGTERM.
     """
     from ragtrace import config
-    from ragtrace.cli.stores import shown
+    from ragtrace.cli.terminal import shown
     from ragtrace.receive.server.serving import Settings, address, run
 
     settings = Settings(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ragtrace.analyze.attribution import OnProgress, Part
-    from ragtrace.analyze.judgeability import Judgeability
+    from ragtrace.analyze.services import Judgeability
     from ragtrace.explanations import Explanation, GeneratorAttribution
     from ragtrace.probe import Answers, Probe
     from ragtrace.store import JobRow, RequestRow, Store
@@ -43,8 +43,8 @@ def show(
 
     Without an id, print the newest requests, and how much of them can be judged.
     """
-    from ragtrace.analyze.judgeability import judgeability
-    from ragtrace.cli.stores import existing
+    from ragtrace.analyze.services import judgeability
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     with Store.open(existing(store)) as opened:
@@ -89,7 +89,7 @@ def _judgeable(found: Judgeability) -> Iterator[RenderableType]:
     """Of a service's last requests: in how many each stage is judged, why not in the others, and what tells more."""
     from rich.text import Text
 
-    from ragtrace.analyze.judgeability import remedy
+    from ragtrace.analyze.services import remedy
     from ragtrace.export.evidence_path import NOT_JUDGED, labeled, plain_table
     from ragtrace.registry.wording import reason_words
 
@@ -117,7 +117,7 @@ def _judgeable(found: Judgeability) -> Iterator[RenderableType]:
 
 def _show(store: Store, request_id: str, as_json: bool) -> None:
     from ragtrace.analyze.claim_attribution import resting_on
-    from ragtrace.cli.stores import find_record
+    from ragtrace.cli.terminal import find_record
     from ragtrace.export import evidence_path
     from ragtrace.export.evidence_path import claim_rationales
     from ragtrace.store import ATTRIBUTION
@@ -193,7 +193,7 @@ def explain(
 ) -> None:
     """Show the stored explanation of a request; what it lacks is computed with the models that are given, and shown."""
     from ragtrace.analyze.claim_attribution import resting_on
-    from ragtrace.cli.stores import existing, find_record
+    from ragtrace.cli.terminal import existing, find_record
     from ragtrace.store import ATTRIBUTION, Store
     from ragtrace.types import to_builtins
 
@@ -435,7 +435,7 @@ def _of_request(
     from ragtrace.analyze.analysis import with_probe
     from ragtrace.analyze.index_probe import probed
     from ragtrace.analyze.services import Services
-    from ragtrace.cli.stores import existing, find_record
+    from ragtrace.cli.terminal import existing, find_record
     from ragtrace.export.evidence_path import verdict_words
     from ragtrace.probe import ask
     from ragtrace.registry.wording import FIXES, probe_lines

@@ -33,7 +33,7 @@ def _totals_group() -> None:
 @totals.command("list")
 def list_totals(store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Show each service that counts by name: its totals, its segments and its requests, the most totals first."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     with Store.open(existing(store)) as opened:
@@ -80,7 +80,7 @@ def admit(
     store: StoreOption = None,
 ) -> None:
     """Let services count under their own names, whatever the budget says, from now on."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     with Store.open(existing(store)) as opened:
@@ -107,7 +107,7 @@ def forget_totals(
 ) -> None:
     """Delete what is exported under a service's name, for good. Its requests stay, and count no second time. Exit code
     1: nothing was found."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     if any(not each for each in (*service, "-" if segment is None else segment)):
@@ -179,7 +179,7 @@ def list_citing(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
     An application that says whether it cites (RAGTRACE_CITES, cites=) is taken at its word, whatever is learned here.
     """
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     with Store.open(existing(store)) as opened:
@@ -198,7 +198,7 @@ def forget_citing(
     store: StoreOption = None,
 ) -> None:
     """Learn anew whether a service cites, from the requests that begin from now on."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
 

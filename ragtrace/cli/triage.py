@@ -66,7 +66,7 @@ def request(
     as_json: JsonOption = False,
 ) -> None:
     """Walk the evidence of one request, each value beside its objective and what its segment had before."""
-    from ragtrace.cli.stores import existing, find_record
+    from ragtrace.cli.terminal import existing, find_record
     from ragtrace.store import Store
     from ragtrace.triage import triage_request
 
@@ -95,7 +95,7 @@ def segment(
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Walk the evidence of a segment, compared with as long a time before it."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
     from ragtrace.triage import triage_segment
 
@@ -114,7 +114,7 @@ def alert(
     as_json: JsonOption = False,
 ) -> None:
     """Walk the evidence behind each alert of Alertmanager's webhook JSON."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
     from ragtrace.triage import read_payload, triage_alert
     from ragtrace.types import to_builtins
@@ -159,7 +159,7 @@ def serve(
     store: StoreOption = None,
 ) -> None:
     """Receive Alertmanager's webhook, and answer each alert once with a report as Markdown and JSON."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.triage.service import Receiver
 
     url = existing(store)
@@ -202,7 +202,7 @@ def judge(
 
     Another answer for the same alert replaces the one before.
     """
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
     with Store.open(existing(store)) as opened:
@@ -348,7 +348,7 @@ def _body(file: str) -> bytes:
 
 
 def _print(report: Report, store: str | None, as_json: bool) -> None:
-    from ragtrace.cli.stores import shown
+    from ragtrace.cli.terminal import shown
     from ragtrace.triage import render
     from ragtrace.types import to_builtins
 
@@ -376,7 +376,7 @@ def postmortem(
     store: StoreOption = None,
 ) -> None:
     """Write a postmortem's draft: failure chain, timeline, blast radius, proof of recovery, prevention."""
-    from ragtrace.cli.stores import existing
+    from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
     from ragtrace.triage.postmortem import postmortem as drafted

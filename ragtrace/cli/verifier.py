@@ -194,7 +194,7 @@ def _tell(
     """Measure and print; `path`: keep the report there."""
     from ragtrace.engines.training.evaluation import evaluate as measured
     from ragtrace.engines.training.evaluation import report, some
-    from ragtrace.strict_json import dumps
+    from ragtrace.safe_text import dumps
 
     with progress() as bar:
         task = bar.add_task("evaluating", total=len(some(examples, "held_out", claims)))

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
-from ragtrace.collect import fork
+from ragtrace.collect import threads
 from ragtrace.collect.delivery import Delivery, Finisher, SpoolWriter, StoreStep, Writer
 from ragtrace.collect.queue import ITEMS, Queue, Waiting, weigh
 from ragtrace.collect.spool import Spool
@@ -68,7 +68,7 @@ class BackgroundSink:
         self._closed = False
         self._begin()
         self._start()
-        fork.watch(self)
+        threads.watch(self)
 
     def _begin(self) -> None:
         """All state that a process has for itself."""

@@ -25,7 +25,7 @@ from ragtrace.dashboards.prometheus import Exemplar, Prometheus, Series, Span
 from ragtrace.dashboards.promql import ANY, RELEASES, TRACE_URL, gained
 from ragtrace.registry import StageInfo
 from ragtrace.registry.instruments import ATTRIBUTES, SLI_GOOD_REQUESTS, SLI_REQUESTS, STAGES
-from ragtrace.strict_json import dumps
+from ragtrace.safe_text import dumps
 from ragtrace.wilson import wilson
 
 __all__ = ["Count", "findings", "least_bad_share", "legend", "page", "preview", "read", "releases"]

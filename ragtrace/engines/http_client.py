@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from ragtrace.controls import masked
 from ragtrace.engines.models import load_package
 from ragtrace.engines.tokens import ScoredToken
 from ragtrace.errors import ConfigurationError, ModelError, ServerError
+from ragtrace.safe_text import masked
 
 if TYPE_CHECKING:
     from urllib3.response import BaseHTTPResponse

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ragtrace.analyze.claim_attribution import ABLATION
 from ragtrace.analyze.diagnosis import not_known_before
-from ragtrace.analyze.judgeability import remedy
+from ragtrace.analyze.services import remedy
 from ragtrace.bounds import sentences
 from ragtrace.coverage import SUPPORTED, Rationale, rationales, united
 from ragtrace.coverage.verifier import ENTAILMENT

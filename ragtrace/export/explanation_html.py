@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, Offsets
+from ragtrace.export.charts import Html, asset, join, standalone, tag
 from ragtrace.export.evidence_path import claim_summary, claim_views
 from ragtrace.export.explanation_shading import (
     FAINTEST,
@@ -38,8 +39,7 @@ from ragtrace.export.explanation_view import (
     unit_of,
     view,
 )
-from ragtrace.export.markup import Html, asset, join, standalone, tag
-from ragtrace.strict_json import dumps
+from ragtrace.safe_text import dumps
 from ragtrace.types import Claim, RequestRecord
 
 __all__ = [

@@ -14,8 +14,8 @@ from typing import Any, Final
 from ragtrace.analyze.alignment import ranking_of
 from ragtrace.analyze.attribution import NO_MODEL
 from ragtrace.analyze.prompts import retrieval_queries
-from ragtrace.controls import UNSAFE
 from ragtrace.explanations import RESOLUTION, Explanation, GeneratorAttribution, Precision, RetrieverAttribution
+from ragtrace.safe_text import UNSAFE
 from ragtrace.types import Candidate, PackedChunk, RequestRecord, replace
 
 __all__ = [

@@ -18,11 +18,11 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from prometheus_client.metrics_core import Metric
 
-from ragtrace.controls import masked
 from ragtrace.errors import ConfigurationError, StoreError
 from ragtrace.export.exposition import collected
 from ragtrace.export.lease import LeasedStore
 from ragtrace.export.series import MAX_SERIES
+from ragtrace.safe_text import masked
 
 __all__ = [
     "PUSH_SECONDS",

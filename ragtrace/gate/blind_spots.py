@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate.metrics import METRICS, is_hint, is_state
 from ragtrace.gate.model import Cell, Comparison, Policy, Population, Rule
-from ragtrace.gate.reports.figures import enumerated
+from ragtrace.gate.population import METRICS, is_hint, is_state
+from ragtrace.gate.reports.content import enumerated
 
 __all__ = ["blind_spots"]
 

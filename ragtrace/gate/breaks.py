@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.analyze.diagnosis import CAUSE_COMPONENTS
-from ragtrace.gate.metrics import is_hint
 from ragtrace.gate.model import (
     NOWHERE,
     STATES,
@@ -23,6 +22,7 @@ from ragtrace.gate.model import (
     StageShares,
     VersionChange,
 )
+from ragtrace.gate.population import is_hint
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.model import StageInfo
 from ragtrace.types import Stage

@@ -12,11 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from ragtrace.gate.metrics import METRICS
 from ragtrace.gate.model import Action, Cell, Comparison, Decision, Family, Outcome, Policy, Rule
-from ragtrace.gate.statistics.estimates import Estimate, Floor, against_floor, estimate
-from ragtrace.gate.statistics.power import detectable, needed
-from ragtrace.gate.statistics.samples import Floats, Rows, Sample, rows_of, side_of
+from ragtrace.gate.population import METRICS
+from ragtrace.gate.statistics.estimates import Estimate, Floor, against_floor, detectable, estimate, needed
+from ragtrace.gate.statistics.means import Floats, Rows, Sample, rows_of, side_of
 from ragtrace.registry.instruments import STAGES
 from ragtrace.types import Stage
 from ragtrace.wilson import ONE_SIDED_95

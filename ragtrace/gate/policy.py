@@ -16,8 +16,8 @@ import msgspec
 import yaml
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate.metrics import METRICS, is_hint, state_metrics
 from ragtrace.gate.model import Action, Policy, Rule
+from ragtrace.gate.population import METRICS, is_hint, state_metrics
 from ragtrace.store.rows import UNANSWERED
 
 __all__ = ["DEFAULTS", "check_policy", "default_policy", "default_rule", "example", "read_policy"]

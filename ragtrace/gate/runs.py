@@ -15,10 +15,9 @@ from ragtrace.errors import ConfigurationError, InputError
 from ragtrace.gate.blind_spots import blind_spots
 from ragtrace.gate.breaks import find_breaks, stage_shares, version_changes
 from ragtrace.gate.judgment import decide, first_broken, judge
-from ragtrace.gate.metrics import METRICS
 from ragtrace.gate.model import Comparison, GateReport, Policy, Population, Rule, SideSummary
 from ragtrace.gate.policy import check_policy, read_policy
-from ragtrace.gate.population import compared, load
+from ragtrace.gate.population import METRICS, compared, load
 from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.selection import parse
 from ragtrace.store import GateRun, Store

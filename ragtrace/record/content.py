@@ -11,10 +11,10 @@ import msgspec
 
 from ragtrace.bounds import settle, settle_moment
 from ragtrace.config import Config
-from ragtrace.controls import plain_label, without_login
 from ragtrace.privacy import CaptureMode
 from ragtrace.prompts import escaped
 from ragtrace.record.coercion.templates import cut_out, make_template, templated
+from ragtrace.safe_text import plain_label, without_login
 from ragtrace.types import (
     Addendum,
     Candidate,

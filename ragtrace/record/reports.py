@@ -12,12 +12,12 @@ from math import isfinite
 from operator import index
 from typing import Any, Final
 
-from ragtrace.controls import plain_label, without_login
 from ragtrace.errors import ConfigurationError
 from ragtrace.record.coercion.values import label as label_of
 from ragtrace.record.recorder import active
 from ragtrace.record.requests import read_flags
 from ragtrace.record.sampling import new_request_id
+from ragtrace.safe_text import plain_label, without_login
 from ragtrace.types import Feedback, SourceReport
 
 __all__ = ["feedback", "flag", "read_report", "source_report"]

@@ -20,8 +20,8 @@ from typing import Any, Final, Protocol, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
-from ragtrace.controls import masked
 from ragtrace.errors import ConfigurationError, CorruptStore, StoreUnavailable
+from ragtrace.safe_text import masked
 
 __all__ = ["Address", "Identity", "Known", "PostgresIdentity", "SqliteIdentity", "from_anywhere"]
 

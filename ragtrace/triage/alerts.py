@@ -19,9 +19,9 @@ from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Judgment, PageJudgment, SourceState, Store
 from ragtrace.store.label_budget import OTHER
 from ragtrace.triage.evidence import Window, draw, hardly_judged
+from ragtrace.triage.rendering import judge_command, plain, span, written
 from ragtrace.triage.report import AlertFacts, Report
 from ragtrace.triage.walk import page_answers, triage_segment
-from ragtrace.triage.wording import judge_command, plain, span, written
 from ragtrace.types import replace
 
 __all__ = ["PLATFORM", "SEVERITIES", "Alert", "Payload", "judge_alert", "read_payload", "triage_alert"]

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final
 
 from ragtrace.alerts.settings import Suspicion, read_settings
-from ragtrace.analyze.judgeability import remedy
+from ragtrace.analyze.services import remedy
 from ragtrace.triage.evidence import (
     ENOUGH,
     ORDER,
@@ -27,6 +27,7 @@ from ragtrace.triage.evidence import (
     tally,
     weighed,
 )
+from ragtrace.triage.rendering import UNJUDGED, clock, counted, percent, plain, written
 from ragtrace.triage.report import (
     Check,
     CheckState,
@@ -39,7 +40,6 @@ from ragtrace.triage.report import (
     UnjudgedState,
 )
 from ragtrace.triage.statistics import Episode, find_episode, growth, has_risen, share_of
-from ragtrace.triage.wording import UNJUDGED, clock, counted, percent, plain, written
 from ragtrace.types import Stage, replace
 
 __all__ = [

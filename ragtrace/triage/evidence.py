@@ -9,15 +9,15 @@ from statistics import fmean
 from typing import Final, Literal, TypeAlias
 
 from ragtrace.analyze.diagnosis import stages_in_scope
-from ragtrace.analyze.judgeability import remedy
+from ragtrace.analyze.services import remedy
 from ragtrace.bounds import sampling_weight
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import Objective
 from ragtrace.registry.wording import cause_words, reason_words
 from ragtrace.store import Sampled, Store
+from ragtrace.triage.rendering import show_command, written
 from ragtrace.triage.report import ExemplarRequest, Judgeable, Range, ReasonCount, Tally, UnjudgedState, Value
 from ragtrace.triage.statistics import Weighed, share_of
-from ragtrace.triage.wording import show_command, written
 from ragtrace.types import Reference, Stage, StageState
 from ragtrace.wilson import ONE_SIDED_95
 

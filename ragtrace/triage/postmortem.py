@@ -28,11 +28,22 @@ from ragtrace.triage.evidence import (
     tally,
 )
 from ragtrace.triage.releases import rollouts
-from ragtrace.triage.rendering import began, cause_text, code, escaped, looked_at, table
+from ragtrace.triage.rendering import (
+    began,
+    cause_text,
+    clock,
+    code,
+    counted,
+    escaped,
+    looked_at,
+    percent,
+    span,
+    table,
+    written,
+)
 from ragtrace.triage.report import Report
 from ragtrace.triage.statistics import share_of
 from ragtrace.triage.walk import triage_segment
-from ragtrace.triage.wording import clock, counted, percent, span, written
 from ragtrace.types import Stage
 
 __all__ = ["BLANK", "postmortem"]

@@ -10,8 +10,8 @@ from ragtrace.analyze.diagnosis import is_new, is_rollout
 from ragtrace.store import GateRun, Release, Store
 from ragtrace.triage.checks import Stretch
 from ragtrace.triage.evidence import COMPONENTS, Judged, Window
+from ragtrace.triage.rendering import clock, span, written
 from ragtrace.triage.report import Suspect
-from ragtrace.triage.wording import clock, span, written
 from ragtrace.types import Stage
 
 __all__ = ["gate_note", "rollouts", "suspected", "suspects"]

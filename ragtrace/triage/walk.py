@@ -46,6 +46,7 @@ from ragtrace.triage.evidence import (
     tally,
 )
 from ragtrace.triage.releases import gate_note, suspected, suspects
+from ragtrace.triage.rendering import by_gold, clock, joined, percent, plain, written
 from ragtrace.triage.report import (
     CauseCount,
     Check,
@@ -59,7 +60,6 @@ from ragtrace.triage.report import (
     Unjudged,
     Value,
 )
-from ragtrace.triage.wording import by_gold, clock, joined, percent, plain, written
 from ragtrace.types import Analysis, Reference, RequestRecord, Stage, StageFinding, replace
 
 __all__ = ["page_answers", "triage_request", "triage_segment"]

@@ -14,7 +14,6 @@ from ragtrace import config
 from ragtrace.analyze.executors.work import Work
 from ragtrace.analyze.worker import run as analyze
 from ragtrace.cli import app
-from ragtrace.controls import masked, without_login
 from ragtrace.dashboards.prometheus import Prometheus
 from ragtrace.engines.choosing import load_generator
 from ragtrace.errors import ConfigurationError, RagtraceError
@@ -22,6 +21,7 @@ from ragtrace.export import exposition
 from ragtrace.export.push import PushFailed
 from ragtrace.export.push_targets import OtlpTarget, RemoteWriteTarget
 from ragtrace.gate.selection import Selection
+from ragtrace.safe_text import masked, without_login
 from ragtrace.store import Store
 from ragtrace.triage.service import Forward
 from ragtrace.types import Candidate, GenerateRun, Generation, RequestRecord, RetrieveRun, encode_record

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.traffic import MINUTE, Traffic, store_traffic
-from ragtrace.controls import UNSAFE
+from ragtrace.safe_text import UNSAFE
 from ragtrace.store import Store
 from ragtrace.types import Query, Stage, StageState, replace
 from tests.cli.conftest import environment, recorded

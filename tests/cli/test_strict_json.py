@@ -18,8 +18,8 @@ from typer.testing import CliRunner, Result
 from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
 from ragtrace.cli import app
 from ragtrace.errors import RagtraceError
+from ragtrace.safe_text import dumps
 from ragtrace.store import Store
-from ragtrace.strict_json import dumps
 from ragtrace.types import Feedback, SourceReport
 from tests.analyze.alignment_report.explained import explain, request
 from tests.triage.conftest import END, START

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.export.markup import Html, join, tag
+from ragtrace.export.charts import Html, join, tag
 
 
 @given(text=st.text(st.characters(exclude_categories=("Cs", "Cc"))))

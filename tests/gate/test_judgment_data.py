@@ -16,7 +16,7 @@ from scipy import stats  # type: ignore[import-untyped]
 from ragtrace.errors import MissingExtraError
 from ragtrace.gate.judgment import judge
 from ragtrace.gate.model import Comparison, Policy, Population, Rule
-from ragtrace.gate.statistics import library
+from ragtrace.gate.statistics import shares
 from tests.gate.populations import RULES, pair, population, traffic, traffic_pair, unpaired
 from tests.gate.verdicts import KINDS, SCORE, of, scores, sure, verdict
 
@@ -183,7 +183,7 @@ def test_large_floors_and_quantities() -> None:
 
 def test_without_scipy_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The extra's name."""
-    library.special.cache_clear()
+    shares.special.cache_clear()
     monkeypatch.setitem(sys.modules, "scipy.special", None)
     monkeypatch.setitem(sys.modules, "scipy", None)
     with pytest.raises(MissingExtraError, match=r"ragtrace\[gate\]"):

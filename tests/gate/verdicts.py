@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from ragtrace.gate.judgment import judge
-from ragtrace.gate.metrics import METRICS
 from ragtrace.gate.model import Cell, Policy, Rule
+from ragtrace.gate.population import METRICS
 from tests.gate.populations import pair, population, unpaired
 
 KINDS: Final = ("boolean", "score", "quantity")

@@ -132,7 +132,7 @@ class Soak:
             for log in (
                 "-wal",
                 "-shm",
-            ):  # as docs/store.md says: a process that starts now would apply them to the copy
+            ):  # as docs/reference/store.md says: a process that starts now would apply them to the copy
                 Path(f"{self.file}{log}").unlink(missing_ok=True)
             if way != "restored":
                 self.watch(ends=time.monotonic() + (1.0 if way == "missed" else 60.0))

@@ -15,10 +15,9 @@ from rich.console import Console
 
 from bench.traffic import SERVICE, Break
 from ragtrace import resources
-from ragtrace.controls import UNSAFE
+from ragtrace.safe_text import UNSAFE
 from ragtrace.triage import Report, markdown, read_payload, render, triage_alert, triage_request, triage_segment
-from ragtrace.triage.rendering import code, escaped
-from ragtrace.triage.wording import plain, show_command
+from ragtrace.triage.rendering import code, escaped, plain, show_command
 from ragtrace.types import replace
 from tests.triage.conftest import END, WINDOW
 from tests.triage.test_alerts import alert, payload

@@ -8,7 +8,7 @@ import msgspec
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.model import GateReport
-from ragtrace.strict_json import dumps
+from ragtrace.safe_text import dumps
 
 __all__ = ["SUFFIXES", "Format", "render"]
 

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from ragtrace.export.charts import ticks
-from ragtrace.export.markup import Html, asset, join, standalone, tag
+from ragtrace.export.charts import Html, asset, join, standalone, tag, ticks
 from ragtrace.gate.model import Break, Cell, GateReport
-from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import RESULTS, Result, Section, floor_of, place, result, sections, worst
+from ragtrace.gate.reports import content
+from ragtrace.gate.reports.content import RESULTS, Result, Section, floor_of, place, result, sections, worst
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
-from ragtrace.triage.wording import plain, show_command
+from ragtrace.triage.rendering import plain, show_command
 
 __all__ = ["Scale", "html", "scale"]
 
@@ -69,7 +68,7 @@ def _matrix(stages: Sequence[Section], report: GateReport) -> Html:
     """Every stage in every segment; the segments in which most went wrong first."""
     names = _segments(report)
     shown = names[:_COLUMNS]
-    head = tag("tr", *(tag("th", name, scope="col") for name in ("stage", "all requests", *map(figures.label, shown))))
+    head = tag("tr", *(tag("th", name, scope="col") for name in ("stage", "all requests", *map(content.label, shown))))
     rows = [
         tag(
             "tr",
@@ -133,12 +132,12 @@ def _stage(section: Section, report: GateReport) -> Html:
 
 
 def _break(break_: Break, first: bool) -> Html:
-    where = "all requests" if break_.segment is None else figures.label(break_.segment)
+    where = "all requests" if break_.segment is None else content.label(break_.segment)
     lines: list[tuple[str, str]] = []
     if break_.causes:
         lines.append(("causes", cause(break_)))
     if break_.suspects:
-        lines.append(("suspect", tag("b", ", ".join(figures.change(suspect) for suspect in break_.suspects))))
+        lines.append(("suspect", tag("b", ", ".join(content.change(suspect) for suspect in break_.suspects))))
     if break_.requests:
         lines.append(("look at", tag("ul", *(_example(*pair) for pair in break_.requests[:_EXAMPLES]), class_="plain")))
     entries = (join(tag("dt", name), tag("dd", text)) for name, text in lines)
@@ -158,7 +157,7 @@ def _metric(cells: Sequence[Cell], report: GateReport) -> Html:
     outcome = worst(cells)
     compared = [cell for cell in cells if cell.family != "floors"]
     drawn = scale(compared)
-    name = figures.short_name(cells[0].metric)
+    name = content.short_name(cells[0].metric)
     unit = "" if cells[0].kind == "quantity" else ", in points"
     numbers = ("change", f"{confidence(report)} interval", "margin", "before", "after", "n")
     head = [
@@ -187,18 +186,18 @@ def _metric(cells: Sequence[Cell], report: GateReport) -> Html:
 def _row(cell: Cell, plot: Html, report: GateReport) -> Iterator[Html]:
     floor = floor_of(cell, report)
     name = place(cell)
-    values = [("change", figures.signed(cell, cell.difference)), ("interval", figures.interval(cell)),
-              ("margin", figures.width(cell, cell.margin))]  # fmt: skip
+    values = [("change", content.signed(cell, cell.difference)), ("interval", content.interval(cell)),
+              ("margin", content.width(cell, cell.margin))]  # fmt: skip
     if floor is not None:
         limit = "floor" if cell.direction == "higher" else "limit"
         name, plot = f"{name}, against the {limit}", Html("")
         known = cell.low is not None and cell.high is not None
-        ends = f"{figures.level(cell, cell.low)} to {figures.level(cell, cell.high)}" if known else "-"
-        values = [("change", "-"), ("interval", ends), (limit, figures.level(cell, floor))]
-    values += [("before", figures.level(cell, cell.baseline)), ("after", figures.level(cell, cell.candidate))]
+        ends = f"{content.level(cell, cell.low)} to {content.level(cell, cell.high)}" if known else "-"
+        values = [("change", "-"), ("interval", ends), (limit, content.level(cell, floor))]
+    values += [("before", content.level(cell, cell.baseline)), ("after", content.level(cell, cell.candidate))]
     yield tag("th", name, scope="row", dir="auto")
     yield tag("td", plot, class_="plot")
-    for title, value in (*values, ("n", figures.count(cell))):
+    for title, value in (*values, ("n", content.count(cell))):
         yield tag("td", value, class_="num", data_name=title)
     yield tag("td", RESULTS[result(cell)], class_=f"word {result(cell)}", title=plain(cell.reason))
 

@@ -9,10 +9,10 @@ from typing import Final
 from xml.etree import ElementTree as XML
 
 from ragtrace.gate.model import Cell, GateReport
-from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import is_missing, sections, stays_open
+from ragtrace.gate.reports import content
+from ragtrace.gate.reports.content import is_missing, sections, stays_open
 from ragtrace.gate.reports.sentences import cell_sentence, headline
-from ragtrace.triage.wording import plain
+from ragtrace.triage.rendering import plain
 
 __all__ = ["junit"]
 
@@ -38,7 +38,7 @@ def junit(report: GateReport) -> str:
 
 
 def _case(suite: XML.Element, stage: str, cell: Cell, report: GateReport) -> None:
-    name = figures.metric_name(cell.metric).removeprefix("the ")
+    name = content.metric_name(cell.metric).removeprefix("the ")
     kind = " (floor)" if cell.family == "floors" else ""
     where = _clean("all requests" if cell.segment is None else f"segment {plain(cell.segment)[:_LONGEST]}")
     case = XML.SubElement(
@@ -69,10 +69,10 @@ def _outcome(cell: Cell, report: GateReport) -> str | None:
 
 def _details(cell: Cell) -> Iterator[str]:
     yield _clean(cell.reason)
-    yield f"baseline {figures.level(cell, cell.baseline)}, candidate {figures.level(cell, cell.candidate)}"
-    yield f"n {figures.count(cell)}"
+    yield f"baseline {content.level(cell, cell.baseline)}, candidate {content.level(cell, cell.candidate)}"
+    yield f"n {content.count(cell)}"
     if cell.p_adjusted is not None:
-        yield f"p of no harm {figures.probability(cell.p_harm)}, adjusted {figures.probability(cell.p_adjusted)}"
+        yield f"p of no harm {content.probability(cell.p_harm)}, adjusted {content.probability(cell.p_adjusted)}"
 
 
 def _verdict(root: XML.Element, report: GateReport) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragtrace.gate.model import Break, Cell, GateReport
-from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import RESULTS, Section, floor_of, hidden, place, result, sections
+from ragtrace.gate.reports import content
+from ragtrace.gate.reports.content import RESULTS, Section, floor_of, hidden, place, result, sections
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
-from ragtrace.triage.rendering import code, escaped, table
-from ragtrace.triage.wording import plain, show_command
+from ragtrace.triage.rendering import code, escaped, plain, show_command, table
 
 __all__ = ["markdown"]
 
@@ -49,7 +48,7 @@ def _lines(report: GateReport) -> Iterator[str]:
 def _stage(section: Section) -> tuple[str, str, str]:
     parts = []
     for name, names in section.segments().items():
-        listed = ", ".join(figures.label(each) for each in names[:_NAMED]) + (" ..." if len(names) > _NAMED else "")
+        listed = ", ".join(content.label(each) for each in names[:_NAMED]) + (" ..." if len(names) > _NAMED else "")
         parts.append(f"{len(names)} {RESULTS[name]}" + (f": {listed}" if name != "passed" else ""))
     if section.follows is not None:
         parts.append(f"follows from {section.follows}")
@@ -57,13 +56,13 @@ def _stage(section: Section) -> tuple[str, str, str]:
 
 
 def _break(break_: Break) -> Iterator[str]:
-    where = "all requests" if break_.segment is None else figures.label(break_.segment)
+    where = "all requests" if break_.segment is None else content.label(break_.segment)
     yield from ("", f"## {break_.failure.replace('_', ' ').capitalize()} in {escaped(where)}", "")
     yield f"- {escaped(flips(break_))}"
     if break_.causes:
         yield f"- causes: {escaped(cause(break_))}"
     if break_.suspects:
-        yield f"- suspect: **{escaped(', '.join(figures.change(each) for each in break_.suspects))}**"
+        yield f"- suspect: **{escaped(', '.join(content.change(each) for each in break_.suspects))}**"
     yield f"- owner: {escaped(break_.owner)}"
     for before, after in break_.requests[:_EXAMPLES]:
         earlier = f", before: {code(plain(before))}" if before else ""
@@ -85,12 +84,12 @@ def _metrics(stages: tuple[Section, ...], report: GateReport) -> Iterator[str]:
 def _row(cell: Cell, report: GateReport) -> Iterator[str]:
     yield RESULTS[result(cell)]
     yield place(cell)
-    yield figures.short_name(cell.metric)
-    yield figures.level(cell, cell.baseline)
-    yield figures.level(cell, cell.candidate)
+    yield content.short_name(cell.metric)
+    yield content.level(cell, cell.baseline)
+    yield content.level(cell, cell.candidate)
     floor = floor_of(cell, report)
-    yield figures.signed(cell, cell.difference) if floor is None else "-"
-    yield figures.interval(cell) if floor is None else "-"
+    yield content.signed(cell, cell.difference) if floor is None else "-"
+    yield content.interval(cell) if floor is None else "-"
     limit = "floor" if cell.direction == "higher" else "limit"
-    yield figures.width(cell, cell.margin) if floor is None else f"{limit} {figures.level(cell, floor)}"
-    yield figures.count(cell)
+    yield content.width(cell, cell.margin) if floor is None else f"{limit} {content.level(cell, floor)}"
+    yield content.count(cell)

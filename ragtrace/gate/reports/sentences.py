@@ -7,11 +7,11 @@ from math import ceil
 from typing import Final
 
 from ragtrace.gate.breaks import version_changes
-from ragtrace.gate.metrics import is_hint, is_state
 from ragtrace.gate.model import Break, Cell, GateReport, SideSummary, StageShares, VersionChange
-from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import floor_of, harm_in_margins, is_missing, minimum, place, stays_open
-from ragtrace.triage.wording import clock, percent, plain, written
+from ragtrace.gate.population import is_hint, is_state
+from ragtrace.gate.reports import content
+from ragtrace.gate.reports.content import floor_of, harm_in_margins, is_missing, minimum, place, stays_open
+from ragtrace.triage.rendering import clock, percent, plain, written
 
 __all__ = [
     "cause",
@@ -80,7 +80,7 @@ def _where(lead: Cell, failed: Sequence[Cell]) -> str:
 
 def _suspected(break_: Break, report: GateReport) -> str:
     if break_.suspects:
-        return "changed since the baseline: " + ", ".join(figures.change(each) for each in break_.suspects[:_NAMED])
+        return "changed since the baseline: " + ", ".join(content.change(each) for each in break_.suspects[:_NAMED])
     if version_changes(report.baseline, report.candidate):
         return "no recorded version of this stage's components changed"
     return "no recorded version changed"
@@ -92,13 +92,13 @@ def _missing_data(report: GateReport) -> str:
         return ""
     names = list(dict.fromkeys(place(cell) for cell in missing))
     fewest = min(missing, key=lambda cell: min(cell.n))
-    what, least = figures.metric_name(fewest.metric), minimum(fewest, report)
+    what, least = content.metric_name(fewest.metric), minimum(fewest, report)
     shortage = f"{min(fewest.n):,} of at least {least:,} {_asked(report)} have a value for {what}"
     if min(fewest.n) >= least:
         shortage = (
             f"the {min(fewest.n):,} {_asked(report)} with a value for {what} are of too few sessions or documents"
         )
-    required = f"the policy requires segment{'' if len(names) == 1 else 's'} {figures.enumerated(names)}"
+    required = f"the policy requires segment{'' if len(names) == 1 else 's'} {content.enumerated(names)}"
     return f"{required}, and there is too little data: {shortage}"
 
 
@@ -108,12 +108,12 @@ def _undecided(report: GateReport) -> str:
     if not open_:
         return _missing_data(report) or "nothing could be judged"
     if not unclear:
-        names = list(dict.fromkeys(figures.metric_name(cell.metric) for cell in open_))
+        names = list(dict.fromkeys(content.metric_name(cell.metric) for cell in open_))
         fewest = min(open_, key=lambda cell: min(cell.n))
         if min(fewest.n) >= minimum(fewest, report):
-            metrics = figures.enumerated(names)
+            metrics = content.enumerated(names)
             return f"the {_asked(report)} with a value for {metrics} are of too few sessions or documents"
-        return f"too few {_asked(report)} have a value for {figures.enumerated(names)}: {min(fewest.n):,}"
+        return f"too few {_asked(report)} have a value for {content.enumerated(names)}: {min(fewest.n):,}"
     lead = max(unclear, key=lambda cell: (cell.segment is None, cell.unjudged or 0.0, cell.needed or 0))
     where = "" if lead.segment is None else f" in segment {place(lead)}"
     more = len(unclear) - 1
@@ -127,13 +127,13 @@ def _passed(report: GateReport) -> str:
     worse = [cell for cell in report.cells if cell.outcome == "fail"]
     overall = [cell for cell in report.cells if cell.segment is None]
     unproven = [cell for cell in overall if cell.outcome not in ("pass", "fail") and not is_hint(cell.metric)]
-    open_ = [figures.metric_name(cell.metric) for cell in unproven]
+    open_ = [content.metric_name(cell.metric) for cell in unproven]
     if worse:
         lead = max(worse, key=lambda cell: (cell.segment is None, _telling(cell)))
         where = "" if lead.segment is None else f" in segment {place(lead)}"
         return f"nothing that blocks got worse, but {cell_sentence(lead, report)}{where}"
     if open_:
-        return f"nothing got worse for certain; not proven over all requests: {figures.enumerated(open_)}"
+        return f"nothing got worse for certain; not proven over all requests: {content.enumerated(open_)}"
     return f"no metric got worse by more than its margin{_segments_proven(report)}"
 
 
@@ -171,7 +171,7 @@ def _steps(report: GateReport) -> Iterator[str]:
         yield from _mend(report)
     missing = [cell for cell in report.cells if is_missing(cell)]
     for cell in missing[:_NAMED]:
-        least, name = minimum(cell, report), figures.metric_name(cell.metric)
+        least, name = minimum(cell, report), content.metric_name(cell.metric)
         if min(cell.n) >= least:
             yield f"Ask questions of more sessions or documents in segment {place(cell)}."
         elif min(cell.n):
@@ -218,8 +218,8 @@ def _mend(report: GateReport) -> Iterator[str]:
 
 
 def _back(suspect: VersionChange) -> str:
-    to = f" to {figures.label(suspect.baseline)}" if suspect.baseline is not None else ""
-    return f"{figures.label(suspect.component)} back{to}"
+    to = f" to {content.label(suspect.baseline)}" if suspect.baseline is not None else ""
+    return f"{content.label(suspect.component)} back{to}"
 
 
 def _ask_more(few: Sequence[Cell], report: GateReport) -> Iterator[str]:
@@ -247,7 +247,7 @@ def _enough(open_: Sequence[Cell]) -> int | None:
 
 
 def _size_without_loss(cell: Cell) -> float | None:
-    low, high, loss = cell.low, cell.high, figures.harm(cell)
+    low, high, loss = cell.low, cell.high, content.harm(cell)
     if cell.difference is None or low is None or high is None or loss > 0 or not cell.margin > 0:
         return None
     end = -low if cell.direction == "higher" else high
@@ -272,13 +272,13 @@ def _enlarge(open_: Sequence[Cell], report: GateReport) -> Iterator[str]:
             yield f"If all goes on as here, without a loss, about {enough:,} {_asked(report)} are enough to pass."
     coarse = [cell for cell in open_ if cell.detectable is not None and cell.detectable > cell.margin]
     for cell in coarse[:_NAMED]:
-        size = figures.amount(cell, cell.detectable or 0.0)
-        yield f"Or accept a margin of {size} for {figures.metric_name(cell.metric)}: smaller losses cannot be seen now."
+        size = content.amount(cell, cell.detectable or 0.0)
+        yield f"Or accept a margin of {size} for {content.metric_name(cell.metric)}: smaller losses cannot be seen now."
 
 
 def cell_sentence(cell: Cell, report: GateReport) -> str:
     """`answer coverage fell by 12 points (90 % interval 8 to 16), margin 2`."""
-    name = figures.metric_name(cell.metric)
+    name = content.metric_name(cell.metric)
     floor = floor_of(cell, report)
     if floor is not None:
         side = "below the floor of" if cell.direction == "higher" else "above the limit of"
@@ -287,21 +287,21 @@ def cell_sentence(cell: Cell, report: GateReport) -> str:
         sure = ""
         if cell.low is not None and cell.high is not None:
             sure = (
-                f" ({confidence(report)} interval {figures.level(cell, cell.low)} to {figures.level(cell, cell.high)})"
+                f" ({confidence(report)} interval {content.level(cell, cell.low)} to {content.level(cell, cell.high)})"
             )
-        return f"{name} is {figures.level(cell, cell.candidate)}{sure}, {side} {figures.level(cell, floor)}"
+        return f"{name} is {content.level(cell, cell.candidate)}{sure}, {side} {content.level(cell, floor)}"
     if cell.difference is None:
         return f"{name} is not defined often enough to be compared"
     if cell.unjudged is not None:
-        fell = figures.amount(cell, cell.unjudged)
+        fell = content.amount(cell, cell.unjudged)
         return f"the share of requests in which {cell.stage} is sound or broken fell by {fell}"
     if cell.difference == 0:
         text = f"{name} is the same"
     else:
-        text = f"{name} {figures.verb(cell.difference)} by {figures.amount(cell, abs(cell.difference))}"
+        text = f"{name} {content.verb(cell.difference)} by {content.amount(cell, abs(cell.difference))}"
     if cell.low is not None and cell.high is not None:
-        text += f" ({confidence(report)} interval {figures.bounds(cell)})"
-    text += f", margin {figures.width(cell, cell.margin)}"
+        text += f" ({confidence(report)} interval {content.bounds(cell)})"
+    text += f", margin {content.width(cell, cell.margin)}"
     within = cell.outcome == "fail" and cell.p_inferior is not None and cell.p_inferior <= report.alpha
     return f"{text}, but this metric is a guardrail: it must not get worse at all" if within else text
 
@@ -338,10 +338,10 @@ def consequences(breaks: Sequence[Break]) -> Iterator[str]:
         (break_.stage, break_.follows) for break_ in breaks if break_.follows is not None
     ):
         failed = [break_ for break_ in breaks if (break_.stage, break_.follows) == (stage, earlier)]
-        names = ["all requests" if break_.segment is None else figures.label(break_.segment) for break_ in failed]
-        metrics = dict.fromkeys(figures.metric_name(metric) for break_ in failed for metric in break_.metrics)
+        names = ["all requests" if break_.segment is None else content.label(break_.segment) for break_ in failed]
+        metrics = dict.fromkeys(content.metric_name(metric) for break_ in failed for metric in break_.metrics)
         yield (
-            f"{stage} follows from {earlier} in {figures.enumerated(names)}: {figures.enumerated(list(metrics))} got "
+            f"{stage} follows from {earlier} in {content.enumerated(names)}: {content.enumerated(list(metrics))} got "
             "worse, and where the stages before it are right, it is as sound as before"
         )
 
@@ -349,7 +349,7 @@ def consequences(breaks: Sequence[Break]) -> Iterator[str]:
 def _changed(report: GateReport) -> str:
     """What is known to differ between the sides."""
     changes = version_changes(report.baseline, report.candidate)
-    return ", ".join(figures.change(each) for each in changes) or "no recorded version"
+    return ", ".join(content.change(each) for each in changes) or "no recorded version"
 
 
 def facts(report: GateReport) -> Iterator[tuple[str, str]]:
@@ -365,7 +365,7 @@ def facts(report: GateReport) -> Iterator[tuple[str, str]]:
 
 
 def _side_line(side: SideSummary) -> str:
-    text = f"{figures.label(side.name)}: {side.requests:,} requests"
+    text = f"{content.label(side.name)}: {side.requests:,} requests"
     if side.since is not None and side.until is not None:
         text += f", {clock(written(side.since))} to {clock(written(side.until))}"
     return text
@@ -396,7 +396,7 @@ def remarks(report: GateReport) -> tuple[str, ...]:
     worse = [
         cell
         for cell in report.cells
-        if cell.outcome == "pass" and figures.harm(cell) > 0 and (cell.p_adjusted or 0.0) <= report.alpha
+        if cell.outcome == "pass" and content.harm(cell) > 0 and (cell.p_adjusted or 0.0) <= report.alpha
     ]
     certain = [f"{place(cell)}: {cell_sentence(cell, report)}: worse for certain, within the margin" for cell in worse]
     more = (

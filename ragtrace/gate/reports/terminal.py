@@ -12,12 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled, plain_table
-from ragtrace.gate.metrics import METRICS
 from ragtrace.gate.model import Break, Cell, GateReport
-from ragtrace.gate.reports import figures
-from ragtrace.gate.reports.layout import RESULTS, Section, floor_of, hidden, place, result, sections
+from ragtrace.gate.population import METRICS
+from ragtrace.gate.reports import content
+from ragtrace.gate.reports.content import RESULTS, Section, floor_of, hidden, place, result, sections
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
-from ragtrace.triage.wording import percent, plain, show_command
+from ragtrace.triage.rendering import percent, plain, show_command
 
 if TYPE_CHECKING:
     from ragtrace.gate.selfcheck import SelfCheck
@@ -68,7 +68,7 @@ def _stages(stages: Sequence[Section]) -> Table:
             segments.append("; " if segments else "").append(f"{len(names)} {RESULTS[name]}", style=_STYLES[name])
             if name != "passed":
                 more = " ..." if len(names) > _NAMED else ""
-                segments.append(": " + ", ".join(figures.label(each) for each in names[:_NAMED]) + more)
+                segments.append(": " + ", ".join(content.label(each) for each in names[:_NAMED]) + more)
         of_all = Text(RESULTS[section.of_all], style=_STYLES[section.of_all])
         if section.follows is not None:
             segments.append(f"; follows from {section.follows}", style="dim")
@@ -81,7 +81,7 @@ def _breaks(failed: Sequence[Break], *, every: bool, store: str | None) -> Itera
     shown = own if every else own[:_BREAKS]
     for number, break_ in enumerate(shown):
         before = next((one for one in shown[:number] if one.stage == break_.stage), None)
-        where = "all requests" if break_.segment is None else figures.label(break_.segment)
+        where = "all requests" if break_.segment is None else content.label(break_.segment)
         yield Text()
         yield Text(f"{break_.failure.replace('_', ' ')} in {where}", style="bold")
         yield Padding(labeled(*_signature(break_, before, store)), (0, 0, 0, 2))
@@ -100,7 +100,7 @@ def _signature(break_: Break, before: Break | None, store: str | None) -> Iterat
     if break_.causes:
         yield "causes", Text(cause(break_))
     if break_.suspects and (before is None or before.suspects != break_.suspects):
-        yield "suspect", Text(", ".join(figures.change(each) for each in break_.suspects), style="bold yellow")
+        yield "suspect", Text(", ".join(content.change(each) for each in break_.suspects), style="bold yellow")
     if before is None:
         yield "owner", Text(break_.owner)
     where = f" --store {quote(store)}" if store else ""
@@ -140,21 +140,21 @@ class _Cells:
         name = result(cell)
         yield Text(f"{'  ' if wide else ''}{RESULTS[name]}", style=_STYLES[name])
         yield Text(place(cell), style="dim" if cell.segment is None else "")
-        yield Text(figures.short_name(cell.metric))
+        yield Text(content.short_name(cell.metric))
         if wide:
-            yield Text(figures.level(cell, cell.baseline))
-            yield Text(figures.level(cell, cell.candidate))
+            yield Text(content.level(cell, cell.baseline))
+            yield Text(content.level(cell, cell.candidate))
         floor = floor_of(cell, self._report)
         if floor is None:
-            yield Text(figures.signed(cell, cell.difference))
-            yield Text(figures.interval(cell))
-            yield Text(figures.width(cell, cell.margin))
+            yield Text(content.signed(cell, cell.difference))
+            yield Text(content.interval(cell))
+            yield Text(content.width(cell, cell.margin))
         else:
-            yield Text(figures.level(cell, cell.candidate))
+            yield Text(content.level(cell, cell.candidate))
             yield Text("floor" if cell.direction == "higher" else "limit")
-            yield Text(figures.level(cell, floor))
+            yield Text(content.level(cell, floor))
         if wide:
-            yield Text(figures.count(cell))
+            yield Text(content.count(cell))
 
 
 def render_selfcheck(check: SelfCheck) -> RenderableType:

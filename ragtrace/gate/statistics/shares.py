@@ -1,4 +1,5 @@
-"""Tests and intervals of shares: McNemar's and Fisher's mid-p, and Newcombe's intervals of a difference.
+"""Tests and intervals of shares: McNemar's and Fisher's mid-p, and Newcombe's intervals of a difference; SciPy, that is
+imported when the first figure is asked for.
 
 Sources: Fagerland, Lydersen and Laake (2013), "The McNemar test for binary matched-pairs data: mid-p and asymptotic
 are better than exact conditional"; Newcombe (1998), "Interval estimation for the difference between independent
@@ -10,12 +11,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from math import sqrt
+from typing import Any
 
-from ragtrace.gate.statistics.library import optimize, special, stats
+from ragtrace.engines.models import load_package
 from ragtrace.wilson import wilson
 
-__all__ = ["IndependentShares", "PairTable", "fisher_mid_p", "inferiority", "mcnemar_mid_p"]
+__all__ = [
+    "IndependentShares",
+    "PairTable",
+    "fisher_mid_p",
+    "inferiority",
+    "mcnemar_mid_p",
+    "optimize",
+    "special",
+    "stats",
+]
+
+
+@cache
+def special() -> Any:
+    """`scipy.special`.
+
+    Raises: MissingExtraError.
+    """
+    return load_package("scipy.special", package="scipy", extra="gate")
+
+
+@cache
+def stats() -> Any:
+    """`scipy.stats`.
+
+    Raises: MissingExtraError.
+    """
+    return load_package("scipy.stats", package="scipy", extra="gate")
+
+
+@cache
+def optimize() -> Any:
+    """`scipy.optimize`.
+
+    Raises: MissingExtraError.
+    """
+    return load_package("scipy.optimize", package="scipy", extra="gate")
+
 
 _FAR = 40.0  # standard deviations: nothing is further than this
 

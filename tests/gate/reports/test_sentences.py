@@ -11,7 +11,7 @@ import pytest
 from ragtrace.gate import compare
 from ragtrace.gate.breaks import stage_shares
 from ragtrace.gate.model import Comparison, GateReport, Policy
-from ragtrace.gate.reports import figures
+from ragtrace.gate.reports import content
 from ragtrace.gate.reports.sentences import cell_sentence, facts, flips, headline, next_steps, remarks
 from ragtrace.types import Stage
 from tests.gate import reported
@@ -308,6 +308,6 @@ def test_a_share_of_nothing_is_explained() -> None:
 
 def test_a_margin_that_is_not_resolved_is_no_zero() -> None:
     """A fifth of a mean that nobody knows."""
-    assert figures.width(empty("latency", margin=0.0), 0.0) == "-"
-    assert figures.width(cell("latency"), 0.28) == "0.28 s"
-    assert [figures.signed(cell("latency"), each) for each in (3.9e-05, -0.00017, 0.0)] == ["0 s", "−0.00017 s", "0 s"]
+    assert content.width(empty("latency", margin=0.0), 0.0) == "-"
+    assert content.width(cell("latency"), 0.28) == "0.28 s"
+    assert [content.signed(cell("latency"), each) for each in (3.9e-05, -0.00017, 0.0)] == ["0 s", "−0.00017 s", "0 s"]

@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from ragtrace.gate.statistics.means import EXCHANGE_LIMIT, Replicates, exchange_p_values, resample
-from ragtrace.gate.statistics.samples import Floats, Sample, Side, side_of
+from ragtrace.gate.statistics.means import (
+    EXCHANGE_LIMIT,
+    Floats,
+    Replicates,
+    Sample,
+    Side,
+    exchange_p_values,
+    resample,
+    side_of,
+)
 
 
 def one_metric(values: Floats, weights: Floats | None = None, clusters: Floats | None = None) -> Side:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ragtrace import config
-from ragtrace.receive.server import assemblers
-from ragtrace.receive.server.assemblers import Assemblers
+from ragtrace.receive.server import serving
+from ragtrace.receive.server.serving import Assemblers
 from ragtrace.receive.tenants import Everybody
 
 
@@ -29,9 +29,9 @@ def made(tmp_path: Path, counted: Any = lambda fate, count: None) -> Assemblers:
 
 def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time over, it is killed: the receiver ends."""
-    monkeypatch.setattr(assemblers, "_assemble", deaf)
-    monkeypatch.setattr(assemblers, "_PATIENCE", 0.1)
-    monkeypatch.setattr(assemblers, "_ENDING", 0.1)
+    monkeypatch.setattr(serving, "_assemble", deaf)
+    monkeypatch.setattr(serving, "_PATIENCE", 0.1)
+    monkeypatch.setattr(serving, "_ENDING", 0.1)
     lives = Event()
     running = made(tmp_path, lambda fate, count: lives.set())
     running.start()
@@ -59,7 +59,7 @@ def test_one_that_cannot_be_started(
             raise OSError(12, "Cannot allocate memory")
 
     monkeypatch.setattr(multiprocessing.get_context("spawn"), "Process", Process)
-    monkeypatch.setattr(assemblers, "_PAUSE", 0.01)
+    monkeypatch.setattr(serving, "_PAUSE", 0.01)
     running = made(tmp_path)
     running.start()
     is_tried_again = again.wait(30)

@@ -8,7 +8,7 @@ import yaml
 
 from ragtrace.alerts import render
 from ragtrace.alerts.annotations import labeled_owner
-from ragtrace.alerts.routing import alertmanager
+from ragtrace.alerts.files import alertmanager
 from tests.alerts.conftest import Made, Written
 
 

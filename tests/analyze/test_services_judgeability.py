@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.analyze.judgeability import FEWEST, judgeability
+from ragtrace.analyze.services import FEWEST, judgeability
 from ragtrace.store import Finished, Store
 from ragtrace.types import Analysis, Diagnosis, RequestRecord, StageFinding, StageState
 
