@@ -325,7 +325,7 @@ def analyze(
     if as_json:
         print_json({**counts, "held": held})
     else:
-        console().print(", ".join(f"{count} {name}" for name, count in counts.items()))
+        console().print(_summary_text(**counts), soft_wrap=True)
         if held:
             console().print(
                 f"{held} more are held by other workers; those of a worker that was killed are free again after at "
@@ -334,6 +334,16 @@ def analyze(
             )
     if ending.signal == signal.SIGINT:
         raise typer.Exit(130)
+
+
+def _summary_text(done: int, failed: int, lost: int) -> str:
+    """What became of the jobs: one for each request that was analyzed, and one for each that was explained."""
+    text = f"{done} {'job' if done == 1 else 'jobs'} done"
+    if failed:
+        text += f", {failed} failed (`ragtrace jobs list` says why; each is tried again a few times)"
+    if lost:
+        text += f", {lost} left to other workers, which had taken them over"
+    return text
 
 
 class _Ending:

@@ -33,7 +33,7 @@ def test_limit_ends_early(cli: Cli, store_url: str) -> None:
     """`--limit 1` does one job and leaves the other waiting."""
     done = cli("analyze", "--store", store_url, "--limit", "1")
 
-    assert done.stdout.strip() == "1 done, 0 failed, 0 lost"
+    assert done.stdout.strip() == "1 job done"
     with Store.open(store_url) as store:
         assert store.queue_depth()["pending"] == 1
 
@@ -43,7 +43,7 @@ def test_says_what_other_workers_hold(cli: Cli, store_url: str) -> None:
     with Store.open(store_url) as store:
         assert len(store.claim("killed", limit=1, lease_seconds=3600)) == 1
     done = cli("analyze", "--store", store_url)
-    assert done.stdout.splitlines()[0] == "1 done, 0 failed, 0 lost"
+    assert done.stdout.splitlines()[0] == "1 job done"
     assert "1 more are held by other workers" in done.stdout
     assert json.loads(cli("analyze", "--store", store_url, "--json").stdout)["held"] == 1
 
