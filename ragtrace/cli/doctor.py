@@ -8,14 +8,13 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
-from ragtrace.cli.terminal import JsonOption, StoreOption, print_json, print_table
+from ragtrace.cli.terminal import JsonOption, StoreOption, print_json, print_table, spooled
 
 if TYPE_CHECKING:
     from ragtrace.analyze.services import Judgeability, StageStates
@@ -82,7 +81,7 @@ def _store(asked: str | None) -> dict[str, Any]:
         settings = config.load(store=asked)
         url = settings.store
         state["url"] = shown(url)
-        state["spool"] = _spool(url, settings.spool)
+        state["spool"] = spooled(url, settings.spool)
         schema = check(url)
         state |= {"revision": schema.current, "head": schema.head}
         if schema.current is not None or asked is not None or "RAGTRACE_STORE" in os.environ:
@@ -90,22 +89,6 @@ def _store(asked: str | None) -> dict[str, Any]:
     except RagtraceError as error:
         state["error"] = str(error)
     return state
-
-
-def _spool(url: str, given: str | None) -> dict[str, Any]:
-    """What waits on this disk for the store, and what could not be read and was set aside."""
-    from ragtrace.collect import default_folder, fallback_folder
-    from ragtrace.collect.spool import read_entries
-
-    folders = list(dict.fromkeys((default_folder(url, given), fallback_folder(url))))
-    waiting = dict.fromkeys(folders, 0)
-    for folder in folders:
-        for segment in folder.glob("*.seg"):
-            with suppress(FileNotFoundError):  # a recording process has just stored and deleted it
-                waiting[folder] += sum(1 for _ in read_entries(segment.read_bytes()))
-    damaged = sum(len(list(folder.glob("damaged/*"))) for folder in folders)
-    fullest = max(folders, key=lambda folder: waiting[folder])
-    return {"folder": str(fullest), "entries": sum(waiting.values()), "damaged": damaged}
 
 
 def _contents(url: str) -> dict[str, Any]:

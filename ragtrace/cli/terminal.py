@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -32,6 +33,7 @@ __all__ = [
     "print_table",
     "progress",
     "shown",
+    "spooled",
 ]
 
 WIDTH: Final = 120
@@ -109,14 +111,37 @@ def existing(store: str | None) -> str:
 
     Raises: StoreUnavailable when it is missing or empty, since only `ragtrace db upgrade` and what records make one.
     """
-    url = config.load(store=store).store
+    settings = config.load(store=store)
+    url = settings.store
     if check(url).current is None:
+        waiting = spooled(url, settings.spool)
+        held = (
+            f", and {waiting['entries']} of its records wait in {waiting['folder']} until an application records again"
+            if waiting["entries"]
+            else ""
+        )
         raise StoreUnavailable(
-            f"store {shown(url)} does not exist or is empty; record into it (ragtrace demo --store {shown(url)}), "
+            f"store {shown(url)} does not exist or is empty{held}; record into it (ragtrace demo --store {shown(url)}), "
             f"make it (ragtrace db upgrade --store {shown(url)}), or name another (--store URL or RAGTRACE_STORE)"
         )
     Store.open(url).close()  # says at once what is wrong with it
     return url
+
+
+def spooled(url: str, given: str | None) -> dict[str, Any]:
+    """What waits on this disk for the store, and what could not be read and was set aside."""
+    from ragtrace.collect import default_folder, fallback_folder
+    from ragtrace.collect.spool import read_entries
+
+    folders = list(dict.fromkeys((default_folder(url, given), fallback_folder(url))))
+    waiting = dict.fromkeys(folders, 0)
+    for folder in folders:
+        for segment in folder.glob("*.seg"):
+            with suppress(FileNotFoundError):  # a recording process has just stored and deleted it
+                waiting[folder] += sum(1 for _ in read_entries(segment.read_bytes()))
+    damaged = sum(len(list(folder.glob("damaged/*"))) for folder in folders)
+    fullest = max(folders, key=lambda folder: waiting[folder])
+    return {"folder": str(fullest), "entries": sum(waiting.values()), "damaged": damaged}
 
 
 def shown(url: str) -> str:

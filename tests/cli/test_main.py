@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ragtrace import cli as cli_package
+from ragtrace.collect import Spool, default_folder
+from ragtrace.collect.spool import encode_entry
+from ragtrace.types import Feedback
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
@@ -62,6 +65,16 @@ def test_help_loads_nothing_heavy() -> None:
     heavy = {"torch", "transformers", "sqlalchemy", "alembic", "numpy", "prometheus_client", "yaml", "sentencex"}
     assert "ragtrace.cli" in loaded
     assert heavy & set(loaded) == set()
+
+
+def test_what_waits_for_a_store_is_said(cli: Cli, tmp_path: Path) -> None:
+    """A process that ended before its store could be made has left its records in the spool."""
+    url = f"sqlite:///{tmp_path}/made-later.db"
+    spool = Spool.open(default_folder(url), url)
+    spool.durable.append(encode_entry(Feedback(request_id="r1", score=1.0)))
+    spool.close()
+    said = cli("show", "--store", url).stderr
+    assert f"does not exist or is empty, and 1 of its records wait in {default_folder(url)}" in said
 
 
 @pytest.mark.parametrize(
