@@ -14,13 +14,12 @@ import typer
 from ragtrace import config
 from ragtrace.errors import RecordError, StoreUnavailable
 from ragtrace.safe_text import harmless
-from ragtrace.store import Store, check
-from ragtrace.store.address import Address
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.progress import Progress
 
+    from ragtrace.store import Store
     from ragtrace.types import RequestRecord
 
 __all__ = [
@@ -111,6 +110,8 @@ def existing(store: str | None) -> str:
 
     Raises: StoreUnavailable when it is missing or empty, since only `ragtrace db upgrade` and what records make one.
     """
+    from ragtrace.store import Store, check
+
     settings = config.load(store=store)
     url = settings.store
     if check(url).current is None:
@@ -121,7 +122,8 @@ def existing(store: str | None) -> str:
             else ""
         )
         raise StoreUnavailable(
-            f"store {shown(url)} does not exist or is empty{held}; record into it (ragtrace demo --store {shown(url)}), "
+            f"store {shown(url)} does not exist or is empty{held}; "
+            f"record into it (ragtrace demo --store {shown(url)}), "
             f"make it (ragtrace db upgrade --store {shown(url)}), or name another (--store URL or RAGTRACE_STORE)"
         )
     Store.open(url).close()  # says at once what is wrong with it
@@ -146,6 +148,8 @@ def spooled(url: str, given: str | None) -> dict[str, Any]:
 
 def shown(url: str) -> str:
     """The URL without its password."""
+    from ragtrace.store.address import Address
+
     return Address.parse(url).shown
 
 
