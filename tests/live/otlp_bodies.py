@@ -439,14 +439,16 @@ def _change_frame(draw: random.Random, spans: list[_Json], whole: _Json) -> None
     held = whole[name]
     inner = "scopeSpans" if name == "resourceSpans" else "scopeLogs"
     chosen = draw.randrange(8)
+    inside = held[0].get(inner)
+    scopes = inside if isinstance(inside, list) else []  # a change before this one may have taken them out
     if chosen == 0:
         held.append(_odd(draw))
     elif chosen == 1:
-        held[0][inner] = draw.choice([None, {}, "x", [], 5, [None, *(held[0].get(inner) or [])]])
+        held[0][inner] = draw.choice([None, {}, "x", [], 5, [None, *scopes]])
     elif chosen == 2:
         held[0][draw.choice(["schemaUrl", "unknown", "instrumentationLibrarySpans"])] = _odd(draw)
     elif chosen == 3:
-        held[0][inner] = list(held[0].get(inner) or []) * 2
+        held[0][inner] = scopes * 2
     elif chosen == 4 and isinstance(held[0].get(inner), list) and held[0][inner] and held[0][inner][0]:
         held[0][inner][0]["scope"] = draw.choice([_odd(draw), {"name": draw.choice(_TEXTS)}, {"attributes": 5}])
     elif chosen == 5:
