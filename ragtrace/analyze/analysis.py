@@ -18,7 +18,7 @@ from ragtrace import coverage
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE, Release, diagnose
 from ragtrace.analyze.doubts import Usual
 from ragtrace.analyze.signs import signs_of, with_facets
-from ragtrace.analyze.stages import Case, judge_stages
+from ragtrace.analyze.stage_states import Case, judge_stages
 from ragtrace.coverage import is_abstention
 from ragtrace.coverage.relevance import Rarity
 from ragtrace.coverage.support import Evidence

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ragtrace.analyze.analysis import ServiceView, with_probe
 from ragtrace.analyze.diagnosis import Release
-from ragtrace.analyze.stages import Case, is_certain
+from ragtrace.analyze.stage_states import Case, is_certain
 from ragtrace.errors import ConfigurationError, ProbeError
 from ragtrace.probe import DEEPER, Probe, ask, compare
 from ragtrace.types import Analysis, IndexProbe, RequestRecord, VerifiedBy, replace

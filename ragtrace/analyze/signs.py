@@ -1,6 +1,6 @@
 """The signs of one request: what its question, chunks and answer show of each stage, in figures.
 
-The rules of `ragtrace.analyze.stages` read nothing else of the texts. A sign that cannot be computed is None, never 0.
+The rules of `ragtrace.analyze.stage_states` read nothing else of the texts. One that is not computed is None, never 0.
 """
 
 from __future__ import annotations

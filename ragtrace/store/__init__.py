@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragtrace.store.compaction import Space
 from ragtrace.store.erasure import Erased, Subject
 from ragtrace.store.garbage import Swept
 from ragtrace.store.inspection import Inspected
@@ -45,7 +46,6 @@ from ragtrace.store.rows import (
     Wanted,
 )
 from ragtrace.store.schema import check, migrate
-from ragtrace.store.space import Space
 from ragtrace.store.store import Store
 from ragtrace.store.totals import histogram_deltas
 

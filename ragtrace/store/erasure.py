@@ -16,7 +16,18 @@ from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
-from ragtrace.store import audit, garbage, label_budget, records, requests, retention, services, space, spans, totals
+from ragtrace.store import (
+    audit,
+    compaction,
+    garbage,
+    label_budget,
+    records,
+    requests,
+    retention,
+    services,
+    spans,
+    totals,
+)
 from ragtrace.store.database import Database, chunks, clean
 from ragtrace.store.feedback import COUNTED
 from ragtrace.store.leases import UpkeepLease
@@ -207,7 +218,7 @@ def erase(database: Database, subject: Subject, *, rewrite: bool, reference: str
     entry = audit.Entry(ERASED, {"kind": subject.kind, "reference": reference}, time.time_ns())
     exemplars = 0
     if rewrite:
-        space.refuse_full(database)
+        compaction.refuse_full(database)
     with database.read() as connection:
         named = _named(connection, subject)
     with UpkeepLease(database, "ragtrace db erase") as upkeep:
@@ -229,8 +240,8 @@ def erase(database: Database, subject: Subject, *, rewrite: bool, reference: str
             entry.save(connection, rows)
     outcome = found.number, tuple(found.first), _some(rows), exemplars, _without(named, own)
     if rewrite:
-        return Erased(*outcome, rewritten=True, emptied=space.rewrite(database))
-    emptied = space.empty_log(database) if database.address.is_sqlite else None
+        return Erased(*outcome, rewritten=True, emptied=compaction.rewrite(database))
+    emptied = compaction.empty_log(database) if database.address.is_sqlite else None
     return Erased(*outcome, rewritten=False, emptied=emptied)
 
 

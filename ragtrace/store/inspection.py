@@ -11,7 +11,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import space, spans
+from ragtrace.store import compaction, spans
 from ragtrace.store.content import fetch_texts, read_addendum, read_analysis, read_gold, read_record, read_traffic
 from ragtrace.store.database import Database
 from ragtrace.store.tables import (
@@ -45,7 +45,7 @@ class Inspected:
     problems: tuple[str, ...]
     read: int
     rows: Mapping[str, int]
-    space: space.Space
+    space: compaction.Space
 
 
 def inspect(database: Database, sample: int | None) -> Inspected:
@@ -56,7 +56,7 @@ def inspect(database: Database, sample: int | None) -> Inspected:
     """
     problems = [*_broken_file(database)]
     if problems:  # reading on would stop somewhere
-        return Inspected(tuple(problems), 0, {}, space.measure(database))
+        return Inspected(tuple(problems), 0, {}, compaction.measure(database))
     read = 0
     for number, problem in chain(_payloads(database, sample), _spans(database, sample)):
         read += number
@@ -64,7 +64,7 @@ def inspect(database: Database, sample: int | None) -> Inspected:
     problems += _lost(database, everything=sample is None)
     with database.read() as connection:
         rows = count_rows(connection)
-    return Inspected(tuple(problems), read, rows, space.measure(database))
+    return Inspected(tuple(problems), read, rows, compaction.measure(database))
 
 
 def count_rows(connection: sa.Connection) -> dict[str, int]:

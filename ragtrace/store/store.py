@@ -15,6 +15,7 @@ from ragtrace.errors import CorruptStore
 from ragtrace.store import (
     assembly,
     audit,
+    compaction,
     drift,
     erasure,
     feedback,
@@ -32,12 +33,12 @@ from ragtrace.store import (
     retention,
     schema,
     sources,
-    space,
     spans,
     totals,
 )
 from ragtrace.store import services as service_views
 from ragtrace.store.address import Address
+from ragtrace.store.compaction import Space
 from ragtrace.store.database import Database, clean
 from ragtrace.store.erasure import Erased, Subject
 from ragtrace.store.garbage import Swept
@@ -74,7 +75,6 @@ from ragtrace.store.rows import (
     TraceJudgement,
     Wanted,
 )
-from ragtrace.store.space import Space
 from ragtrace.types import Analysis, Fault, Gold, Item, RequestRecord
 
 __all__ = ["Store"]
@@ -668,7 +668,7 @@ class Store:
         Returns the space before and after, and whether a rewriting left no copy of a deleted row (None: PostgreSQL
         rewrote nothing). Raises: StoreUnavailable where the disk has no room for the copy.
         """
-        return space.compact(self._database, full=full)
+        return compaction.compact(self._database, full=full)
 
     def find_subject(self, subject: Subject) -> Erased:
         """What is stored of a subject."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragtrace.analyze import analyze_record
-from ragtrace.analyze.stages import REASONS
+from ragtrace.analyze.stage_states import REASONS
 from ragtrace.analyze.totals import LATE_AFTER_SECONDS, analysis_deltas
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import Delta

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from ragtrace.analyze import stages
+from ragtrace.analyze import stage_states
 from ragtrace.analyze.diagnosis import CAUSE_COMPONENTS
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import CAUSES, FIXES, PROBE_CAUSES, REASONS, STATES, VERDICTS, cause_words, reason_words
@@ -13,7 +13,7 @@ from ragtrace.types import ProbeCause, StageState
 
 def test_every_reason_and_every_state_has_its_words() -> None:
     """No more and no fewer than the rules give."""
-    assert set(REASONS) == set(stages.REASONS)
+    assert set(REASONS) == set(stage_states.REASONS)
     assert set(STATES) == set(get_args(StageState))
 
 

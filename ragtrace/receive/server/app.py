@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from ragtrace.errors import MissingExtraError, StoreError
 from ragtrace.receive.server.bodies import JSON, LATER, PROTOBUF, SIGNALS, Refused, Signal, Taken, http_answer, received
+from ragtrace.receive.server.commit_queue import Intake
 from ragtrace.receive.server.ingest import One, Places, Taking, tenant_of
-from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import CONTENT_TYPE_LATEST, Backlog, Meter, NoAnswer
 from ragtrace.receive.tenants import Access
 from ragtrace.store import Store

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 from ragtrace.errors import RecordError, StoreError
 from ragtrace.receive.limits import Allowance, Limits, Share, TooLarge
 from ragtrace.receive.server.bodies import LATER, Refused, Signal, Taken, inflated, unavailable
-from ragtrace.receive.server.intake import Intake
+from ragtrace.receive.server.commit_queue import Intake
 from ragtrace.receive.server.meter import Meter, Protocol
 from ragtrace.receive.tenants import Access
 from ragtrace.record.content import ContentPolicy

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from ragtrace.receive.assembly import Fate
 from ragtrace.receive.server.bodies import SIGNALS, Taken
-from ragtrace.receive.server.intake import Intake
+from ragtrace.receive.server.commit_queue import Intake
 from ragtrace.receive.tenants import Claim
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import (

@@ -29,8 +29,8 @@ from ragtrace.receive.assembly import Assembler, Counted, Fate
 from ragtrace.receive.limits import Limits
 from ragtrace.receive.server import rpc as rpc_server
 from ragtrace.receive.server.app import make_app
+from ragtrace.receive.server.commit_queue import Intake
 from ragtrace.receive.server.ingest import Taking
-from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import Meter
 from ragtrace.receive.tenants import Access, Claim, Everybody, Tokens
 from ragtrace.record.content import ContentPolicy

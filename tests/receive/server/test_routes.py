@@ -17,9 +17,9 @@ import pytest
 from ragtrace import config
 from ragtrace.receive.limits import Limits
 from ragtrace.receive.server.app import make_app
+from ragtrace.receive.server.commit_queue import Intake
 from ragtrace.receive.server.connections import connections
 from ragtrace.receive.server.ingest import Taking
-from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import Meter
 from ragtrace.receive.tenants import Everybody, Tokens
 from ragtrace.record.content import ContentPolicy

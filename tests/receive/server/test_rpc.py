@@ -18,8 +18,8 @@ from ragtrace import config
 from ragtrace.errors import StoreUnavailable
 from ragtrace.receive.limits import Limits, Share
 from ragtrace.receive.server import ingest, rpc
+from ragtrace.receive.server.commit_queue import Intake
 from ragtrace.receive.server.ingest import Taking
-from ragtrace.receive.server.intake import Intake
 from ragtrace.receive.server.meter import Meter
 from ragtrace.receive.server.rpc import start
 from ragtrace.receive.tenants import Tokens
