@@ -112,10 +112,10 @@ def test_events_go_to_the_endpoint_of_the_environment(cli: Cli, store_url: str, 
             for record in scope.log_records
         ]
         received = len(receiver.requests)
-        assert cli("analyze", "--store", store_url, **endpoint).stdout.startswith("1 done")
+        assert cli("analyze", "--store", store_url, **endpoint).stdout.startswith("1 job done")
         assert len(receiver.requests) == received
 
-    assert done.stdout.startswith("1 done"), done.stderr
+    assert done.stdout.startswith("1 job done"), done.stderr
     assert set(sent) == {"gen_ai.evaluation.result"}
     assert len(sent) > 5
 

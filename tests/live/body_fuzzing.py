@@ -36,6 +36,7 @@ from ragtrace.receive.assembly import Assembler, assemble
 from ragtrace.receive.otlp import read_protobuf
 from ragtrace.record import conventions as names
 from ragtrace.store import DueTrace, Store
+from ragtrace.store.database import clean
 from ragtrace.store.tables import feedback, trace
 from tests.live.otlp_bodies import JSON, PROTOBUF, Body, body_of
 from tests.live.receiver import Served
@@ -532,7 +533,7 @@ class _Held:
             assert not isinstance(parts, CorruptStore)
             record = assemble(span for part in parts for span in read_protobuf(part.body).spans)
             if record is not None:
-                expected[record.request_id] = due[1], len(record.stages)
+                expected[clean(record.request_id)] = due[1], len(record.stages)
         stored = self._store.get_records(list(expected))
         self._report.stored["requests"] += len(stored)
         for request_id, (trace_id, stages) in expected.items():
