@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from math import isfinite
 from typing import Any, Final, TypeAlias
+from urllib.parse import SplitResult, urlsplit
 
 from ragtrace import privacy
 from ragtrace.bounds import LEAST_PROBABILITY, MOST_SKEW
 from ragtrace.errors import ConfigurationError
+from ragtrace.safe_text import masked
 
-__all__ = ["SWITCH", "Config", "load", "read_probe"]
+__all__ = ["SWITCH", "Config", "http_address", "load", "read_probe", "shown_address"]
 
 _Parse: TypeAlias = Callable[[str, Any], Any]
 
@@ -380,3 +382,23 @@ def _value(setting: Field[Any], argument: Any) -> Any:
         if text := os.environ.get(variable, "").strip():
             return parse(variable, text)
     return None
+
+
+def http_address(name: str, url: str, allowed: str) -> SplitResult:
+    """The parts of an http or https URL.
+
+    Raises: ConfigurationError naming `name`, what is allowed, and the value without a password.
+    """
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise ConfigurationError.of(name, url, allowed)
+    return parts
+
+
+def shown_address(parts: SplitResult) -> str:
+    """The URL without user, password and query."""
+    return masked(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl())

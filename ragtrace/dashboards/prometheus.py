@@ -12,6 +12,7 @@ import urllib.request
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from ragtrace.config import http_address
 from ragtrace.dashboards.panels import Panel
 from ragtrace.dashboards.promql import ANY
 from ragtrace.errors import ConfigurationError, PrometheusError
@@ -101,13 +102,7 @@ class Prometheus:
     are sent as basic authentication, and shown nowhere."""
 
     def __init__(self, url: str) -> None:
-        try:
-            parts = urllib.parse.urlsplit(url)
-            is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            is_usable = False
-        if not is_usable:
-            raise ConfigurationError.of("--prometheus", url, "the server's URL, like http://localhost:9090")
+        parts = http_address("--prometheus", url, "the server's URL, like http://localhost:9090")
         self.url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
         login = f"{urllib.parse.unquote(parts.username or '')}:{urllib.parse.unquote(parts.password or '')}"
         basic = f"Basic {base64.b64encode(login.encode()).decode()}"

@@ -12,12 +12,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import urlsplit
 
+from ragtrace.config import http_address, shown_address
 from ragtrace.engines.models import load_package
 from ragtrace.engines.tokens import ScoredToken
 from ragtrace.errors import ConfigurationError, ModelError, ServerError
-from ragtrace.safe_text import masked
 
 if TYPE_CHECKING:
     from urllib3.response import BaseHTTPResponse
@@ -180,15 +179,8 @@ class Client:
 def _addresses(base_url: str) -> tuple[str, str, str]:
     """The API's address, that of its server's root, and the API's without user and password."""
     url = str(base_url).rstrip("/")
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_usable = False
-    if not is_usable:
-        raise ConfigurationError.of("base_url", url, "http://HOST:PORT/v1, or another address of an OpenAI API")
-    shown = masked(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl())
-    return url, url.removesuffix("/v1"), shown
+    parts = http_address("base_url", url, "http://HOST:PORT/v1, or another address of an OpenAI API")
+    return url, url.removesuffix("/v1"), shown_address(parts)
 
 
 def _secret(variable: str | None) -> str | None:

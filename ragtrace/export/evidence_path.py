@@ -44,6 +44,7 @@ __all__ = [
     "labeled",
     "plain_table",
     "render",
+    "shown_rank",
     "verdict_brief",
     "verdict_words",
 ]
@@ -247,7 +248,7 @@ def _facets(analysis: Analysis, record: RequestRecord) -> Table:
             Text("term" if match.facet.weak else match.facet.kind),
             Text(match.facet.value),
             Text(match.chunk_id or _unmet(match), style="" if match.chunk_id else unmet),
-            Text(_rank(match.rank)),
+            Text(shown_rank(match.rank)),
             _match(match, unmet),
         ]
         if rewritten:
@@ -298,7 +299,8 @@ class _Path:
         move = self._moves.get(chunk_id)
         after = move.rank_after if move else None
         sunk = before is not None and after is not None and after > before
-        return Text(_rank(before), style="" if before else _BAD), Text(_rank(after), style=_DOUBT if sunk else "")
+        earlier = Text(shown_rank(before), style="" if before else _BAD)
+        return earlier, Text(shown_rank(after), style=_DOUBT if sunk else "")
 
     def standing(self, chunk_id: str, loss: LostChunk | None, style: str) -> Text:
         """Where a chunk stands in the prompt, or why it does not. style: of a loss."""
@@ -353,7 +355,8 @@ def _claims(record: RequestRecord, claims: Sequence[Claim], doubted: str) -> Tab
     return table
 
 
-def _rank(rank: int | None) -> str:
+def shown_rank(rank: int | None) -> str:
+    """A rank, or a dash for none."""
     return str(rank) if rank else "-"
 
 

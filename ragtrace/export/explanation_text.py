@@ -17,7 +17,7 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, TokenWeights
-from ragtrace.export.evidence_path import heading, labeled, plain_table
+from ragtrace.export.evidence_path import heading, labeled, plain_table, shown_rank
 from ragtrace.export.explanation_shading import (
     LEAST_SHARE,
     LEVELS,
@@ -139,7 +139,7 @@ def _documents(shown: View) -> RenderableType:
         table.add_row(
             _badge(document),
             name,
-            f"{_rank(document.retriever_rank):>2} → {_rank(document.generator_rank)}",
+            f"{shown_rank(document.retriever_rank):>2} → {shown_rank(document.generator_rank)}",
             Text(f"{share}{percent}"),
             _Bar(document, low, high),
         )
@@ -272,10 +272,6 @@ def _computed(shown: View) -> RenderableType:
     lines = [(name, Text(value, style=_FAINT)) for name, value in method(shown)]
     skipped = [("skipped", Text(f"{part}: {why}", style="yellow")) for part, why in shown.explanation.skipped.items()]
     return labeled(*lines, *skipped)
-
-
-def _rank(rank: int | None) -> str:
-    return str(rank) if rank else "-"
 
 
 def _at(values: Sequence[float], place: int) -> float | None:

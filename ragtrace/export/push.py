@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, Protocol
-from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from prometheus_client.metrics_core import Metric
 
@@ -22,7 +21,6 @@ from ragtrace.errors import ConfigurationError, StoreError
 from ragtrace.export.exposition import collected
 from ragtrace.export.lease import LeasedStore
 from ragtrace.export.series import MAX_SERIES
-from ragtrace.safe_text import masked
 
 __all__ = [
     "PUSH_SECONDS",
@@ -30,9 +28,7 @@ __all__ = [
     "Pusher",
     "Target",
     "check_period",
-    "parse_address",
     "retry_after",
-    "shown_address",
 ]
 
 PUSH_SECONDS: Final = 30.0
@@ -138,26 +134,6 @@ class Pusher:
         if trouble is None and self._trouble is not None:
             _LOG.info("metrics are pushed to %s again", self._target.shown)
         self._trouble = trouble
-
-
-def parse_address(name: str, url: str) -> SplitResult:
-    """The parts of an http or https URL.
-
-    Raises: ConfigurationError naming `name`, what is allowed, and the value without a password.
-    """
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_usable = False
-    if not is_usable:
-        raise ConfigurationError.of(name, url, "a URL such as http://localhost:4318")
-    return parts
-
-
-def shown_address(parts: SplitResult) -> str:
-    """The URL without user, password and query."""
-    return masked(urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="")))
 
 
 def retry_after(value: str | None) -> float | None:

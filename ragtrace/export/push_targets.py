@@ -18,8 +18,9 @@ from urllib.parse import unquote
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Exemplar, Sample
 
+from ragtrace.config import http_address, shown_address
 from ragtrace.errors import ConfigurationError, MissingExtraError
-from ragtrace.export.push import PushFailed, parse_address, retry_after, shown_address
+from ragtrace.export.push import PushFailed, retry_after
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import INSTRUMENTS
 
@@ -53,6 +54,7 @@ _MESSAGES: Final = {
 }
 _POINTS: Final = 5000  # of one request: below the 4 MiB that a gRPC server takes
 _PATH: Final = "/v1/metrics"
+_ADDRESS: Final = "a URL such as http://localhost:4318"
 _BY_NAME: Final = {one.name.removesuffix("_total"): one for one in INSTRUMENTS.values()}
 
 
@@ -72,7 +74,7 @@ class RemoteWriteTarget:
     def __init__(self, url: str, headers: str | None = None) -> None:
         from opentelemetry.util.re import parse_env_headers
 
-        parts = parse_address("remote write", url)
+        parts = http_address("remote write", url, _ADDRESS)
         self.shown = shown_address(parts)
         try:
             import urllib3
@@ -179,7 +181,7 @@ class OtlpTarget:
     """
 
     def __init__(self, url: str) -> None:
-        parts = parse_address("otlp", url)
+        parts = http_address("otlp", url, _ADDRESS)
         self._protocol = otlp_protocol("METRICS")
         if self._protocol == "http/protobuf" and parts.path in ("", "/"):
             parts = parts._replace(path=_PATH)

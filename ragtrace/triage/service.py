@@ -20,11 +20,11 @@ from pathlib import Path
 from socketserver import ThreadingMixIn
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import msgspec
 
+from ragtrace.config import http_address
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.store import Store
 from ragtrace.triage.alerts import Alert, read_payload, triage_alert
@@ -211,13 +211,7 @@ class Forward:
     """
 
     def __init__(self, url: str, authorization: str | None = None) -> None:
-        try:
-            parts = urlsplit(url)
-            is_http = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            is_http = False
-        if not is_http:
-            raise ConfigurationError.of("--forward", url, "a URL that begins with http:// or https://")
+        parts = http_address("--forward", url, "a URL that begins with http:// or https://")
         if "@" in parts.netloc:
             raise ConfigurationError.of(
                 "--forward", url, "a URL without user and password; give them in RAGTRACE_FORWARD_AUTHORIZATION, "

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.metrics_core import Metric
 
+from ragtrace.config import http_address, shown_address
 from ragtrace.errors import ConfigurationError
 from ragtrace.export import serve
 from ragtrace.export.lease import LeasedStore
-from ragtrace.export.push import Pusher, PushFailed, parse_address, retry_after, shown_address
+from ragtrace.export.push import Pusher, PushFailed, retry_after
 from ragtrace.store import Store
 from tests.export.stores import add_request
 
@@ -180,9 +181,11 @@ def test_the_period_must_be_positive(url: str, leased: LeasedStore, seconds: flo
 
 def test_addresses_show_no_secret() -> None:
     """Neither a password nor a token in the query; what is no HTTP address is refused by name."""
-    assert shown_address(parse_address("otlp", "https://me:secret@host:4318/v1?token=t")) == "https://host:4318/v1"
+    assert (
+        shown_address(http_address("otlp", "https://me:secret@host:4318/v1?token=t", "a URL")) == "https://host:4318/v1"
+    )
     with pytest.raises(ConfigurationError, match=r"otlp.*ftp://\*\*\*@host") as refused:
-        parse_address("otlp", "ftp://me:secret@host")
+        http_address("otlp", "ftp://me:secret@host", "a URL")
     assert "secret" not in str(refused.value)
 
 
