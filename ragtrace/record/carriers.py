@@ -22,7 +22,7 @@ from opentelemetry.trace import Tracer, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ragtrace.bounds import LEAST_PROBABILITY, is_weighable
-from ragtrace.record.guard import let_through
+from ragtrace.record.guard import guarded, let_through
 from ragtrace.record.handles import Request, current_request
 from ragtrace.record.recorder import Recorder, active
 from ragtrace.record.recording import Opened, is_failure, within
@@ -73,10 +73,8 @@ def inject(carrier: Any = None) -> Any:
     carrier = {} if carrier is None else carrier
     recorder = active()
     if recorder is not None:
-        try:
+        with guarded("carrier.inject", recorder.guard):
             _inject(recorder, carrier)
-        except BaseException as error:
-            recorder.guard.caught("carrier.inject", error)
     return carrier
 
 
@@ -139,10 +137,8 @@ class extract:
         recorder = active()
         entered: tuple[RequestRecording | None, within] = None, within(None)
         if recorder is not None:
-            try:
+            with guarded("carrier.extract", recorder.guard):
                 entered = self._enter(recorder)
-            except BaseException as error:
-                recorder.guard.caught("carrier.extract", error)
         self._open.push(entered)
         return current_request()
 

@@ -15,7 +15,7 @@ from types import FunctionType, MethodType, TracebackType
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.record.guard import Guard, is_of_the_host
+from ragtrace.record.guard import Guard, guarded, is_of_the_host
 from ragtrace.record.recorder import Recorder, active
 from ragtrace.record.recording import Opened, Recording
 from ragtrace.record.streams import LATER, Passing, pass_through
@@ -88,11 +88,9 @@ class Instrument(ABC, Generic[H]):
         recorder = active()
         if recorder is None:
             return None
-        try:
+        with guarded(f"record.{self.operation}", recorder.guard):
             return self.record(recorder, self.name or self.operation, self.given)
-        except BaseException as error:
-            recorder.guard.caught(f"record.{self.operation}", error)
-            return None
+        return None
 
 
 class _Call:
@@ -381,8 +379,6 @@ def _evaluate(
     """The inputs of one call. One that cannot be found is counted and left out; the others are kept."""
     inputs = {}
     for name, find in finders.items():
-        try:
+        with guarded(f"arguments.{operation}", guard):
             inputs[name] = find(args, kwargs)
-        except BaseException as error:
-            guard.caught(f"arguments.{operation}", error)
     return inputs

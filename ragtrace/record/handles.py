@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from ragtrace.record.guard import guarded
 from ragtrace.record.recorder import active
 from ragtrace.record.recording import Recording
 from ragtrace.record.requests import RequestRecording, current_recording, read_flags
@@ -69,10 +70,8 @@ class Request:
             self._update("request.flag", {"flag": name})
         if not recording.ended:
             return
-        try:
+        with guarded("request.flag", recording.recorder.guard):
             recording.recorder.sink.flag(recording.request_id, tuple(read_flags(name)))
-        except BaseException as error:
-            recording.recorder.guard.caught("request.flag", error)
 
     def _update(self, where: str, values: Mapping[str, Any]) -> None:
         recording = self._recording
@@ -82,10 +81,8 @@ class Request:
         if recording.ended:
             guard.count(where, "ended", "the request has ended; set before it returns")
             return
-        try:
+        with guarded(where, guard):
             recording.update(values)
-        except BaseException as error:
-            guard.caught(where, error)
 
 
 _NOT_RECORDED: Final = Request()

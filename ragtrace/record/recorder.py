@@ -15,7 +15,7 @@ from opentelemetry.trace import TracerProvider
 
 from ragtrace.config import Config
 from ragtrace.record.content import ContentPolicy
-from ragtrace.record.guard import Guard
+from ragtrace.record.guard import Guard, guarded, put_in_use
 from ragtrace.record.sampling import HeadSampler
 from ragtrace.record.span_attributes import Descriptions
 from ragtrace.record.spans import Tracing
@@ -128,6 +128,7 @@ def install(recorder: Recorder | None) -> Recorder | None:
     """Put another recorder in use and return the former one."""
     global _active
     former, _active = _active, recorder
+    put_in_use(None if recorder is None else recorder.guard)
     return former
 
 
@@ -246,10 +247,8 @@ class OpenRequests:
             self._close(request)
 
     def _close(self, request: OpenRequest) -> None:
-        try:
+        with guarded("request.expire", self._guard):
             request.expire()
-        except BaseException as error:
-            self._guard.caught("request.expire", error)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from opentelemetry.trace import INVALID_SPAN, Span, Tracer, format_span_id, set_
 
 from ragtrace.record.coercion import Unreadable
 from ragtrace.record.coercion.allowance import Allowance
-from ragtrace.record.guard import let_through
+from ragtrace.record.guard import UNREADABLE_MESSAGE, attempt, guarded
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.spans import Attributes, add_exception, mark_failed
 from ragtrace.types import ErrorInfo
@@ -48,11 +48,7 @@ def describe_error(error: BaseException, stage: str | None) -> ErrorInfo:
     """An exception as plain data; it holds on to no traceback."""
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    try:
-        message = str(error)[:_MESSAGE]
-    except BaseException as fault:
-        let_through(fault)
-        message = "(its message cannot be read)"
+    message = attempt(lambda error: str(error)[:_MESSAGE], error, UNREADABLE_MESSAGE)
     return ErrorInfo(type=name, message=message, stage=stage)
 
 
@@ -87,11 +83,8 @@ class Recording(ABC):
 
     def start_span(self, tracer: Tracer, name: str, context: Context) -> None:
         """Begin the span, as a child of the one in `context`; a tracer that fails costs the span."""
-        try:
+        with guarded(f"span.{self.operation}", self.recorder.guard):
             self.span = tracer.start_span(name, context, start_time=self.started_at)
-        except BaseException as error:
-            self.recorder.guard.caught(f"span.{self.operation}", error)
-        else:
             self.context = set_span_in_context(self.span, context)
 
     def enter(self) -> None:
@@ -166,9 +159,8 @@ class Recording(ABC):
             return
         self.ended_at = self.now()
         try:
-            self.note_error(error)
-        except BaseException as fault:
-            self.recorder.guard.caught(f"record.{self.operation}", fault)
+            with guarded(f"record.{self.operation}", self.recorder.guard):
+                self.note_error(error)
         finally:
             self.finish()
 
@@ -184,30 +176,23 @@ class Recording(ABC):
             return
         self.ended = True
         self.ended_at = self.ended_at or self.now()
-        try:
+        with guarded(f"record.{self.operation}", self.recorder.guard):
             self.close()
-        except BaseException as error:
-            self.recorder.guard.caught(f"record.{self.operation}", error)
 
     def end_span(self) -> None:
         """End the span, with its attributes, at the time at which the host's code ended."""
         if self.span is None:
             return
+        guard = self.recorder.guard
         try:
-            if self.span.is_recording():
-                self.span.set_attributes(self.described())
-                if self.raised is not None:
-                    add_exception(self.span, self.recorder.policy.error(self.raised), self.ended_at)
-        except BaseException as error:
-            self.recorder.guard.caught(f"record.{self.operation}", error)
+            with guarded(f"record.{self.operation}", guard):
+                if self.span.is_recording():
+                    self.span.set_attributes(self.described())
+                    if self.raised is not None:
+                        add_exception(self.span, self.recorder.policy.error(self.raised), self.ended_at)
         finally:
-            self._close_span(self.span)
-
-    def _close_span(self, span: Span) -> None:
-        try:
-            span.end(self.ended_at)
-        except BaseException as error:  # a span processor of the host's
-            self.recorder.guard.caught(f"span.{self.operation}", error)
+            with guarded(f"span.{self.operation}", guard):  # a span processor of the host's
+                self.span.end(self.ended_at)
 
     def abandon(self) -> None:
         """End without a trace in the record: the host's code has never run."""
@@ -233,10 +218,8 @@ class Recording(ABC):
         """Keep an exception of the host's that ended this."""
         if self.span is not None:
             is_told = self.recorder.policy.capture.error == "full"
-            try:
+            with guarded(f"span.{self.operation}", self.recorder.guard):  # its message may not be readable
                 mark_failed(self.span, error, is_told=is_told)
-            except BaseException as fault:  # its message cannot be read
-                self.recorder.guard.caught(f"span.{self.operation}", fault)
             self.raised = None if is_told else describe_error(error, None)
 
     @abstractmethod

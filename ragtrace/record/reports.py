@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.record.coercion.values import label as label_of
+from ragtrace.record.guard import guarded
 from ragtrace.record.recorder import active
 from ragtrace.record.requests import read_flags
 from ragtrace.record.sampling import new_request_id
@@ -56,7 +57,7 @@ def feedback(
     if recorder is None:
         _LOG.warning("feedback for %s is lost: call ragtrace.configure() first", request_id)
         return
-    try:
+    with guarded("feedback", recorder.guard):
         for item in _judgements(str(request_id), score, label, task_success, source, comment):
             if item.score is not None and not -1.0 <= item.score <= 1.0:
                 recorder.guard.count("feedback", "score", f"a score of {item.score:g} is no outcome: give -1 to 1")
@@ -65,8 +66,6 @@ def feedback(
                 recorder.flag(item.request_id, (THUMBS_DOWN,))
             elif item.label == _TASK[False][0]:
                 recorder.flag(item.request_id, (item.label,))
-    except BaseException as error:
-        recorder.guard.caught("feedback", error)
 
 
 def flag(request_id: str, name: str) -> None:
@@ -79,10 +78,8 @@ def flag(request_id: str, name: str) -> None:
     if recorder is None:
         _LOG.warning("flag %s for %s is lost: call ragtrace.configure() first", name, request_id)
         return
-    try:
+    with guarded("flag", recorder.guard):
         recorder.flag(str(request_id), tuple(read_flags(name)))
-    except BaseException as error:
-        recorder.guard.caught("flag", error)
 
 
 def _judgements(
@@ -133,7 +130,7 @@ def source_report(
     if recorder is None:
         _LOG.warning("the report on source %s is lost: call ragtrace.configure() first", source)
         return
-    try:
+    with guarded("source_report", recorder.guard):
         report = read_report(
             recorder.config.service if service is None else service,
             source,
@@ -144,8 +141,6 @@ def source_report(
             report_id=new_request_id(),
         )
         recorder.sink.submit(report, durable=True)
-    except BaseException as error:
-        recorder.guard.caught("source_report", error)
 
 
 def read_report(

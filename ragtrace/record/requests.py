@@ -22,7 +22,7 @@ from ragtrace.record.coercion import Chunk, Known, Unreadable, read_facets, read
 from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.chunks import read_chunk
 from ragtrace.record.coercion.values import label, plain, size
-from ragtrace.record.guard import Identity, behind, identity
+from ragtrace.record.guard import Identity, behind, guarded, identity
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.recording import Recording, describe_error
 from ragtrace.record.sampling import is_sampled, new_request_id
@@ -183,12 +183,10 @@ class RequestRecording(Recording):
         if not self.ended:
             self.parts.append(part)
             return
-        try:
+        with guarded("record.late", self.recorder.guard):
             self.lineage.forget()
             self.latest = None
             self.recorder.sink.submit(_LateDraft(self, part))
-        except BaseException as error:
-            self.recorder.guard.caught("record.late", error)
 
     @property
     def runs(self) -> list[StageRun]:

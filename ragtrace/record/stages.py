@@ -33,6 +33,7 @@ from ragtrace.record.coercion.allowance import cut
 from ragtrace.record.coercion.chunks import items_of
 from ragtrace.record.coercion.recognition import read_moves
 from ragtrace.record.coercion.values import label, size, whole
+from ragtrace.record.guard import guarded
 from ragtrace.record.recorder import Recorder
 from ragtrace.record.recording import Parts, Recording, describe_error
 from ragtrace.record.requests import KEY, Given, Left, Part, RequestRecording, is_joined, known_from
@@ -122,12 +123,10 @@ class StageRecording(Recording):
         return self._run
 
     def _whole(self) -> StageRun:
-        try:
+        with guarded(f"coerce.{self.operation}", self.recorder.guard):
             return self.run()
-        except BaseException as error:
-            self.refused = True
-            self.recorder.guard.caught(f"coerce.{self.operation}", error)
-            return self.empty
+        self.refused = True
+        return self.empty
 
     def finish(self) -> None:
         """End; once only. Nothing here can fail, so that it needs no guard."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
-from ragtrace.record.guard import let_through
+from ragtrace.record.guard import attempt
 from ragtrace.types import Citation, Generation, TokenUsage
 
 __all__ = ["StreamedAnswer", "is_chat", "read_answer", "read_prompt"]
@@ -117,12 +117,8 @@ def _citations(value: Any, packed: Sequence[str]) -> tuple[Citation, ...]:
 
 def _read_citation(item: Any, packed: Sequence[str]) -> Citation:
     """One citation: a place in `packed` (from 1), a chunk id, a mapping or an object; of what says nothing, an empty
-    one."""
-    try:
-        return _citation(item, packed)
-    except BaseException as error:  # an answer is not lost for what is beside it
-        let_through(error)
-        return Citation(marker="")
+    one. An answer is not lost for what is beside it."""
+    return attempt(lambda item: _citation(item, packed), item, Citation(marker=""))
 
 
 def _citation(item: Any, packed: Sequence[str]) -> Citation:

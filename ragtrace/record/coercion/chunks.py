@@ -18,7 +18,7 @@ from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.dispatch import adapter_of, items_in, read_adapted
 from ragtrace.record.coercion.passages import UNSPACED
 from ragtrace.record.coercion.values import Chunk, Get, Unreadable, first, number, plain, text
-from ragtrace.record.guard import let_through
+from ragtrace.record.guard import attempt
 from ragtrace.types import content_hash
 
 __all__ = [
@@ -84,21 +84,18 @@ def read_chunks(value: Any) -> Chunks:
     for rank, item in enumerate(within(items), 1):
         shape = SHAPES.get(tuple(item) if type(item) is dict else type(item))
         if shape is not None and shape.quick is not None:
-            try:
-                said = shape.quick(item)
-            except BaseException as error:  # without an attribute that the first one of its class had, or it raises
-                let_through(error)
-                said = (None, None)
+            # it may lack an attribute that the first one of its class had
+            said = attempt(shape.quick, item, (None, None))
             chunk_id, body, score = said if len(said) == 3 else (*said, None)
             is_scored = type(score) is float and isfinite(score)
             if type(chunk_id) is str and chunk_id and type(body) is str and (is_scored or len(said) == 2):
                 ranked.append((rank, Chunk(chunk_id, body, score)))
                 continue
-        try:
-            ranked.append((rank, read_chunk(item)))
-        except BaseException as error:  # one that raises when it is looked at is no reason to lose the others
-            let_through(error)
+        chunk = attempt(read_chunk, item, None)
+        if chunk is None:  # one that raises when it is looked at is no reason to lose the others
             unread.append(type(item).__name__)
+        else:
+            ranked.append((rank, chunk))
     return Chunks(ranked, unread)
 
 

@@ -17,7 +17,7 @@ from ragtrace.record.coercion.rows import lists_of_chunks, rows_in
 from ragtrace.record.coercion.snapshots import ITEM, Columns, Frozen, freeze, freeze_known, items_of_part, weight_of
 from ragtrace.record.coercion.templates import as_given
 from ragtrace.record.coercion.values import Chunk, Unreadable, first, names, text, whole
-from ragtrace.record.guard import let_through
+from ragtrace.record.guard import attempt
 from ragtrace.types import Candidate, DroppedChunk, PackedChunk, Packing
 
 __all__ = ["Packed", "StreamedPacking", "Taken", "placed", "read_packing", "take_packing"]
@@ -187,14 +187,18 @@ def _thawed(chunks: Columns | Frozen | list[_Item] | None, unread: list[str]) ->
 def _items(chunks: Iterable[Any], unread: list[str]) -> list[_Item]:
     items: list[_Item] = []
     for item in within(chunks):
-        try:
-            chunk = read_chunk(item)
-            flag = None if isinstance(item, str) else first(item, *_FLAGS)
-            items.append(_Item(chunk, *_tokens(item), None if flag is None else bool(flag)))
-        except BaseException as error:  # one that raises when it is looked at is no reason to lose the others
-            let_through(error)
+        taken = attempt(_item, item, None)
+        if taken is None:  # one that raises when it is looked at is no reason to lose the others
             unread.append(type(item).__name__)
+        else:
+            items.append(taken)
     return items
+
+
+def _item(item: Any) -> _Item:
+    chunk = read_chunk(item)
+    flag = None if isinstance(item, str) else first(item, *_FLAGS)
+    return _Item(chunk, *_tokens(item), None if flag is None else bool(flag))
 
 
 def _listed(items: Iterable[_Item], known: Known) -> list[PackedChunk]:
@@ -249,11 +253,11 @@ def _dropped(value: Any, unread: list[str]) -> list[tuple[Chunk, str]]:
         value = list(within(value.items()))
     found = []
     for item in within(value) if isinstance(value, list | tuple | set) else ():
-        try:
-            found.append(_dropped_chunk(item))
-        except BaseException as error:
-            let_through(error)
+        dropped = attempt(_dropped_chunk, item, None)
+        if dropped is None:
             unread.append(type(item).__name__)
+        else:
+            found.append(dropped)
     return found
 
 
@@ -288,13 +292,7 @@ def _is_part(part: Part, candidate: Candidate) -> bool:
 
 def _packing_of(item: Any) -> Taken:
     taken = take_packing([item])
-    if taken.unread:
-        try:
-            return take_packing(item)
-        except BaseException as error:
-            let_through(error)
-            return taken
-    return taken
+    return attempt(take_packing, item, taken) if taken.unread else taken
 
 
 def _left_out(

@@ -34,7 +34,7 @@ from ragtrace.record.coercion.dispatch import adapter_of, items_in, lists_itself
 from ragtrace.record.coercion.rows import is_listing
 from ragtrace.record.coercion.values import Chunk, number, plain
 from ragtrace.record.coercion.values import size as size_of
-from ragtrace.record.guard import let_through
+from ragtrace.record.guard import attempt, let_through
 
 __all__ = ["Columns", "Frozen", "StreamedChunks", "StreamedValues", "freeze", "freeze_known"]
 
@@ -296,20 +296,8 @@ def items_of_part(part: Any) -> Iterable[Any]:
         return (part,)
     found = items_in(part)
     if found is None and type(part) is not tuple:
-        try:
-            read_chunk(part)
-        except BaseException as error:
-            let_through(error)
-            found = _page(part)
+        found = (part,) if attempt(read_chunk, part, None) is not None else attempt(items_of, part, None)
     return (part,) if found is None else found
-
-
-def _page(part: Any) -> Iterable[Any] | None:
-    try:
-        return items_of(part)
-    except BaseException as error:
-        let_through(error)
-        return None
 
 
 def _snapshot(item: Any) -> Any:
@@ -326,11 +314,7 @@ def _snapshot(item: Any) -> Any:
         return taken.items()[0] if taken is not None else {key: _part(part) for key, part in item.items()}
     if adapter_of(kind).listed is not None:  # it says more among others of its kind
         return item
-    try:
-        return read_chunk(item)
-    except BaseException as error:
-        let_through(error)
-        return item
+    return attempt(read_chunk, item, item)
 
 
 def _part(value: Any) -> Any:

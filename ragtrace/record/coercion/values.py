@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from ragtrace.record.coercion.allowance import within
-from ragtrace.record.guard import let_through
+from ragtrace.record.guard import attempt
 from ragtrace.types import Candidate, Facet, content_hash
 
 __all__ = [
@@ -84,11 +84,7 @@ def number(value: Any) -> float | None:
     if type(value) is not float:
         if value is None or isinstance(value, str | bytes | bool) or not hasattr(value, "__float__"):
             return None
-        try:
-            value = float(value)
-        except BaseException as error:  # whatever the host's type raises
-            let_through(error)
-            return None
+        value = attempt(float, value, math.nan)
     return value if math.isfinite(value) else None
 
 
@@ -157,11 +153,8 @@ def plain(value: Any, depth: int = _DEPTH) -> Any:
 
 def _shown(value: Any) -> str:
     """The text of a value, cut; of one that cannot be shown, its type."""
-    try:
-        return str(value[:_LENGTH] if isinstance(value, bytes | bytearray) else value)[:_LENGTH]
-    except BaseException as error:
-        let_through(error)
-        return f"({type(value).__name__})"
+    beginning = value[:_LENGTH] if isinstance(value, bytes | bytearray) else value
+    return attempt(lambda value: str(value)[:_LENGTH], beginning, f"({type(value).__name__})")
 
 
 def size(value: Any) -> int:

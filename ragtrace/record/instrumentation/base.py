@@ -1,8 +1,7 @@
-"""The base of all instrumentors: the interface of `opentelemetry-instrument`, patches that can be undone, the guard."""
+"""The base of all instrumentors: the interface of `opentelemetry-instrument`, patches that can be undone."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import logging
 import sys
@@ -10,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection
 from importlib import import_module
 from types import FrameType
-from typing import Any, ClassVar, Final, ParamSpec, TypeVar
+from typing import Any, ClassVar, Final
 
 import wrapt
 from opentelemetry.instrumentation.dependencies import DependencyConflictError
@@ -18,12 +17,10 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type:
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from ragtrace.errors import RagtraceError
+from ragtrace.record.guard import guarded
 from ragtrace.record.recorder import Recorder, active
 
-__all__ = ["INTEGRATIONS", "Instrumentor", "Patches", "called_from", "guarded", "report", "usable_recorder"]
-
-P = ParamSpec("P")
-T = TypeVar("T")
+__all__ = ["INTEGRATIONS", "Instrumentor", "Patches", "called_from", "usable_recorder"]
 
 INTEGRATIONS: Final = ("langchain", "llama_index.", "haystack.", "haystack_integrations.")  # they record themselves
 _NOTHING: Final = object()
@@ -34,32 +31,6 @@ def usable_recorder() -> Recorder | None:
     """The recorder in use; None without one, and under OpenTelemetry's `suppress_instrumentation`."""
     recorder = active()
     return recorder if recorder is not None and is_instrumentation_enabled() else None
-
-
-def report(where: str, error: BaseException) -> None:
-    """A fault of ours in a framework's path: counted by the recorder's guard, logged without a recorder."""
-    recorder = active()
-    if recorder is None:
-        _LOG.warning("%s: %s: %s", where, type(error).__name__, error)
-    else:
-        recorder.guard.caught(where, error)
-
-
-def guarded(where: str) -> Callable[[Callable[P, T]], Callable[P, T | None]]:
-    """Let a hook return None where it would raise an exception of ours."""
-
-    def decorate(hook: Callable[P, T]) -> Callable[P, T | None]:
-        @functools.wraps(hook)
-        def run(*args: P.args, **kwargs: P.kwargs) -> T | None:
-            try:
-                return hook(*args, **kwargs)
-            except BaseException as error:
-                report(where, error)
-                return None
-
-        return run
-
-    return decorate
 
 
 def called_from(depth: int, *packages: str, through: str = "wrapt") -> bool:
@@ -151,10 +122,8 @@ class Instrumentor(BaseInstrumentor):  # type: ignore[misc]  # its methods are n
     def _arrived(self, module: Any) -> None:
         if not self.patches.is_on:
             return
-        try:
+        with guarded(f"instrument.{self.module}"):  # it may not be what it was; the host's import must not fail
             self.apply()
-        except BaseException as error:  # the framework is not what it was; the host's import must not fail
-            report(f"instrument.{self.module}", error)
 
     @abstractmethod
     def apply(self) -> None:

@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import Any, Final
 
 from ragtrace.record.coercion import read_prompt
-from ragtrace.record.instrumentation.base import Instrumentor, guarded, usable_recorder
+from ragtrace.record.guard import guarded
+from ragtrace.record.instrumentation.base import Instrumentor, usable_recorder
 from ragtrace.record.instrumentation.runs import (
     begin_generation,
     begin_stage,

@@ -15,7 +15,8 @@ import wrapt
 from opentelemetry.context import attach, get_current
 
 from ragtrace.record.coercion import read_prompt
-from ragtrace.record.instrumentation.base import Instrumentor, Patches, guarded
+from ragtrace.record.guard import guarded
+from ragtrace.record.instrumentation.base import Instrumentor, Patches
 from ragtrace.record.instrumentation.runs import (
     Run,
     Runs,

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.coercion.values import first, text
-from ragtrace.record.instrumentation.base import Instrumentor, guarded
+from ragtrace.record.guard import guarded
+from ragtrace.record.instrumentation.base import Instrumentor
 from ragtrace.record.instrumentation.runs import (
     Run,
     Runs,

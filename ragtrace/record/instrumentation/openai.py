@@ -12,7 +12,8 @@ import wrapt
 
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.coercion.values import first
-from ragtrace.record.instrumentation.base import INTEGRATIONS, Instrumentor, called_from, guarded
+from ragtrace.record.guard import guarded
+from ragtrace.record.instrumentation.base import INTEGRATIONS, Instrumentor, called_from
 from ragtrace.record.instrumentation.runs import begin_generation, begin_stage, covered, read_question
 from ragtrace.record.recording import Recording
 from ragtrace.record.stages import StageRecording
@@ -231,12 +232,19 @@ class _Answering(Passing):
         super().__init__(recording, ended)
 
 
-class RecordedStream(wrapt.ObjectProxy):  # type: ignore[type-arg]  # no argument at run time
+class _Recorded(wrapt.ObjectProxy):  # type: ignore[type-arg]  # no argument at run time
     """OpenAI's own stream, whose parts are also joined."""
 
     def __init__(self, wrapped: Any, end: Callable[[Any], None], recording: Recording) -> None:
         super().__init__(wrapped)
         self._self_passing = _Answering(recording, end)
+
+    def __del__(self) -> None:
+        self._self_passing.end()
+
+
+class RecordedStream(_Recorded):
+    """A stream of the sync client."""
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -266,16 +274,9 @@ class RecordedStream(wrapt.ObjectProxy):  # type: ignore[type-arg]  # no argumen
         self._self_passing.end()
         self.__wrapped__.close()
 
-    def __del__(self) -> None:
-        self._self_passing.end()
 
-
-class RecordedAsyncStream(wrapt.ObjectProxy):  # type: ignore[type-arg]  # no argument at run time
+class RecordedAsyncStream(_Recorded):
     """The same, async."""
-
-    def __init__(self, wrapped: Any, end: Callable[[Any], None], recording: Recording) -> None:
-        super().__init__(wrapped)
-        self._self_passing = _Answering(recording, end)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
@@ -304,6 +305,3 @@ class RecordedAsyncStream(wrapt.ObjectProxy):  # type: ignore[type-arg]  # no ar
         """Close the connection; what has passed is the answer."""
         self._self_passing.end()
         await self.__wrapped__.close()
-
-    def __del__(self) -> None:
-        self._self_passing.end()

@@ -10,7 +10,8 @@ from opentelemetry.context import Context, attach, create_key, get_current, get_
 
 from ragtrace.record.coercion import Known, read_chunks, read_packing, read_prompt
 from ragtrace.record.coercion.values import first, text
-from ragtrace.record.instrumentation.base import report, usable_recorder
+from ragtrace.record.guard import guarded
+from ragtrace.record.instrumentation.base import usable_recorder
 from ragtrace.record.recording import Recording, is_failure, within
 from ragtrace.record.requests import RequestRecording, current_recording
 from ragtrace.record.verbs import GenerateInstrument, PackInstrument, RerankInstrument, RetrieveInstrument
@@ -99,10 +100,8 @@ def begin_generation(
     recorder = usable_recorder()
     request = request or (current_recording(recorder) if recorder is not None else None)
     if request is not None and prompt:
-        try:
+        with guarded("packing.generate"):
             _record_packing(prompt, request)
-        except BaseException as error:
-            report("packing.generate", error)
     return begin_stage("generate", name, {"model": model, "prompt": prompt}, request)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from ragtrace.record.instrumentation.base import INTEGRATIONS, Instrumentor, called_from, guarded, usable_recorder
+from ragtrace.record.guard import guarded
+from ragtrace.record.instrumentation.base import INTEGRATIONS, Instrumentor, called_from, usable_recorder
 from ragtrace.record.instrumentation.runs import begin_stage, covered
 from ragtrace.record.recording import Recording
 
