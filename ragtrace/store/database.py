@@ -14,8 +14,8 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, cast, overload
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, TypeVar, cast, overload
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -37,9 +37,11 @@ __all__ = [
     "insert_new",
     "insert_numbered",
     "look_up",
+    "pages",
     "take_turn",
 ]
 
+T = TypeVar("T")
 
 _BUSY_SECONDS: Final = 30.0
 _PATIENCE: Final = {
@@ -203,6 +205,50 @@ def chunks(values: Iterable[Any], size: int = _VALUES) -> Iterator[list[Any]]:
     known = list(values)
     for start in range(0, len(known), size):
         yield known[start : start + size]
+
+
+@overload
+def pages(
+    read: Callable[[], AbstractContextManager[sa.Connection]],
+    query: sa.Select[Any],
+    key: Sequence[sa.Column[Any]],
+    size: int,
+) -> Iterator[Sequence[sa.Row[Any]]]: ...
+@overload
+def pages(
+    read: Callable[[], AbstractContextManager[sa.Connection]],
+    query: sa.Select[Any],
+    key: Sequence[sa.Column[Any]],
+    size: int,
+    complete: Callable[[sa.Connection, Sequence[sa.Row[Any]]], T],
+) -> Iterator[T]: ...
+def pages(
+    read: Callable[[], AbstractContextManager[sa.Connection]],
+    query: sa.Select[Any],
+    key: Sequence[sa.Column[Any]],
+    size: int,
+    complete: Callable[[sa.Connection, Sequence[sa.Row[Any]]], Any] = lambda connection, rows: rows,
+) -> Iterator[Any]:
+    """The rows of `query` in the order of `key`, in pages of up to `size`, none of them empty. A page begins behind the
+    last row of the one before it, whatever was deleted meanwhile, and no transaction is open while it is worked on.
+
+    Args:
+        read: begins the transaction of a page.
+        key: columns of the query, by their names, which tell its rows apart.
+        complete: makes of a page what is given out, in the page's transaction.
+    """
+    ordered, place = query.order_by(*key).limit(size), sa.tuple_(*key)
+    behind: list[sa.ColumnElement[bool]] = []
+    while True:
+        with read() as connection:
+            rows = connection.execute(ordered.where(*behind)).all()
+            page = complete(connection, rows) if rows else None
+        if rows:
+            yield page
+            last = [sa.literal(getattr(rows[-1], column.name), column.type) for column in key]
+            behind = [place > sa.tuple_(*last)]
+        if len(rows) < size:
+            return
 
 
 def look_up(

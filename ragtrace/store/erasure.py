@@ -28,7 +28,7 @@ from ragtrace.store import (
     spans,
     totals,
 )
-from ragtrace.store.database import Database, chunks, clean
+from ragtrace.store.database import Database, chunks, clean, pages
 from ragtrace.store.feedback import COUNTED
 from ragtrace.store.leases import UpkeepLease
 from ragtrace.store.requests import BEGAN_AT
@@ -76,16 +76,7 @@ def _pages(database: Database, subject: Subject) -> Iterator[Sequence[sa.Row[Any
     """Its requests, by id: each with its start, tenant, trace and service."""
     columns = [request.c.request_id, BEGAN_AT, request.c.tenant_id, request.c.trace_id, request.c.service]
     for chosen in _chosen(subject):
-        query = sa.select(*columns).where(*chosen).order_by(request.c.request_id).limit(_PAGE)
-        last: str | None = None
-        while True:
-            with database.read() as connection:
-                rows = connection.execute(query if last is None else query.where(request.c.request_id > last)).all()
-            if rows:
-                yield rows
-                last = rows[-1].request_id
-            if len(rows) < _PAGE:
-                break
+        yield from pages(database.read, sa.select(*columns).where(*chosen), [request.c.request_id], _PAGE)
 
 
 def _chosen(subject: Subject) -> Iterator[list[sa.ColumnElement[bool]]]:

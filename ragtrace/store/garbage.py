@@ -28,13 +28,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore
 from ragtrace.store.content import GRANULARITY, Removed, read_slots, remove_texts
-from ragtrace.store.database import Database, chunks
+from ragtrace.store.database import Database, chunks, pages
 from ragtrace.store.leases import UpkeepLease
 from ragtrace.store.tables import addendum, content, request, span_part
 
@@ -146,19 +146,16 @@ def sweep(
 
 def _slices(database: Database, upkeep: UpkeepLease, used: Bloom, before: int) -> Iterator[tuple[int, list[str]]]:
     """How many texts are old, and the hashes of those that are not used, in the order of their bundles."""
-    query = sa.select(content.c.hash, content.c.bundle).order_by(content.c.hash).limit(_PAGE)
+    query = sa.select(content.c.hash, content.c.bundle).where(content.c.touched_at < before)
     examined, garbage = 0, list[tuple[int, str]]()
-    last: str | None = ""
-    while last is not None:
+    for old in pages(database.read, query, [content.c.hash], _PAGE):
         upkeep.keep()
-        with database.read() as connection:
-            old = connection.execute(query.where(content.c.hash > last, content.c.touched_at < before)).all()
         examined += len(old)
         garbage += [(row.bundle, row.hash) for row in old if row.hash not in used]
-        last = old[-1].hash if len(old) == _PAGE else None
-        if last is None or len(garbage) >= _SLICE:
+        if len(garbage) >= _SLICE:
             yield examined, [digest for _, digest in sorted(garbage)]
             examined, garbage = 0, []
+    yield examined, [digest for _, digest in sorted(garbage)]
 
 
 def _delete(database: Database, upkeep: UpkeepLease, hashes: list[str], before: int, *, dry_run: bool) -> Removed:
@@ -205,20 +202,13 @@ def condemn_orphans(database: Database, upkeep: UpkeepLease, begin: Callable[[sa
         used = Bloom.of_used(database, upkeep, 2 * texts)
     except CorruptStore:
         return  # nobody can tell which texts that payload uses
-    last = ""
-    while True:
+    for page in pages(database.read, sa.select(content.c.hash), [content.c.hash], _OF_ORPHANS):
         upkeep.keep()
-        page = sa.select(content.c.hash).where(content.c.hash > last).order_by(content.c.hash).limit(_OF_ORPHANS)
-        with database.read() as connection:
-            hashes = connection.scalars(page).all()
-        orphans = [digest for digest in hashes if digest not in used]
+        orphans = [row.hash for row in page if row.hash not in used]
         if orphans:
             with database.write() as connection:
                 begin(connection)
                 _mark(connection, orphans)
-        if len(hashes) < _OF_ORPHANS:
-            return
-        last = hashes[-1]
 
 
 def _mark(connection: sa.Connection, hashes: Iterable[str]) -> None:
@@ -255,30 +245,23 @@ _OF_PAYLOADS: Final = 200
 
 def in_use(database: Database, each_page: Callable[[], object], *, damaged: bool = False) -> Iterator[str]:
     """The hash of every text in use, as often as it is used. Each page is a transaction of its own; `each_page` is
-    called before it. What is written meanwhile may be missing.
+    called behind it. What is written meanwhile may be missing.
 
     damaged: pass over payloads that cannot be read. Raises: CorruptStore at the first one otherwise.
     """
     for body in (request.c.payload, addendum.c.body):
-        for identity, payload in _rows(database, sa.select(*body.table.primary_key, body), each_page):
-            try:
-                yield from (digest for digest in read_slots(identity, payload) if digest is not None)
-            except CorruptStore:
-                if not damaged:
-                    raise
-    against = sa.select(*span_part.primary_key, span_part.c.texts).where(span_part.c.texts.is_not(None))
-    for *_, texts in _rows(database, against, each_page):
-        yield from texts
-
-
-def _rows(database: Database, query: sa.Select[Any], each_page: Callable[[], object]) -> Iterator[Sequence[Any]]:
-    """The rows of a query of a table's key and one column more."""
-    *key, _ = query.selected_columns
-    ordered = query.order_by(*key).limit(_OF_PAYLOADS)
-    page: Sequence[Sequence[Any]] | None = None
-    while page is None or len(page) == _OF_PAYLOADS:
-        after = ordered if page is None else ordered.where(sa.tuple_(*key) > sa.tuple_(*map(sa.literal, page[-1][:-1])))
+        key = list(body.table.primary_key)
+        for page in pages(database.read, sa.select(*key, body), key, _OF_PAYLOADS):
+            each_page()
+            for row in page:
+                try:
+                    yield from (digest for digest in read_slots(row[0], row[-1]) if digest is not None)
+                except CorruptStore:
+                    if not damaged:
+                        raise
+    key = list(span_part.primary_key)
+    against = sa.select(*key, span_part.c.texts).where(span_part.c.texts.is_not(None))
+    for page in pages(database.read, against, key, _OF_PAYLOADS):
         each_page()
-        with database.read() as connection:
-            page = connection.execute(after).all()
-        yield from page
+        for row in page:
+            yield from row.texts

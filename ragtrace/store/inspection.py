@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.store import compaction, spans
 from ragtrace.store.content import fetch_texts, read_addendum, read_analysis, read_gold, read_record, read_traffic
-from ragtrace.store.database import Database
+from ragtrace.store.database import Database, pages
 from ragtrace.store.tables import (
     addendum,
     analysis,
@@ -127,16 +127,7 @@ def _pages(
         with database.read() as connection:
             yield connection.execute(sa.select(*key, body).order_by(*order).limit(sample)).all()
         return
-    query = sa.select(*key, body).order_by(*key).limit(_PAGE)
-    last: Sequence[Any] | None = None
-    while True:
-        after = query if last is None else query.where(sa.tuple_(*key) > sa.tuple_(*map(sa.literal, last)))
-        with database.read() as connection:
-            rows = connection.execute(after).all()
-        yield rows
-        if len(rows) < _PAGE:
-            return
-        last = rows[-1][:-1]
+    yield from pages(database.read, sa.select(*key, body), key, _PAGE)
 
 
 def _wrong(connection: sa.Connection, table: sa.Table, row: Any) -> Iterator[str]:

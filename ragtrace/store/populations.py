@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.store.database import bigint, clean, insert
+from ragtrace.store.database import bigint, clean, insert, pages
 from ragtrace.store.golds import question_hash
 from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, Measured, Replayed, Traits, Wanted
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, release, request, score, trait
@@ -123,16 +124,11 @@ def _distinct(connection: sa.Connection, column: sa.Column[Any]) -> list[str]:
 def measured(connection: sa.Connection, wanted: Wanted, metrics: Sequence[str]) -> Iterator[Measured]:
     """The requests that are wanted, oldest first."""
     versions = {clean(component): clean(version) for component, version in wanted.versions}
-    after: tuple[int, str] | None = None
-    query = _query(connection, wanted, versions)
-    while True:
-        page = connection.execute(query if after is None else query.where(_behind(after))).all()
+    key = [request.c.started_at, request.c.request_id]
+    for page in pages(lambda: nullcontext(connection), _query(connection, wanted, versions), key, _PAGE):
         rows = [row for row in page if versions.items() <= _versions(row.versions).items()]
         values = _values(connection, [row.request_id for row in rows], metrics)
         yield from (_measured(row, values.get(row.request_id), len(metrics)) for row in rows)
-        if len(page) < _PAGE:
-            return
-        after = (page[-1].started_at, page[-1].request_id)
 
 
 def _query(connection: sa.Connection, wanted: Wanted, versions: Mapping[str, str]) -> sa.Select[Any]:
@@ -152,7 +148,7 @@ def _query(connection: sa.Connection, wanted: Wanted, versions: Mapping[str, str
         query = query.where(request.c.started_at >= max(since))
     if until:
         query = query.where(request.c.started_at < min(until))
-    return query.order_by(request.c.started_at, request.c.request_id).limit(_PAGE)
+    return query
 
 
 def _first_seen(connection: sa.Connection, service: str, versions: Mapping[str, str]) -> int | None:
@@ -163,12 +159,6 @@ def _first_seen(connection: sa.Connection, service: str, versions: Mapping[str, 
         for component, version in versions.items()
     )
     return max((at for at in seen if at is not None), default=None)
-
-
-def _behind(after: tuple[int, str]) -> sa.ColumnElement[bool]:
-    at, request_id = after
-    same = sa.and_(request.c.started_at == at, request.c.request_id > request_id)
-    return sa.and_(request.c.started_at >= at, sa.or_(request.c.started_at > at, same))
 
 
 def _values(

@@ -44,6 +44,7 @@ __all__ = [
     "find_query",
     "given_id",
     "ids_starting",
+    "listed",
     "newest",
     "remember_erased",
     "repeated",
@@ -241,19 +242,11 @@ def find_query(
 
 def find(connection: sa.Connection, query: sa.Select[Any]) -> list[RequestRow]:
     """The rows of a `find_query`."""
-    return _rows(connection.execute(query).mappings())
+    return listed(connection.execute(query).all())
 
 
-def analyzed(
-    connection: sa.Connection,
-    *,
-    service: str | None,
-    kind: str,
-    since: int | None,
-    after: RequestRow | None,
-    limit: int,
-) -> list[RequestRow]:
-    """The next `limit` requests after `after` that have an analysis of this kind, oldest first."""
+def analyzed(service: str | None, kind: str, since: int | None) -> sa.Select[Any]:
+    """The query of the requests that have an analysis of this kind. Their rows are read by `listed`."""
     query = (
         sa.select(*_COLUMNS)
         .select_from(request.join(diagnosis, diagnosis.c.request_id == request.c.request_id))
@@ -263,11 +256,7 @@ def analyzed(
         query = query.where(request.c.service == clean(service))
     if since is not None:
         query = query.where(diagnosis.c.started_at >= since)
-    if after is not None:
-        place = sa.tuple_(diagnosis.c.started_at, diagnosis.c.request_id)
-        query = query.where(place > sa.tuple_(after.started_at, after.request_id))
-    ordered = query.order_by(diagnosis.c.started_at, diagnosis.c.request_id).limit(limit)
-    return _rows(connection.execute(ordered).mappings())
+    return query
 
 
 def ids_starting(connection: sa.Connection, beginning: str, limit: int) -> list[str]:
@@ -278,8 +267,9 @@ def ids_starting(connection: sa.Connection, beginning: str, limit: int) -> list[
     )
 
 
-def _rows(rows: Iterable[Any]) -> list[RequestRow]:
-    return [_row(dict(row)) for row in rows]
+def listed(rows: Iterable[sa.Row[Any]]) -> list[RequestRow]:
+    """The rows of `find_query` or `analyzed`, as they are given out."""
+    return [_row(dict(row._mapping)) for row in rows]
 
 
 def _row(values: dict[str, Any]) -> RequestRow:

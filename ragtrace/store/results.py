@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSES, ANALYSIS_COST
-from ragtrace.store import label_budget, queue, totals
+from ragtrace.store import label_budget, queue, requests, totals
 from ragtrace.store.content import read_analysis, write_analysis
-from ragtrace.store.database import bigint, chunks, clean, insert
-from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp, Judge, verifier_of
+from ragtrace.store.database import Database, bigint, chunks, clean, insert, pages
+from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp, Judge, RequestRow, verifier_of
 from ragtrace.store.tables import (
     STAGE_NAMES,
     analysis,
@@ -28,7 +28,9 @@ from ragtrace.store.tables import (
 from ragtrace.store.totals import uncounted
 from ragtrace.types import Analysis, Diagnosis
 
-__all__ = ["bodies", "finish", "get", "judges", "last_success"]
+__all__ = ["analyses", "finish", "get", "judges", "last_success"]
+
+_PAGE: Final = 200
 
 
 def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) -> int:
@@ -271,17 +273,31 @@ def last_success(connection: sa.Connection) -> dict[str, float]:
 
 def get(connection: sa.Connection, request_id: str, kind: str) -> Analysis | None:
     """The newest analysis of one request."""
-    return next((found for _, found in bodies(connection, [clean(request_id)], kind)), None)
+    return next((found for _, found in _bodies(connection, [clean(request_id)], kind)), None)
 
 
 def judges(connection: sa.Connection, request_ids: Sequence[str]) -> set[Judge]:
     """What judged these requests, of those whose answers have claims."""
-    found = (analysis for _, analysis in bodies(connection, list(map(clean, request_ids)), COVERAGE))
+    found = (analysis for _, analysis in _bodies(connection, list(map(clean, request_ids)), COVERAGE))
     known = ((analysis.diagnosis.judge or "", verifier_of(analysis)) for analysis in found)
     return {Judge(judge, verifier) for judge, verifier in known if verifier is not None}
 
 
-def bodies(connection: sa.Connection, request_ids: Sequence[str], kind: str) -> Iterator[tuple[str, Analysis]]:
+def analyses(
+    database: Database, service: str | None, kind: str, since: int | None
+) -> Iterator[tuple[RequestRow, Analysis]]:
+    """Each request's newest analysis, by the request's start, from `since` (nanoseconds) on. Raises: CorruptStore."""
+
+    def with_bodies(connection: sa.Connection, rows: Sequence[sa.Row[Any]]) -> list[tuple[RequestRow, Analysis]]:
+        found = dict(_bodies(connection, [row.request_id for row in rows], kind))
+        return [(row, found[row.request_id]) for row in requests.listed(rows)]
+
+    key = [diagnosis.c.started_at, diagnosis.c.request_id]
+    for page in pages(database.read, requests.analyzed(service, kind, since), key, _PAGE, with_bodies):
+        yield from page
+
+
+def _bodies(connection: sa.Connection, request_ids: Sequence[str], kind: str) -> Iterator[tuple[str, Analysis]]:
     """The newest analysis of each of these requests that has one. Raises: CorruptStore."""
     same = [diagnosis.c[column.name] == column for column in analysis.primary_key]
     for ids in chunks(request_ids):

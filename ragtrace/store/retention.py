@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 import sqlalchemy as sa
 
 from ragtrace.store import spans, totals
-from ragtrace.store.database import Database, chunks
+from ragtrace.store.database import Database, chunks, pages
 from ragtrace.store.leases import UpkeepLease
 from ragtrace.store.tables import (
     addendum,
@@ -89,23 +89,13 @@ def _expired(keep: Mapping[Kept, float], now: float) -> list[sa.ColumnElement[bo
     ]
 
 
-def _pages(database: Database, keep: Mapping[Kept, float], now: float) -> Iterator[list[_Row]]:
+def _pages(database: Database, keep: Mapping[Kept, float], now: float) -> Iterator[Sequence[_Row]]:
     """The requests to delete, oldest first; each page is read once, whatever becomes of it."""
     if not keep.keys() - _OTHERS:
         return
     columns = (request.c.request_id, request.c.started_at, request.c.tenant_id, request.c.trace_id)
-    place = sa.tuple_(request.c.started_at, request.c.request_id)
-    query = sa.select(*columns).where(*_expired(keep, now)).order_by(request.c.started_at, request.c.request_id)
-    after: tuple[int, str] | None = None
-    while True:
-        page = query if after is None else query.where(place > sa.tuple_(*map(sa.literal, after)))
-        with database.read() as connection:
-            rows: list[_Row] = list(connection.execute(page.limit(_BATCH)))
-        if rows:
-            yield rows
-            after = rows[-1].started_at, rows[-1].request_id
-        if len(rows) < _BATCH:
-            return
+    query = sa.select(*columns).where(*_expired(keep, now))
+    yield from pages(database.read, query, [request.c.started_at, request.c.request_id], _BATCH)
 
 
 def dry_run(database: Database, keep: Mapping[Kept, float], reports: int | None, now: float) -> Pruned:
@@ -179,7 +169,7 @@ def _pause(began: float) -> None:
     time.sleep(max(_SHORTEST, time.monotonic() - began))
 
 
-def _free(connection: sa.Connection, page: list[_Row]) -> list[_Row]:
+def _free(connection: sa.Connection, page: Sequence[_Row]) -> list[_Row]:
     """Those of these requests that nobody has in hand, locked with their jobs. The requests come first: a writer locks
     one before it adds a job to it, so that none comes to be meanwhile. Neither lock is waited for."""
     old = sa.select(request.c.request_id).where(request.c.request_id.in_([row.request_id for row in page]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore
@@ -78,8 +78,6 @@ from ragtrace.store.rows import (
 from ragtrace.types import Analysis, Fault, Gold, Item, RequestRecord
 
 __all__ = ["Store"]
-
-_PAGE: Final = 200
 
 
 class Store:
@@ -367,15 +365,7 @@ class Store:
         self, *, service: str | None = None, kind: str = COVERAGE, since: int | None = None
     ) -> Iterator[tuple[RequestRow, Analysis]]:
         """Each request's newest analysis, by the request's start, from `since` (nanoseconds) on."""
-        page: list[RequestRow] = []
-        while True:
-            after = page[-1] if page else None
-            with self._database.read() as connection:
-                page = requests.analyzed(connection, service=service, kind=kind, since=since, after=after, limit=_PAGE)
-                found = dict(results.bodies(connection, [row.request_id for row in page], kind))
-            yield from ((row, found[row.request_id]) for row in page)
-            if len(page) < _PAGE:
-                return
+        return results.analyses(self._database, service, kind, since)
 
     def sample(
         self, service: str, segment: str | None, since: int, until: int, metrics: Sequence[str], limit: int | None

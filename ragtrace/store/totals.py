@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSIS_COST, ATTRIBUTION_BUDGET_EXHAUSTED
 from ragtrace.store import audit, label_budget
-from ragtrace.store.database import Database, chunks, clean, insert
+from ragtrace.store.database import Database, chunks, clean, insert, pages
 from ragtrace.store.rows import ATTRIBUTION, Delta, Exemplar, Labels, Total
 from ragtrace.store.tables import counted, exposed, release, source, source_report, spending, success, total
 
@@ -237,19 +237,12 @@ def forget_before(connection: sa.Connection, day: int) -> None:
 
 def counted_pages(database: Database, day: int) -> Iterator[sa.Delete]:
     """What deletes the rows before a day, page by page of all rows, which are read by their key."""
-    after: list[sa.ColumnElement[bool]] = []
-    query = sa.select(counted.c.request_id, counted.c.kind, counted.c.day)
-    query = query.order_by(counted.c.request_id, counted.c.kind).limit(_PAGE)
-    place = sa.tuple_(counted.c.request_id, counted.c.kind)
-    while True:
-        with database.read() as connection:
-            rows = connection.execute(query.where(*after)).all()
-        if not rows:
-            return
-        last = sa.tuple_(sa.literal(rows[-1].request_id), sa.literal(rows[-1].kind))
+    key = [counted.c.request_id, counted.c.kind]
+    place = sa.tuple_(*key)
+    for rows in pages(database.read, sa.select(*key, counted.c.day), key, _PAGE):
         if any(row.day < day for row in rows):
-            yield sa.delete(counted).where(*after, place <= last, counted.c.day < day)
-        after = [place > last]
+            first, last = (sa.tuple_(sa.literal(row.request_id), sa.literal(row.kind)) for row in (rows[0], rows[-1]))
+            yield sa.delete(counted).where(place >= first, place <= last, counted.c.day < day)
 
 
 def spend(connection: sa.Connection, spent: Mapping[str, float], budgets: Mapping[str, float], now: float) -> None:

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, SchemaMismatch, StoreError, StoreUnavailable
 from ragtrace.store import Store, check, migrate
-from ragtrace.store.database import insert_new, look_up
-from ragtrace.store.tables import bundle, content, counted
+from ragtrace.store.database import insert_new, look_up, pages
+from ragtrace.store.tables import bundle, content, counted, request
 from ragtrace.types import RequestRecord
 
 
@@ -215,3 +215,27 @@ def test_a_network_that_is_cut_off_holds_nobody_for_long(postgres_server: Any, q
     with Store.open(postgres_server.new_database() + query) as store, store._database.driver() as connection:
         given = connection.driver_connection.info.get_parameters()
     assert (given["keepalives_idle"], given["tcp_user_timeout"]) == (idle, "30000")
+
+
+def test_pages_of_rows(store: Store, make_record: MakeRecord) -> None:
+    """Each row comes once, in the order of the key, in pages of which none is empty, whatever their size."""
+    store.write([make_record(request_id=f"r{number}") for number in range(6)])
+    query, key = sa.select(request.c.request_id), [request.c.started_at, request.c.request_id]
+    query = query.add_columns(request.c.started_at)
+    for size, lengths in ((2, [2, 2, 2]), (4, [4, 2]), (6, [6]), (9, [6])):
+        found = list(pages(store._database.read, query, key, size))
+        assert [len(page) for page in found] == lengths
+        assert [row.request_id for page in found for row in page] == [f"r{number}" for number in range(6)]
+    assert list(pages(store._database.read, query.where(request.c.request_id == "none"), key, 2)) == []
+
+
+def test_pages_beside_a_deletion(store: Store, make_record: MakeRecord) -> None:
+    """What is deleted while a page is worked on moves no other row out of the next page."""
+    store.write([make_record(request_id=f"r{number}") for number in range(6)])
+    key = [request.c.request_id]
+    seen: list[str] = []
+    for page in pages(store._database.read, sa.select(*key), key, 2):
+        seen += [row.request_id for row in page]
+        with store._database.write() as connection:
+            connection.execute(sa.delete(request).where(request.c.request_id.in_(seen)))
+    assert seen == [f"r{number}" for number in range(6)]
