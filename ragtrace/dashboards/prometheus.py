@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import re
-import urllib.error
-import urllib.parse
-import urllib.request
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
 
 from ragtrace.config import http_address
 from ragtrace.dashboards.panels import Panel
 from ragtrace.dashboards.promql import ANY
 from ragtrace.errors import ConfigurationError, PrometheusError
+from ragtrace.http_client import HttpClient, NoAnswer
 
 __all__ = ["Exemplar", "Prometheus", "Series", "Span", "seconds_of"]
 
@@ -103,10 +101,8 @@ class Prometheus:
 
     def __init__(self, url: str) -> None:
         parts = http_address("--prometheus", url, "the server's URL, like http://localhost:9090")
-        self.url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl().rstrip("/")
-        login = f"{urllib.parse.unquote(parts.username or '')}:{urllib.parse.unquote(parts.password or '')}"
-        basic = f"Basic {base64.b64encode(login.encode()).decode()}"
-        self._headers = {"Authorization": basic} if parts.username else {}
+        self._client = HttpClient(parts, seconds=_TIMEOUT_SECONDS, is_proxied=True, is_redirected=True)
+        self.url = self._client.address.rstrip("/")
 
     def query(self, expr: str, at: float) -> list[Series]:
         """The values of an expression at one time, in seconds since the epoch."""
@@ -149,15 +145,12 @@ class Prometheus:
         return max(found, default=_USUAL_SCRAPE_SECONDS)
 
     def _get(self, path: str, **arguments: object) -> Any:
-        url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(arguments)}"
         try:
-            request = urllib.request.Request(url, headers=self._headers)
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:
-                return json.load(answer)["data"]
-        except urllib.error.HTTPError as error:
-            said = error.read(2000).decode("utf-8", "replace")
-            raise PrometheusError(f"Prometheus at {self.url} refused {path}: {error.code} {said}") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            answer = self._client.request("GET", f"{self.url}/api/v1/{path}?{urlencode(arguments)}")
+            if answer.status >= 300:
+                raise PrometheusError(f"Prometheus at {self.url} refused {path}: {answer.status} {answer.said}")
+            return json.loads(answer.body)["data"]
+        except (NoAnswer, ValueError, KeyError, TypeError) as error:
             raise PrometheusError(
                 f"Prometheus at {self.url} gave no usable answer to {path} ({error}); check that it runs there"
             ) from error

@@ -9,8 +9,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ragtrace.engines.causal_lm import Generated
-from ragtrace.engines.http_client import Client, Dialect, Limits, Usage
 from ragtrace.engines.http_dialects import DIALECTS, detect
+from ragtrace.engines.model_server import Client, Dialect, Limits, Usage
 from ragtrace.engines.tokens import ScoredToken, united
 from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
 
@@ -99,7 +99,7 @@ class HttpLM:
         self._limits.max_requests, self._limits.max_prompt_tokens = fresh.max_requests, fresh.max_prompt_tokens
 
     def close(self) -> None:
-        """Close the connections to the server."""
+        """Close the connections to the server, for good."""
         self._client.close()
 
     def generate(self, prompt: str, *, max_new_tokens: int = 96) -> Generated:

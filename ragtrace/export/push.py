@@ -7,12 +7,9 @@ and more. Only the exporter that has the store's lease pushes; a second one send
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Sequence
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Final, Protocol
 
 from prometheus_client.metrics_core import Metric
@@ -28,7 +25,6 @@ __all__ = [
     "Pusher",
     "Target",
     "check_period",
-    "retry_after",
 ]
 
 PUSH_SECONDS: Final = 30.0
@@ -134,23 +130,3 @@ class Pusher:
         if trouble is None and self._trouble is not None:
             _LOG.info("metrics are pushed to %s again", self._target.shown)
         self._trouble = trouble
-
-
-def retry_after(value: str | None) -> float | None:
-    """The seconds that a header `Retry-After` asks for, as a number or a date; None where it says nothing of use."""
-    if not value:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        return _until(value)
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _until(value: str) -> float | None:
-    try:
-        at = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return max(0.0, aware.timestamp() - time.time())

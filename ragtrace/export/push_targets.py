@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Exemplar, Sample
 
 from ragtrace.config import http_address, shown_address
 from ragtrace.errors import ConfigurationError, MissingExtraError
-from ragtrace.export.push import PushFailed, retry_after
+from ragtrace.export.push import PushFailed
+from ragtrace.http_client import HttpClient, NoAnswer, retry_after
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import INSTRUMENTS
 
@@ -35,7 +35,6 @@ HEADERS_VARIABLE: Final = "RAGTRACE_REMOTE_WRITE_HEADERS"
 _EXTRA: Final = "remote-write"
 _SERIES: Final = 2000  # of one request, as Prometheus itself sends at most
 _TIMEOUT_SECONDS: Final = 10.0
-_SHOWN: Final = 300  # characters of a receiver's message
 _JOB: Final = "ragtrace"
 _MILLISECONDS: Final = 1000
 _HEADERS: Final = {
@@ -77,22 +76,14 @@ class RemoteWriteTarget:
         parts = http_address("remote write", url, _ADDRESS)
         self.shown = shown_address(parts)
         try:
-            import urllib3
             from cramjam import snappy
         except ImportError as error:
             raise MissingExtraError(str(error.name), _EXTRA) from None
         _write_request()
         self._compress = snappy.compress_raw
-        self._errors = urllib3.exceptions.HTTPError
         given = os.environ.get(HEADERS_VARIABLE, "") if headers is None else headers
-        self._url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-        login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-        basic = urllib3.make_headers(basic_auth=login) if parts.username else {}
-        self._pool = urllib3.PoolManager(
-            headers={**_HEADERS, **basic, **parse_env_headers(given, liberal=True)},
-            timeout=urllib3.Timeout(total=_TIMEOUT_SECONDS),
-            retries=False,  # the next push has newer values
-        )
+        sent = {**_HEADERS, **parse_env_headers(given, liberal=True)}
+        self._client = HttpClient(parts, extra=_EXTRA, headers=sent, seconds=_TIMEOUT_SECONDS, connections=1)
 
     def send(self, metrics: Sequence[Metric], at: float) -> None:
         """Send the families, in as many requests as their size needs. Raises: PushFailed."""
@@ -102,17 +93,17 @@ class RemoteWriteTarget:
             self._post(bytes(self._compress(request.SerializeToString())))
 
     def _post(self, body: bytes) -> None:
+        """Sent once: the next push has newer values."""
         try:
-            answer = self._pool.request("POST", self._url, body=body)
-        except self._errors as error:
+            answer = self._client.request("POST", self._client.address, body)
+        except NoAnswer as error:
             raise PushFailed(f"cannot be reached: {error}") from error
         if answer.status >= 300:
-            said = answer.data[:_SHOWN].decode(errors="replace").strip()
-            raise PushFailed(f"answered {answer.status}: {said}", retry_after(answer.headers.get("Retry-After")))
+            raise PushFailed(f"answered {answer.status}: {answer.said}", answer.retry_after)
 
     def close(self) -> None:
         """Close the connections that wait."""
-        self._pool.clear()
+        self._client.close()
 
 
 def _prompb_series(metrics: Iterable[Metric], at: int) -> Iterator[dict[str, Any]]:

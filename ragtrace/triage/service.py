@@ -13,8 +13,6 @@ import os
 import socket
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from socketserver import ThreadingMixIn
@@ -26,6 +24,7 @@ import msgspec
 
 from ragtrace.config import http_address
 from ragtrace.errors import ConfigurationError, RagtraceError
+from ragtrace.http_client import HttpClient
 from ragtrace.store import Store
 from ragtrace.triage.alerts import Alert, read_payload, triage_alert
 from ragtrace.triage.rendering import markdown
@@ -207,7 +206,8 @@ class Forward:
         url: where to.
         authorization: the value of the header `Authorization`.
 
-    Raises: ConfigurationError for another URL than http:// or https://, or one with a user or password in it.
+    Raises: ConfigurationError for another URL than http:// or https://, or one with a user or password in it;
+    MissingExtraError.
     """
 
     def __init__(self, url: str, authorization: str | None = None) -> None:
@@ -217,26 +217,15 @@ class Forward:
                 "--forward", url, "a URL without user and password; give them in RAGTRACE_FORWARD_AUTHORIZATION, "
                 'for instance "Bearer TOKEN"'
             )  # fmt: skip
-        self._url = url
-        self._headers = {"Content-Type": "application/json"}
-        if authorization:
-            self._headers["Authorization"] = authorization
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        headers = {"Content-Type": "application/json"} | ({"Authorization": authorization} if authorization else {})
+        self._client = HttpClient(parts, headers=headers, seconds=_TIMEOUT, is_proxied=True)
 
     def __call__(self, key: str, report: Report) -> None:
         """Post one report. Raises: OSError when it was not taken."""
         body = msgspec.json.encode({"key": key, "markdown": markdown(report), "report": report})
-        headers = {**self._headers, "Idempotency-Key": key}
-        request = urllib.request.Request(self._url, data=body, headers=headers, method="POST")
-        with self._opener.open(request, timeout=_TIMEOUT) as response:
-            response.read(1)
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Leaves a redirect an error, which it is to whoever posts."""
-
-    def redirect_request(self, *_: Any) -> None:
-        """Nothing to go on with."""
+        answer = self._client.request("POST", self._client.address, body, {"Idempotency-Key": key})
+        if answer.status >= 300:
+            raise OSError(f"--forward answered {answer.status}: {self._client.masked(answer.said)}")
 
 
 class Answerer:

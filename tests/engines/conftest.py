@@ -106,7 +106,7 @@ def tiny_chat_lm(tiny_causal_lm: Path, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def model_server(tiny_chat_lm: Path) -> Iterator[Served]:
     """A process that serves the tiny model over HTTP in the forms of several servers."""
-    pytest.importorskip("urllib3", reason="pip install 'ragtrace[http]'")
+    pytest.importorskip("httpx2", reason="pip install 'ragtrace[http]'")
     with Served.running(tiny_chat_lm) as served:
         yield served
 

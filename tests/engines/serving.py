@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,15 +25,15 @@ class Served:
 
     def fail(self, *faults: dict[str, Any]) -> None:
         """Let the next requests fail in these ways; none: none any more."""
-        import urllib3
+        import httpx2
 
-        urllib3.request("POST", f"{self.url}/faults", json=list(faults))
+        httpx2.post(f"{self.url}/faults", content=json.dumps(faults))
 
     def seen(self) -> list[dict[str, Any]]:
         """What was asked since the last time: path, body, key."""
-        import urllib3
+        import httpx2
 
-        found: list[dict[str, Any]] = urllib3.request("GET", f"{self.url}/seen").json()
+        found: list[dict[str, Any]] = httpx2.get(f"{self.url}/seen").json()
         return found
 
     @classmethod

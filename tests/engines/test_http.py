@@ -232,7 +232,7 @@ def test_settings_that_cannot_be_used(options: dict[str, Any], named: str) -> No
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line says what to install."""
-    monkeypatch.setitem(sys.modules, "urllib3", None)
+    monkeypatch.setitem(sys.modules, "httpx2", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'ragtrace\[http\]'"):
         HttpLM("http://127.0.0.1:9/v1", "tiny")
 

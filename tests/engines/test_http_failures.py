@@ -12,7 +12,7 @@ import pytest
 
 from ragtrace.attribution import CoalitionLog, shapley_values
 from ragtrace.engines.http import HttpLM
-from ragtrace.engines.http_client import Usage
+from ragtrace.engines.model_server import Usage
 from ragtrace.errors import ModelError, ScoringStopped, ServerError
 from tests.engines.serving import Served
 
@@ -34,7 +34,7 @@ def fresh(model_server: Served) -> Iterator[None]:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between attempts, which are noted and not made."""
     noted: list[float] = []
-    monkeypatch.setattr("urllib3.util.retry.time.sleep", noted.append)
+    monkeypatch.setattr("ragtrace.engines.model_server.time.sleep", noted.append)
     return noted
 
 

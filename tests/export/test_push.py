@@ -16,7 +16,7 @@ from ragtrace.config import http_address, shown_address
 from ragtrace.errors import ConfigurationError
 from ragtrace.export import serve
 from ragtrace.export.lease import LeasedStore
-from ragtrace.export.push import Pusher, PushFailed, retry_after
+from ragtrace.export.push import Pusher, PushFailed
 from ragtrace.store import Store
 from tests.export.stores import add_request
 
@@ -187,20 +187,3 @@ def test_addresses_show_no_secret() -> None:
     with pytest.raises(ConfigurationError, match=r"otlp.*ftp://\*\*\*@host") as refused:
         http_address("otlp", "ftp://me:secret@host", "a URL")
     assert "secret" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [("7", 7.0), (" 0.5 ", 0.5), ("-3", 0.0), ("nan", None), ("soon", None), ("", None), (None, None)],
-)
-def test_retry_after_is_read(value: str | None, seconds: float | None) -> None:
-    """A number of seconds; what is none says nothing."""
-    assert retry_after(value) == seconds
-
-
-def test_retry_after_may_be_a_date() -> None:
-    """A date in the past is no pause, one in the future is the time until then."""
-    assert retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
-    later = retry_after("Wed, 21 Oct 2099 07:28:00 GMT")
-    assert later is not None
-    assert later > 1e9

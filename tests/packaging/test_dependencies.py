@@ -18,6 +18,7 @@ OUTSIDE_THE_CORE = (
     "ragtrace/export/push_targets.py",
     "ragtrace/demo/",
     "ragtrace/gate/plugin.py",  # pytest itself loads it
+    "ragtrace/http_client.py",
     "ragtrace/receive/logs.py",
     "ragtrace/receive/otlp.py",
     "ragtrace/receive/otlp_json.py",

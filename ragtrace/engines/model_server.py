@@ -9,17 +9,16 @@ import json
 import os
 import random
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from itertools import count
+from typing import Any, Final, Protocol
 
 from ragtrace.config import http_address, shown_address
-from ragtrace.engines.models import load_package
 from ragtrace.engines.tokens import ScoredToken
 from ragtrace.errors import ConfigurationError, ModelError, ServerError
-
-if TYPE_CHECKING:
-    from urllib3.response import BaseHTTPResponse
+from ragtrace.http_client import Answer, HttpClient, NoAnswer
 
 __all__ = ["Asking", "Client", "Dialect", "LimitReached", "Limits", "Usage", "floored", "malformed", "number"]
 
@@ -27,6 +26,7 @@ _AGAIN: Final = (408, 425, 429, 500, 502, 503, 504, 529)
 _LONGEST: Final = 60.0  # seconds between two attempts, whatever the server asks for
 _CONNECT: Final = 2  # further attempts where nobody listens
 _SHOWN: Final = 300  # characters of a server's message
+_JSON: Final = {"Content-Type": "application/json"}
 
 
 class LimitReached(ServerError):
@@ -107,17 +107,21 @@ class Client:
         connections: int,
         limits: Limits,
     ) -> None:
-        self.base_url, self.root_url, self._shown = _addresses(base_url)
-        self.limits = limits
-        self._secret = _secret(api_key_env)
-        urllib3 = load_package("urllib3", extra="http")
-        self._errors = urllib3.exceptions.HTTPError
-        self._pool = urllib3.PoolManager(
-            maxsize=connections,
-            headers={"Authorization": f"Bearer {self._secret}"} if self._secret else {},
-            timeout=urllib3.Timeout(connect=min(timeout, 10.0), read=timeout),
-            retries=_retry(retries, limits),
+        parts = http_address(
+            "base_url", base_url.rstrip("/"), "http://HOST:PORT/v1, or another address of an OpenAI API"
         )
+        self._secret = _secret(api_key_env)
+        self._http = HttpClient(
+            parts,
+            headers={"Authorization": f"Bearer {self._secret}"} if self._secret else {},
+            seconds=timeout,
+            connections=connections,
+        )
+        self.base_url = self._http.address
+        self.root_url = self.base_url.removesuffix("/v1")
+        self._shown = shown_address(parts)
+        self.limits = limits
+        self._retries = retries
 
     def post(self, path: str, body: Mapping[str, Any], *, characters: int = 0, at_root: bool = False) -> dict[str, Any]:
         """The answer to a request. characters: of the prompt, as far as its tokens count; at_root: not below `/v1`.
@@ -131,8 +135,8 @@ class Client:
         return self._exchange("GET", path, None, 0, at_root)
 
     def close(self) -> None:
-        """Close the connections; a later request opens new ones."""
-        self._pool.clear()
+        """Close the connections, for good."""
+        self._http.close()
 
     def _exchange(
         self, method: str, path: str, body: Mapping[str, Any] | None, characters: int, at_root: bool
@@ -140,47 +144,59 @@ class Client:
         guess = self.limits.reserve(characters)
         done, tokens = 0, None
         try:
-            sent = {} if body is None else {"json": body}
-            response = self._pool.request(method, (self.root_url if at_root else self.base_url) + path, **sent)
-            answer = self._read(path, response)
+            sent = None if body is None else json.dumps(body).encode()
+            answer = self._read(path, self._sent(method, (self.root_url if at_root else self.base_url) + path, sent))
             done, tokens = characters, _counted(answer)
-        except self._errors as error:
-            reason = self._cleaned(str(getattr(error, "reason", None) or error))
+        except NoAnswer as error:
             raise ServerError(
-                f"no answer from {self._shown}{path}: {reason}; check that the server runs there, or raise timeout"
+                f"no answer from {self._shown}{path}: {self._cleaned(str(error))}; check that the server runs there, "
+                "or raise timeout"
             ) from None
         finally:
             self.limits.settle(guess, done, tokens)
         return answer
 
-    def _read(self, path: str, response: BaseHTTPResponse) -> dict[str, Any]:
+    def _sent(self, method: str, url: str, body: bytes | None) -> Answer:
+        """The answer to a request, which is sent again after what may pass: behind doubled pauses, each cut by chance,
+        or what the server asks for in Retry-After. Raises: NoAnswer, LimitReached."""
+        absent = 0
+        for attempt in count():
+            pause = min(_LONGEST, 0.5 * 2.0**attempt) * random.uniform(0.5, 1.0)
+            try:
+                answer = self._http.request(method, url, body, _JSON)
+            except NoAnswer as error:
+                absent += error.is_absent
+                if attempt >= self._retries or absent > _CONNECT:
+                    raise
+            else:
+                if answer.status not in _AGAIN or attempt >= self._retries:
+                    return answer
+                pause = pause if answer.retry_after is None else min(_LONGEST, answer.retry_after)
+            self.limits.repeat()
+            time.sleep(pause)
+        raise AssertionError("the loop ends by itself")
+
+    def _read(self, path: str, response: Answer) -> dict[str, Any]:
         where = f"{self._shown}{path}"
         try:
-            found = json.loads(response.data)
+            found = json.loads(response.body)
         except (ValueError, RecursionError):
             found = None
         if response.status >= 300:
             remedy = "; give the name of the environment variable with the key as api_key_env"
             raise ServerError(
-                f"{where} refused with {response.status}: {self._cleaned(_message(found, response.data))}"
+                f"{where} refused with {response.status}: {self._cleaned(_message(found, response.body))}"
                 + (remedy if response.status in (401, 403) else ""),
                 response.status,
             )
         if not isinstance(found, dict):
-            said = self._cleaned(response.data[:_SHOWN].decode("utf-8", "replace"))
+            said = self._cleaned(response.body[:_SHOWN].decode("utf-8", "replace"))
             raise ServerError(f"{where} answered no JSON object but {said!r}; give the base_url of an OpenAI API")
         return found
 
     def _cleaned(self, text: str) -> str:
         text = " ".join(text.split())
         return (text.replace(self._secret, "***") if self._secret else text)[:_SHOWN]
-
-
-def _addresses(base_url: str) -> tuple[str, str, str]:
-    """The API's address, that of its server's root, and the API's without user and password."""
-    url = str(base_url).rstrip("/")
-    parts = http_address("base_url", url, "http://HOST:PORT/v1, or another address of an OpenAI API")
-    return url, url.removesuffix("/v1"), shown_address(parts)
 
 
 def _secret(variable: str | None) -> str | None:
@@ -190,40 +206,6 @@ def _secret(variable: str | None) -> str | None:
     if not secret:
         raise ConfigurationError.of("api_key_env", variable, "the name of an environment variable that holds the key")
     return secret
-
-
-def _retry(retries: int, limits: Limits) -> Any:
-    """Try again after what may pass: doubled pauses, each cut by chance, or what the server asks for in Retry-After."""
-    urllib3 = load_package("urllib3", extra="http")
-    retry: Any = urllib3.Retry
-
-    class Patient(retry):  # type: ignore[misc]  # the package is loaded late
-        def increment(self, *given: Any, **named: Any) -> Any:
-            following = super().increment(*given, **named)
-            limits.repeat()
-            return following
-
-        def get_backoff_time(self) -> float:
-            pause: float = min(_LONGEST, self.backoff_factor * 2.0 ** max(0, len(self.history) - 1))
-            return pause * random.uniform(0.5, 1.0)
-
-        def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
-            try:
-                asked = super().get_retry_after(response)
-            except urllib3.exceptions.InvalidHeader:
-                return None
-            return None if asked is None else min(_LONGEST, asked)
-
-    return Patient(
-        total=retries,
-        connect=min(retries, _CONNECT),
-        redirect=0,
-        allowed_methods=None,
-        status_forcelist=_AGAIN,
-        backoff_factor=0.5,
-        raise_on_status=False,
-        raise_on_redirect=False,
-    )
 
 
 def _counted(answer: Mapping[str, Any]) -> int | None:
