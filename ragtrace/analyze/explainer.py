@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -24,10 +22,9 @@ from ragtrace.errors import (
     RagtraceError,
     ScoringStopped,
     ServerError,
-    StoreError,
 )
 from ragtrace.explanations import Explanation
-from ragtrace.store import ATTRIBUTION, Finished, Job, Store
+from ragtrace.store import ATTRIBUTION, Finished, Heartbeat, Job, Store
 from ragtrace.types import Analysis, RequestRecord, encode_record, replace
 
 __all__ = [
@@ -297,23 +294,7 @@ def _is_hopeless(error: BaseException) -> bool:
     return isinstance(error, ModelError | AttributionError)
 
 
-@contextmanager
-def holding(store: Store, jobs: Sequence[Job], lease_seconds: float) -> Iterator[None]:
-    """Prolong the leases from a thread of its own while it lasts: a model answers when it is done, not before."""
-    ended = threading.Event()
-
-    def beat() -> None:
-        while not ended.wait(lease_seconds / 3):
-            try:
-                if not store.heartbeat(jobs, lease_seconds):
-                    return
-            except StoreError as error:
-                _log.warning("the leases of %d requests could not be prolonged: %s", len(jobs), error)
-
-    thread = threading.Thread(target=beat, name="ragtrace-lease", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+def holding(store: Store, jobs: Sequence[Job], lease_seconds: float) -> Heartbeat:
+    """Prolongs the leases while it lasts: a model answers when it is done, not before."""
+    what = f"{len(jobs)} requests"
+    return Heartbeat(what, lease_seconds, lambda: bool(store.heartbeat(jobs, lease_seconds)))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ragtrace.errors import StoreError, StoreUnavailable
-from ragtrace.store import Store
+from ragtrace.store import Heartbeat, Store
 
 __all__ = ["LEASE_SECONDS", "LeasedStore"]
 
@@ -36,10 +36,8 @@ class LeasedStore:
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._lock = threading.Lock()
         self._trouble: str | None = None
-        self._closed = threading.Event()
         self._renew()
-        self._thread = threading.Thread(target=self._keep, name="ragtrace-exporter-lease", daemon=True)
-        self._thread.start()
+        self._heartbeat = Heartbeat("the exporter", seconds, self._renew)
 
     @contextmanager
     def held(self) -> Iterator[Store]:
@@ -56,20 +54,15 @@ class LeasedStore:
 
     def close(self) -> None:
         """Give the lease back."""
-        self._closed.set()
-        self._thread.join()
+        self._heartbeat.close()
         try:
             with self._lock, Store.open(self._url) as store:
                 store.release(_NAME, self._owner)
         except StoreError as error:
             _LOG.warning("the exporter's lease was not given back, it runs out by itself: %s", error)
 
-    def _keep(self) -> None:
-        while not self._closed.wait(self._seconds / 3):
-            self._renew()
-
-    def _renew(self) -> None:
-        """Take or prolong the lease; what is in the way is logged once, until it changes."""
+    def _renew(self) -> bool:
+        """Take or prolong the lease, again and again; what is in the way is logged once, until it changes."""
         try:
             with self.held():
                 trouble = None
@@ -78,3 +71,4 @@ class LeasedStore:
         if trouble is not None and trouble != self._trouble:
             _LOG.warning("metrics are not served: %s", trouble)
         self._trouble = trouble
+        return True

@@ -6,6 +6,7 @@ from ragtrace.store.compaction import Space
 from ragtrace.store.erasure import Erased, Subject
 from ragtrace.store.garbage import Swept
 from ragtrace.store.inspection import Inspected
+from ragtrace.store.leases import Heartbeat
 from ragtrace.store.retention import Kept, Pruned
 from ragtrace.store.rows import (
     ATTRIBUTION,
@@ -65,6 +66,7 @@ __all__ = [
     "Finished",
     "FollowUp",
     "GateRun",
+    "Heartbeat",
     "Inspected",
     "Job",
     "JobRow",

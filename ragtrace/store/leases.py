@@ -1,15 +1,19 @@
 """Leases: one holder at a time over all processes, such as the exporter, or one upkeep.
 
 What deletes beside writers must not delete beside another that deletes. The fence of its lease is the owner: an upkeep
-that stood still until another one took its place stops at its next step.
+that stood still until another one took its place stops at its next step. What works in steps prolongs its lease between
+them; what waits for something else, a model or an application, has a heartbeat.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+import threading
 import time
 import uuid
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,8 +23,9 @@ from ragtrace.errors import StoreError
 from ragtrace.store.database import Database, insert
 from ragtrace.store.tables import lease
 
-__all__ = ["UpkeepLease", "acquire", "release"]
+__all__ = ["Heartbeat", "UpkeepLease", "acquire", "release"]
 
+_LOG: Final = logging.getLogger(__name__)
 _LONGEST: Final = 3600.0  # seconds; one that ends later is what a clock left that was set back
 
 
@@ -40,6 +45,45 @@ def acquire(connection: sa.Connection, name: str, owner: str, seconds: float, no
 def release(connection: sa.Connection, name: str, owner: str) -> None:
     """Give the lease back; nothing happens when another owner holds it."""
     connection.execute(sa.delete(lease).where(lease.c.name == name, lease.c.owner == owner))
+
+
+class Heartbeat:
+    """A thread that prolongs leases each third of their time, until `close` or the end of the block.
+
+    Args:
+        what: is leased, for the log.
+        seconds: the time of the leases.
+        prolong: gives False where nothing is left to prolong. What the store raises is logged, and tried again.
+    """
+
+    def __init__(self, what: str, seconds: float, prolong: Callable[[], bool]) -> None:
+        self._what = what
+        self._seconds = seconds
+        self._prolong = prolong
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ragtrace-lease", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._ended.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._seconds / 3):
+            try:
+                if not self._prolong():
+                    return
+            except StoreError as error:
+                _LOG.warning("the lease of %s could not be prolonged: %s", self._what, error)
 
 
 _NAME: Final = "upkeep"

@@ -39,7 +39,7 @@ from ragtrace.privacy import Capture
 from ragtrace.record import active, held
 from ragtrace.record.requests import RequestRecording, current_recording
 from ragtrace.record.stages import StageRecording
-from ragtrace.store import Replayed, Store
+from ragtrace.store import Heartbeat, Replayed, Store
 from ragtrace.store.address import Address
 
 __all__ = ["Again", "Progress", "ReplaySummary", "check_options", "hold_run", "replay"]
@@ -457,16 +457,17 @@ def hold_run(store: Store, run: str, seconds: float = _LEASE_SECONDS) -> Iterato
             raise ConfigurationError(
                 f"{_held_message(store, run)} (a machine that was stopped lets go after {seconds:g} s)"
             )
-        ended = threading.Event()
-        keeper = threading.Thread(
-            target=_prolong, args=(store, name, owner, seconds, ended), name="ragtrace-replay-lease", daemon=True
-        )
-        keeper.start()
+
+        def prolong() -> bool:
+            if not store.acquire(name, owner, seconds):
+                taken = "another machine has taken %s, as this one stood still; let one of the two be the last"
+                _LOG.warning(taken, name)
+            return True
+
         try:
-            yield
+            with Heartbeat(name, seconds, prolong):
+                yield
         finally:
-            ended.set()
-            keeper.join()
             with contextlib.suppress(StoreError):  # it runs out by itself
                 store.release(name, owner)
 
@@ -489,14 +490,3 @@ def _held_message(store: Store, run: str) -> str:
     return (
         f"run {run!r} is being replayed into store {store.url} by another process; wait for it, or give another --name"
     )
-
-
-def _prolong(store: Store, name: str, owner: str, seconds: float, ended: threading.Event) -> None:
-    while not ended.wait(seconds / 3):
-        try:
-            if not store.acquire(name, owner, seconds):
-                _LOG.warning(
-                    "another machine has taken %s, as this one stood still; let one of the two be the last", name
-                )
-        except StoreError as error:
-            _LOG.warning("the lease of %s is not prolonged: %s", name, error)
