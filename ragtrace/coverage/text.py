@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from threading import Lock
+from typing import Final, Generic, TypeVar
 
 import sentencex
 import snowballstemmer
 
 __all__ = [
     "NEGATIONS",
+    "Readings",
     "Sentence",
     "content_stems",
     "content_words",
@@ -36,6 +39,9 @@ __all__ = [
     "without_accents",
     "words",
 ]
+
+T = TypeVar("T")
+_REMEMBERED: Final = 16_000_000  # characters
 
 NEGATIONS: Final = frozenset(
     "not no never none neither nor cannot without except unless hardly excluded excludes excluding".split()
@@ -299,3 +305,31 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Sentence]:
     body = piece.strip()
     if body:
         yield Sentence(start + lead, start + lead + len(body), body)
+
+
+class Readings(Generic[T]):
+    """What was read in texts, the least recently used forgotten first; safe for threads. Chunks recur between requests.
+
+    Args:
+        read: reads a text.
+        most: characters of the texts whose readings are kept; the newest one is kept whatever its length.
+    """
+
+    def __init__(self, read: Callable[[str], T], most: int = _REMEMBERED) -> None:
+        self._read = read
+        self._most = most
+        self._readings: OrderedDict[str, T] = OrderedDict()
+        self._characters = 0
+        self._lock = Lock()
+
+    def __call__(self, text: str) -> T:
+        """The reading of a text."""
+        with self._lock:
+            if text in self._readings:
+                self._readings.move_to_end(text)
+                return self._readings[text]
+            reading = self._readings[text] = self._read(text)
+            self._characters += len(text)
+            while self._characters > self._most and len(self._readings) > 1:
+                self._characters -= len(self._readings.popitem(last=False)[0])
+        return reading

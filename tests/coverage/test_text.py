@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.coverage.text import (
+    Readings,
     content_stems,
     content_words,
     is_english,
@@ -94,3 +95,24 @@ def test_quotation_marks_without_end_are_cut() -> None:
     found = sentences(text)
     assert "".join(text[each.start : each.end] for each in found) == text
     assert max(len(each.text) for each in found) <= 10_001
+
+
+def test_a_text_is_read_once_and_the_oldest_is_forgotten() -> None:
+    """Bounded by the characters read, whatever the texts' number; the newest is kept, however long it is."""
+    asked: list[str] = []
+
+    def read(text: str) -> object:
+        asked.append(text[:1])
+        return object()
+
+    kept = Readings(read, most=100)
+    first = kept("a" * 40)
+    for other in ("b", "c"):
+        kept(other * 40)
+        assert kept("a" * 40) is first
+    assert asked == ["a", "b", "c"]
+    kept("b" * 40)
+    assert asked == ["a", "b", "c", "b"]
+    long = kept("d" * 1000)
+    assert kept("d" * 1000) is long
+    assert kept("a" * 40) is not first

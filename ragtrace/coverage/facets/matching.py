@@ -12,12 +12,10 @@ any inflection, its initials, its code without hyphens, its law.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +24,7 @@ from packaging.version import Version
 
 from ragtrace.coverage.facets.entities import CODE, Reference, TextReferences, reference_of
 from ragtrace.coverage.facets.places import Place, is_ambiguous, place_match, places_in, places_of
-from ragtrace.coverage.text import stem, without_accents, words
+from ragtrace.coverage.text import Readings, stem, without_accents, words
 from ragtrace.coverage.values import DateRange, Value, date_ranges, overlap, values
 from ragtrace.coverage.values.quantities import AmountWanted, amount_match, amount_wanted
 from ragtrace.coverage.values.versions import Constraint, constraint_of, version_match, versions_of, versions_stated
@@ -52,7 +50,6 @@ _AT: Final = ("date", "published", "published_at", "year", "fiscal_year", "perio
 _PLACE: Final = ("jurisdiction", "country", "region", "state", "territory", "city")
 _VERSION: Final = ("version", "edition", "revision", "release")
 _READ: Final = 200_000  # characters of one chunk that are read
-_TEXTS_KEPT: Final = 16_000_000  # characters of the texts whose readings are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,28 +292,7 @@ class TextReading:
         return _Naming(self._text)
 
 
-class _Readings:
-    """The latest readings, bounded by the length of their texts; safe for threads."""
-
-    def __init__(self) -> None:
-        self._readings: OrderedDict[str, TextReading] = OrderedDict()
-        self._characters = 0
-        self._lock = Lock()
-
-    def __call__(self, text: str) -> TextReading:
-        with self._lock:
-            reading = self._readings.get(text)
-            if reading is not None:
-                self._readings.move_to_end(text)
-                return reading
-            reading = self._readings[text] = TextReading(text)
-            self._characters += len(text)
-            while self._characters > _TEXTS_KEPT and len(self._readings) > 1:
-                self._characters -= len(self._readings.popitem(last=False)[0])
-        return reading
-
-
-_read_text: Final = _Readings()
+_read_text: Final = Readings(TextReading)
 
 
 _NOTHING_STATED: Final = {"stated_dates": (), "stated_places": frozenset(), "stated_versions": frozenset(),

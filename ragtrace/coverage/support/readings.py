@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -16,13 +14,21 @@ from typing import Final, NamedTuple
 from ragtrace.coverage.citations import without_citations
 from ragtrace.coverage.claims import FRAME_WORDS, mentions_blanked
 from ragtrace.coverage.support.placement import Placed
-from ragtrace.coverage.text import content_stems, is_content, located_terms, sentences, stem, terms, without_accents
+from ragtrace.coverage.text import (
+    Readings,
+    content_stems,
+    is_content,
+    located_terms,
+    sentences,
+    stem,
+    terms,
+    without_accents,
+)
 from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, figures_in, values
-from ragtrace.types import Claim, content_hash
+from ragtrace.types import Claim
 
 __all__ = ["Evidence", "Name", "Reading", "Statement", "Vocabulary", "Window"]
 
-REMEMBERED: Final = 16_000_000  # characters of chunks whose reading is kept
 HEADING: Final = 200  # characters of a chunk's first line that may name what it is about
 _NUMBER_WORDS: Final = frozenset(map(stem, NUMBER_WORDS))
 STEM: Final = 4  # letters that two words share when they are forms of one word ("technical", "technician")
@@ -147,30 +153,7 @@ class Reading(_Read):
         return self.text.lstrip().partition("\n")[0][:HEADING]
 
 
-class _Readings:
-    """Readings by content hash, the least recently used forgotten first, bounded by the characters that were read."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: OrderedDict[str, tuple[Reading, int]] = OrderedDict()
-        self._size = 0
-        self._lock = threading.Lock()
-
-    def read(self, text: str) -> Reading:
-        key = content_hash(text)
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key][0]
-            reading = Reading(text)
-            self._kept[key] = (reading, len(text))
-            self._size += len(text)
-            while self._size > self._most:
-                self._size -= self._kept.popitem(last=False)[1][1]
-            return reading
-
-
-_READINGS: Final = _Readings(REMEMBERED)
+_read: Final = Readings(Reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +165,8 @@ class Evidence:
 
     @classmethod
     def read(cls, chunk_id: str, text: str) -> Evidence:
-        """Chunks recur between requests: what was found in a text is kept by its content hash."""
-        return cls(chunk_id, _READINGS.read(text))
+        """A chunk's text is read once."""
+        return cls(chunk_id, _read(text))
 
     @property
     def windows(self) -> tuple[Window, ...]:

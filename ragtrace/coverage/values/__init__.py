@@ -12,7 +12,6 @@ from ragtrace.coverage.values.quantities import (
     figures_in,
     head_of,
     is_reference,
-    parse_quantity,
     values,
 )
 from ragtrace.coverage.values.value import DateRange, Value, covers, overlap, same_kind, same_value, says
@@ -28,7 +27,6 @@ __all__ = [
     "head_of",
     "is_reference",
     "overlap",
-    "parse_quantity",
     "same_kind",
     "same_value",
     "says",

@@ -37,7 +37,6 @@ __all__ = [
     "figures_in",
     "head_of",
     "is_reference",
-    "parse_quantity",
     "values",
 ]
 
@@ -66,11 +65,6 @@ def _is_csv(text: str) -> bool:
         if not _GROUPED.search(heading[0]) and commas == heading[0].count(",") and ", " not in below:
             return True
     return False
-
-
-def parse_quantity(text: str) -> Value | None:
-    """The first quantity or number of `text`; None when there is none."""
-    return next((value for value in values(text) if value.kind in ("quantity", "number")), None)
 
 
 def _merged(taken: list[Value], more: list[Value]) -> list[Value]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ragtrace.coverage import judge_claims
 from ragtrace.coverage.support import Evidence, Statement, Vocabulary
 from ragtrace.coverage.support.lexical import Around, Ground, around, measure, probability
-from ragtrace.coverage.support.readings import Reading, _Readings
+from ragtrace.coverage.support.readings import Reading
 from ragtrace.types import Claim, PackedChunk
 
 SAID = "Storm damage to the roof is covered up to 5,000 euros. Hail is covered from 1 May 2024. Report it in two weeks."
@@ -156,19 +156,6 @@ def test_a_number_without_unit_contradicts_only_where_it_counts_the_same() -> No
     ):
         (claim,) = judge_claims(text, [chunk])[0]
         assert ((claim.contradiction or 0.0) >= 0.5) is contradicted, text
-
-
-def test_a_text_is_read_once_and_the_oldest_is_forgotten() -> None:
-    """Bounded by the characters read, whatever the texts' number."""
-    kept = _Readings(most=100)
-    first = kept.read("a" * 40)
-    assert kept.read("a" * 40) is first
-    kept.read("b" * 40)
-    assert kept.read("a" * 40) is first
-    kept.read("c" * 40)
-    assert kept.read("a" * 40) is first
-    kept.read("d" * 1000)
-    assert kept.read("a" * 40) is not first
 
 
 def test_rare_words_weigh_more() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.coverage.values import parse_quantity, same_value, values
+from ragtrace.coverage.values import same_value, values
+from tests.coverage.values.quantities import quantity_of
 
 
 @pytest.mark.parametrize(
@@ -27,16 +28,14 @@ from ragtrace.coverage.values import parse_quantity, same_value, values
 )
 def test_marks_are_read_as_they_are_meant(text: str, number: float, unit: str) -> None:
     """Thousands or decimals: by the number's own shape, else by money and language."""
-    quantity = parse_quantity(text)
-    assert quantity is not None
+    quantity = quantity_of(text)
     assert (quantity.number, quantity.unit) == (number, unit)
 
 
 @pytest.mark.parametrize("text", ["$300 next month", "$5 million a year", "EUR 20 per day"])
 def test_an_amount_of_money_ends_before_another_unit(text: str) -> None:
     """ "Next month" is a time of its own."""
-    found = parse_quantity(text)
-    assert found is not None
+    found = quantity_of(text)
     assert text[found.start : found.end] in ("$300", "$5 million", "EUR 20")
 
 
@@ -57,9 +56,7 @@ def test_an_amount_of_money_ends_before_another_unit(text: str) -> None:
 )
 def test_units_convert(one: str, other: str, same: bool) -> None:
     """By pint: sizes, energies, lengths, temperatures with their offset; counted things are no units."""
-    left, right = parse_quantity(one), parse_quantity(other)
-    assert left is not None
-    assert right is not None
+    left, right = quantity_of(one), quantity_of(other)
     assert same_value(left, right) is same
 
 

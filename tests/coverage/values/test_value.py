@@ -12,12 +12,12 @@ from ragtrace.coverage.values import (
     DateRange,
     date_ranges,
     overlap,
-    parse_quantity,
     same_kind,
     same_value,
     says,
     values,
 )
+from tests.coverage.values.quantities import quantity_of
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,7 @@ def test_what_is_no_date_is_none(text: str) -> None:
 )
 def test_quantities_have_number_and_unit(text: str, number: float, unit: str) -> None:
     """Currency before or after, number words, scales and units of one or more words on."""
-    quantity = parse_quantity(text)
-    assert quantity is not None
+    quantity = quantity_of(text)
     assert (quantity.kind, quantity.number, quantity.unit) == ("quantity", number, unit)
 
 
@@ -82,9 +81,7 @@ def test_quantities_have_number_and_unit(text: str, number: float, unit: str) ->
 )
 def test_quantities_compare_after_conversion(one: str, other: str, same: bool) -> None:
     """Equal amounts are the same whatever the unit they are given in; currencies are never converted."""
-    left, right = parse_quantity(one), parse_quantity(other)
-    assert left is not None
-    assert right is not None
+    left, right = quantity_of(one), quantity_of(other)
     assert same_value(left, right) is same
 
 
