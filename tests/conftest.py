@@ -19,12 +19,15 @@ import pytest
 from hypothesis import settings
 
 from tests.captures.plugin import CapturePlugin
+from tests.schemas import SchemaReplay
 
 _PASSWORD = "s3cret-words"
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # what passes passes again: a release can wait
 settings.register_profile("searching", deadline=None, max_examples=1_000, print_blob=True)  # `make fuzz`
 settings.load_profile("repeatable")
+
+os.environ.setdefault("GOGC", "400")  # promtool spends a quarter of its time on garbage that it has room for
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job hands that down to what tests start
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -40,6 +43,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Listen to the tests that are marked `captures`."""
     config.pluginmanager.register(CapturePlugin(config), "captures")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def schema_replay() -> Iterator[SchemaReplay]:
+    """Empty databases get their schema by statements that are known already."""
+    replay = SchemaReplay()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("alembic.command.upgrade", replay.upgrade)
+        yield replay
 
 
 @pytest.fixture

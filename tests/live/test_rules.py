@@ -20,6 +20,7 @@ from ragtrace.alerts.recording import selector
 from ragtrace.alerts.replay import JUDGE, SERVICE, Phase, judged, requests
 from ragtrace.alerts.settings import read_settings
 from ragtrace.wilson import wilson
+from tests.alerts.batches import in_batches
 from tests.alerts.mutants import MUTANTS, Mutant, failing
 
 AWKWARD = 'it\'s "quoted" $HOME `x` \\ é'
@@ -32,7 +33,10 @@ pytestmark = pytest.mark.skipif(
 
 def test_every_scenario_holds(tmp_path: Path) -> None:
     """Under the shipped settings, as they stand in alerts/generated/."""
-    write(tmp_path, render())
+    files = render()
+    tests = {name: yaml.safe_load(text) for name, text in files.items() if name.endswith("tests.yml")}
+    assert len(tests) == 3
+    write(tmp_path, files | {name: yaml.safe_dump(in_batches(body)) for name, body in tests.items()})
     found = run_tests(tmp_path)
     assert found.good, found.said
 
@@ -99,18 +103,37 @@ def test_routes_lead_to_the_owners(tmp_path: Path) -> None:
     assert receiver("severity=page") == "platform-ticket"
 
 
-def groups_behind(alert: str, files: dict[str, str]) -> list[dict[str, Any]]:
-    """The groups of an alert's rule and of the recording rules that it and its annotations read, those alone: promtool
-    takes as long as there are rules."""
+def groups_behind(files: dict[str, str], *wanted: str) -> list[dict[str, Any]]:
+    """The groups of some alerts' rules, or of expressions, and of the recording rules that these and their annotations
+    read, those alone: promtool takes as long as there are rules."""
     recording, alerts = (yaml.safe_load(files[name])["groups"] for name in ("recording.yml", "alerts.yml"))
-    rule = next(rule for group in alerts for rule in group["rules"] if rule["alert"] == alert)
-    asked, needed = {json.dumps(rule)}, set[str]()
+    rules = [rule for group in alerts for rule in group["rules"] if rule["alert"] in wanted]
+    asked, needed = {json.dumps(rule) for rule in rules} | set(wanted), set[str]()
     while asked:
         names = set(re.findall(r"ragtrace:\w[\w:]*", " ".join(asked))) - needed
         needed |= names
         asked = {each["expr"] for group in recording for each in group["rules"] if each["record"] in names}
     kept = [group | {"rules": [each for each in group["rules"] if each["record"] in needed]} for group in recording]
-    return [*(group for group in kept if group["rules"]), {"name": "asked", "rules": [rule]}]
+    kept.append({"name": "asked", "rules": rules})
+    return [group for group in kept if group["rules"]]
+
+
+def run_promtool(
+    folder: Path, groups: list[dict[str, Any]], test: dict[str, Any], interval: str = "1m"
+) -> subprocess.CompletedProcess[str]:
+    """What promtool says of one test, under these groups of rules alone."""
+    body = {
+        "rule_files": ["rules.yml"],
+        "evaluation_interval": interval,
+        "group_eval_order": [group["name"] for group in groups],
+        "tests": [test],
+    }
+    files = {"rules.yml": {"groups": groups}, "tests.yml": body}
+    write(folder, {name: yaml.safe_dump(text, allow_unicode=True) for name, text in files.items()})
+    command = ["promtool", "test", "rules", str(folder / "tests.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or "got:" in done.stdout + done.stderr, done.stdout + done.stderr  # no broken syntax
+    return done
 
 
 class Fired:
@@ -140,18 +163,7 @@ class Fired:
         alert = f"Ragtrace{stage.title()}Page"
         asked = {"eval_time": f"{minute}m", "alertname": alert, "exp_alerts": []}
         test = {"interval": "1m", "input_series": series, "alert_rule_test": [asked]}
-        groups = groups_behind(alert, render())
-        body = {
-            "rule_files": ["alerts.yml"],
-            "evaluation_interval": "1m",
-            "group_eval_order": [group["name"] for group in groups],
-            "tests": [test],
-        }
-        files = {"alerts.yml": {"groups": groups}, "tests.yml": body}
-        write(folder, {name: yaml.safe_dump(text, allow_unicode=True) for name, text in files.items()})
-        command = ["promtool", "test", "rules", str(folder / "tests.yml")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        self.firing = done.returncode != 0
+        done = run_promtool(folder, groups_behind(render(), alert), test)
         self.said = done.stdout + done.stderr
 
     def annotation(self, name: str) -> str:
@@ -176,40 +188,57 @@ def unquoted(text: str) -> str:
     return str(json.loads(re.sub(r"\\(?:x..|U.{8}|.)", read, text)))
 
 
-def firing(folder: Path, alert: str, series: dict[str, str], at: str, interval: str = "1m", **settings: Any) -> str:
-    """What promtool says of an alert at a time, under the settings; empty when it does not fire."""
+def firing(folder: Path, alert: str, series: dict[str, str], at: str, interval: str = "1m") -> str:
+    """What promtool says of an alert at a time; empty when it does not fire."""
+    asked = {"eval_time": at, "alertname": alert, "exp_alerts": []}
+    test = {"interval": interval, "input_series": written(series), "alert_rule_test": [asked]}
+    done = run_promtool(folder, groups_behind(render(), alert), test, interval)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def written(series: dict[str, str]) -> list[dict[str, str]]:
+    """Values by series, as promtool reads them."""
+    return [{"series": name, "values": values} for name, values in series.items()]
+
+
+def assert_firing(
+    folder: Path,
+    series: list[dict[str, str]],
+    expected: dict[str, list[dict[str, str]]],
+    alerts: tuple[str, ...],
+    interval: str = "1m",
+    *,
+    evaluated: str | None = None,
+    **settings: Any,
+) -> None:
+    """Of these alerts, those that are expected fire at each time, by service and segment, and no others."""
     config = folder / "own.yaml"
     config.write_text(yaml.safe_dump(settings or {"targets": {}}), encoding="utf-8")
-    asked = {"eval_time": at, "alertname": alert, "exp_alerts": []}
-    test = {
-        "interval": interval,
-        "input_series": [{"series": name, "values": values} for name, values in series.items()],
-        "alert_rule_test": [asked],
-    }
-    files = render(config)
-    groups = groups_behind(alert, files)
-    body = {
-        "rule_files": ["alerts.yml"],
-        "evaluation_interval": "1h" if interval == "5m" else interval,
-        "group_eval_order": [group["name"] for group in groups],
-        "tests": [test],
-    }
-    write(folder, {"alerts.yml": yaml.safe_dump({"groups": groups}), "tests.yml": yaml.safe_dump(body)})
-    command = ["promtool", "test", "rules", str(folder / "tests.yml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 or "got:" in done.stdout + done.stderr, done.stdout + done.stderr
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+    checks = [
+        {
+            "expr": 'count by (alertname, service, segment) (ALERTS{alertstate="firing"})',
+            "eval_time": at,
+            "exp_samples": [
+                {"labels": selector("ALERTS", labels)[len("ALERTS") :], "value": 1} for labels in labels_of
+            ],
+        }
+        for at, labels_of in expected.items()
+    ]
+    test = {"interval": interval, "input_series": series, "promql_expr_test": checks}
+    done = run_promtool(folder, groups_behind(render(config), *alerts), test, evaluated or interval)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 DELAY = selector("ragtrace_source_delay_seconds", service="shop", source="tariffs")
 ERRORS = selector("ragtrace_internal_errors_total", where="sink")
 
 
-@pytest.mark.parametrize(("at", "fires"), [("14d", False), ("14d4h", True), ("15d", True), ("18d", True)])
-def test_a_delay_that_lasts_is_told_as_long_as_it_lasts(tmp_path: Path, at: str, fires: bool) -> None:
+def test_a_delay_that_lasts_is_told_as_long_as_it_lasts(tmp_path: Path) -> None:
     """For days: the delay itself does not become the usual one within hours."""
-    series = {DELAY: "60x4032 7200x2016"}
-    assert bool(firing(tmp_path, "RagtraceSourceDelayTicket", series, at, "5m")) is fires
+    alert = "RagtraceSourceDelayTicket"
+    lasts = [{"alertname": alert, "service": "shop"}]
+    expected = {"14d": [], "14d4h": lasts, "15d": lasts, "18d": lasts}
+    assert_firing(tmp_path, written({DELAY: "60x4032 7200x2016"}), expected, (alert,), "5m", evaluated="1h")
 
 
 def test_errors_of_a_counter_that_begins_above_0_are_found(tmp_path: Path) -> None:
@@ -236,35 +265,42 @@ def growing(service: str, segment: str) -> dict[str, str]:
 
 
 CANARY = {"segment": "canary", "alert": False}
-SILENCES = [
-    ("canary", [], True),
-    ("canary", [CANARY], False),
-    ("other", [CANARY], True),
-    ("canary", [{"service": "shop", "segment": "canary", "alert": True}, CANARY], True),
-    ("canary", [{"service": "shop", "targets": {"ranking": 0.97}}, CANARY], True),
-    ("canary", [{"service": "store", "alert": True}, CANARY], False),
+SILENCES: list[dict[str, Any]] = [
+    {"service": "loud", "segment": "canary", "alert": True},
+    {"service": "strict", "targets": {"ranking": 0.97}},
+    {"service": "nobody", "alert": True},
+    CANARY,
+    {"segment": "~.*", "alert": False},
 ]
+SPEAKING = [("loud", "canary"), ("strict", "canary"), ("shop", "other")]
+SILENT = [("shop", "canary"), ("shop", "~.*")]
 
 
-@pytest.mark.parametrize("alert", ["RagtraceRankingSuspectedTicket", "RagtraceRankShiftTicket"])
-@pytest.mark.parametrize(("segment", "segments", "fires"), SILENCES)
-def test_growth_keeps_still_in_a_silent_segment(
-    tmp_path: Path, alert: str, segment: str, segments: list[dict[str, Any]], fires: bool
-) -> None:
-    """By the first override that fits the service and the segment."""
-    found = firing(tmp_path, alert, growing("shop", segment), "29h50m", "10m", segments=segments)
-    assert bool(found) is fires, found
+def speaking(*alerts: str) -> list[dict[str, str]]:
+    """These alerts, in each segment that is not silent."""
+    return [
+        {"alertname": alert, "service": service, "segment": segment}
+        for alert in alerts
+        for service, segment in SPEAKING
+    ]
 
 
-@pytest.mark.parametrize(("segment", "segments", "fires"), SILENCES)
-def test_pages_keep_still_in_a_silent_segment(
-    tmp_path: Path, segment: str, segments: list[dict[str, Any]], fires: bool
-) -> None:
-    """Likewise; and a segment whose name begins with a tilde is that segment alone."""
-    labels = {"service": "shop", "segment": segment, "stratum": "random", "reference": "proxy", "stage": "retrieval"}
-    series = {selector("ragtrace_sli_requests_total", labels, scope="conditional"): "0+10x60"}
-    segments = [*segments, {"segment": "~.*", "alert": False}]
-    assert bool(firing(tmp_path, "RagtraceRetrievalPage", series, "50m", segments=segments)) is fires
+def test_growth_keeps_still_in_a_silent_segment(tmp_path: Path) -> None:
+    """By the first override that fits the service and the segment; a tilde before a name is part of the name."""
+    alerts = ("RagtraceRankingSuspectedTicket", "RagtraceRankShiftTicket")
+    series = [one for where in (*SPEAKING, *SILENT) for one in written(growing(*where))]
+    assert_firing(tmp_path, series, {"29h50m": speaking(*alerts)}, alerts, "10m", segments=SILENCES)
+
+
+def test_pages_keep_still_in_a_silent_segment(tmp_path: Path) -> None:
+    """Likewise."""
+    labels = {"stratum": "random", "reference": "proxy", "stage": "retrieval", "scope": "conditional"}
+    series = {
+        selector("ragtrace_sli_requests_total", labels, service=service, segment=segment): "0+10x60"
+        for service, segment in (*SPEAKING, *SILENT)
+    }
+    alert = "RagtraceRetrievalPage"
+    assert_firing(tmp_path, written(series), {"50m": speaking(alert)}, (alert,), segments=SILENCES)
 
 
 LOOSE_UPSTREAM = {
@@ -403,36 +439,38 @@ def test_the_segment_of_all_others_is_triaged_as_a_whole(tmp_path: Path) -> None
     assert shlex.split(command)[1:] == ["triage", "segment", f"--service={SERVICE}", "--since=3h ago"]
 
 
-@pytest.mark.parametrize(("bad", "silent", "firing"), [(1.0, 13, 18), (0.6, 22, 28), (0.4, 44, 54)])
-def test_worse_faults_page_sooner(tmp_path: Path, bad: float, silent: int, firing: int) -> None:
+def test_worse_faults_page_sooner(tmp_path: Path) -> None:
     """Minutes after the onset of a fault, with ten requests a minute."""
-    assert not Fired(tmp_path, bad, 180 + silent).firing
-    assert Fired(tmp_path, bad, 180 + firing).firing
+    made, alert = policy(known_registry(), read_settings()), "RagtraceRetrievalPage"
+    series, expected = list[dict[str, str]](), dict[str, list[dict[str, str]]]()
+    pages = {"all": (1.0, 13, 18), "most": (0.6, 22, 28), "some": (0.4, 44, 54)}
+    for segment, (bad, _, _) in pages.items():
+        series += judged(made, [Phase(180), Phase(120, {"retrieval": bad})], segment)
+    for minute in sorted({minute for _, *minutes in pages.values() for minute in minutes}):
+        paged = [segment for segment, (_, silent, firing) in pages.items() if minute >= firing]
+        assert all(minute >= firing or minute <= silent for _, silent, firing in pages.values())
+        labels = [{"alertname": alert, "service": SERVICE, "segment": segment} for segment in paged]
+        expected[f"{180 + minute}m"] = labels
+    assert_firing(tmp_path, series, expected, (alert,))
 
 
-@pytest.mark.parametrize(("bad", "total"), [(0, 3), (1, 3), (2, 4), (30, 60), (60, 60), (1, 1)])
-def test_the_recorded_bound_is_wilsons(tmp_path: Path, bad: int, total: int) -> None:
+DOUBTED_OF = {"service": "s", "reference": "proxy", "judge": JUDGE}
+
+
+def test_the_recorded_bound_is_wilsons(tmp_path: Path) -> None:
     """What promtool computes equals the formula; the scenarios choose their numbers by it."""
-    labels = {"service": "s", "segment": "x", "stage": "retrieval", "reference": "proxy", "judge": JUDGE}
-    counted = {**labels, "scope": "conditional", "stratum": "random"}
-    good = total - bad
-    expected = wilson(bad, total, 1.645)[0]
-    wanted = {"expr": 'round(ragtrace:sli_bad:wilson1h{stage="retrieval"} * 1e4)', "eval_time": "61m"}
-    sample = {"labels": selector("", labels), "value": round(expected * 1e4)}
-    test = {
-        "interval": "1m",
-        "input_series": [
-            {"series": selector("ragtrace_sli_requests_total", counted), "values": f"0x1 {total}x60"},
-            {"series": selector("ragtrace_sli_good_requests_total", counted), "values": f"0x1 {good}x60"},
-        ],
-        "promql_expr_test": [wanted | {"exp_samples": [sample]}],
-    }
-    files = render()
-    body = yaml.safe_load(files["tests.yml"]) | {"tests": [test]}
-    write(tmp_path, files | {"tests.yml": yaml.safe_dump(body)})
-    command = ["promtool", "test", "rules", str(tmp_path / "tests.yml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    series, samples = list[dict[str, str]](), list[tuple[dict[str, str], int]]()
+    for bad, total in ((0, 3), (1, 3), (2, 4), (30, 60), (60, 60), (1, 1)):
+        labels = {**DOUBTED_OF, "segment": f"{bad} of {total}", "stage": "retrieval"}
+        counted = {**labels, "scope": "conditional", "stratum": "random"}
+        series += written(
+            {
+                selector("ragtrace_sli_requests_total", counted): f"0x1 {total}x120",
+                selector("ragtrace_sli_good_requests_total", counted): f"0x1 {total - bad}x120",
+            }
+        )
+        samples.append((labels, round(wilson(bad, total, 1.645)[0] * 1e4)))
+    assert_recorded(tmp_path, series, {"round(ragtrace:sli_bad:wilson1h * 1e4)": samples}, at="61m")
 
 
 class Doubts(NamedTuple):
@@ -459,12 +497,9 @@ class Doubts(NamedTuple):
         return sqrt(p * (1 - p) * (1 / self.now[1] + 1 / self.before[1]))
 
 
-DOUBTED_OF = {"service": "s", "segment": "x", "reference": "proxy", "judge": JUDGE}
-
-
-def doubted(stage: str, doubts: Doubts) -> list[dict[str, str]]:
-    """The counters of a stage: each hour's requests come at its middle."""
-    labels = {**DOUBTED_OF, "stage": stage, "stratum": "random"}
+def doubted(stage: str, doubts: Doubts, segment: str) -> list[dict[str, str]]:
+    """The counters of a segment's stage: each hour's requests come at its middle."""
+    labels = {**DOUBTED_OF, "segment": segment, "stage": stage, "stratum": "random"}
     (x0, n0), (x1, n1) = doubts
     values = {
         selector("ragtrace_sli_requests_total", labels, scope="all"): (n0 - x0, n1 - x1),
@@ -478,51 +513,49 @@ def doubted(stage: str, doubts: Doubts) -> list[dict[str, str]]:
 
 
 def assert_recorded(
-    folder: Path, series: list[dict[str, str]], asked: dict[str, list[tuple[dict[str, str], int]]]
+    folder: Path,
+    series: list[dict[str, str]],
+    asked: dict[str, list[tuple[dict[str, str], int]]],
+    at: str = "2h",
 ) -> None:
-    """What each expression gives after two hours, by labels."""
-    expected = {
-        expr: [{"labels": selector("", labels), "value": value} for labels, value in samples]
+    """What each expression gives at a time, by labels."""
+    checks = [
+        {
+            "expr": expr,
+            "eval_time": at,
+            "exp_samples": [{"labels": selector("", labels), "value": value} for labels, value in samples],
+        }
         for expr, samples in asked.items()
-    }
-    test = {
-        "interval": "1m",
-        "input_series": series,
-        "promql_expr_test": [
-            {"expr": expr, "eval_time": "2h", "exp_samples": samples} for expr, samples in expected.items()
-        ],
-    }
-    files = render()
-    body = yaml.safe_load(files["tests.yml"]) | {"tests": [test]}
-    write(folder, files | {"tests.yml": yaml.safe_dump(body)})
-    command = ["promtool", "test", "rules", str(folder / "tests.yml")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    ]
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
+    done = run_promtool(folder, groups_behind(render(), *asked), test)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "doubts",
-    [
+def test_the_recorded_rise_is_the_one_that_is_simulated(tmp_path: Path) -> None:
+    """Share, usual share, distance, rise and its error; bench/alerting.py counts tickets by the same formulas."""
+    series, asked = list[dict[str, str]](), dict[str, list[tuple[dict[str, str], int]]]()
+    for doubts in (
         Doubts((20, 400), (30, 100)),
         Doubts((0, 60), (20, 40)),
         Doubts((5, 300), (60, 60)),
         Doubts((150, 300), (20, 100)),
         Doubts((0, 60), (0, 50)),
-    ],
-)
-def test_the_recorded_rise_is_the_one_that_is_simulated(tmp_path: Path, doubts: Doubts) -> None:
-    """Share, usual share, distance, rise and its error; bench/alerting.py counts tickets by the same formulas."""
-    (x0, n0), (x1, n1) = doubts
-    numbers = {
-        "z1h * 100": doubts.z * 100,
-        "usual1h * 1e4": x0 / n0 * 1e4,
-        "ratio_rate1h * 1e4": x1 / n1 * 1e4,
-        "rise1h * 1e4": doubts.rise * 1e4,
-        "error1h * 1e6": doubts.error * 1e6,
-    }
-    labels = {**DOUBTED_OF, "stage": "ranking"}
-    asked = {f"round(ragtrace:sli_doubted:{name})": [(labels, round(value))] for name, value in numbers.items()}
-    assert_recorded(tmp_path, doubted("ranking", doubts), asked)
+    ):
+        (x0, n0), (x1, n1) = doubts
+        numbers = {
+            "z1h * 100": doubts.z * 100,
+            "usual1h * 1e4": x0 / n0 * 1e4,
+            "ratio_rate1h * 1e4": x1 / n1 * 1e4,
+            "rise1h * 1e4": doubts.rise * 1e4,
+            "error1h * 1e6": doubts.error * 1e6,
+        }
+        segment = f"{x0} of {n0}, then {x1} of {n1}"
+        labels = {**DOUBTED_OF, "segment": segment, "stage": "ranking"}
+        series += doubted("ranking", doubts, segment)
+        for name, value in numbers.items():
+            asked.setdefault(f"round(ragtrace:sli_doubted:{name})", []).append((labels, round(value)))
+    assert_recorded(tmp_path, series, asked)
 
 
 def began(doubts: dict[str, Doubts]) -> set[str]:
@@ -544,33 +577,35 @@ def began(doubts: dict[str, Doubts]) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("now", "stages"),
-    [
-        ({"generation": 120}, {"generation"}),
-        ({"generation": 120, "retrieval": 70}, {"retrieval"}),
-        ({"generation": 100, "retrieval": 47}, {"retrieval"}),  # too little to be a clear rise by itself
-        ({"generation": 120, "retrieval": 42}, set()),  # more than a fifth of the later rise, and not surely
-        ({"generation": 120, "retrieval": 36}, set()),  # less, and not surely
-        ({"generation": 120, "retrieval": 22}, {"generation"}),
-        ({"generation": 120, "retrieval": 5}, {"generation"}),
-        ({"generation": 120, "ranking": 60, "retrieval": 24}, {"ranking"}),
-        ({"generation": 120, "ranking": 60, "retrieval": 60}, {"retrieval"}),
-        ({"generation": 120, "ranking": 42}, set()),
-        ({"citation": 110, "generation": 80}, {"generation"}),
-        ({"citation": 110}, {"citation"}),
-        ({"retrieval": 70}, {"retrieval"}),
-        ({"retrieval": 42, "generation": 42}, set()),  # nothing rose clearly
-    ],
-)
-def test_a_rise_is_put_down_to_the_stage_where_it_began(tmp_path: Path, now: dict[str, int], stages: set[str]) -> None:
+BEGINNINGS: list[tuple[dict[str, int], set[str]]] = [
+    ({"generation": 120}, {"generation"}),
+    ({"generation": 120, "retrieval": 70}, {"retrieval"}),
+    ({"generation": 100, "retrieval": 47}, {"retrieval"}),  # too little to be a clear rise by itself
+    ({"generation": 120, "retrieval": 42}, set()),  # more than a fifth of the later rise, and not surely
+    ({"generation": 120, "retrieval": 36}, set()),  # less, and not surely
+    ({"generation": 120, "retrieval": 22}, {"generation"}),
+    ({"generation": 120, "retrieval": 5}, {"generation"}),
+    ({"generation": 120, "ranking": 60, "retrieval": 24}, {"ranking"}),
+    ({"generation": 120, "ranking": 60, "retrieval": 60}, {"retrieval"}),
+    ({"generation": 120, "ranking": 42}, set()),
+    ({"citation": 110, "generation": 80}, {"generation"}),
+    ({"citation": 110}, {"citation"}),
+    ({"retrieval": 70}, {"retrieval"}),
+    ({"retrieval": 42, "generation": 42}, set()),  # nothing rose clearly
+]
+
+
+def test_a_rise_is_put_down_to_the_stage_where_it_began(tmp_path: Path) -> None:
     """Of 200 requests, where 20 are usual. An earlier stage that rose as well is the cause; unsure, nobody is told."""
-    doubts = {
-        stage: Doubts((60, 600), (now.get(stage, 20), 200))
-        for stage in ("retrieval", "ranking", "generation", "citation")
-    }
-    assert began(doubts) == stages
-    series = [one for stage, counts in doubts.items() for one in doubted(stage, counts)]
-    samples = [({"service": "s", "segment": "x", "stage": stage}, now[stage] * 50) for stage in stages]
+    series, samples = list[dict[str, str]](), list[tuple[dict[str, str], int]]()
+    for now, stages in BEGINNINGS:
+        doubts = {
+            stage: Doubts((60, 600), (now.get(stage, 20), 200))
+            for stage in ("retrieval", "ranking", "generation", "citation")
+        }
+        assert began(doubts) == stages
+        segment = ", ".join(f"{stage} {count}" for stage, count in now.items())
+        series += [one for stage, counts in doubts.items() for one in doubted(stage, counts, segment)]
+        samples += [({"service": "s", "segment": segment, "stage": stage}, now[stage] * 50) for stage in stages]
     names = ("ragtrace:sli_doubted:risen1h", "ragtrace:sli_doubted:risen")
     assert_recorded(tmp_path, series, {f"round({name} * 1e4)": samples for name in names})

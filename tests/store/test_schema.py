@@ -59,8 +59,16 @@ from ragtrace.types import (
     SourceReport,
     TokenUsage,
 )
+from tests.schemas import SchemaReplay
 
 HEAD = "0017"
+
+
+@pytest.fixture(autouse=True)
+def _all_migrations_run(schema_replay: SchemaReplay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On empty databases, too."""
+    monkeypatch.setattr("alembic.command.upgrade", schema_replay.migrate)
+
 
 NEXT = '''
 """One table more."""
