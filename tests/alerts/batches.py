@@ -1,5 +1,5 @@
-"""Scenarios side by side: each a service of its own in one test of promtool's, which at each minute parses its rules anew,
-however many services they count."""
+"""Scenarios side by side: each a service of its own in one test of promtool's, which parses all rules anew at each
+minute, however many services they count."""
 
 from __future__ import annotations
 

@@ -20,13 +20,22 @@ import subprocess
 import sys
 import threading
 import traceback
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
 __all__ = ["CommandServer"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-OPTIONAL: Final = ("torch", "transformers", "sentence_transformers", "faiss", "scipy.stats", "pandas")
+OPTIONAL: Final = (
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "faiss",
+    "scipy.stats",
+    "pandas",
+    "typer._adapters",  # with pydantic, by which typer reads options
+)
 LEFT_OUT: Final = ("ragtrace.__main__", "ragtrace._share")  # a command, and data
 LONGEST: Final = 300.0  # seconds of a command; one that hangs then ends with the stacks of its threads
 
@@ -78,12 +87,16 @@ class CommandServer:
 
 
 def _import_all() -> None:
-    """Import what commands import: all of ragtrace, and the libraries that take longest where they are installed."""
+    """Import what commands import: all of ragtrace, and the libraries that take longest where they are installed; and
+    build the verbs."""
     package = importlib.import_module("ragtrace")
     names = [module.name for module in pkgutil.walk_packages(package.__path__, "ragtrace.")]
     for name in (*OPTIONAL, *(name for name in names if not name.startswith(LEFT_OUT))):
         with contextlib.suppress(ImportError):  # an extra that is not installed
             importlib.import_module(name)
+    cli = importlib.import_module("ragtrace.cli")
+    vars(cli)["get_command"] = cache(cli.get_command)  # typer builds all verbs for each command
+    cli.get_command(cli.app)
 
 
 def _write_to(path: str, descriptor: int, *, errors: str | None = None, buffering: int = -1) -> IO[str]:

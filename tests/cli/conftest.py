@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from typer.main import get_command
 
 from ragtrace.store import Store
 from ragtrace.types import (
@@ -41,6 +43,14 @@ def environment(**variables: str) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith("RAGTRACE")}
     root = str(Path(__file__).resolve().parents[2])
     return kept | {"PYTHONPATH": root, "COLUMNS": "200"} | variables
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _verbs_are_built_once() -> Iterator[None]:
+    """And not for each command that a test runs in its own process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("typer.testing._get_command", cache(get_command))
+        yield
 
 
 @pytest.fixture(scope="session")
