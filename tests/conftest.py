@@ -29,6 +29,8 @@ settings.load_profile("repeatable")
 
 os.environ.setdefault("GOGC", "400")  # promtool spends a quarter of its time on garbage that it has room for
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads would wait for each other, spinning, beside other tests
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job hands that down to what tests start
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

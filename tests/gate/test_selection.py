@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.analyze.worker import run as analyze
 from ragtrace.errors import ConfigurationError, InputError
 from ragtrace.gate.population import Sides, load
 from ragtrace.gate.selection import Selection, parse
-from ragtrace.store import Store
+from ragtrace.store import Finished, Store
+from ragtrace.types import Analysis
 from tests.gate.measured import recorded
 
 NOW = 1_700_000_000_000_000_000
@@ -96,7 +96,9 @@ def _stored(folder: Path, *models: str, minutes: int = 1) -> str:
             for at, model in enumerate(models)
         ]
         store.write(records)
-        analyze(store)
+        jobs = store.claim("test", limit=len(records))
+        assert len(jobs) == len(records)
+        store.finish([Finished(job, Analysis(request_id=job.request_id, analyzer_version="1")) for job in jobs])
     return url
 
 
