@@ -54,8 +54,8 @@ fuzz: $(VENV)/.test ## search for new counterexamples to the property tests, and
 	RAGTRACE_FUZZ_SECONDS=$(FUZZ_SECONDS) RAGTRACE_FUZZ_BODIES=$(FUZZ_BODIES) RAGTRACE_FUZZ_WORKERS=$(FUZZ_WORKERS) \
 		$(BIN)/python -m pytest --quiet --capture=no tests/live/test_fuzzing.py
 
-gate-demo: $(VENV)/.test ## replay all of the demo's scenarios, and see that the gate blocks each bad one at its stage
-	RAGTRACE_WHOLE_DEMO=1 $(BIN)/python -m pytest tests/gate/test_demo.py $(PYTEST_ARGS)
+gate-demo: $(VENV)/.test ## run and replay all of the demo, and see that the gate blocks each bad scenario at its stage
+	RAGTRACE_WHOLE_DEMO=1 $(BIN)/python -m pytest tests/gate/test_demo.py tests/cli/test_demo.py $(PYTEST_ARGS)
 
 alert-mutants: $(VENV)/.test ## take one thing out of the alerting rules at a time, and see that a scenario fails
 	@.ci/debian-packages

