@@ -94,7 +94,7 @@ def _untrained(precision: Precision, threads: int) -> EntailmentVerifier:
     ]
     with tempfile.TemporaryDirectory() as folder:
         train(packaged_encoder(), examples, Path(folder), Settings(pairs=1, batch_size=1, threads=threads, made=0.0))
-        return EntailmentVerifier.load(folder, precision=precision, threads=threads)
+        return EntailmentVerifier.load(folder, precision=precision, threads=threads, cache_bytes=0)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str]) -> None:
     given = parser.parse_args(arguments)
     folder = os.environ.get("RAGTRACE_VERIFIER")
     if folder:
-        verifier = EntailmentVerifier.load(folder, precision=given.precision, threads=given.threads)
+        verifier = EntailmentVerifier.load(folder, precision=given.precision, threads=given.threads, cache_bytes=0)
     else:
         verifier = _untrained(given.precision, given.threads)
     name = verifier.name if folder else "random weights"

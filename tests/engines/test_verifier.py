@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from ragtrace.engines.calibration import Calibration
-from ragtrace.engines.verifier import EntailmentVerifier, windows
+from ragtrace.engines.pair_encoding import windows
+from ragtrace.engines.verifier import EntailmentVerifier
 from ragtrace.errors import ConfigurationError, ModelError
 from tests.engines.verifiers import save_classifier, save_encoder
 
@@ -66,7 +67,8 @@ def test_one_score(tmp_path: Path) -> None:
 
 def test_batches_change_nothing(tmp_path: Path) -> None:
     """Pairs get the same verdict alone, together, and in batches of any size, in the order given."""
-    verifier = EntailmentVerifier.load(save_classifier(tmp_path, "contradiction", "neutral", "entailment"))
+    folder = save_classifier(tmp_path, "contradiction", "neutral", "entailment")
+    verifier = EntailmentVerifier.load(folder, cache_bytes=0)
     alone = [verifier.verify([pair])[0] for pair in PAIRS]
     assert verifier.verify([]) == []
     for size in (1, 2, 64):
@@ -141,7 +143,8 @@ def test_odd_texts(tmp_path: Path) -> None:
 
 def test_no_memory_for_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that does not fit is read in halves."""
-    verifier = EntailmentVerifier.load(save_classifier(tmp_path, "contradiction", "neutral", "entailment"))
+    folder = save_classifier(tmp_path, "contradiction", "neutral", "entailment")
+    verifier = EntailmentVerifier.load(folder, cache_bytes=0)
     expected = verifier.verify(PAIRS)
     forward, sizes = type(verifier._model).forward, []
 

@@ -20,9 +20,10 @@ from ragtrace.engines.models import (
     torch_threads,
     weights_digest,
 )
+from ragtrace.engines.pair_classifier import SETTINGS
+from ragtrace.engines.pair_encoding import MARKS, encode_pairs
 from ragtrace.engines.training.examples import Example
 from ragtrace.engines.training.pairs import LabelledPair, PairDraw
-from ragtrace.engines.verifier import MARKS, SETTINGS, encode_pairs
 from ragtrace.errors import ConfigurationError, ModelError
 
 __all__ = ["Settings", "pieces_of", "train"]

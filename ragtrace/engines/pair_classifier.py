@@ -1,0 +1,372 @@
+"""Any sequence classifier of pairs behind a role: loaded by folder or name, batched, windowed, each pair read once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from ragtrace.coverage.verifier import gather
+from ragtrace.engines.calibration import FILE, Calibration
+from ragtrace.engines.labels import Outputs, Role, read_form, read_outputs
+from ragtrace.engines.models import (
+    OutOfMemoryError,
+    Precision,
+    best_device,
+    device_of,
+    load_package,
+    load_pretrained,
+    pass_on_unless_memory,
+    passes,
+    resolve,
+    torch_threads,
+    weights_digest,
+)
+from ragtrace.engines.pair_cache import CACHE_BYTES, PairCache, pair_key
+from ragtrace.engines.pair_encoding import encode_pairs, windows, without_special_tokens
+from ragtrace.engines.tokens import readable
+from ragtrace.errors import ConfigurationError, ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ragtrace.coverage.verifier import Pair
+
+__all__ = ["SETTINGS", "PairClassifier", "RelevanceClassifier"]
+
+SETTINGS: Final = "verifier.json"
+"""What a trained verifier's folder says of its own reading: `max_tokens`, `marks_shared_words`, `best_sentences`."""
+BATCH: Final = 16
+_LONGEST: Final = 512
+
+
+class PairClassifier:
+    """A classifier of pairs (short, long) in one role, with the calibration of its probabilities where there is one.
+
+    Attributes:
+        name: what to call it; stored with what it judged.
+        roles: what it is asked; one role.
+        calibration: None where the probabilities are the model's own.
+    """
+
+    default_role: ClassVar[Role]
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        *,
+        role: Role | None = None,
+        labels: Sequence[str] | None = None,
+        max_tokens: int | None = None,
+        marked: bool = False,
+        best_sentences: int | None = None,
+        calibrations: Mapping[Role, Calibration] | None = None,
+        precision: Precision = "float32",
+        batch_size: int = BATCH,
+        threads: int | None = 1,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        if batch_size < 1:
+            raise ConfigurationError.of("batch size", batch_size, "1 or more")
+        role = role or self.default_role
+        self.name = name
+        self.roles: frozenset[Role] = frozenset({role})
+        self.batch_size = batch_size
+        self._calibrations = dict(calibrations or {})
+        self.calibration: Calibration | None = self._calibrations.get(role)
+        self._model = model.eval().requires_grad_(False)
+        self._tokenizer = tokenizer
+        self._outputs = read_outputs(name, model.config, labels, role=role)
+        self._form = read_form(name, model.config, tokenizer, role)
+        self._max_tokens = min(max_tokens or _LONGEST, _window(model, tokenizer))
+        self._marked = marked
+        self._best_sentences = best_sentences
+        self._precision = precision
+        self._threads = threads
+        self._digest = ""
+        self._cache = PairCache(cache_bytes)
+
+    @classmethod
+    def load(
+        cls,
+        model: str | Path,
+        *,
+        role: Role | None = None,
+        labels: Sequence[str] | None = None,
+        calibration: str | Path | None = None,
+        calibrated: bool = True,
+        device: str | None = None,
+        precision: Precision = "float32",
+        max_tokens: int | None = None,
+        batch_size: int = BATCH,
+        threads: int | None = 1,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> Self:
+        """Load a sequence classifier from a folder, or by its Hugging Face name. Code that it brings is not run.
+
+        labels: what its outputs mean, in their order, where its config does not say. calibration: a file, for this
+        role; by default that of the folder, if it is there (`calibration.json` for `entails`, `calibration-ROLE.json`
+        for the other roles). calibrated: False for the model's own probabilities. device: as torch names them; by
+        default a GPU, if there is one. precision: bf16 is faster where the device has it. max_tokens: of both texts
+        together. threads: of torch on the CPU; None leaves them alone. cache_bytes: for what was said of pairs before;
+        0: nothing is kept.
+
+        Raises: ModelError when it cannot be loaded, its outputs cannot be told, or the calibration is another model's;
+        MissingExtraError without the models extra.
+        """
+        role = role or cls.default_role
+        loaded, tokenizer = _loaded(model)
+        settings = _settings(model)
+        return cls(
+            Path(model).name,
+            loaded.to(device or best_device()),
+            tokenizer,
+            role=role,
+            labels=labels,
+            max_tokens=max_tokens or settings.get("max_tokens"),
+            marked=bool(settings.get("marks_shared_words", False)),
+            best_sentences=settings.get("best_sentences"),
+            precision=precision,
+            calibrations=_calibrations(model, role, calibration, loaded) if calibrated else None,
+            batch_size=batch_size,
+            threads=threads,
+            cache_bytes=cache_bytes,
+        )
+
+    @property
+    def device(self) -> str:
+        """`cpu`, `cuda` and the like."""
+        return device_of(self._model)
+
+    @property
+    def digest(self) -> str:
+        """What tells these weights from others."""
+        self._digest = self._digest or weights_digest(self._model)
+        return self._digest
+
+    def probabilities(
+        self, pairs: Sequence[Pair], *, on_progress: Callable[[int], None] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """How likely each pair is what the role asks for, and its contradiction, as the model says: the largest over
+        the windows. Every distinct pair is read once, and not again while it is in the cache.
+
+        on_progress: gets the number of windows just read.
+
+        Raises: OutOfMemoryError when there is no memory for a single window, ModelError for scores that are no numbers.
+        """
+        import numpy as np
+
+        keys = [pair_key(*pair) for pair in pairs]
+        said = {key: self._cache.get(key) for key in keys}
+        missing = {key: pair for key, pair in zip(keys, pairs, strict=True) if said[key] is None}
+        fresh = dict(zip(missing, self._judged(list(missing.values()), on_progress or (lambda _: None)), strict=True))
+        self._cache.put(fresh)
+        rows = [fresh.get(key) or said[key] for key in keys]
+        found = np.array(rows, dtype=np.float64).reshape(len(pairs), 2)
+        return found[:, 0], found[:, 1]
+
+    def _judged(self, pairs: Sequence[Pair], on_progress: Callable[[int], None]) -> list[tuple[float, float]]:
+        import numpy as np
+
+        owners: list[int] = []
+        read: list[Pair] = []
+        for number, pair in enumerate(pairs):
+            short, long = (without_special_tokens(self._tokenizer, readable(text)) for text in pair)
+            for window in self._windows(short, long):
+                owners.append(number)
+                read.append((short, window))
+        largest = np.zeros((len(pairs), 2))
+        np.maximum.at(largest, owners, self._read(read, on_progress))
+        return [(yes, against) for yes, against in largest.tolist()]
+
+    def _windows(self, short: str, long: str) -> list[str]:
+        """All windows; of a verifier that was trained so, the sentences that are nearest to the claim."""
+        if self._best_sentences is not None:
+            return [gather(short, [long], limit=self._best_sentences)]
+        return windows(self._tokenizer, short, long, self._max_tokens, self._form)
+
+    def _read(self, pairs: Sequence[Pair], on_progress: Callable[[int], None]) -> NDArray[np.float64]:
+        """What the model says of pairs that fit, each distinct one read once, those of one length together."""
+        import numpy as np
+
+        distinct = list(dict.fromkeys(pairs))
+        features = (
+            encode_pairs(self._tokenizer, distinct, self._max_tokens, marked=self._marked, form=self._form)
+            if distinct
+            else []
+        )
+        order = sorted(range(len(distinct)), key=lambda place: len(features[place]["input_ids"]))
+        said = np.zeros((len(distinct), 2))
+        with torch_threads(self._threads):
+            for places in _batches(order, self.batch_size):
+                said[places] = self._classified([features[place] for place in places])
+                on_progress(len(places))
+        if not np.isfinite(said).all():
+            raise ModelError(f"model {self.name!r} gives scores that are no numbers; check its weights and precision")
+        place_of = {pair: place for place, pair in enumerate(distinct)}
+        return said[[place_of[pair] for pair in pairs]] if pairs else said
+
+    def _classified(self, features: Sequence[dict[str, list[int]]]) -> NDArray[np.float64]:
+        """What a batch says, in halves where it does not fit into memory."""
+        import numpy as np
+        import torch
+
+        try:
+            with torch.inference_mode():
+                padded = self._tokenizer.pad(list(features), return_tensors="pt").to(self._model.device)
+                with passes(self._model.device.type, self._precision):
+                    found = self._model(**padded).logits
+                return _meant(found, self._outputs)
+        except (RuntimeError, MemoryError) as error:
+            pass_on_unless_memory(error)
+            if len(features) == 1:
+                raise OutOfMemoryError(f"there is no memory for one window of {self.name!r}") from error
+        half = len(features) // 2
+        return np.concatenate([self._classified(features[:half]), self._classified(features[half:])])
+
+
+class RelevanceClassifier(PairClassifier):
+    """Says how likely a chunk is relevant to a question (role `relevant`), or an answer speaks of it (`answers`)."""
+
+    default_role: ClassVar[Role] = "relevant"
+
+    def in_role(self, role: Role) -> RelevanceClassifier:
+        """The same model, in memory once, in another role, with the calibration of that role."""
+        other = copy(self)
+        other.roles, other.calibration = frozenset({role}), self._calibrations.get(role)
+        return other
+
+    def relevant(self, pairs: Sequence[Pair]) -> list[float]:
+        """The probability in [0, 1] that the chunk of each (question, chunk) holds what answers the question, or a
+        needed part of it; 0 for a chunk without text. Raises: ModelError in another role, and as `probabilities`.
+        """
+        return self._shares("relevant", pairs)
+
+    def answers(self, pairs: Sequence[Pair]) -> list[float]:
+        """The probability in [0, 1] that the answer of each (question, answer) speaks of what was asked; 0 for an
+        answer without text. Raises: ModelError in another role, and as `probabilities`.
+        """
+        return self._shares("answers", pairs)
+
+    def _shares(self, role: Role, pairs: Sequence[Pair]) -> list[float]:
+        if role not in self.roles:
+            raise ModelError(
+                f"model {self.name!r} was loaded for the role {', '.join(self.roles)}, not {role}; load it with "
+                f"role={role!r}"
+            )
+        said = self.probabilities(pairs)[0]
+        if self.calibration is not None:
+            said = self.calibration.apply(said)
+        return [float(share) if long.strip() else 0.0 for share, (_, long) in zip(said, pairs, strict=True)]
+
+
+def _meant(found: Any, outputs: Outputs) -> NDArray[np.float64]:
+    """The probabilities of yes and of a contradiction, from a batch's outputs."""
+    import torch
+
+    found = found.float()
+    if outputs.support is None:
+        yes = torch.sigmoid(found[:, 0]) if outputs.scale is None else _on_scale(found[:, 0], outputs.scale)
+        against = torch.zeros_like(yes)
+    else:
+        shares = torch.softmax(found, dim=1)
+        yes = shares[:, outputs.support]
+        against = torch.zeros_like(yes) if outputs.contradiction is None else shares[:, outputs.contradiction]
+    meant: NDArray[np.float64] = torch.stack([yes, against], dim=1).double().cpu().numpy()
+    return meant
+
+
+def _on_scale(scores: Any, scale: tuple[float, float]) -> Any:
+    low, high = scale
+    return ((scores - low) / (high - low)).clamp(0.0, 1.0)
+
+
+def _batches(order: Sequence[int], size: int) -> Iterator[list[int]]:
+    for start in range(0, len(order), size):
+        yield list(order[start : start + size])
+
+
+def _window(model: Any, tokenizer: Any) -> int:
+    """How many tokens the model can read: RoBERTa and its kin keep the first positions for padding."""
+    places = getattr(model.config, "max_position_embeddings", None)
+    layers = [layer for name, layer in model.named_modules() if name.endswith("position_embeddings")]
+    padding = [getattr(layer, "padding_idx", None) for layer in layers]
+    kept = max((place + 1 for place in padding if place is not None), default=0)
+    return min(int(tokenizer.model_max_length), int(places) - kept if places else sys.maxsize)
+
+
+def _loaded(model: str | Path) -> tuple[Any, Any]:
+    """The classifier, in float32, and its tokenizer. Raises: ModelError."""
+    library = load_package("transformers")
+
+    def classifier(name: str, local: bool) -> Any:
+        try:
+            return library.AutoModelForSequenceClassification.from_pretrained(
+                name, local_files_only=local, output_loading_info=True, trust_remote_code=False
+            )
+        except ValueError as error:
+            if "trust_remote_code" not in str(error):
+                raise
+            raise ModelError(
+                f"model {name!r} brings code of its own (trust_remote_code), which ragtrace does not run; give a model "
+                "of an architecture that transformers has"
+            ) from error
+
+    loaded, report = load_pretrained(model, classifier)
+    if report["missing_keys"]:
+        raise ModelError(
+            f"model {str(model)!r} has no weights for {', '.join(sorted(report['missing_keys']))}: it is no "
+            "classifier of pairs; give one, or train one by `ragtrace verifier train`"
+        )
+    tokenizer = load_pretrained(
+        model,
+        lambda name, local: library.AutoTokenizer.from_pretrained(
+            name, local_files_only=local, trust_remote_code=False
+        ),
+    )
+    loaded = loaded.float()  # what is stored in half precision would be read so
+    _check(str(model), loaded, tokenizer)
+    return loaded, tokenizer
+
+
+def _check(name: str, model: Any, tokenizer: Any) -> None:
+    if not tokenizer.is_fast:
+        raise ModelError(f"the tokenizer of {name!r} gives no offsets; give a model with a fast tokenizer")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+        model.config.pad_token_id = tokenizer.eos_token_id
+
+
+def _settings(model: str | Path) -> dict[str, Any]:
+    name, local = resolve(model)
+    path = Path(name) / SETTINGS
+    if not local or not path.is_file():
+        return {}
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{str(path)!r} cannot be read: {error}; train the verifier again") from error
+
+
+def _calibrations(model: str | Path, role: Role, given: str | Path | None, loaded: Any) -> dict[Role, Calibration]:
+    """Those that the folder has for each role, and the given one for `role`."""
+    name, local = resolve(model)
+    files: dict[Role, Path] = {"entails": Path(name) / FILE}
+    files |= {each: Path(name) / f"calibration-{each}.json" for each in ("relevant", "answers")}
+    there = {each: path for each, path in files.items() if local and path.is_file()}
+    if given is not None:
+        there[role] = Path(given)
+    found = {each: Calibration.load(path) for each, path in there.items()}
+    for each, calibration in found.items():
+        if calibration.model != weights_digest(loaded):
+            raise ModelError(
+                f"{str(there[each])!r} is of other weights than {name!r}; fit it again by `ragtrace verifier calibrate`"
+            )
+    return found

@@ -1,0 +1,185 @@
+"""Pairs of texts as a classifier reads them: which comes first, what stands between, and windows over the longer one.
+
+A pair is (short, long): claim and evidence, question and chunk, or question and answer. Windows go over the long text;
+of the short one at most half of the tokens are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, Final
+
+from ragtrace.coverage.text import sentences, stem
+from ragtrace.engines.tokens import cut
+
+__all__ = ["MARKS", "PairForm", "encode_pairs", "windows", "without_special_tokens"]
+
+MARKS: Final = 4
+"""Token types of a verifier that sees shared words: evidence, claim, a claim's word that the evidence lacks, evidence's
+word that the claim has."""
+_EVIDENCE, _CLAIM, _MISSING, _SHARED = range(MARKS)
+_SHORT_SHARE: Final = 2  # the short text has at most one half of the tokens
+
+
+@dataclass(frozen=True, slots=True)
+class PairForm:
+    """How a classifier reads a pair.
+
+    long_first: the evidence before the claim; else the question before the chunk or the answer.
+    joint: what stands between the two in one text; None: they are a pair to the tokenizer.
+    """
+
+    long_first: bool = True
+    joint: str | None = None
+
+    def joined(self, short: str, long: str) -> str:
+        """One text of both, for a form with a joint."""
+        first, second = self.ordered(short, long)
+        return f"{first}{self.joint}{second}"
+
+    def ordered(self, short: str, long: str) -> tuple[str, str]:
+        """Both texts in the order in which they are read."""
+        return (long, short) if self.long_first else (short, long)
+
+    def tokens_beside(self, tokenizer: Any) -> int:
+        """How many tokens of a pair belong to neither of its texts."""
+        if self.joint is None:
+            return int(tokenizer.num_special_tokens_to_add(pair=True))
+        return int(tokenizer.num_special_tokens_to_add(pair=False)) + _length(tokenizer, self.joint)
+
+
+EVIDENCE_FIRST: Final = PairForm()
+
+
+def without_special_tokens(tokenizer: Any, text: str) -> str:
+    """`text` with a space in place of what would be read as a special token: `</s>`, `[SEP]`, HTML's `<s>`.
+
+    A text that ends its own side of the pair would be judged as if the rest were the other text.
+    """
+    for token in tokenizer.all_special_tokens:
+        if token in text:
+            text = text.replace(token, " ")
+    return text
+
+
+def windows(tokenizer: Any, short: str, long: str, max_tokens: int, form: PairForm = EVIDENCE_FIRST) -> list[str]:
+    """Pieces of `long` that fit beside `short`: whole sentences, each window beginning in the middle of the last.
+
+    A sentence that does not fit is cut. A text that fits as a whole is one window.
+    """
+    longest = _longest_short(tokenizer, max_tokens, form)
+    room = max_tokens - form.tokens_beside(tokenizer) - min(_length(tokenizer, short), longest)
+    if _length(tokenizer, long) <= room:
+        return [long]
+    return list(_windows(tokenizer, long, room))
+
+
+def _windows(tokenizer: Any, text: str, room: int) -> Iterator[str]:
+    pieces = [piece for each in sentences(text) for piece in cut(tokenizer, each.text, room)] or [text]
+    lengths = [_length(tokenizer, piece) for piece in pieces]
+    start = 0
+    while True:
+        end, used = start, 0
+        while end < len(pieces) and (end == start or used + lengths[end] <= room):
+            used += lengths[end]
+            end += 1
+        yield " ".join(pieces[start:end])
+        if end >= len(pieces):
+            return
+        start = max(start + 1, (start + end + 1) // 2)
+
+
+def _length(tokenizer: Any, text: str) -> int:
+    return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+
+def encode_pairs(
+    tokenizer: Any,
+    pairs: Sequence[tuple[str, str]],
+    max_tokens: int,
+    *,
+    marked: bool = False,
+    form: PairForm = EVIDENCE_FIRST,
+) -> list[dict[str, list[int]]]:
+    """The features of each (short, long), unpadded. What is too long is cut at the end of the long text.
+
+    marked: with token types that tell words that both have, for a form without a joint.
+    """
+    longest = _longest_short(tokenizer, max_tokens, form)
+    pairs = [(_shortened(tokenizer, short, longest), long) for short, long in pairs]
+    if form.joint is not None:
+        return [_encoded_as_one(tokenizer, short, long, max_tokens, form) for short, long in pairs]
+    encoded = tokenizer(
+        [form.ordered(*pair)[0] for pair in pairs],
+        [form.ordered(*pair)[1] for pair in pairs],
+        truncation="only_first" if form.long_first else "only_second",
+        max_length=max_tokens,
+        return_offsets_mapping=marked,
+        verbose=False,
+    )
+    features = []
+    for number, (short, long) in enumerate(pairs):
+        found = {name: list(encoded[name][number]) for name in encoded if name != "offset_mapping"}
+        if marked:
+            found["token_type_ids"] = _overlap_marks(
+                (long, short),
+                encoded.sequence_ids(number),
+                encoded.word_ids(number),
+                encoded["offset_mapping"][number],
+            )
+        features.append(found)
+    return features
+
+
+def _encoded_as_one(tokenizer: Any, short: str, long: str, max_tokens: int, form: PairForm) -> dict[str, list[int]]:
+    while True:
+        encoded = tokenizer(form.joined(short, long), verbose=False)
+        excess = len(encoded["input_ids"]) - max_tokens
+        if excess <= 0 or not long:
+            return {name: list(encoded[name])[:max_tokens] for name in encoded}
+        long = _shortened(tokenizer, long, max(0, _length(tokenizer, long) - excess))
+
+
+def _overlap_marks(
+    texts: tuple[str, str],
+    sides: Sequence[int | None],
+    word_ids: Sequence[int | None],
+    offsets: Sequence[tuple[int, int]],
+) -> list[int]:
+    """The token type of each token of a pair: on which side it stands, and whether its word's stem is on the other."""
+    keys = list(zip(sides, word_ids, strict=True))
+    stems: list[str] = []
+    for (side, word), run in groupby(range(len(keys)), key=lambda place: keys[place]):
+        places = list(run)
+        text = texts[side or 0]
+        said = text[offsets[places[0]][0] : offsets[places[-1]][1]] if word is not None else ""
+        stems += [_stem(said)] * len(places)
+    said_by = [{each for each, side in zip(stems, sides, strict=True) if side == which and each} for which in (0, 1)]
+    return [_mark(side, word, said_by) for side, word in zip(sides, stems, strict=True)]
+
+
+def _mark(side: int | None, word: str, said_by: Sequence[set[str]]) -> int:
+    if side == 1:
+        return _MISSING if word and word not in said_by[0] else _CLAIM
+    return _SHARED if side == 0 and word and word in said_by[1] else _EVIDENCE
+
+
+@lru_cache(maxsize=65536)
+def _stem(word: str) -> str:
+    """Nothing for punctuation, which is shared by all."""
+    return stem(word) if any(map(str.isalnum, word)) else ""
+
+
+def _longest_short(tokenizer: Any, max_tokens: int, form: PairForm) -> int:
+    """How many tokens of the short text are read."""
+    return (max_tokens - form.tokens_beside(tokenizer)) // _SHORT_SHARE
+
+
+def _shortened(tokenizer: Any, text: str, limit: int) -> str:
+    if len(text) <= limit:  # a token has at least one character
+        return text
+    offsets = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    return text if len(offsets) <= limit else text[: offsets[limit - 1][1]] if limit else ""
