@@ -9,7 +9,8 @@ RagtraceError
 ├── AttributionError        players, inputs or values to which nothing can be attributed
 ├── ModelError              a model that cannot be loaded, or does not do what is asked
 │   ├── ServerError         a model's server that cannot be reached, refuses, or answers what cannot be read
-│   └── ScoringStopped      a server or a limit ended the scoring; it holds what was done
+│   ├── ScoringStopped      a server or a limit ended the scoring; it holds what was done
+│   └── NotJudged           a judge could not judge: its budget, its server, or an answer that is none
 ├── ProbeError              a probe of the index fails, or returns what cannot be read
 ├── WorkerError             workers that cannot start, or end again and again
 ├── PrometheusError         a Prometheus that cannot be reached, refuses, or answers what cannot be read
@@ -21,7 +22,7 @@ RagtraceError
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from ragtrace.safe_text import masked
 
@@ -36,6 +37,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "ModelError",
+    "NotJudged",
     "ProbeError",
     "PrometheusError",
     "RagtraceError",
@@ -106,6 +108,18 @@ class ScoringStopped(ModelError):
     def __init__(self, message: str, scores: NDArray[np.float64]) -> None:
         super().__init__(message)
         self.scores = scores
+
+
+class NotJudged(ModelError):
+    """A judge could not judge all of what it was asked, so that nothing of it counts, and words judge alone.
+
+    reason: `budget`: nothing more may be spent in this hour; `server`: it does not answer, for a reason that may pass;
+    `odd`: it answered something else than it was asked for.
+    """
+
+    def __init__(self, reason: Literal["budget", "server", "odd"], message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class ProbeError(RagtraceError):

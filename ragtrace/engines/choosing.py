@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, get_args
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, get_args, overload
 
+from ragtrace.engines.labels import ROLES, Role
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ragtrace.engines.causal_lm import CausalLM
+    from ragtrace.engines.chat_judge import ChatJudge
     from ragtrace.engines.cross_encoder import CrossEncoder
     from ragtrace.engines.encoder import Encoder
     from ragtrace.engines.http import HttpLM
+    from ragtrace.engines.judge_budget import Budget
+    from ragtrace.engines.pair_classifier import RelevanceClassifier
+    from ragtrace.engines.verifier import EntailmentVerifier
 
-__all__ = ["API_KEY", "as_baseline", "is_silent", "load_generator", "load_retriever"]
+__all__ = [
+    "API_KEY",
+    "JUDGE_KEY",
+    "Judges",
+    "as_baseline",
+    "as_judges",
+    "is_silent",
+    "load_generator",
+    "load_judge",
+    "load_judges",
+    "load_retriever",
+]
 
 API_KEY: Final = "RAGTRACE_GENERATOR_KEY"
 """The environment variable that holds the key of a generator's server."""
+JUDGE_KEY: Final = "RAGTRACE_JUDGE_KEY"
+"""The environment variable that holds the key of a judge's server."""
 _CHAT: Final = "chat:"
 _SERVER: Final = ("http://", "https://")
 
@@ -38,17 +58,23 @@ def load_generator(model: str) -> CausalLM | HttpLM:
         return CausalLM.load(model)
     from ragtrace.engines.http import HttpLM
 
-    url, _, name = address.partition("#")
-    if not name:
-        raise ConfigurationError.of("generator", model, "the model's name behind #: http://localhost:8000/v1#NAME")
+    url, name = _at_server("generator", model)
     return HttpLM(url, name, chat=address != model, api_key_env=API_KEY if API_KEY in os.environ else None)
+
+
+def _at_server(kind: str, model: str) -> tuple[str, str]:
+    """The address and the model's name. Raises: ConfigurationError without a name."""
+    url, _, name = model.removeprefix(_CHAT).partition("#")
+    if not name:
+        raise ConfigurationError.of(kind, model, "the model's name behind #: http://localhost:8000/v1#NAME")
+    return url, name
 
 
 def _refuse_url(name: str, model: str) -> None:
     """Raises: ConfigurationError for an address that is of no server, which would be looked for by that name."""
     if "://" in model:
         raise ConfigurationError.of(
-            name, model, "a folder, a Hugging Face name, or for a generator http://HOST/v1#NAME"
+            name, model, "a folder, a Hugging Face name, or for a generator or judge http://HOST/v1#NAME"
         )
 
 
@@ -82,3 +108,91 @@ def load_retriever(model: str) -> Encoder | CrossEncoder:
     from ragtrace.engines.encoder import Encoder
 
     return Encoder.load(model)
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """What judges in each role; None: nobody does."""
+
+    entails: EntailmentVerifier | ChatJudge | None = None
+    relevant: RelevanceClassifier | ChatJudge | None = None
+    answers: RelevanceClassifier | ChatJudge | None = None
+
+
+def as_judges(given: Iterable[str]) -> dict[Role, str]:
+    """The model of each role, from texts such as `relevant=MODEL`; several may stand in one, separated by commas.
+
+    Raises: ConfigurationError for another role, a role without a model, or one that is named twice.
+    """
+    found: dict[Role, str] = {}
+    for text in given:
+        for part in filter(None, map(str.strip, text.split(","))):
+            name, _, model = part.partition("=")
+            role = next((each for each in ROLES if each == name.strip()), None)
+            if role is None or not model.strip() or role in found:
+                raise ConfigurationError.of("judge", part, f"ROLE=MODEL, each role once: {', '.join(ROLES)}")
+            found[role] = model.strip()
+    return found
+
+
+def load_judges(models: Mapping[Role, str], *, budget: Budget | None = None) -> Judges:
+    """What judges in each role that is named; a model that is named for two is in memory once.
+
+    budget: what all judges behind servers may spend together. Raises: as `load_judge`.
+    """
+    from ragtrace.engines.chat_judge import ChatJudge
+
+    named = models.get("entails")
+    entails = load_judge("entails", named, budget=budget) if named else None
+    loaded: dict[str, RelevanceClassifier | ChatJudge] = {}
+    if named and isinstance(entails, ChatJudge):
+        loaded[named] = entails
+
+    def other(role: Literal["relevant", "answers"]) -> RelevanceClassifier | ChatJudge | None:
+        model = models.get(role)
+        if model is None:
+            return None
+        known = loaded.get(model)
+        loaded[model] = known.in_role(role) if known is not None else load_judge(role, model, budget=budget)
+        return loaded[model]
+
+    return Judges(entails, other("relevant"), other("answers"))
+
+
+@overload
+def load_judge(
+    role: Literal["entails"], model: str, *, budget: Budget | None = None
+) -> EntailmentVerifier | ChatJudge: ...
+
+
+@overload
+def load_judge(
+    role: Literal["relevant", "answers"], model: str, *, budget: Budget | None = None
+) -> RelevanceClassifier | ChatJudge: ...
+
+
+def load_judge(
+    role: Role, model: str, *, budget: Budget | None = None
+) -> EntailmentVerifier | RelevanceClassifier | ChatJudge:
+    """A sequence classifier from a folder or by its Hugging Face name, or `chat:URL#NAME` of an OpenAI server.
+
+    `URL#NAME` without `chat:` is a server that continues texts. The key, where the server wants one, stands in the
+    environment variable that `JUDGE_KEY` names. budget: of a judge behind a server.
+
+    Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name, MissingExtraError.
+    """
+    address = model.removeprefix(_CHAT)
+    if address.startswith(_SERVER):
+        from ragtrace.engines.chat_judge import ChatJudge
+
+        url, name = _at_server("judge", model)
+        key = JUDGE_KEY if JUDGE_KEY in os.environ else None
+        return ChatJudge(url, name, chat=address != model, api_key_env=key, budget=budget)
+    _refuse_url("judge", model)
+    if role == "entails":
+        from ragtrace.engines.verifier import EntailmentVerifier
+
+        return EntailmentVerifier.load(model)
+    from ragtrace.engines.pair_classifier import RelevanceClassifier
+
+    return RelevanceClassifier.load(model, role=role)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["HttpLM"]
+__all__ = ["HttpLM", "at_once"]
 
 T = TypeVar("T")
 _PATIENCE: Final = 60.0
@@ -115,8 +115,11 @@ class HttpLM:
         keys = {_key(f"{max_new_tokens} {prompt}"): prompt for prompt in prompts}
         held = dict(self._texts)
         missing = [key for key in keys if key not in held]
-        failure = self._at_once(
-            lambda key: self.generate(keys[key], max_new_tokens=max_new_tokens), missing, self._texts
+        failure = at_once(
+            lambda key: self.generate(keys[key], max_new_tokens=max_new_tokens),
+            missing,
+            self._texts,
+            self._concurrency,
         )
         if failure is not None:
             raise failure
@@ -182,7 +185,7 @@ class HttpLM:
             dialect = self._spoken()
         except ServerError as error:
             return known, error
-        return known, self._at_once(lambda key: dialect.tokens(keys[key], answer), missing, known.rows)
+        return known, at_once(lambda key: dialect.tokens(keys[key], answer), missing, known.rows, self._concurrency)
 
     def _spoken(self) -> Dialect:
         with self._lock:
@@ -193,28 +196,31 @@ class HttpLM:
     def _speaking(self, dialect: str) -> Dialect:
         return DIALECTS[dialect](self._client, self.name, self.chat, self._options)
 
-    def _at_once(self, work: Callable[[bytes], T], keys: Sequence[bytes], into: dict[bytes, T]) -> Exception | None:
-        """Puts in what comes of each piece of work; the first failure, behind which nothing more was begun."""
-        failures: list[Exception] = []
-        ended = threading.Event()
 
-        def one(key: bytes) -> None:
-            if ended.is_set():
-                return
-            try:
-                into[key] = work(key)
-            except BaseException as error:  # the caller gets it, beside what was done
-                ended.set()
-                if not isinstance(error, Exception):
-                    raise
-                failures.append(error)
+def at_once(
+    work: Callable[[bytes], T], keys: Sequence[bytes], into: dict[bytes, T], concurrency: int
+) -> Exception | None:
+    """Puts in what comes of each piece of work; the first failure, behind which nothing more was begun."""
+    failures: list[Exception] = []
+    ended = threading.Event()
 
-        with ThreadPoolExecutor(min(self._concurrency, len(keys)) or 1, thread_name_prefix="ragtrace-http") as pool:
-            try:
-                list(pool.map(one, keys))
-            finally:
-                ended.set()  # also where the caller is interrupted: what is under way ends, the rest is not begun
-        return failures[0] if failures else None
+    def one(key: bytes) -> None:
+        if ended.is_set():
+            return
+        try:
+            into[key] = work(key)
+        except BaseException as error:  # the caller gets it, beside what was done
+            ended.set()
+            if not isinstance(error, Exception):
+                raise
+            failures.append(error)
+
+    with ThreadPoolExecutor(min(concurrency, len(keys)) or 1, thread_name_prefix="ragtrace-http") as pool:
+        try:
+            list(pool.map(one, keys))
+        finally:
+            ended.set()  # also where the caller is interrupted: what is under way ends, the rest is not begun
+    return failures[0] if failures else None
 
 
 class _Known:

@@ -181,7 +181,8 @@ class Handler(BaseHTTPRequestHandler):
     def _closed(self, route: str, body: dict[str, Any]) -> dict[str, Any]:
         if route != "v1/chat/completions":
             raise Refused(404, "this is a chat model")
-        return self._completion(self.model.chat(body["messages"], add_generation_prompt=True), body, chat=True)
+        ids = self.model.chat(body["messages"], add_generation_prompt=True)
+        return self._completion(ids, body, chat=True, tells=False)
 
     def _llamacpp(self, route: str, body: dict[str, Any]) -> Any:
         if route == "tokenize":
@@ -212,14 +213,39 @@ class Handler(BaseHTTPRequestHandler):
             given.append(token)
         return {"completion_probabilities": listed, "tokens_evaluated": len(body["prompt"])}
 
-    def _completion(self, ids: list[int], body: dict[str, Any], chat: bool = False) -> dict[str, Any]:
+    def _listed(self, ids: list[int], new: list[int], body: dict[str, Any], chat: bool) -> dict[str, Any]:
+        """Log-probabilities of generated tokens, as a chat and as a completion list them."""
+        rows = self.model.logprobs(ids + new)[len(ids) - 1 :]
+        count = min(body["top_logprobs"] if chat else body["logprobs"], rows.shape[-1])
+        tops = [{self.model.text(int(each)): float(row[each]) for each in row.topk(count).indices} for row in rows]
+        pairs = list(zip(new, rows, tops, strict=False))
+        if not chat:
+            return {
+                "tokens": [self.model.text(token) for token in new],
+                "token_logprobs": [float(row[token]) for token, row, _ in pairs],
+                "top_logprobs": [top for *_, top in pairs],
+            }
+        content = [
+            {
+                "token": self.model.text(token),
+                "logprob": float(row[token]),
+                "top_logprobs": [{"token": text, "logprob": value} for text, value in top.items()],
+            }
+            for token, row, top in pairs
+        ]
+        return {"content": content}
+
+    def _completion(
+        self, ids: list[int], body: dict[str, Any], chat: bool = False, tells: bool = True
+    ) -> dict[str, Any]:
         new = self.model.continued(ids, body.get("max_tokens", 16))
         text = self.model.tokenizer.decode(new, skip_special_tokens=True)
         if body.get("echo"):
             text = body["prompt"] + text
         said = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
         usage = {"prompt_tokens": len(ids), "completion_tokens": len(new), "total_tokens": len(ids) + len(new)}
-        choice = {"index": 0, "finish_reason": "length", "logprobs": None, **said}
+        listed = self._listed(ids, new, body, chat) if tells and body.get("logprobs") and not body.get("echo") else None
+        choice = {"index": 0, "finish_reason": "length", "logprobs": listed, **said}
         return {"id": "c", "model": body["model"], "choices": [choice], "usage": usage}
 
 

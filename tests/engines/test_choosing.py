@@ -7,10 +7,24 @@ from pathlib import Path
 import pytest
 
 from ragtrace.analyze.attribution import ClosedEngine, GeneratorEngine, RetrieverEngine
-from ragtrace.engines.choosing import as_baseline, is_silent, load_generator, load_retriever
+from ragtrace.engines.chat_judge import ChatJudge
+from ragtrace.engines.choosing import (
+    JUDGE_KEY,
+    as_baseline,
+    as_judges,
+    is_silent,
+    load_generator,
+    load_judge,
+    load_judges,
+    load_retriever,
+)
+from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.models import digest_of
+from ragtrace.engines.pair_classifier import RelevanceClassifier
+from ragtrace.engines.verifier import EntailmentVerifier
 from ragtrace.errors import ConfigurationError, ModelError
 from tests.engines.serving import Served
+from tests.engines.verifiers import save_classifier
 
 
 def test_a_folder_is_a_causal_language_model(tiny_causal_lm: Path) -> None:
@@ -73,3 +87,62 @@ def test_a_refused_address_shows_no_password(model: str) -> None:
     with pytest.raises(ConfigurationError, match="host") as refused:
         load_generator(model)
     assert "s3cret" not in str(refused.value)
+
+
+def test_a_judge_of_each_role(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder is a classifier of that role, an address a server's model, with the key of the environment."""
+    folder = str(save_classifier(tmp_path, "LABEL_0"))
+    verifier, relevance = load_judge("entails", folder), load_judge("answers", folder)
+    assert isinstance(verifier, EntailmentVerifier)
+    assert isinstance(relevance, RelevanceClassifier)
+    assert (*verifier.roles, *relevance.roles) == ("entails", "answers")
+    budget = Budget(tokens_per_hour=10)
+    chat = load_judge("relevant", "chat:http://localhost:9/v1#small", budget=budget)
+    assert isinstance(chat, ChatJudge)
+    assert (chat.name, chat.chat, chat.budget) == ("small", True, budget)
+    plain = load_judge("relevant", "http://localhost:9/v1#small")
+    assert isinstance(plain, ChatJudge)
+    assert not plain.chat
+    monkeypatch.setenv(JUDGE_KEY, " ")
+    with pytest.raises(ConfigurationError, match="api_key_env 'RAGTRACE_JUDGE_KEY'"):
+        load_judge("relevant", "chat:http://localhost:9/v1#small")
+
+
+@pytest.mark.parametrize("model", ["chat:http://user:s3cret@host:8000/v1", "ftp://user:s3cret@host/v1"])
+def test_an_address_of_a_judge_needs_a_name(model: str) -> None:
+    """The error shows the form, and no password."""
+    with pytest.raises(ConfigurationError, match=r"judge .*#NAME") as refused:
+        load_judge("entails", model)
+    assert "s3cret" not in str(refused.value)
+
+
+def test_a_model_in_two_roles_is_loaded_once(tmp_path: Path) -> None:
+    """A server's in all three, a classifier in two; who is not named does not judge."""
+    folder = str(save_classifier(tmp_path, "LABEL_0"))
+    judges = load_judges({"relevant": folder, "answers": folder})
+    assert judges.entails is None
+    assert isinstance(judges.relevant, RelevanceClassifier)
+    assert isinstance(judges.answers, RelevanceClassifier)
+    assert (*judges.relevant.roles, *judges.answers.roles) == ("relevant", "answers")
+    assert judges.answers._model is judges.relevant._model
+    chat = "chat:http://localhost:9/v1#small"
+    judges = load_judges({"entails": chat, "relevant": chat, "answers": folder})
+    assert judges.entails is judges.relevant
+    assert isinstance(judges.answers, RelevanceClassifier)
+
+
+def test_judges_as_they_are_written() -> None:
+    """Several options, or one list; an address may hold an equals sign."""
+    assert as_judges(["entails=a/b", "relevant = chat:http://h/v1?a=b#n"]) == {
+        "entails": "a/b",
+        "relevant": "chat:http://h/v1?a=b#n",
+    }
+    assert as_judges(["entails=a, answers=b,"]) == {"entails": "a", "answers": "b"}
+    assert as_judges([]) == {}
+
+
+@pytest.mark.parametrize("text", ["model", "relevance=m", "entails=", "entails=a,entails=b", "=m"])
+def test_judges_that_are_none(text: str) -> None:
+    """The error names the roles."""
+    with pytest.raises(ConfigurationError, match="ROLE=MODEL, each role once: entails, relevant, answers"):
+        as_judges([text])
