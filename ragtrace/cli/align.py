@@ -33,7 +33,7 @@ def report(
         typer.Option(
             "--stratum",
             metavar="random|flagged",
-            help="Of the stored explanations: those of requests drawn at random, or those that flags had explained.",
+            help="Which stored explanations to use: those of requests drawn at random, or those that a flag asked for.",
         ),
     ] = "random",
     generator: Annotated[
@@ -83,13 +83,17 @@ def report(
             help="Parts of speech, too, by this spaCy pipeline (ragtrace[spacy]); a pipeline runs its own code.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of shuffled orders and of intervals.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of shuffled orders and of intervals.")] = 0,
     plots: Annotated[
         Path | None, typer.Option("--plots", metavar="FOLDER", file_okay=False, help="Also write SVG plots.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Failure rates and WARG by model, segment and condition, each beside chance; stability; the words that count."""
+    """How far answers follow the retriever's ranking, by model, segment and condition.
+
+    Failure rates and WARG (the weighted attribution-relevance gap), each beside chance; how estimates settle; the words
+    that retrieval goes by.
+    """
     from ragtrace.analyze.alignment_report import alignment_report
     from ragtrace.cli.terminal import existing
     from ragtrace.engines.choosing import load_retriever

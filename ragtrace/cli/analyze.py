@@ -373,10 +373,13 @@ _NONE: Final = "-"
 
 jobs = typer.Typer(help="Look at the queue of analyses, run dead jobs again, take jobs out.", no_args_is_help=True)
 
-IdsArgument = Annotated[list[int] | None, typer.Argument(metavar="JOB...", help="Numbers of jobs.", show_default=False)]
-AllOption = Annotated[bool, typer.Option("--all", help="All that fit, in place of numbers.")]
+IdsArgument = Annotated[
+    list[int] | None,
+    typer.Argument(metavar="JOB...", help="Numbers of jobs, as `ragtrace jobs list` shows them.", show_default=False),
+]
+AllOption = Annotated[bool, typer.Option("--all", help="All jobs that fit the other options, instead of numbers.")]
 KindOption = Annotated[str | None, typer.Option("--kind", help="coverage or attribution.  [default: both]")]
-ServiceOption = Annotated[str | None, typer.Option("--service", help="Of this application alone.")]
+ServiceOption = Annotated[str | None, typer.Option("--service", help="Only jobs of this service.")]
 
 
 @jobs.callback()
@@ -391,7 +394,7 @@ def list_jobs(
     ] = None,
     kind: KindOption = None,
     service: ServiceOption = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many, the newest first.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The most jobs to show, newest first.")] = 50,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -421,7 +424,7 @@ def retry(
     service: ServiceOption = None,
     store: StoreOption = None,
 ) -> None:
-    """Let dead jobs run again, with all their attempts."""
+    """Let jobs that failed too often (dead) run again, with as many attempts as a new one."""
     from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
@@ -440,7 +443,7 @@ def drop(
     service: ServiceOption = None,
     store: StoreOption = None,
 ) -> None:
-    """Take jobs out of the queue. Their requests stay, unanalyzed."""
+    """Delete jobs from the queue. Their requests stay in the store and are not analyzed."""
     from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 

@@ -20,23 +20,23 @@ _RELEASE_COLUMNS = ("service", "component", "version", "in use since", "recorded
 _LONGEST = 200  # characters of a name
 _EARLIEST = 1 - 2**63  # nanoseconds, 1677-09-21: a store keeps no earlier time
 
-releases = typer.Typer(help="Say and see which version of a component came into use when.", no_args_is_help=True)
+releases = typer.Typer(help="Record and show when versions of components came into use.", no_args_is_help=True)
 
 
 @releases.callback()
 def _release_group() -> None:
-    """Say and see which version of a component came into use when."""
+    """Record and show when versions of components came into use."""
 
 
 @releases.command("record")
 def record_release(
-    service: Annotated[str, typer.Option("--service", help="The application.")],
-    component: Annotated[str, typer.Option("--component", help="Its part: `reranker`, `index`, `model`, ...")],
-    version: Annotated[str, typer.Option("--version", help="As its requests carry it.")],
+    service: Annotated[str, typer.Option("--service", help="The service.")],
+    component: Annotated[str, typer.Option("--component", help="The component: `reranker`, `index`, `model`, ...")],
+    version: Annotated[str, typer.Option("--version", help="The version, as requests carry it.")],
     at: Annotated[str, typer.Option("--at", metavar="TIME", help=f"When it came into use: {TIMES}.")] = "now",
     store: StoreOption = None,
 ) -> None:
-    """Say that a version of a component has come into use. Said again, the new time replaces the former one."""
+    """Record that a version of a component came into use. Recorded again, the new time replaces the old one."""
     from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
@@ -54,12 +54,12 @@ def record_release(
 
 @releases.command("forget")
 def forget_release(
-    service: Annotated[str, typer.Option("--service", help="The application.")],
-    component: Annotated[str, typer.Option("--component", help="Its part.")],
-    version: Annotated[str, typer.Option("--version", help="What was recorded of it.")],
+    service: Annotated[str, typer.Option("--service", help="The service.")],
+    component: Annotated[str, typer.Option("--component", help="The component.")],
+    version: Annotated[str, typer.Option("--version", help="The version that was recorded.")],
     store: StoreOption = None,
 ) -> None:
-    """Take back what was recorded by mistake. A version that requests carried stays, from the first of them on."""
+    """Delete a release that was recorded by mistake. A version that requests carried stays, dated by the first one."""
     from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
@@ -139,15 +139,17 @@ def _release_row(release: Release) -> tuple[str, ...]:
 _SOURCE_COLUMNS = ("service", "source", "reported", "documents", "change", "newest document", "delay")
 _NONE = "-"
 
-sources = typer.Typer(help="Say and see how fresh and how complete the sources of documents are.", no_args_is_help=True)
+sources = typer.Typer(
+    help="Record and show how fresh and how complete the sources of documents are.", no_args_is_help=True
+)
 
 SourceArgument = Annotated[str, typer.Argument(help="The source, as ingestion names it.")]
-ServiceOption = Annotated[str, typer.Option("--service", help="The application that searches in the index.")]
+ServiceOption = Annotated[str, typer.Option("--service", help="The service that searches the index.")]
 
 
 @sources.callback()
 def _source_group() -> None:
-    """Say and see how fresh and how complete the sources of documents are."""
+    """Record and show how fresh and how complete the sources of documents are."""
 
 
 @sources.command("report")
@@ -162,12 +164,12 @@ def report_source(
     ] = None,
     delay: Annotated[
         float | None,
-        typer.Option("--delay", metavar="SECONDS", help="From a change in the source until it could be found."),
+        typer.Option("--delay", metavar="SECONDS", help="Time from a change in the source until it could be found."),
     ] = None,
     at: Annotated[str, typer.Option("--at", metavar="TIME", help=f"When the job ended: {TIMES}.")] = "now",
     store: StoreOption = None,
 ) -> None:
-    """Say what an ingestion job has done, after each of its runs."""
+    """Report what an ingestion job has done. Run it after each run of the job."""
     from ragtrace.cli.terminal import existing
     from ragtrace.record.reports import read_report
     from ragtrace.store import Store

@@ -22,18 +22,18 @@ __all__ = ["app"]
 _READ: Final = "somebody reads the database; run `ragtrace db vacuum --{}` when that has ended"
 _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")]
 
 
 app = typer.Typer(
-    help="Look after a store: its schema, what is old, what nobody uses, what must go, what is broken.",
+    help="Look after a store: upgrade its schema, delete old requests, erase somebody's data, check it.",
     no_args_is_help=True,
 )
 
 
 @app.callback()
 def _group() -> None:
-    """Look after a store: its schema, what is old, what nobody uses, what must go, what is broken."""
+    """Look after a store: upgrade its schema, delete old requests, erase somebody's data, check it."""
 
 
 @app.command("upgrade")
@@ -56,9 +56,9 @@ def prune(
         typer.Option(
             "--keep",
             metavar="KIND=SPAN",
-            help="How long requests stay, by kind: all, random, flagged, feedback, broken, replay; waiting: what came "
-            "for requests that never did; counted: what was counted, before which nothing counts any more. "
-            "Say it once for each: --keep random=30d --keep flagged=180d.",
+            help="How long requests are kept, by kind: all, random, flagged, feedback, broken, replay. Kind waiting: "
+            "feedback, addenda and spans whose request never came. Kind counted: the notes that keep a request from "
+            "being counted twice. Repeat the option for each kind: --keep random=30d --keep flagged=180d.",
             show_default=False,
         ),
     ] = None,
@@ -171,11 +171,12 @@ def erase(
         typer.Option(
             "--reference",
             metavar="TEXT",
-            help="What `ragtrace db audit` says of why, such as the number of the demand; no name of whose data it is.",
+            help="The reason that `ragtrace db audit` shows, such as a ticket number. It stays in the store: "
+            "do not write whose data it is.",
             show_default=False,
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
     rewrite: Annotated[
         bool,
         typer.Option(
@@ -189,7 +190,7 @@ def erase(
     as_json: JsonOption = False,
 ) -> None:
     """Delete at once all that is stored of a tenant, a session or requests, for good. Exit code 1: nothing was found,
-    or something came meanwhile."""
+    or more arrived meanwhile."""
     from ragtrace.cli.terminal import existing
     from ragtrace.store import Store, Subject
 
@@ -299,7 +300,7 @@ def check(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look whether a store is whole. Exit code 1: it is not; 2: it cannot be read at all."""
+    """Check whether a store is complete and readable. Exit code 1: it has damage; 2: it cannot be read at all."""
     from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
     from ragtrace.store import check as schema
@@ -317,7 +318,7 @@ def check(
 
 @app.command("audit")
 def audit(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Show what people had erased, and whose totals forgotten: when, who did so, and how many rows went."""
+    """Show which erasures and deletions of totals people ran: when, who ran them, and how many rows were deleted."""
     from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 

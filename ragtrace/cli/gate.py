@@ -30,7 +30,9 @@ _SELECTION: Final = (
     "joined by &"
 )
 
-app = typer.Typer(help="Hold a candidate against a baseline: stage by stage, segment by segment.", no_args_is_help=True)
+app = typer.Typer(
+    help="Compare a candidate with a baseline, stage by stage and segment by segment.", no_args_is_help=True
+)
 
 PolicyOption: TypeAlias = Annotated[
     Path | None,
@@ -39,7 +41,9 @@ PolicyOption: TypeAlias = Annotated[
 ServiceOption: TypeAlias = Annotated[
     str | None, typer.Option("--service", help="The service, where the store has several.")
 ]
-SeedOption: TypeAlias = Annotated[int | None, typer.Option("--seed", min=0, help="In place of the policy's.")]
+SeedOption: TypeAlias = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed of the statistics, instead of the policy's.")
+]
 
 
 def _file(name: str, what: str) -> Any:
@@ -48,13 +52,15 @@ def _file(name: str, what: str) -> Any:
 
 @app.callback()
 def _group() -> None:
-    """Hold a candidate against a baseline: stage by stage, segment by segment."""
+    """Compare a candidate with a baseline, stage by stage and segment by segment."""
 
 
 @app.command("run")
 def run(
     baseline: Annotated[str, typer.Option("--baseline", metavar="SEL", help=f"What is in use: {_SELECTION}.")],
-    candidate: Annotated[str, typer.Option("--candidate", metavar="SEL", help="What may replace it, said alike.")],
+    candidate: Annotated[
+        str, typer.Option("--candidate", metavar="SEL", help="What may replace it, given in the same form.")
+    ],
     policy: PolicyOption = None,
     store: StoreOption = None,
     service: ServiceOption = None,
@@ -66,7 +72,10 @@ def run(
     no_save: Annotated[bool, typer.Option("--no-save", help="Do not keep the run in the store.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Decide. Exit code 0: pass; 1: blocked; 2: bad input; 3: could not decide; 70: a fault of ragtrace."""
+    """Decide whether the candidate may replace the baseline.
+
+    Exit code 0: pass; 1: blocked; 2: bad input; 3: could not decide; 70: a fault of ragtrace.
+    """
     from ragtrace.gate.runs import run as judged
 
     files: dict[Format, str | None] = {"markdown": markdown, "junit": junit, "html": html}
@@ -204,7 +213,7 @@ def list_(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the runs that were kept, newest first."""
+    """Show the runs that are in the store, newest first."""
     from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
@@ -226,7 +235,7 @@ def show(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a kept run as it was."""
+    """Show a stored run again."""
     from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.gate import reports
@@ -305,31 +314,37 @@ def replay(
     ] = 1,
     retries: Annotated[int, typer.Option("--retries", min=0, help="How often a failed question is asked again.")] = 2,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="An attempt fails after so long.")
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="Seconds after which one attempt fails.")
     ] = None,
     again: Annotated[
         bool | None,
         typer.Option(
             "--resume/--restart",
-            help="Of a run that is in the store: ask what is missing or failed, or ask everything again.",
+            help="For a run that is in the store: ask only what is missing or failed, or ask everything again.",
             show_default=False,
         ),
     ] = None,
-    analyze: Annotated[bool, typer.Option("--analyze/--no-analyze", help="Analyze what waits in the store.")] = True,
+    analyze: Annotated[
+        bool,
+        typer.Option("--analyze/--no-analyze", help="Analyze the requests that wait in the store, when all are asked."),
+    ] = True,
     id_field: Annotated[
-        str, typer.Option("--id-field", metavar="FIELD", help="Where the file has the question's id.")
+        str, typer.Option("--id-field", metavar="FIELD", help="Name of the field that holds the question's id.")
     ] = "id",
     question_field: Annotated[
-        str, typer.Option("--question-field", metavar="FIELD", help="Where it has the question.")
+        str, typer.Option("--question-field", metavar="FIELD", help="Name of the field that holds the question.")
     ] = "question",
     segment_field: Annotated[
-        str, typer.Option("--segment-field", metavar="FIELD", help="Where it has the query class.")
+        str, typer.Option("--segment-field", metavar="FIELD", help="Name of the field that holds the query class.")
     ] = "segment",
     gold_field: Annotated[
-        str, typer.Option("--gold-field", metavar="FIELD", help="Where it has the ids of the chunks that answer.")
+        str,
+        typer.Option(
+            "--gold-field", metavar="FIELD", help="Name of the field that holds the ids of the chunks that answer."
+        ),
     ] = "gold",
     session_field: Annotated[
-        str, typer.Option("--session-field", metavar="FIELD", help="Where it has the session.")
+        str, typer.Option("--session-field", metavar="FIELD", help="Name of the field that holds the session.")
     ] = "session",
     as_json: JsonOption = False,
 ) -> None:

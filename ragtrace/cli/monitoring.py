@@ -24,11 +24,13 @@ alerts = typer.Typer(help="Make, check and test the alerting rules and the route
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Objectives, windows, owners, segments and receivers of your own."),
+    typer.Option(
+        "--config", metavar="FILE", help="A file with your own objectives, windows, owners, segments and receivers."
+    ),
 ]
 ScaleOption = Annotated[
     float,
-    typer.Option("--time-scale", metavar="FACTOR", help="Divide all durations by it, to replay hours in minutes."),
+    typer.Option("--time-scale", metavar="FACTOR", help="Divide all durations by this, to replay hours in minutes."),
 ]
 
 
@@ -90,7 +92,7 @@ dashboards = typer.Typer(help="The dashboards: JSON for Grafana, or one page wit
 
 TraceUrl = Annotated[
     str | None,
-    typer.Option("--trace-url", metavar="URL", help="Where a trace is shown, up to its id, which is appended."),
+    typer.Option("--trace-url", metavar="URL", help="URL of a trace in your tracing tool; the trace's id is appended."),
 ]
 
 
@@ -154,10 +156,11 @@ def render_dashboards(
         "ragtrace-dashboards"
     ),
     datasource: Annotated[
-        str | None, typer.Option("--datasource", metavar="NAME", help="The data source that dashboards open with.")
+        str | None,
+        typer.Option("--datasource", metavar="NAME", help="Name of the Grafana data source that the dashboards use."),
     ] = None,
     metric_prefix: Annotated[
-        str, typer.Option("--metric-prefix", metavar="TEXT", help="What stands before the metrics' names.")
+        str, typer.Option("--metric-prefix", metavar="TEXT", help="Prefix of the metrics' names in your Prometheus.")
     ] = "",
     trace_url: TraceUrl = None,
 ) -> None:

@@ -22,22 +22,41 @@ __all__ = ["gold", "import_files", "serve"]
 def serve(
     host: Annotated[str, typer.Option("--host", help="The address to serve on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=1, max=65_535, help="The port of OTLP over HTTP.")] = 4318,
-    grpc_port: Annotated[int, typer.Option("--grpc-port", min=0, max=65_535, help="OTLP over gRPC; 0: not.")] = 4317,
+    grpc_port: Annotated[
+        int, typer.Option("--grpc-port", min=0, max=65_535, help="The port of OTLP over gRPC; 0: none.")
+    ] = 4317,
     tokens: Annotated[
-        Path | None, typer.Option("--tokens", metavar="FILE", help="Lines of a tenant and its token.  [default: none]")
+        Path | None,
+        typer.Option(
+            "--tokens", metavar="FILE", help="A file with a tenant and its token on each line.  [default: no tokens]"
+        ),
     ] = None,
     metrics_tokens: Annotated[
         Path | None,
-        typer.Option("--metrics-tokens", metavar="FILE", help="Lines of a name and its token, for /metrics."),
+        typer.Option(
+            "--metrics-tokens",
+            metavar="FILE",
+            help="A file with a name and its token on each line, for reading /metrics.",
+        ),
     ] = None,
-    certificate: Annotated[Path | None, typer.Option("--tls-certificate", metavar="FILE", help="PEM.")] = None,
-    key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="PEM.")] = None,
-    grace: Annotated[float, typer.Option("--grace", help="Seconds from a trace's root to its assembly.")] = 5.0,
-    ttl: Annotated[float, typer.Option("--ttl", help="Seconds until a trace without a root is assembled.")] = 60.0,
-    keep: Annotated[float, typer.Option("--keep", help="Seconds for which late spans are united.")] = 3600.0,
+    certificate: Annotated[
+        Path | None, typer.Option("--tls-certificate", metavar="FILE", help="The certificate for TLS, as PEM.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate, as PEM.")
+    ] = None,
+    grace: Annotated[
+        float, typer.Option("--grace", help="Seconds to wait for late spans after a trace's root span.")
+    ] = 5.0,
+    ttl: Annotated[
+        float, typer.Option("--ttl", help="Seconds after which a trace without a root span is assembled.")
+    ] = 60.0,
+    keep: Annotated[
+        float, typer.Option("--keep", help="Seconds for which spans are kept, to unite late ones with their request.")
+    ] = 3600.0,
     assemblers: Annotated[
         int,
-        typer.Option("--assemblers", min=0, max=64, help="Further processes that make requests of traces; 0: none."),
+        typer.Option("--assemblers", min=0, max=64, help="Extra processes that assemble traces to requests; 0: none."),
     ] = 2,
     store: StoreOption = None,
 ) -> None:
@@ -71,7 +90,7 @@ def serve(
 
 _MOST: Final = 5  # reasons of one file that are printed
 
-_GOLD: Final = "What questions need, known beforehand: oracle evidence and required facets."
+_GOLD: Final = "Gold sets: the chunks that answer known questions, and the facets that evidence must meet."
 
 gold = typer.Typer(help=_GOLD, no_args_is_help=True)
 
@@ -92,7 +111,7 @@ ColumnOption = Annotated[
 
 @gold.callback()
 def _group() -> None:
-    """What questions need, known beforehand: oracle evidence and required facets."""
+    """Gold sets: the chunks that answer known questions, and the facets that evidence must meet."""
 
 
 def import_files(

@@ -33,9 +33,15 @@ def show(
     request_id: Annotated[
         str | None, typer.Argument(help="A request id, or as much of its beginning as is unique.", show_default=False)
     ] = None,
-    service: Annotated[str | None, typer.Option("--service", help="Without an id: of this application.")] = None,
-    segment: Annotated[str | None, typer.Option("--segment", help="Without an id: of this segment.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Without an id: how many, the newest first.")] = 20,
+    service: Annotated[
+        str | None, typer.Option("--service", help="Without an id: only requests of this service.")
+    ] = None,
+    segment: Annotated[
+        str | None, typer.Option("--segment", help="Without an id: only requests of this segment.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="Without an id: the most requests to show, newest first.")
+    ] = 20,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -186,7 +192,10 @@ def explain(
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", dir_okay=False, help="Also write a page that stands alone.")
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", dir_okay=False, help="Also write one HTML page, which needs no other file."
+        ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Compute it now, whatever the store holds.")] = False,
     as_json: JsonOption = False,

@@ -22,12 +22,14 @@ __all__ = ["citing", "totals"]
 _TOTALS_COLUMNS = ("service", "series", "segments", "requests", "name")
 _SHOWN = 10
 
-totals = typer.Typer(help="See what counts under which name, and have it forgotten.", no_args_is_help=True)
+totals = typer.Typer(
+    help="Show which services and segments count by name, and delete their totals.", no_args_is_help=True
+)
 
 
 @totals.callback()
 def _totals_group() -> None:
-    """See what counts under which name, and have it forgotten."""
+    """Show which services and segments count by name, and delete their totals."""
 
 
 @totals.command("list")
@@ -76,10 +78,10 @@ def _cell(value: str | int) -> str:
 
 @totals.command("admit")
 def admit(
-    services: Annotated[list[str], typer.Argument(metavar="SERVICE...", help="Services that count as `other`.")],
+    services: Annotated[list[str], typer.Argument(metavar="SERVICE...", help="Services that count as `other` today.")],
     store: StoreOption = None,
 ) -> None:
-    """Let services count under their own names, whatever the budget says, from now on."""
+    """Let services count by name from now on, even beyond the budget of names."""
     from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
 
@@ -98,10 +100,8 @@ def forget_totals(
     segment: Annotated[
         str | None, typer.Option("--segment", help="Only this segment of it.", show_default=False)
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be forgotten, and forget nothing.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -165,12 +165,12 @@ _CITING_COLUMNS = ("service", "citations are", "since", "last answers", "of them
 _NONE = "-"
 _WORDS = {True: "judged", False: "not judged", None: "not known yet"}
 
-citing = typer.Typer(help="See which services' answers cite, and have it learned anew.", no_args_is_help=True)
+citing = typer.Typer(help="Show which services' answers cite their sources, and learn it again.", no_args_is_help=True)
 
 
 @citing.callback()
 def _citing_group() -> None:
-    """See which services' answers cite, and have it learned anew."""
+    """Show which services' answers cite their sources, and learn it again."""
 
 
 @citing.command("list")
@@ -194,10 +194,10 @@ def list_citing(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
 @citing.command("forget")
 def forget_citing(
-    service: Annotated[str, typer.Argument(help="The application that stopped to cite, or was wrongly taken to.")],
+    service: Annotated[str, typer.Argument(help="A service that stopped citing, or that was wrongly taken to cite.")],
     store: StoreOption = None,
 ) -> None:
-    """Learn anew whether a service cites, from the requests that begin from now on."""
+    """Learn again whether a service cites its sources, from the requests that begin from now on."""
     from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store

@@ -180,7 +180,11 @@ def serve(
 @app.command("judge")
 def judge(
     judgment: Annotated[
-        str | None, typer.Argument(metavar="[right|wrong-stage|false]", help="What the alert was.  [default: list all]")
+        str | None,
+        typer.Argument(
+            metavar="[right|wrong-stage|false]",
+            help="Whether the alert was right: right, wrong-stage or false.  [default: list all answers]",
+        ),
     ] = None,
     service: Annotated[str | None, typer.Option("--service", help="The alert's service.")] = None,
     segment: Annotated[str, typer.Option("--segment", help="The alert's segment, if it has one.")] = "",
@@ -192,9 +196,11 @@ def judge(
     ] = None,
     alert_id: Annotated[
         str | None,
-        typer.Option("--alert", metavar="ID", help="In place of all that: an answer, by its id in the list."),
+        typer.Option(
+            "--alert", metavar="ID", help="An alert, by its id in the list, instead of service, segment and stage."
+        ),
     ] = None,
-    comment: Annotated[str | None, typer.Option("--comment", help="A word for those who read the answers.")] = None,
+    comment: Annotated[str | None, typer.Option("--comment", help="A note for those who read the answers.")] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -371,7 +377,7 @@ def postmortem(
         str | None, typer.Option("--alert", metavar="FILE", help="The webhook JSON of the alert, for the timeline.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where to write it, in place of printing.")
+        Path | None, typer.Option("--out", metavar="FILE", help="The file to write, instead of printing.")
     ] = None,
     store: StoreOption = None,
 ) -> None:

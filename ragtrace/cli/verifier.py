@@ -31,7 +31,7 @@ _Sets = Annotated[
 _Claims = Annotated[
     int | None, typer.Option("--claims", min=1, help="Evaluate on so many claims of each set.  [default: all]")
 ]
-_Method = Annotated[str, typer.Option("--method", help="Of calibration: temperature or isotonic.")]
+_Method = Annotated[str, typer.Option("--method", help="Method of calibration: temperature or isotonic.")]
 _CalibrateOn = Annotated[
     str | None,
     typer.Option(
@@ -41,29 +41,40 @@ _CalibrateOn = Annotated[
     ),
 ]
 _Precision = Annotated[str, typer.Option("--precision", help="float32, or bf16 where the device has it.")]
-_Threads = Annotated[int, typer.Option("--threads", min=1, help="Of torch on a CPU.")]
+_Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads of torch on a CPU.")]
 _Model = Annotated[str, typer.Argument(metavar="MODEL", help="A sequence classifier's folder or Hugging Face name.")]
 _Labels = Annotated[
     str | None,
-    typer.Option("--labels", metavar="NAME,...", help="What its outputs mean, in their order, where it does not say."),
+    typer.Option(
+        "--labels",
+        metavar="NAME,...",
+        help="Meaning of the model's outputs, in their order, where its configuration does not say.",
+    ),
 ]
 
 
 @app.command("train")
 def train(
     data: _Data,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="For the model; a killed run resumes.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", help="The folder of the trained model; a run that was killed resumes in it."
+        ),
+    ],
     encoder: Annotated[
         str | None,
         typer.Option("--encoder", metavar="MODEL", help="A BERT encoder.  [default: that of the models extra]"),
     ] = None,
     sets: _Sets = None,
     pairs: Annotated[int, typer.Option("--pairs", min=1, help="How many pairs are read in all: the budget.")] = 40_000,
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Pairs of a step.")] = 32,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Pairs in one step.")] = 32,
     seed: Annotated[int, typer.Option("--seed", help="The same seed gives the same weights.")] = 0,
     precision: _Precision = "float32",
     threads: _Threads = 2,
-    checkpoint_every: Annotated[int, typer.Option("--checkpoint-every", min=1, help="In steps.")] = 100,
+    checkpoint_every: Annotated[
+        int, typer.Option("--checkpoint-every", min=1, help="Steps between two saved states.")
+    ] = 100,
     method: _Method = "temperature",
     calibrate_on: _CalibrateOn = None,
     claims: _Claims = None,

@@ -172,8 +172,9 @@ def _sweep(report: AlignmentReport) -> Section:
             levels = (_number(each.warg.floor), _number(each.warg.chance))
             rows.append((*head, f"{each.p:g}", _shown(each.warg.estimate), *levels, _shown(each.adjusted.estimate)))
     notes = [
+        "WARG: weighted attribution-relevance gap between the retriever's ranking and what the answer used",
         "floor: equal rankings; chance: a random order; adjusted: 0 at the floor, 1 at chance, the only one that "
-        "compares between different k or p"
+        "compares between different k or p",
     ]
     if any(row.group.k is None for row in report.rates):
         notes.append("mixed: several numbers of documents together, beside the floor and chance of that mixture")

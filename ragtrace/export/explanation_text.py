@@ -155,7 +155,7 @@ def _columns(shown: View) -> str:
         share = f"what the document adds to the answer, in {shown.unit}"
         share += ", ± one standard error (├┤)" if any(each.error for each in shown.packed) else ""
         share += ", and its part of what all add" if any(each.percent is not None for each in shown.packed) else ""
-    return f"rank: for the retriever → by share of the answer; share: {share}"
+    return f"rank: as retrieved and reranked → by share of the answer; share: {share}"
 
 
 def _alignment(found: Alignment) -> Iterator[RenderableType]:
@@ -168,7 +168,8 @@ def _alignment(found: Alignment) -> Iterator[RenderableType]:
                 "WARG",
                 Text.assemble(
                     (number(_at(found.adjusted, main)), _HEAD),
-                    f" adjusted: 0 is the retriever's order, 1 a random one (p = {found.ps[main]:g}; raw "
+                    " weighted attribution-relevance gap, adjusted: 0 is the retriever's order, 1 a random one "
+                    f"(p = {found.ps[main]:g}; raw "
                     f"{number(_at(found.warg, main), 3)}, floor {number(_at(found.floor, main), 3)}, chance "
                     f"{number(_at(found.chance, main), 3)})",
                 ),
