@@ -49,7 +49,7 @@ def main() -> None:
     if not domains:
         sys.exit("no domain was found; give --domains a name that --list shows")
     started = time.perf_counter()
-    plan = Plan(options.seed, tuple(options.injectors), options.services, options.faults, options.gold)
+    plan = Plan(options.seed, tuple(options.injectors), options.services, options.faults, options.gold, options.noise)
     results: list[Result] = []
     for result in measured(domains, plan, jobs=options.jobs):
         results.append(result)
@@ -118,6 +118,8 @@ def _options() -> Any:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes (default %(default)s)")
     parser.add_argument("--gold", action="store_true", help="tell the analysis the evidence")
+    parser.add_argument("--judge-noise", dest="noise", type=float, metavar="SHARE",
+                        help="ask a judge that knows the labels, and errs so often in each role")  # fmt: skip
     parser.add_argument(
         "--fit", action="store_true", help="fit the doubt scores and print ragtrace/analyze/doubts.py's"
     )

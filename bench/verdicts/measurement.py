@@ -13,13 +13,16 @@ from multiprocessing import get_context
 from typing import Any, Final, Literal
 
 from bench.verdicts.alterations_injector import AlterationsInjector
+from bench.verdicts.label_judge import LabelJudge
 from bench.verdicts.model import MIX, Domain, Fault, Injector, Path, Question, Stage
 from bench.verdicts.pipeline import SERVICES, Natural, Service, index_of, path_of
 from bench.verdicts.recording import SERVICE, answer_text, record_of
 from ragtrace.analyze import ServiceView, examine
 from ragtrace.analyze.doubts import USUAL, features_of, log_odds_of, usable
-from ragtrace.coverage import Background
-from ragtrace.types import Analysis, Gold
+from ragtrace.analyze.verification import judge_batch, judge_relevance
+from ragtrace.coverage import Background, JudgedAnswer
+from ragtrace.coverage.verifier import JudgedRelevance
+from ragtrace.types import Analysis, Gold, RequestRecord
 
 __all__ = [
     "NATURAL",
@@ -91,13 +94,15 @@ class Result:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What is asked. injectors: their names, none for all; services: applications for each question; faults: of each
-    stage and injector for each sound request, 0 for all of them; gold: whether the analysis is told the evidence."""
+    stage and injector for each sound request, 0 for all of them; gold: whether the analysis is told the evidence;
+    noise: of a judge that knows the labels, None for words alone."""
 
     seed: int = 0
     injectors: tuple[str, ...] = ()
     services: int = 1
     faults: int = 1
     gold: bool = False
+    noise: float | None = None
 
 
 def read_result(line: str) -> Result:
@@ -206,7 +211,10 @@ def _result(
 ) -> Result:
     record = record_of(path, domain)
     view = replace(_view(domain, service, plan.seed), cites=True if path.setup.cites else None)
-    analysis, case = examine(record, _gold(path) if plan.gold else None, service=view)
+    judged, relevances = _judged(record, domain, plan)
+    analysis, case = examine(
+        record, _gold(path) if plan.gold else None, service=view, judged=judged, relevances=relevances
+    )
     question, diagnosis = path.question, analysis.diagnosis
     return Result(
         domain=domain.name,
@@ -232,6 +240,21 @@ def _result(
         features=features_of(case.signs),
         usable=usable(case.signs),
     )
+
+
+_JUDGES: Final[dict[str, LabelJudge]] = {}
+
+
+def _judged(record: RequestRecord, domain: Domain, plan: Plan) -> tuple[JudgedAnswer | None, JudgedRelevance | None]:
+    """What the judge says of a record; nothing without one."""
+    if plan.noise is None:
+        return None, None
+    judge = _JUDGES.get(domain.name) or _JUDGES.setdefault(domain.name, LabelJudge(domain, plan.noise, plan.seed))
+    key = record.request_id
+    answer = judge_batch({key: record}, judge).get(key)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer, judge_relevance({key: record}, judge, judge).get(key)
 
 
 _VIEWS: Final[dict[tuple[str, str, int], ServiceView]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
@@ -17,11 +18,12 @@ from numpy.typing import NDArray
 from ragtrace import coverage
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE, Release, diagnose
 from ragtrace.analyze.doubts import Usual
-from ragtrace.analyze.signs import signs_of, with_facets
+from ragtrace.analyze.signs import evidence_odds, signs_of, with_facets
 from ragtrace.analyze.stage_states import Case, judge_stages
 from ragtrace.coverage import is_abstention
 from ragtrace.coverage.relevance import Rarity
 from ragtrace.coverage.support import Evidence
+from ragtrace.coverage.verifier import JudgedRelevance
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.types import (
     Analysis,
@@ -109,13 +111,14 @@ def examine(
     *,
     service: ServiceView = _UNKNOWN_SERVICE,
     judged: coverage.JudgedAnswer | None = None,
+    relevances: JudgedRelevance | None = None,
     verified_by: VerifiedBy | None = None,
     entities: coverage.ReadEntities | None = None,
     returned: Collection[str] = (),
     computed_at: int = 0,
 ) -> tuple[Analysis, Case]:
     """As `analyze_record`, with what the states of the stages were judged by. returned: chunks that the same version of
-    the index is known to have returned to other requests."""
+    the index is known to have returned to other requests; relevances: what models say of chunks and answer."""
     recorded, record = record, coverage.united(record)
     facets = _facets(record, gold, entities)
     candidates = record.candidates
@@ -137,10 +140,10 @@ def examine(
     evidence = _evidence_scores(record, reference, wanted, lost, retrieved, same)
     known = {score.metric: score.value for score in evidence}
     answer = record.generation.answer if record.generation and known["evidence_recall"] == 1.0 else None
-    presence = _presence_score(record, reference, facets, claims, answer)
+    presence = _presence_score(record, reference, facets, claims, answer, relevances)
     is_known = reference == "oracle" and known["candidate_recall"] == 1.0
     evident = [(is_known or reference == "proxy") and item.chunk_id in wanted for item in candidates]
-    relevance = _relevance_score(record, judged)
+    relevance = _relevance_score(record, judged, relevances)
     trusted = partial(_trusted, facets, candidates, matrix, evident, is_known=is_known)
     rows = trusted(presence=presence.value)
     kept, table = [facets[row] for row in rows], matrix[rows]
@@ -171,10 +174,11 @@ def examine(
         verified_by=verified_by if judged else None,
         computed_at=computed_at,
     )
-    signs = signs_of(record, kept, table, judged, service.background, relevance=relevance.value, prompt=prompt)
+    signs = signs_of(record, kept, table, judged, service.background, relevance=relevance.value, prompt=prompt,
+                     relevances=relevances)  # fmt: skip
     before = signs.before_answer()
     if answer and facets:  # it may have told which of them count
-        rows = trusted(presence=_presence_score(record, reference, facets).value)
+        rows = trusted(presence=_presence_score(record, reference, facets, relevances=relevances).value)
         before = with_facets(before, record, [facets[row] for row in rows], matrix[rows])
     case = Case(
         signs=signs,
@@ -291,16 +295,20 @@ def _presence_score(
     facets: Sequence[Facet],
     claims: Sequence[Claim] = (),
     answer: str | None = None,
+    relevances: JudgedRelevance | None = None,
 ) -> Score:
     """Estimated only where nothing better is known: no oracle evidence, and no facets but those that were read.
 
-    answer: with its claims; None where it was not given the best candidates, and tells nothing of them.
+    answer: with its claims; None where it was not given the best candidates, and tells nothing of them. relevances: a
+    model's of the candidates, which then decide alone.
     """
     if not record.is_retrieved:
         return _score("evidence_presence", None, "not_recorded")
     if reference == "oracle" or any(facet.source != "query" for facet in facets):
         return _score("evidence_presence", None, "oracle" if reference == "oracle" else "facets_given")
     candidates = record.candidates
+    if relevances and relevances.candidates:
+        return _score("evidence_presence", 1 / (1 + math.exp(-evidence_odds(relevances.candidates.values()))), "")
     presence = coverage.evidence_presence(
         record.query.original,
         candidates,
@@ -386,13 +394,21 @@ def _answer_scores(record: RequestRecord, judged: coverage.JudgedAnswer | None, 
     )
 
 
-def _relevance_score(record: RequestRecord, judged: coverage.JudgedAnswer | None) -> Score:
-    """Words weigh by their rarity among the candidates, which the record has; not by what the service returned else."""
+def _relevance_score(
+    record: RequestRecord, judged: coverage.JudgedAnswer | None, relevances: JudgedRelevance | None
+) -> Score:
+    """Words weigh by their rarity among the candidates, which the record has; not by what the service returned else.
+
+    relevances: what a model says of the answer goes before words.
+    """
     answer = record.generation.answer if record.generation else None
     if answer is None:
         return _score("answer_relevance", None, "not_recorded")
     question = record.query.original
-    if reason := coverage.why_no_relevance(question, answer):
+    reason = coverage.why_no_relevance(question, answer)
+    if relevances and relevances.answer is not None and reason in (None, "language"):
+        return _score("answer_relevance", relevances.answer, "")
+    if reason:
         return _score("answer_relevance", None, reason)
     rarity = Rarity([Evidence.read(item.chunk_id, item.text) for item in record.candidates if item.text])
     cosine = judged.cosine if judged else None

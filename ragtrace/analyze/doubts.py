@@ -82,7 +82,8 @@ class Doubt:
 
     lines: for the score alone. unusual: the weight of the log odds of its place among those of the service's other
     requests, added where enough of these are known; known: the lines for that sum, which proves nothing: a request may
-    be the first of its kind.
+    be the first of its kind. heard: how calibrated models of relevance and entailment change the log odds (None: by
+    nothing that they said); sure: the line of proof of that sum.
     """
 
     name: str
@@ -91,16 +92,20 @@ class Doubt:
     lines: Lines
     unusual: float
     known: Lines
+    heard: Callable[[Signs], float | None] = lambda signs: None
+    sure: float | None = None
 
     def log_odds(self, signs: Signs) -> float:
-        """The score's log odds by the signs alone."""
+        """The score's log odds by the signs, with what models said."""
         given = features_of(signs)
-        return self.base + math.fsum(weight * given[name] for name, weight in self.weights.items())
+        words = self.base + math.fsum(weight * given[name] for name, weight in self.weights.items())
+        return words + (self.heard(signs) or 0.0)
 
     def level(self, signs: Signs, usual: Usual) -> Level:
         """The score of a request's signs beside those of the service's other requests, with the lines that apply."""
         odds, others = self.log_odds(signs), usual.get(self.name, ())
-        is_broken = self.lines.broken is not None and odds >= self.lines.broken
+        line = self.lines.broken if self.heard(signs) is None else self.sure
+        is_broken = line is not None and odds >= line
         if len(others) < USUAL:
             return Level(odds, self.lines, is_broken)
         return Level(odds + self.unusual * place_odds(odds, others), self.known, is_broken)
@@ -169,6 +174,30 @@ def _or(value: float | None, neutral: float) -> float:
     return neutral if value is None else float(value)
 
 
+# What a calibrated model says is a ratio of likelihoods, and its log is added as it is: no weight is fitted to any one
+# model. A "yes" of a model that is asked whether the answer speaks of the question proves nothing right, so that only a
+# "no" counts; claims that are borne out count a little.
+_BORNE_OUT: Final = -1.0  # the least that entailed claims say against a break of generation, which may lie elsewhere
+
+
+def _heard_of_ranking(signs: Signs) -> float | None:
+    return None if signs.left_odds is None or signs.packed_odds is None else signs.left_odds - signs.packed_odds
+
+
+def _heard_of_retrieval(signs: Signs) -> float | None:
+    return None if signs.pool_odds is None else -signs.pool_odds
+
+
+def _heard_of_answer_rest(signs: Signs) -> float | None:
+    return None if signs.rest_odds is None else -signs.rest_odds
+
+
+def _heard_of_generation(signs: Signs) -> float | None:
+    if signs.false_odds is None and signs.answer_odds is None:
+        return None
+    return max(_or(signs.false_odds, 0.0), _BORNE_OUT) + max(0.0, -_or(signs.answer_odds, 0.0))
+
+
 # RETRIEVAL: 7083 requests, 2748 broken; left out:
 #   sound: 63.0% of sound requests (46.6% in hr), 23.1% of broken ones
 #   suspected: 6.6% of sound requests (12.7% in chats), 39.9% of broken ones
@@ -181,6 +210,7 @@ RETRIEVAL: Final = Doubt(
     lines=Lines(sound=-0.24, suspected=0.65),
     unusual=2.0,
     known=Lines(sound=0.52, suspected=4.57),
+    heard=_heard_of_retrieval,
 )
 # ACQUITTAL: 4193 requests, 2748 broken; left out:
 #   sound: 64.4% of sound requests (54.2% in odd), 21.3% of broken ones
@@ -199,6 +229,7 @@ ACQUITTAL: Final = Doubt(
     lines=Lines(sound=-0.33),
     unusual=2.0,
     known=Lines(sound=0.50),
+    heard=_heard_of_answer_rest,
 )
 # RANKING: 9893 requests, 4550 broken; left out:
 #   sound: 95.1% of sound requests (81.8% in chats), 15.7% of broken ones
@@ -221,6 +252,8 @@ RANKING: Final = Doubt(
     lines=Lines(sound=0.44, suspected=0.44, broken=2.38),
     unusual=1.0,
     known=Lines(sound=2.47, suspected=2.47),
+    heard=_heard_of_ranking,
+    sure=5.0,
 )
 # GENERATION: 5722 requests, 3686 broken; left out:
 #   sound: 79.0% of sound requests (71.1% in finance), 25.5% of broken ones
@@ -244,6 +277,8 @@ GENERATION: Final = Doubt(
     lines=Lines(sound=-0.17, suspected=1.17, broken=2.59),
     unusual=2.0,
     known=Lines(sound=1.90, suspected=4.81),
+    heard=_heard_of_generation,
+    sure=4.0,
 )
 
 _BY_NAME: Final = {doubt.name: doubt for doubt in (RETRIEVAL, ACQUITTAL, RANKING, GENERATION)}

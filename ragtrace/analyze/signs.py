@@ -5,7 +5,8 @@ The rules of `ragtrace.analyze.stage_states` read nothing else of the texts. One
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -21,12 +22,14 @@ from ragtrace.coverage.support.figures import Figures
 from ragtrace.coverage.support.lexical import Ground
 from ragtrace.coverage.support.readings import Reading, Window
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
+from ragtrace.coverage.verifier import ENTAILMENT, JudgedRelevance
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
-__all__ = ["Signs", "signs_of", "with_facets"]
+__all__ = ["Signs", "evidence_odds", "signs_of", "with_facets"]
 
 
 MOST: Final = 20  # figures and dates of one claim that are looked up
+SUREST: Final = 5.0  # log odds beyond which no model of relevance or entailment is believed
 FEWEST: Final = 4  # pairs of words of a claim, from which it can be a copy of what the prompt says
 
 
@@ -53,6 +56,11 @@ class Signs:
     - contradicted: the largest contradiction of a claim; altered: of a claim that the prompt contradicts, the share of
       its pairs of words that one place of the contradicting chunk has: near 1, it is a copy with something changed.
     - relevance: how likely the answer is one to this question and not to another (`coverage.answer_relevance`).
+    - pool_odds, packed_odds, left_odds: log odds that the evidence is among the candidates, in the prompt, or only
+      outside of it, as far as a model of relevance tells (`evidence_odds`); rest_odds: that what the answer rests on is
+      evidence; false_odds: that one of its claims is not borne out by the prompt, by a model of entailment;
+      answer_odds: that the answer speaks of what was asked, by a model; left_judged: the most relevant chunk outside of
+      the prompt, by the model.
     - cited: of the claims that the prompt supports (`citable`), the share that carry a citation; miscited: how sure it
       is that a claim cites the wrong chunk, of the claim for which it is surest; wrong_citation: that claim, the chunk
       that it cites, and the one that bears it out.
@@ -87,6 +95,13 @@ class Signs:
     contradicted: float | None = None
     altered: float | None = None
     relevance: float | None = None
+    pool_odds: float | None = None
+    packed_odds: float | None = None
+    left_odds: float | None = None
+    rest_odds: float | None = None
+    false_odds: float | None = None
+    answer_odds: float | None = None
+    left_judged: str | None = None
     citable: int = 0
     cited: float | None = None
     miscited: float | None = None
@@ -94,7 +109,17 @@ class Signs:
 
     def before_answer(self) -> Signs:
         """The signs that do not depend on what the answer says."""
-        return replace(self, declined=False, hedged=False, supported=None, answered=None, relevance=None)
+        return replace(
+            self,
+            declined=False,
+            hedged=False,
+            supported=None,
+            answered=None,
+            relevance=None,
+            rest_odds=None,
+            false_odds=None,
+            answer_odds=None,
+        )
 
 
 def signs_of(
@@ -105,10 +130,12 @@ def signs_of(
     background: Background | None = None,
     relevance: float | None = None,
     prompt: coverage.PromptEvidence | None = None,
+    relevances: JudgedRelevance | None = None,
 ) -> Signs:
     """The signs of a record. matrix: `facet_matrix` of the facets and the record's candidates; judged: the claims of
     its answer, None where they cannot be judged; background: what the service usually returns; relevance: of its
-    answer to its question; prompt: what stands in it, read here where it is not given."""
+    answer to its question; prompt: what stands in it, read here where it is not given; relevances: what models say of
+    chunks and answer."""
     candidates = record.candidates
     chunks = record.packing.chunks if record.packing else ()
     pool = [Evidence.read(item.chunk_id, item.text or "") for item in candidates]
@@ -126,6 +153,7 @@ def signs_of(
         readable=is_prose(answer) and not any(_is_foreign(chunk.text or "") for chunk in chunks),
         claims=len(claims),
         relevance=relevance,
+        **(_model_signs(record, claims, relevances) if relevances and relevances.is_calibrated else {}),
         **(_citation_signs(record, judged, packed, rarity) if judged and claims else {}),
         **(_answer_signs(record.query.original, claims, packed, rarity) if claims else {}),
     )
@@ -258,6 +286,44 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
         "altered": max(altered),
         "contradicted": max(claim.contradiction or 0.0 for claim in claims),
     }
+
+
+def _model_signs(record: RequestRecord, claims: Sequence[Claim], said: JudgedRelevance) -> dict[str, Any]:
+    found: dict[str, Any] = {"answer_odds": None if said.answer is None else log_odds(said.answer)}
+    judged = [claim for claim in claims if claim.layer == ENTAILMENT and claim.support is not None]
+    if judged and len(judged) == len(claims):
+        found["false_odds"] = evidence_odds([1.0 - (claim.support or 0.0) for claim in judged])
+    if not said.candidates:
+        return found
+    held = {chunk.chunk_id for chunk in record.packing.chunks if not chunk.truncated} if record.packing else set()
+    count = len(said.candidates)
+    left = {key: value for key, value in said.candidates.items() if key not in held}
+    supported = [claim.best_chunk or "" for claim in judged if (claim.support or 0.0) >= coverage.SUPPORTED]
+    rests = [said.packed.get(chunk_id, 0.0) for chunk_id in supported]
+    return found | {
+        "pool_odds": evidence_odds(said.candidates.values(), count),
+        "packed_odds": evidence_odds(said.packed.values(), count),
+        "left_odds": evidence_odds(left.values(), count),
+        "left_judged": max(left, key=lambda key: left[key], default=None),
+        "rest_odds": log_odds(max(rests)) if rests else None,
+    }
+
+
+def evidence_odds(chances: Iterable[float], count: int | None = None) -> float:
+    """The log odds that one of several chances holds, where at most one does and each of `count` may be it.
+
+    chances: each that of one by itself, at even odds before, in [0, 1]. The mean of their odds: among many that are
+    judged one by one, one that stands out by mistake is nothing unusual.
+    """
+    odds = [math.exp(log_odds(chance)) for chance in chances]
+    mean = math.fsum(odds) / max(1, count or len(odds))
+    return math.log(min(max(mean, math.exp(-SUREST)), math.exp(SUREST)))
+
+
+def log_odds(chance: float) -> float:
+    """The log odds of a chance, as far from 0 as `SUREST` at most: no model is that sure."""
+    inside = min(max(chance, 1e-9), 1 - 1e-9)
+    return min(max(math.log(inside / (1 - inside)), -SUREST), SUREST)
 
 
 def _citation_signs(

@@ -10,6 +10,7 @@ Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverag
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -202,8 +203,10 @@ def _ranking(case: Case) -> StageFinding:
         return _finding("ranking", "not_known", "undecided" if _has_texts(case) else "not_recorded")
     level = case.level(RANKING)
     lines = _ranking_lines(case)
-    is_better = _leads(signs)
-    if level.is_broken and is_better and signs.left_match >= SPEAKS and signs.asked >= WORDS:
+    by_model = RANKING.heard(signs)
+    is_judged = by_model is not None
+    is_better = _leads(signs) if by_model is None else by_model > 0.0
+    if level.is_broken and is_better and (is_judged or (signs.left_match >= SPEAKS and signs.asked >= WORDS)):
         return _finding("ranking", "broken", None, *lines)
     if level.is_suspected and (is_better or signs.declined):
         return _finding("ranking", "suspected", "low_match" if is_better else "refused", *lines)
@@ -340,7 +343,14 @@ def _ranking_lines(case: Case) -> list[str]:
         f"{signs.left_match or 0.0:.0%} of the question's words in one place; the best chunk of the prompt "
         f"{signs.packed_match or 0.0:.0%}"
     ]
+    if by_model := RANKING.heard(signs):
+        place, there = ("outside of", f": {signs.left_judged}") if by_model > 0 else ("in", "")
+        lines.append(f"a model of relevance finds the evidence {place} the prompt{there} (odds {_odds(by_model)})")
     return [*lines, *(_loss_line(loss) for loss in case.lost if loss.where != "retrieval")]
+
+
+def _odds(log: float) -> str:
+    return f"{math.exp(abs(log)):.0f} to 1"
 
 
 def _loss_line(loss: LostChunk) -> str:

@@ -9,23 +9,13 @@ from typing import Protocol
 
 from ragtrace.analyze.analysis import judged_answer
 from ragtrace.coverage import JudgedAnswer, ReadEntities, Verifier, verify_answers
-from ragtrace.types import RequestRecord, VerifiedBy
+from ragtrace.coverage.verifier import ENTAILMENT, AnswerJudge, Calibrated, JudgedRelevance, RelevanceJudge
+from ragtrace.errors import NotJudged
+from ragtrace.types import PackedChunk, RequestRecord, VerifiedBy
 
-__all__ = ["AnswerVerifier", "Calibrated", "Models", "judge_batch", "verified_by"]
+__all__ = ["AnswerVerifier", "Judged", "Models", "judge", "judge_batch", "judge_relevance", "verified_by"]
 
 _log = logging.getLogger("ragtrace.analyze")
-
-
-class Calibrated(Protocol):
-    """The calibration of a verifier."""
-
-    @property
-    def id(self) -> str:
-        """What tells it from others."""
-
-    @property
-    def ece(self) -> float | None:
-        """Its expected calibration error."""
 
 
 class AnswerVerifier(Verifier, Protocol):
@@ -42,23 +32,73 @@ class AnswerVerifier(Verifier, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """What a worker asks besides words: models that judge claims, each on top of those before it, and one for names."""
+    """What a worker asks besides words: models that judge claims, each on top of those before it, one for names, and
+    those that tell whether chunks are relevant to questions and whether answers speak of what was asked."""
 
     layers: tuple[AnswerVerifier, ...] = ()
     entities: ReadEntities | None = None
+    relevance: RelevanceJudge | None = None
+    answers: AnswerJudge | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether a model is asked about claims, chunks or answers."""
+        return bool(self.layers) or self.relevance is not None or self.answers is not None
+
+    def verified_by(self) -> VerifiedBy | None:
+        """What is stored of them with each analysis; None where words alone judge."""
+        return verified_by(*self.layers, relevant=self.relevance, answers=self.answers)
 
 
-def verified_by(*layers: AnswerVerifier) -> VerifiedBy | None:
-    """What is stored of them with each analysis; None without any. The calibration is the last one's."""
-    if not layers:
+def verified_by(
+    *layers: AnswerVerifier, relevant: RelevanceJudge | None = None, answers: AnswerJudge | None = None
+) -> VerifiedBy | None:
+    """What is stored of them with each analysis; None without any. The error is that of the last layer."""
+    roles: list[tuple[str, RelevanceJudge | AnswerJudge | None]] = [("relevant", relevant), ("answers", answers)]
+    others = [(role, judge) for role, judge in roles if judge is not None]
+    judges = [*layers, *(judge for _, judge in others)]
+    if not judges:
         return None
-    calibration = layers[-1].calibration
+    calibrations = [judge.calibration for judge in (*layers[-1:], *(judge for _, judge in others))]
     return VerifiedBy(
-        name=" + ".join(each.name for each in layers),
-        weights=" + ".join(each.digest for each in layers),
-        calibration=calibration.id if calibration else None,
-        calibration_error=calibration.ece if calibration else None,
+        name=" + ".join([*(layer.name for layer in layers), *(f"{role}: {judge.name}" for role, judge in others)]),
+        weights=" + ".join(judge.digest for judge in judges),
+        calibration=" + ".join(each.id for each in calibrations if each is not None) or None,
+        calibration_error=calibrations[0].ece if layers and calibrations[0] is not None else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What models say of one request; nothing where words judge alone.
+
+    answer: its verified answer, or why it cannot be verified, which fails the request; relevances: of its chunks and of
+    its answer; by: who said it.
+    """
+
+    answer: JudgedAnswer | Exception | None = None
+    relevances: JudgedRelevance | None = None
+    by: VerifiedBy | None = None
+
+
+def judge(records: Mapping[str, RequestRecord], models: Models) -> dict[str, Judged]:
+    """What the models say of each request, by its id.
+
+    Where a judge's budget has ended, or its server does not answer, words judge all of these requests; where it
+    answered something else than it was asked for, those that it was asked about then: never a half of one request.
+    """
+    if not models.asks:
+        return {}
+    try:
+        answers = judge_batch(records, *models.layers) if models.layers else {}
+        relevances = judge_relevance(records, models.relevance, models.answers, *models.layers)
+    except NotJudged as error:
+        _log.warning("%d requests are judged by words alone, or one by one: %s", len(records), error)
+        if error.reason != "odd" or len(records) == 1:
+            return {}
+        return {key: said for each in records for key, said in judge({each: records[each]}, models).items()}
+    by = models.verified_by()
+    return {key: Judged(answers.get(key), relevances.get(key), by) for key in records}
 
 
 def judge_batch(records: Mapping[str, RequestRecord], *layers: Verifier) -> dict[str, JudgedAnswer | Exception]:
@@ -66,7 +106,7 @@ def judge_batch(records: Mapping[str, RequestRecord], *layers: Verifier) -> dict
 
     Each layer judges the claims on top of what words and earlier layers said. A request without an answer that can be
     judged is left out. An error of the whole batch is looked for request by request, so that one of them does not fail
-    the others.
+    the others. Raises: NotJudged, which fails no request: words judge then (`judge`).
     """
     judged: dict[str, JudgedAnswer | Exception] = {}
     answers: dict[str, JudgedAnswer] = {}
@@ -79,14 +119,61 @@ def judge_batch(records: Mapping[str, RequestRecord], *layers: Verifier) -> dict
     try:
         found = _with_cosines(_through(list(answers.values()), layers), [records[key] for key in answers], layers)
         return judged | dict(zip(answers, found, strict=True))
+    except NotJudged:
+        raise
     except Exception as error:
         _log.warning("a batch of %d requests cannot be verified together (%s)", len(answers), error)
     for key, answer in answers.items():
         try:
             judged[key] = _with_cosines(_through([answer], layers), [records[key]], layers)[0]
+        except NotJudged:
+            raise
         except Exception as error:  # one request must not stop the others
             judged[key] = error
     return judged
+
+
+def judge_relevance(
+    records: Mapping[str, RequestRecord],
+    relevance: RelevanceJudge | None,
+    answers: AnswerJudge | None,
+    *layers: Verifier,
+) -> dict[str, JudgedRelevance]:
+    """What the models say of each request's chunks and answer, by its id; all pairs of a role in one call.
+
+    A text that was not recorded is not judged, and a request of which there is none is left out. layers: what judges
+    the claims; one that reads claim and evidence together has to be calibrated too, or nothing counts as calibrated.
+    """
+    texts = {key: _texts(record) for key, record in records.items()} if relevance else {}
+    replies = {key: answer for key, record in records.items() if answers and (answer := _answer(record))}
+    asked = {key: records[key].query.original for key in (*texts, *replies)}
+    chunks = dict.fromkeys((asked[key], text) for key, found in texts.items() for text in found)
+    pairs = dict.fromkeys((asked[key], answer) for key, answer in replies.items())
+    relevant = dict(zip(chunks, relevance.relevant(list(chunks)) if relevance and chunks else (), strict=True))
+    answered = dict(zip(pairs, answers.answers(list(pairs)) if answers and pairs else (), strict=True))
+    judges = [relevance, answers, *(each for each in layers if getattr(each, "layer", ENTAILMENT) == ENTAILMENT)]
+    is_calibrated = all(getattr(judge, "calibration", None) is not None for judge in judges if judge is not None)
+    judged = {}
+    for key in asked:
+        record, question = records[key], asked[key]
+        packed: tuple[PackedChunk, ...] = record.packing.chunks if record.packing else ()
+        judged[key] = JudgedRelevance(
+            {item.chunk_id: relevant[question, item.text] for item in record.candidates if texts and item.text},
+            {chunk.chunk_id: relevant[question, chunk.text] for chunk in packed if texts and chunk.text},
+            answered.get((question, replies.get(key, ""))),
+            is_calibrated,
+        )
+    return judged
+
+
+def _texts(record: RequestRecord) -> list[str]:
+    """The texts of candidates and prompt that were recorded."""
+    chunks = record.packing.chunks if record.packing else ()
+    return [item.text for item in (*record.candidates, *chunks) if item.text]
+
+
+def _answer(record: RequestRecord) -> str | None:
+    return record.generation.answer if record.generation else None
 
 
 def _with_cosines(

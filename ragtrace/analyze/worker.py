@@ -21,8 +21,9 @@ from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, h
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
 from ragtrace.analyze.services import Services
 from ragtrace.analyze.totals import analysis_deltas
-from ragtrace.analyze.verification import AnswerVerifier, Models, judge_batch, verified_by
-from ragtrace.coverage import JudgedAnswer, ReadEntities
+from ragtrace.analyze.verification import AnswerVerifier, Judged, Models, judge
+from ragtrace.coverage import ReadEntities
+from ragtrace.coverage.verifier import AnswerJudge, RelevanceJudge
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.probe import Probe, load_probe
 from ragtrace.record import active
@@ -43,6 +44,7 @@ _Result: TypeAlias = tuple[RequestRecord, Analysis]
 
 
 _LONGEST: Final = 200  # characters of a probe's error that are kept
+_BY_WORDS: Final = Judged()
 _log = logging.getLogger("ragtrace.analyze")
 
 
@@ -70,6 +72,8 @@ def run(
     verifier: AnswerVerifier | None = None,
     embeddings: AnswerVerifier | None = None,
     entities: ReadEntities | None = None,
+    relevance: RelevanceJudge | None = None,
+    answers: AnswerJudge | None = None,
     probe: Probe | None = None,
     probe_budget: ProbeBudget | None = None,
     on_progress: Callable[[WorkSummary], None] | None = None,
@@ -81,7 +85,8 @@ def run(
     store: an open store or its URL. batch: jobs leased and committed together. low_score: as in `flags_of`. depths:
     which requests get a job for an explanation as well; None: none. explainer: does such jobs, one by one, while no
     other job waits. verifier: a model that judges the claims of answers; embeddings: one that does so before it;
-    without them words alone do. entities: a model that reads names in questions. probe: asks the index about
+    without them words alone do. entities: a model that reads names in questions. relevance, answers: models
+    that tell which chunks answer a question and whether an answer speaks of it. probe: asks the index about
     some requests once more, within a budget; None: the one that `ragtrace.configure` was given. on_progress is called
     after each batch, on_result with each analysis that is committed.
 
@@ -91,12 +96,13 @@ def run(
         with Store.open(store) as opened:
             return run(opened, owner=owner, follow=follow, batch=batch, lease_seconds=lease_seconds, limit=limit,
                        poll_seconds=poll_seconds, low_score=low_score, depths=depths, explainer=explainer,
-                       verifier=verifier, embeddings=embeddings, entities=entities, probe=probe,
+                       verifier=verifier, embeddings=embeddings, entities=entities, relevance=relevance,
+                       answers=answers, probe=probe,
                        probe_budget=probe_budget, on_progress=on_progress, on_result=on_result, stop=stop)  # fmt: skip
     name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-    models = Models(tuple(each for each in (embeddings, verifier) if each is not None), entities)
+    models = Models(tuple(each for each in (embeddings, verifier) if each is not None), entities, relevance, answers)
     summary = WorkSummary()
-    services = Services(store, judge_id(verified_by(*models.layers)))
+    services = Services(store, judge_id(models.verified_by()))
     prober = _prober(store, probe or _configured(), probe_budget)
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
@@ -147,10 +153,10 @@ def _work(
     golds = store.find_golds({(record.service, record.query.original) for record in records.values()})
     releases = {service: store.releases(service) for service in {record.service for record in records.values()}}
     services.load(record.service for record in records.values())
-    judged: dict[str, JudgedAnswer | Exception] = {}
-    if models.layers:
+    judged: dict[str, Judged] = {}
+    if models.asks:
         with holding(store, jobs, lease_seconds):
-            judged = judge_batch(records, *models.layers)
+            judged = judge(records, models)
     finished: list[Finished] = []
     renew_at = time.monotonic() + lease_seconds / 2
     held = {job.id for job in jobs}
@@ -163,7 +169,8 @@ def _work(
             summary.lost += 1
             continue
         record = records.get(job.request_id)
-        analyzed = _analyze(store, job, record, golds, releases, judged.get(job.request_id), models, services, prober)
+        said = judged.get(job.request_id, _BY_WORDS)
+        analyzed = _analyze(store, job, record, golds, releases, said, models, services, prober)
         if analyzed:
             outcome, odds[job.request_id] = analyzed
             flagged = _add_flags(store, records[job.request_id], outcome.analysis, low_score)
@@ -223,7 +230,7 @@ def _analyze(
     record: RequestRecord | None,
     golds: dict[tuple[str, str], Gold],
     releases: dict[str, list[Release]],
-    judged: JudgedAnswer | Exception | None,
+    said: Judged,
     models: Models,
     services: Services,
     prober: IndexProber | None,
@@ -234,25 +241,29 @@ def _analyze(
         return None
     now, started = time.time_ns(), time.perf_counter()
     try:
-        if isinstance(judged, Exception):
-            raise judged
+        if isinstance(said.answer, Exception):
+            raise said.answer
         gold = golds.get((record.service, record.query.original))
-        view, verified = services.view(record), verified_by(*models.layers)
+        view, is_usual = services.view(record), said.by == models.verified_by()
+        if not is_usual:  # what is usual of the models' scores says nothing of words alone
+            view = replace(view, usual={})
         analysis, case = examine(
             record,
             gold,
             releases[record.service],
             service=view,
-            judged=judged,
-            verified_by=verified,
+            judged=said.answer,
+            relevances=said.relevances,
+            verified_by=said.by,
             entities=models.entities,
             returned=_returned_before(store, record, gold),
             computed_at=now,
         )
         if prober is not None:
-            analysis = prober.with_probe(record, analysis, case, view, releases[record.service], verified)
+            analysis = prober.with_probe(record, analysis, case, view, releases[record.service], said.by)
         deltas = analysis_deltas(record, analysis, now=now)
-        return Finished(job, analysis, deltas, seconds=time.perf_counter() - started), log_odds_of(case.signs)
+        odds = log_odds_of(case.signs) if is_usual else {}
+        return Finished(job, analysis, deltas, seconds=time.perf_counter() - started), odds
     except Exception as error:  # one request must not stop the others
         _log.exception("request %s cannot be analyzed", job.request_id)
         store.fail(job, f"{type(error).__name__}: {error}")

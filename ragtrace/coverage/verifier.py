@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -22,8 +22,12 @@ from ragtrace.types import Candidate, Claim, PackedChunk, replace
 __all__ = [
     "ENTAILMENT",
     "LEAST_BY_WORDS",
+    "AnswerJudge",
+    "Calibrated",
     "JudgedAnswer",
+    "JudgedRelevance",
     "Pair",
+    "RelevanceJudge",
     "Verdict",
     "Verifier",
     "containment",
@@ -79,6 +83,73 @@ class JudgedAnswer:
     packed: tuple[PackedChunk, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     cosine: float | None = None
+
+
+class Calibrated(Protocol):
+    """The calibration of a model."""
+
+    @property
+    def id(self) -> str:
+        """What tells it from others."""
+
+    @property
+    def ece(self) -> float | None:
+        """Its expected calibration error."""
+
+
+class RelevanceJudge(Protocol):
+    """What tells which chunks hold what answers a question."""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+
+    @property
+    def digest(self) -> str:
+        """What tells its weights, or its prompts, from others."""
+
+    @property
+    def calibration(self) -> Calibrated | None:
+        """None where its probabilities are the model's own."""
+
+    def relevant(self, pairs: Sequence[Pair]) -> Sequence[float]:
+        """The probability that the chunk of each (question, chunk) holds what answers it, or a needed part of it, each
+        in [0, 1] where both are as likely before."""
+
+
+class AnswerJudge(Protocol):
+    """What tells whether an answer speaks of what was asked."""
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+
+    @property
+    def digest(self) -> str:
+        """What tells its weights, or its prompts, from others."""
+
+    @property
+    def calibration(self) -> Calibrated | None:
+        """None where its probabilities are the model's own."""
+
+    def answers(self, pairs: Sequence[Pair]) -> Sequence[float]:
+        """The probability that the answer of each (question, answer) speaks of what was asked, each in [0, 1]; one that
+        declines does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRelevance:
+    """What models say of a request's chunks and answer.
+
+    candidates, packed: the relevance of each text by its chunk's id, as it was retrieved and as it stands in the
+    prompt; answer: whether the answer speaks of what was asked, None where it was not judged; is_calibrated: whether
+    these are probabilities that were checked against labels, so that the states of the stages may rest on them.
+    """
+
+    candidates: Mapping[str, float] = field(default_factory=dict)
+    packed: Mapping[str, float] = field(default_factory=dict)
+    answer: float | None = None
+    is_calibrated: bool = False
 
 
 @dataclass(slots=True)

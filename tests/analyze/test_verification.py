@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pytest
 
-from ragtrace.analyze import worker
-from ragtrace.analyze.verification import judge_batch, verified_by
+from ragtrace.analyze import examine, worker
+from ragtrace.analyze.signs import evidence_odds
+from ragtrace.analyze.verification import judge_batch, judge_relevance, verified_by
 from ragtrace.coverage import JudgedAnswer
-from ragtrace.coverage.verifier import Pair, Verdict
+from ragtrace.coverage.verifier import JudgedRelevance, Pair, Verdict
 from ragtrace.engines.calibration import Calibration
+from ragtrace.errors import NotJudged
 from ragtrace.store import Store
 from ragtrace.types import (
+    Candidate,
     GenerateRun,
     Generation,
     PackedChunk,
@@ -21,7 +26,9 @@ from ragtrace.types import (
     PackRun,
     Query,
     RequestRecord,
+    RetrieveRun,
     VerifiedBy,
+    replace,
 )
 
 
@@ -132,3 +139,145 @@ def test_a_batch_gives_what_each_gives_alone() -> None:
         assert isinstance(answer, JudgedAnswer)
         supports[key] = answer.claims[0].support
     assert supports == {"r3": 0.3, "r7": 0.7}
+
+
+@dataclass
+class Judge:
+    """A judge of relevance and of answers that holds what shares a word with the question for relevant."""
+
+    calibration: Calibration | None = None
+    calls: list[tuple[str, int]] = field(default_factory=list)
+    name: str = "judge"
+    digest: str = "ba9876543210"
+
+    def relevant(self, pairs: Sequence[Pair]) -> list[float]:
+        """Nearly sure of each."""
+        self.calls.append(("relevant", len(pairs)))
+        return [0.98 if "limit" in chunk else 0.02 for _, chunk in pairs]
+
+    def answers(self, pairs: Sequence[Pair]) -> list[float]:
+        """The same."""
+        self.calls.append(("answers", len(pairs)))
+        return [0.98 if "limit" in answer else 0.02 for _, answer in pairs]
+
+
+def ranked(answer: str = "Pay in cash, which is taken at every desk of ours.") -> RequestRecord:
+    """A request whose packer left out the chunk that speaks of the question."""
+    texts = {"cash": "Cash is taken at every desk.", "limit": "The limit is thirty days."}
+    found = tuple(Candidate(chunk_id=key, rank=rank, text=text) for rank, (key, text) in enumerate(texts.items(), 1))
+    packed = PackedChunk(chunk_id="cash", position=1, text=texts["cash"])
+    return RequestRecord(
+        request_id="ranked",
+        service="support",
+        query=Query(original="What is the limit?"),
+        stages=(
+            RetrieveRun(query="What is the limit?", candidates=found),
+            PackRun(packing=Packing(chunks=(packed,))),
+            GenerateRun(generation=Generation(answer=answer)),
+        ),
+    )
+
+
+CALIBRATED = Calibration("temperature", "ba9876543210", ece=0.02)
+
+
+def test_a_text_is_judged_once() -> None:
+    """A chunk that was retrieved and packed is one pair, and so is one of two requests with the same question."""
+    judge = Judge()
+    judged = judge_relevance({"a": ranked(), "b": ranked()}, judge, judge)
+    assert judge.calls == [("relevant", 2), ("answers", 1)]
+    assert judged["a"] == judged["b"]
+    assert (judged["a"].candidates, judged["a"].packed) == ({"cash": 0.02, "limit": 0.98}, {"cash": 0.02})
+    assert judged["a"].answer == 0.02
+
+
+def test_texts_that_were_not_recorded_are_not_judged() -> None:
+    """Without texts and answer nothing is asked."""
+    record = ranked()
+    bare = replace(record, stages=(RetrieveRun(query="?", candidates=(Candidate(chunk_id="cash", rank=1),)),))
+    judge = Judge()
+    judged = judge_relevance({"a": bare}, judge, judge)
+    assert judge.calls == []
+    assert judged["a"] == JudgedRelevance(is_calibrated=False)
+
+
+def test_what_a_calibrated_judge_says_moves_the_states() -> None:
+    """Relevance outside of the prompt, and none in it, breaks ranking beside what words say; not the other way."""
+    record, judge = ranked(), Judge(CALIBRATED)
+    said = judge_relevance({"a": record}, judge, judge)["a"]
+    turned = JudgedRelevance({"cash": 0.98, "limit": 0.02}, {"cash": 0.98}, 0.98, is_calibrated=True)
+    by_words = examine(record)[0].diagnosis.state("ranking")
+    assert by_words != "sound"
+    assert examine(record, relevances=said)[0].diagnosis.state("ranking") == "broken"
+    assert examine(record, relevances=turned)[0].diagnosis.state("ranking") != "broken"
+
+
+def test_a_judge_without_calibration_moves_none() -> None:
+    """It is shown in the scores, and the states are those of words."""
+    record, judge = ranked(), Judge()
+    said = judge_relevance({"a": record}, judge, judge)["a"]
+    analysis = examine(record, relevances=said)[0]
+    assert analysis.diagnosis.stages == examine(record)[0].diagnosis.stages
+    assert analysis.score("answer_relevance") == 0.02
+    assert analysis.score("evidence_presence") == pytest.approx((49 + 1 / 49) / 2 / (1 + (49 + 1 / 49) / 2))
+
+
+def test_the_worker_asks_the_judges_and_stores_who_judged(store: Store) -> None:
+    """The analysis names each model with its role, and the calibrations."""
+    store.write([ranked()])
+    judge = Judge(CALIBRATED)
+    assert worker.run(store, relevance=judge, answers=judge).done == 1
+    analysis = store.get_analysis("ranked")
+    assert analysis is not None
+    assert analysis.diagnosis.stage == "ranking"
+    assert analysis.verified_by is not None
+    assert analysis.verified_by.name == "relevant: judge + answers: judge"
+    assert analysis.verified_by.calibration == f"{CALIBRATED.id} + {CALIBRATED.id}"
+
+
+@pytest.mark.parametrize(("chances", "count", "expected"), [
+    ([0.5, 0.5], None, 0.0),  # says nothing
+    ([0.8], None, math.log(4)),
+    ([0.8, 0.2], None, math.log((4 + 0.25) / 2)),
+    ([0.8], 2, math.log(2)),  # the other may hold it as well, and is not among these
+    ([], 3, -5.0),
+    ([1.0], None, 5.0),
+])  # fmt: skip
+def test_the_odds_that_one_of_several_holds_the_evidence(
+    chances: list[float], count: int | None, expected: float
+) -> None:
+    """The mean of their odds, within the bounds of what a model is believed."""
+    assert evidence_odds(chances, count) == pytest.approx(expected)
+
+
+@dataclass
+class Failing(Judge):
+    """A judge that judges nothing of what holds a word."""
+
+    reason: Literal["budget", "server", "odd"] = "budget"
+    word: str = "case 1."
+
+    def verify(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """Raises for all where one holds the word."""
+        self.calls.append(("entails", len(pairs)))
+        if any(self.word in evidence for _, evidence in pairs):
+            raise NotJudged(self.reason, "nothing more may be spent in this hour")
+        return [(0.1, 0.0) for _ in pairs]
+
+
+@pytest.mark.parametrize(("reason", "by_words", "calls"), [
+    ("budget", {"r0", "r1", "r2"}, 1),
+    ("server", {"r0", "r1", "r2"}, 1),
+    ("odd", {"r1"}, 4),  # together, and then each alone
+])  # fmt: skip
+def test_what_a_judge_did_not_judge_is_judged_by_words(
+    reason: Literal["budget", "server", "odd"], by_words: set[str], calls: int, store: Store
+) -> None:
+    """No job fails; the analyses say who judged, and no request is judged in part."""
+    store.write([request(number) for number in range(3)])
+    judge = Failing(reason=reason)
+    assert worker.run(store, verifier=judge).done == 3
+    found = {key: store.get_analysis(key) for key in ("r0", "r1", "r2")}
+    assert {key for key, analysis in found.items() if analysis and analysis.verified_by is None} == by_words
+    assert {key for key, analysis in found.items() if analysis and analysis.score("answer_coverage") == 1.0} == by_words
+    assert len(judge.calls) == calls

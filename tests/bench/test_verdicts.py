@@ -17,6 +17,7 @@ import ragtrace
 from bench.verdicts import debian, pipeline
 from bench.verdicts.alterations_injector import AlterationsInjector
 from bench.verdicts.handwritten import DOMAINS, DomainError, read_domain
+from bench.verdicts.label_judge import LabelJudge
 from bench.verdicts.measurement import Finding, Plan, Result, measured
 from bench.verdicts.model import Domain, Fault, Path, Setup, Stage
 from bench.verdicts.phrasing import Entry, phrased
@@ -318,6 +319,34 @@ def _timeless(record: RequestRecord) -> RequestRecord:
     return changed(
         record, request_id="", started_at=0, ended_at=0, trace_id=None, span_id=None, stages=stages, schema_version=0
     )
+
+
+def test_a_judge_that_knows_the_labels_is_right_of_sound_answers_and_evidence(towns: Domain) -> None:
+    """Each claim of a sound answer rests on its evidence, which is relevant, and the answer is one to its question."""
+    judge = LabelJudge(towns, 0.0)
+    for question in towns.questions:
+        named = sorted(set().union(*question.evidence))
+        chunks = [towns.passages[each].chunk for each in towns.passages]
+        relevant = judge.relevant([(question.question, chunk) for chunk in chunks])
+        assert {each for each, chance in zip(towns.passages, relevant, strict=True) if chance > 0.5} >= set(named)
+        if not named:
+            continue
+        answer = bare(question.answers[0], towns)
+        whole = " ".join(towns.passages[each].text for each in named)
+        assert judge.verify([(answer, whole)])[0][0] > 0.5
+        assert judge.verify([(f"{answer} This was said by nobody", whole)])[0][0] < 0.5
+        assert judge.answers([(question.question, answer)])[0] > 0.5
+        assert judge.answers([(question.question, pipeline.REFUSALS[0])])[0] < 0.5
+
+
+def test_a_noisy_judge_errs_as_often_as_it_is_told_and_always_alike(towns: Domain) -> None:
+    """Of a thousand pairs a fifth is turned around; the same pair is judged the same again."""
+    judge = LabelJudge(towns, 0.2)
+    pairs = [(f"Who led guild {number}?", "Nobody knows.") for number in range(1000)]
+    said = judge.relevant(pairs)
+    assert set(said) == {0.2, 0.8}
+    assert 0.16 < sum(chance == 0.8 for chance in said) / 1000 < 0.24
+    assert judge.relevant(pairs) == said
 
 
 def test_the_same_seed_gives_the_same_requests(towns: Domain) -> None:
