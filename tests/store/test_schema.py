@@ -88,6 +88,7 @@ def upgrade():
 OPEN = """
 import sys
 from ragtrace.store import Store
+print("ready", flush=True)
 sys.stdin.readline()
 with Store.open(sys.argv[1]) as store:
     print(store.counts()["request"])
@@ -449,7 +450,10 @@ def test_tables_of_another_application_are_left_alone(url: str) -> None:
 
 def test_many_processes_open_an_empty_database_at_once(url: str, python: Callable[..., Popen[str]]) -> None:
     """One migrates, the others wait for it, and all can read."""
-    processes = [python(OPEN, url) for _ in range(8)]
+    processes = [python(OPEN, url) for _ in range(4)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("\n")
