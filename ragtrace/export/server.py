@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import logging
-import socket
-import threading
 from collections.abc import Iterable, Sequence
-from socketserver import ThreadingMixIn
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import make_wsgi_app
 
-from ragtrace.errors import ConfigurationError, StoreError
+from ragtrace.errors import StoreError
 from ragtrace.export.exposition import collected, collector
 from ragtrace.export.lease import LEASE_SECONDS, LeasedStore
 from ragtrace.export.push import PUSH_SECONDS, Pusher, Target, check_period
 from ragtrace.export.series import MAX_SERIES
+from ragtrace.http_server import HttpServer, plain
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
 __all__ = ["MetricsServer", "serve"]
 
-_LOG: Final = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 5
+_AT_ONCE: Final = 64  # connections
+_SILENCE: Final = 30.0  # seconds
 
 
 class MetricsServer:
@@ -37,27 +34,23 @@ class MetricsServer:
     def __init__(
         self,
         store: LeasedStore,
-        server: WSGIServer,
+        server: HttpServer,
         max_series: int,
         push_to: Sequence[Target] = (),
         push_seconds: float = PUSH_SECONDS,
     ) -> None:
-        self.port = int(server.server_port)
+        self.port = server.port
         self._store = store
         self._server = server
         self._max_series = max_series
         self._pushers = [Pusher(store, target, push_seconds, max_series=max_series) for target in push_to]
-        server.set_app(self._answer)
-        self._thread = threading.Thread(target=server.serve_forever, name="ragtrace-exporter", daemon=True)
-        self._thread.start()
+        server.start(self._answer, "ragtrace-exporter")
 
     def close(self) -> None:
         """End the server and what pushes, and give the lease back."""
-        self._server.shutdown()
-        self._thread.join()
+        self._server.close()
         for pusher in self._pushers:
             pusher.close()
-        self._server.server_close()
         self._store.close()
 
     def __enter__(self) -> MetricsServer:
@@ -73,8 +66,8 @@ class MetricsServer:
         if path == "/metrics":
             return self._metrics(environ, start_response)
         if path == "/healthz":
-            return _plain(start_response, "200 OK", "ok")
-        return _plain(start_response, "404 Not Found", "metrics are at /metrics")
+            return plain(start_response, "200 OK", "ok")
+        return plain(start_response, "404 Not Found", "metrics are at /metrics")
 
     def _metrics(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """What the store holds now; 503 with the reason while it cannot be read or another exporter serves it."""
@@ -82,7 +75,7 @@ class MetricsServer:
             with self._store.held() as store:
                 metrics = collected(store, self._max_series)
         except StoreError as error:
-            return _plain(start_response, "503 Service Unavailable", str(error), ("Retry-After", str(_RETRY_SECONDS)))
+            return plain(start_response, "503 Service Unavailable", str(error), ("Retry-After", str(_RETRY_SECONDS)))
         body: Iterable[bytes] = make_wsgi_app(collector(metrics))(environ, start_response)
         return body
 
@@ -106,38 +99,9 @@ def serve(
     `push_seconds` is no positive number.
     """
     check_period(push_seconds)
-    try:
-        server = _Server(host, port)
-    except (OSError, OverflowError) as error:
-        raise ConfigurationError(
-            f"cannot listen on {host}, port {port}: {error}; give another --host or --port"
-        ) from error
+    server = HttpServer(host, port, at_once=_AT_ONCE, silence=_SILENCE)
     try:
         return MetricsServer(LeasedStore(store_url, lease_seconds), server, max_series, push_to, push_seconds)
     except BaseException:
-        server.server_close()
+        server.close()
         raise
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    """One thread per scrape."""
-
-    daemon_threads = True
-
-    def __init__(self, host: str, port: int) -> None:
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, port), _Handler)
-
-
-class _Handler(WSGIRequestHandler):
-    """Gives up on a client that says nothing, and logs at debug level."""
-
-    timeout = 30
-
-    def log_message(self, format: str, *args: object) -> None:
-        _LOG.debug(format, *args)
-
-
-def _plain(start_response: StartResponse, status: str, text: str, *headers: tuple[str, str]) -> Iterable[bytes]:
-    start_response(status, [("Content-Type", "text/plain; charset=utf-8"), *headers])
-    return [f"{text}\n".encode()]

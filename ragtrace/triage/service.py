@@ -10,21 +10,19 @@ import contextlib
 import fcntl
 import logging
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from socketserver import ThreadingMixIn
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import msgspec
 
 from ragtrace.config import http_address
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.http_client import HttpClient
+from ragtrace.http_server import HttpServer, plain
 from ragtrace.store import Store
 from ragtrace.triage.alerts import Alert, read_payload, triage_alert
 from ragtrace.triage.rendering import markdown
@@ -38,6 +36,7 @@ __all__ = ["Answerer", "Forward", "Jobs", "Receiver"]
 _LOG: Final = logging.getLogger(__name__)
 _LARGEST: Final = 1_048_576  # bytes of one payload
 _AT_ONCE: Final = 16  # connections
+_SILENCE: Final = 10.0  # seconds
 _BODY_SECONDS: Final = 20.0
 _FIRST_WAIT: Final = 1.0
 _LONGEST_WAIT: Final = 60.0
@@ -72,23 +71,17 @@ class Receiver:
         self._answerer = Answerer(store_url, self._jobs, sending, lookback)
         self._keeping = threading.Lock()
         try:
-            self._server = _Server(host, port)
-        except (OSError, OverflowError) as error:
+            self._server = HttpServer(host, port, at_once=_AT_ONCE, silence=_SILENCE)
+        except ConfigurationError:
             self._jobs.close()
-            raise ConfigurationError(
-                f"cannot listen on {host}, port {port}: {error}; give another --host or --port"
-            ) from error
-        self.port = int(self._server.server_port)
-        self._server.set_app(self._answer)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="ragtrace-receiver", daemon=True)
-        self._thread.start()
+            raise
+        self.port = self._server.port
+        self._server.start(self._answer, "ragtrace-receiver")
         self._answerer.start()
 
     def close(self) -> None:
         """Take no more, and end behind the alert at hand; what waits is answered after the next start."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._server.close()
         self._answerer.close()
         self._jobs.close()
 
@@ -101,11 +94,7 @@ class Receiver:
         self.close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        status, text = self._handled(environ)
-        body = f"{text}\n".encode()
-        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
-        start_response(status, headers)
-        return [body]
+        return plain(start_response, *self._handled(environ))
 
     def _handled(self, environ: WSGIEnvironment) -> tuple[str, str]:
         path, method = environ["PATH_INFO"], environ["REQUEST_METHOD"]
@@ -151,50 +140,6 @@ def _read(stream: Any, length: int) -> bytes:
             parts.append(part)
             left -= len(part)
     return b"".join(parts)
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    """One thread per connection, a few at once: others wait in the socket's queue."""
-
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self, host: str, port: int) -> None:
-        self._places = threading.BoundedSemaphore(_AT_ONCE)
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        super().__init__((host, port), _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Wait for a place first; where none becomes free, the sender may come again."""
-        if not self._places.acquire(timeout=_BODY_SECONDS):
-            self.shutdown_request(request)
-            return
-        try:
-            super().process_request(request, client_address)
-        except BaseException:
-            self._places.release()
-            raise
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Give the place back at the end."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._places.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away, or said nothing, is no error of ours."""
-        _LOG.debug("a connection from %s ended early", client_address, exc_info=True)
-
-
-class _Handler(WSGIRequestHandler):
-    """Gives up on a client that says nothing, and logs at debug level."""
-
-    timeout = 10
-
-    def log_message(self, format: str, *args: object) -> None:
-        """To our log."""
-        _LOG.debug(format, *args)
 
 
 class Forward:
