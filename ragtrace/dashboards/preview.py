@@ -6,15 +6,11 @@ not judged. A panel shows its values, or the reason why there are none.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
-from importlib import resources
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -23,9 +19,9 @@ from ragtrace.dashboards.contents import DASHBOARDS
 from ragtrace.dashboards.panels import APPLIES, COLORS, HARDLY_JUDGED, Dashboard, Panel, Target
 from ragtrace.dashboards.prometheus import Exemplar, Prometheus, Series, Span
 from ragtrace.dashboards.promql import ANY, RELEASES, TRACE_URL, gained
+from ragtrace.html_page import asset, embedded, standalone, tag
 from ragtrace.registry import StageInfo
 from ragtrace.registry.instruments import ATTRIBUTES, SLI_GOOD_REQUESTS, SLI_REQUESTS, STAGES
-from ragtrace.safe_text import dumps
 from ragtrace.wilson import wilson
 
 __all__ = ["Count", "findings", "least_bad_share", "legend", "page", "preview", "read", "releases"]
@@ -42,26 +38,8 @@ _ORDER: Final = {stage.name: stage.order for stage in STAGES}
 _COMMANDS: Final = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 _LIKE_METRIC: Final = re.compile(r"\bragtrace_\w+")
 _Shown: TypeAlias = dict[str, Any]
-_PAGE: Final = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<title>{title}</title>
-<style>
-{style}
-</style>
-</head>
-<body>
-<noscript>The panels are drawn by the script of this page; it loads nothing.</noscript>
-<script type="application/json" id="data">{data}</script>
-<script>{library}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+_NO_SCRIPT: Final = "The panels are drawn by the script of this page; it loads nothing."
+_PACKAGE: Final = "ragtrace.dashboards"
 
 
 def preview(
@@ -89,26 +67,13 @@ def preview(
 
 def page(data: dict[str, Any]) -> str:
     """The file that shows `data`, which `preview` reads from a server."""
-    library, script = _asset("uplot", "uPlot.iife.min.js"), _asset("preview.js")
-    return _PAGE.format(
-        policy=escape(_policy(library, script)),
-        title="ragtrace dashboards",
-        style=_asset("uplot", "uPlot.min.css") + _asset("preview.css"),
-        data=dumps(data, indent=None).replace("<", "\\u003c"),
-        library=library,
-        script=script,
+    return standalone(
+        "ragtrace dashboards",
+        asset(_PACKAGE, "uplot", "uPlot.min.css") + asset(_PACKAGE, "preview.css"),
+        tag("noscript", _NO_SCRIPT),
+        embedded("data", data),
+        scripts=(asset(_PACKAGE, "uplot", "uPlot.iife.min.js"), asset(_PACKAGE, "preview.js")),
     )
-
-
-def _policy(*scripts: str) -> str:
-    """Nothing is loaded, and no script runs but the page's own."""
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; base-uri 'none'"
-
-
-def _asset(*names: str) -> str:
-    return resources.files("ragtrace.dashboards").joinpath("page", *names).read_text("utf-8")
 
 
 def _about(server: Prometheus, span: Span) -> str:

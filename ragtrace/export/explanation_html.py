@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, Offsets
-from ragtrace.export.charts import Html, asset, join, standalone, tag
 from ragtrace.export.evidence_path import claim_summary, claim_views
 from ragtrace.export.explanation_shading import (
     FAINTEST,
@@ -39,7 +38,7 @@ from ragtrace.export.explanation_view import (
     unit_of,
     view,
 )
-from ragtrace.safe_text import dumps
+from ragtrace.html_page import Html, asset, embedded, join, standalone, tag
 from ragtrace.types import Claim, RequestRecord
 
 __all__ = [
@@ -83,15 +82,11 @@ def page(record: RequestRecord, explanation: Explanation, claims: Sequence[Claim
         _retrieved(shown),
         _computed(shown),
     )
-    values = tag("script", Html(_embedded(data)), type="application/json", id="values")
-    style = asset("ragtrace.export", "explanation.css") + _stylesheet()
+    style = asset("ragtrace.export", "base.css") + asset("ragtrace.export", "explanation.css") + _stylesheet()
     script = asset("ragtrace.export", "explanation.js")
-    return standalone(f"Explanation of {shown.record.request_id}", style, body, values, script=script)
-
-
-def _embedded(data: dict[str, Any]) -> str:
-    """JSON for a script element, in which nothing is escaped: no "<" may stand in it."""
-    return dumps(data, indent=None).replace("<", "\\u003c")
+    return standalone(
+        f"Explanation of {shown.record.request_id}", style, body, embedded("values", data), scripts=[script]
+    )
 
 
 def _header(shown: View) -> Html:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from ragtrace.export.charts import Html, asset, join, standalone, tag, ticks
+from ragtrace.export.charts import ticks
 from ragtrace.gate.model import Break, Cell, GateReport
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Result, Section, floor_of, place, result, sections, worst
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
+from ragtrace.html_page import Html, asset, join, standalone, tag
 from ragtrace.triage.rendering import plain, show_command
 
 __all__ = ["Scale", "html", "scale"]
@@ -38,7 +39,8 @@ def html(report: GateReport) -> str:
         *(_stage(section, report) for section in stages),
         _computed(report),
     )
-    return standalone(f"Release gate: {headline(report)}", asset("ragtrace.gate.reports", "gate.css"), body)
+    style = asset("ragtrace.export", "base.css") + asset("ragtrace.gate.reports", "gate.css")
+    return standalone(f"Release gate: {headline(report)}", style, body)
 
 
 def _header(report: GateReport) -> Html:
