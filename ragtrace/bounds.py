@@ -1,4 +1,4 @@
-"""What the numbers of a record may be, and what becomes of one that is outside: a sender's clock or counter may lie.
+"""Bounds of the numbers in a record, and what becomes of one outside: a sender's clock or counter may lie.
 
 A time that cannot be is replaced by what is known, the moment of arrival; a sampling probability that cannot be weighed
 by 1. What the sender said stays in the record's `stated`, so that the same request is recognized when it comes again.

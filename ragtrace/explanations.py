@@ -1,4 +1,4 @@
-"""What an attribution found out about one request, as it is stored: which documents the answer used, and why they were
+"""The explanation of one request, as it is stored: which documents the answer used, and why they were
 retrieved.
 
 Frozen msgspec structs like those of `ragtrace.types`. Offsets are half-open character ranges into the text they belong

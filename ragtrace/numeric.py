@@ -1,4 +1,4 @@
-"""What counts as a number: one of Python or NumPy, and no truth value, text, date or complex number."""
+"""Numbers as arguments: those of Python or NumPy, and no truth value, text, date or complex number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be kept of a request's content, and what may leave beside the record: the values of these settings.
+"""Settings of privacy: what may be kept of a request's content, and what may leave beside the record.
 
 Each `read_…` takes a setting's name and value, from an argument or an environment variable, and raises
 ConfigurationError for one that cannot be used.

@@ -1,4 +1,4 @@
-"""What an alert says: what happened, the values, the suspected release, and where to go on.
+"""Annotations of alerts: what happened, the values, the suspected release, and where to go on.
 
 The texts are Prometheus templates. What comes from labels is quoted for where it is used: a query, a shell, an address.
 """

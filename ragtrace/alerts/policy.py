@@ -1,4 +1,4 @@
-"""What is alerted on: the registry's stages under the settings, and whether the two fit together."""
+"""The alerting policy: the registry's stages under the settings, and whether the two fit together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well the retriever's ranking and the generator's use of it agree: WARG, failure modes, and how sure they are.
+"""Agreement of the retriever's ranking with the generator's use of it: WARG, failure modes, and how sure they are.
 
 Everything here is arithmetic on rankings; no model is needed.
 """

@@ -1,4 +1,4 @@
-"""How much each stage of a request is in doubt: logistic scores of its signs, and the lines between the states.
+"""Doubt about each stage of a request: logistic scores of its features, and the lines between the states.
 
 What is usual differs: answers in words of their own, manuals whose entries are alike, questions of three words. Where a
 service is known, the place of a score among those of its other requests counts beside the score itself.

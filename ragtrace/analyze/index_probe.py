@@ -1,4 +1,4 @@
-"""Which requests of a service the index is asked about once more, and what its answer changes of the retrieval's state.
+"""Probes of the index: which requests it is asked about again, and what its answer changes of the retrieval's state.
 
 Suspected requests and a share of those that show nothing are drawn by their ids, up to so many a minute and service. A
 probe that fails or hangs costs its own finding alone: it is logged once, counted, and let be until it answers again.

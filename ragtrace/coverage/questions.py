@@ -1,4 +1,4 @@
-"""What a question asks: its parts, and the kind of value that would answer each."""
+"""Questions in parts, and the kind of value that would answer each."""
 
 from __future__ import annotations
 

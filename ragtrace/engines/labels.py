@@ -1,4 +1,4 @@
-"""What a sequence classifier says of a pair in a role, and how it reads the pair: from its config and its family.
+"""The labels of a sequence classifier: what it says of a pair in a role, and how it reads the pair, by config and family.
 
 Which output means that evidence supports a claim, and which that it contradicts it; or that a chunk or an answer is
 relevant to a question.

@@ -1,4 +1,4 @@
-"""What the store's committed rows say, for other systems: the Prometheus exporter."""
+"""The store's committed rows for other systems: the Prometheus exporter."""
 
 from __future__ import annotations
 

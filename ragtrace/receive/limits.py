@@ -1,4 +1,4 @@
-"""What a receiver takes: one table of limits, the same over HTTP and gRPC and in protobuf and JSON."""
+"""Limits of a receiver in one table, the same over HTTP and gRPC and in protobuf and JSON."""
 
 from __future__ import annotations
 

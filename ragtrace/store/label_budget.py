@@ -1,4 +1,4 @@
-"""Which values of a label count under their own name: the first ones up to the label's budget, the others as `other`.
+"""Budgets of labels: the first values of a label count by name, those beyond its budget as `other`.
 
 A service has its place among those of its tenant (what stands before the first slash of its name), a tenant among 200,
 a segment and a source among those of their service. A place is written down in the transaction that counts the value

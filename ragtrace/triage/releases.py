@@ -1,4 +1,4 @@
-"""Which release could have broken a stage, by when it came, and what the release gate had said of it."""
+"""Releases that could have broken a stage, by when they came, and what the release gate had said of them."""
 
 from __future__ import annotations
 

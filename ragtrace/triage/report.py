@@ -1,4 +1,4 @@
-"""What a triage found: plain data, as `--json` prints it and `docs/reference/triage.schema.json` describes it.
+"""The report of a triage: plain data, as `--json` prints it and `docs/reference/triage.schema.json` describes it.
 
 Times are ISO 8601 in UTC; shares lie in [0, 1]; null is undefined or unknown, never zero.
 """

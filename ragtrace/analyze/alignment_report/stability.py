@@ -1,4 +1,4 @@
-"""How a generator's ranking, its first document and WARG settle as the budget of the estimate grows (RAG-E, Fig. 5)."""
+"""Stability of a generator's ranking, first document and WARG as the estimate's budget grows (RAG-E, Fig. 5)."""
 
 from __future__ import annotations
 

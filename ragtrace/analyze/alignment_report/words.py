@@ -1,4 +1,4 @@
-"""Which words the retriever goes by: those of the query among a document's strongest, and their parts of speech."""
+"""Words that the retriever goes by: those of the query among a document's strongest, and their parts of speech."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where workers run: in this process, in processes of their own, or as actors of Ray, behind one interface."""
+"""Executors of workers: in this process, in processes of their own, or as actors of Ray, behind one interface."""
 
 from __future__ import annotations
 

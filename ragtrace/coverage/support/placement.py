@@ -1,4 +1,4 @@
-"""Where the words of a text stand: its clauses, what is negated, which words turn it around, and what is around each.
+"""Places of words in a text: its clauses, what is negated, which words turn it around, and what is around each.
 
 A claim that says the opposite of its evidence in the same words differs from it in one place. So what stands in a place
 of a claim, a value, a negated word or one of a pair of opposites, is looked up in each sentence by the words around it.

@@ -1,4 +1,4 @@
-"""What stands on each dashboard."""
+"""The contents of each dashboard."""
 
 from __future__ import annotations
 

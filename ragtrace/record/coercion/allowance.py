@@ -1,4 +1,4 @@
-"""How much of a host's value is read in the host's own thread: so many items, for so long. What is beyond is counted.
+"""The allowance for reading a host's value in the host's own thread: so many items, for so long. The rest is counted.
 
 An attribute that loads lazily may wait for a server, a list may have a hundred thousand rich items, and `range(10**12)`
 is a sequence as well.
