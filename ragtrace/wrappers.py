@@ -153,27 +153,27 @@ def _columns(inner: Sequence[str]) -> list[_Column] | None:
 
 def _edge(columns: Sequence[_Column], tokens: Sequence[str], *, is_head: bool) -> _Edge:
     """Walk away from the chunk, through columns and the tokens of one end of the prompt."""
-    found: list[str] = []
-    at = 0
+    values: list[str] = []
+    position = 0
     for column in columns:
         if column.is_line:
-            line = list(takewhile(lambda token: token != "\n", tokens[at:]))
+            line = list(takewhile(lambda token: token != "\n", tokens[position:]))
             text = "".join(line[::-1] if is_head else line)
             cuts = column.is_first if is_head else column.is_last
             if cuts or not _is_like(text, column.values, _CLOSED if column.is_first else ""):
-                return _Edge(tuple(found), False)
-            found.append(text)
-            at += len(line)
-        elif _continues(tokens[at] if at < len(tokens) else "", column.values, is_head=is_head):
-            found.append(tokens[at])
-            at += 1
+                return _Edge(tuple(values), False)
+            values.append(text)
+            position += len(line)
+        elif _continues(tokens[position] if position < len(tokens) else "", column.values, is_head=is_head):
+            values.append(tokens[position])
+            position += 1
         else:
             break
-    token = tokens[at] if at < len(tokens) else "\n"
-    is_run = len(found) < len(columns) and token[:1] == columns[len(found)].values[0][:1] and not token.isalnum()
-    del found[_outside_of_tags(columns, len(found), is_head=is_head) :]
-    is_label = token != "\n" and _is_label(columns[: len(found)], _OPEN if is_head else _CLOSED)
-    return _Edge(tuple(found), (is_run and not token.isspace()) or is_label)
+    token = tokens[position] if position < len(tokens) else "\n"
+    is_run = len(values) < len(columns) and token[:1] == columns[len(values)].values[0][:1] and not token.isalnum()
+    del values[_outside_of_tags(columns, len(values), is_head=is_head) :]
+    is_label = token != "\n" and _is_label(columns[: len(values)], _OPEN if is_head else _CLOSED)
+    return _Edge(tuple(values), (is_run and not token.isspace()) or is_label)
 
 
 def _outside_of_tags(columns: Sequence[_Column], count: int, *, is_head: bool) -> int:

@@ -42,13 +42,13 @@ def ranking_of(record: RequestRecord, documents: Sequence[str]) -> tuple[str, ..
     Source: RAG-E, §3.3.
     """
     moved = {move.chunk_id: move.rank_after for move in record.moves if move.rank_after is not None}
-    found = {candidate.chunk_id: candidate.rank for candidate in record.candidates}
-    ranks = moved if any(each in moved for each in documents) else found
-    if not any(each in ranks for each in documents):
+    retrieved = {candidate.chunk_id: candidate.rank for candidate in record.candidates}
+    ranks = moved if any(chunk_id in moved for chunk_id in documents) else retrieved
+    if not any(chunk_id in ranks for chunk_id in documents):
         return None
     last = len(documents) + max(ranks.values())
-    behind = {each: last + found.get(each, last) for each in documents}
-    return tuple(sorted(documents, key=lambda each: ranks.get(each, behind[each])))
+    behind = {chunk_id: last + retrieved.get(chunk_id, last) for chunk_id in documents}
+    return tuple(sorted(documents, key=lambda chunk_id: ranks.get(chunk_id, behind[chunk_id])))
 
 
 def align(ranking: Sequence[str] | None, generator: GeneratorAttribution) -> Alignment:

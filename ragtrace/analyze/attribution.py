@@ -264,16 +264,16 @@ def completeness_delta(explanation: Explanation) -> float | None:
     return max(deltas, default=None)
 
 
-def _of_alignment(found: Alignment | None) -> tuple[Score, ...]:
+def _of_alignment(alignment: Alignment | None) -> tuple[Score, ...]:
     names = ("warg_adjusted", "warg", "warg_floor", "warg_chance")
-    if found is None:
+    if alignment is None:
         return tuple(_score(name, None, "not_explained") for name in (*names, "wasted_retrieval", "noise_distraction"))
-    at = found.ps.index(_PERSISTENCE)
-    series = (found.adjusted, found.warg, found.floor, found.chance)
+    index = alignment.ps.index(_PERSISTENCE)
+    series = (alignment.adjusted, alignment.warg, alignment.floor, alignment.chance)
     return (
-        *(_score(name, values[at], "") for name, values in zip(names, series, strict=True)),
-        _score("wasted_retrieval", found.wasted_retrieval, "few_documents"),
-        _score("noise_distraction", found.noise_distraction, "few_documents"),
+        *(_score(name, values[index], "") for name, values in zip(names, series, strict=True)),
+        _score("wasted_retrieval", alignment.wasted_retrieval, "few_documents"),
+        _score("noise_distraction", alignment.noise_distraction, "few_documents"),
     )
 
 

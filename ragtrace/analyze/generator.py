@@ -175,37 +175,37 @@ def _check(players: str, number: int) -> None:
 
 def _stored(
     players: Literal["documents", "words"],
-    found: ShapleyValues,
+    shapley: ShapleyValues,
     game: PromptGame,
     seed: int,
     *,
     chunk_ids: tuple[str, ...] = (),
     query_spans: tuple[tuple[int, int], ...] = (),
 ) -> GeneratorAttribution:
-    known = found.reason is None
-    errors = np.sqrt(np.clip(np.diagonal(found.covariance), 0, None))
-    covariance = found.covariance.tolist() if known else []
+    has_errors = shapley.reason is None
+    errors = np.sqrt(np.clip(np.diagonal(shapley.covariance), 0, None))
+    covariance = shapley.covariance.tolist() if has_errors else []
     return GeneratorAttribution(
         players=players,
         chunk_ids=chunk_ids,
         query_spans=query_spans,
-        answer_spans=game.places(found.values.shape[1]),
-        values=tuple(tuple(row) for row in found.values.tolist()),
-        shares=tuple(found.scores.tolist()),
-        share_errors=tuple(errors.tolist()) if known else (None,) * len(found.values),
+        answer_spans=game.places(shapley.values.shape[1]),
+        values=tuple(tuple(row) for row in shapley.values.tolist()),
+        shares=tuple(shapley.scores.tolist()),
+        share_errors=tuple(errors.tolist()) if has_errors else (None,) * len(shapley.values),
         share_covariance=tuple(tuple(row) for row in covariance),
-        empty=float(found.empty.mean()),
-        full=float(found.full.mean()),
-        method=found.method,
-        exact=found.exact,
-        stopped=found.stopped,
-        evaluations=found.n_evaluations,
+        empty=float(shapley.empty.mean()),
+        full=float(shapley.full.mean()),
+        method=shapley.method,
+        exact=shapley.exact,
+        stopped=shapley.stopped,
+        evaluations=shapley.n_evaluations,
         seed=seed,
         engine=game.engine.kind,
         model=game.engine.name,
         revision=game.engine.revision,
         precision=game.precision,
-        log=game.kept(found),
+        log=game.kept(shapley),
     )
 
 

@@ -122,19 +122,21 @@ def _lag(record: RequestRecord, labels: _Labels, now: int) -> tuple[Delta, ...]:
 def _states(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
     """The state of each stage: sound and broken in the pair of counters that alerts divide, the others apart."""
     findings = analysis.diagnosis.stages
-    in_scope = stages_in_scope({found.stage: found.state for found in findings})
-    for found in findings:
-        if found.doubted:
-            yield labels.count(instruments.SLI_DOUBTED_REQUESTS, stage=found.stage)
-        for scope in ("all", "conditional") if found.stage in in_scope else ("all",):
-            given: dict[str, Any] = {"stage": found.stage, "scope": scope}
-            if found.state in ("sound", "broken"):  # the exemplar of an indicator is a broken request
-                good = found.state == "sound"
-                yield labels.count(instruments.SLI_REQUESTS, shown=not good, **given)
-                yield labels.count(instruments.SLI_GOOD_REQUESTS, float(good), shown=False, **given)
+    in_scope = stages_in_scope({finding.stage: finding.state for finding in findings})
+    for finding in findings:
+        if finding.doubted:
+            yield labels.count(instruments.SLI_DOUBTED_REQUESTS, stage=finding.stage)
+        for scope in ("all", "conditional") if finding.stage in in_scope else ("all",):
+            stage_labels: dict[str, Any] = {"stage": finding.stage, "scope": scope}
+            if finding.state in ("sound", "broken"):  # the exemplar of an indicator is a broken request
+                good = finding.state == "sound"
+                yield labels.count(instruments.SLI_REQUESTS, shown=not good, **stage_labels)
+                yield labels.count(instruments.SLI_GOOD_REQUESTS, float(good), shown=False, **stage_labels)
             else:
-                why: dict[str, Any] = {"state": found.state, "reason": found.reason or "undecided"}
-                yield labels.count(instruments.SLI_UNJUDGED_REQUESTS, shown=found.state == "suspected", **given, **why)
+                why: dict[str, Any] = {"state": finding.state, "reason": finding.reason or "undecided"}
+                yield labels.count(
+                    instruments.SLI_UNJUDGED_REQUESTS, shown=finding.state == "suspected", **stage_labels, **why
+                )
 
 
 def candidate_ages(record: RequestRecord) -> Iterator[tuple[str, float]]:

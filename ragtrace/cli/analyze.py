@@ -405,15 +405,15 @@ def list_jobs(
     kind = _kind(kind)
     wanted = [_state(state)] if state is not None else [each for each in _states() if each != "done"]
     with Store.open(existing(store)) as opened:
-        found = [row for each in wanted for row in opened.jobs(state=each, kind=kind, service=service, limit=limit)]
-    found = sorted(found, key=lambda row: -row.id)[:limit]
+        listed = [row for each in wanted for row in opened.jobs(state=each, kind=kind, service=service, limit=limit)]
+    listed = sorted(listed, key=lambda row: -row.id)[:limit]
     if as_json:
-        print_json([asdict(row) for row in found])
-    elif not found:
+        print_json([asdict(row) for row in listed])
+    elif not listed:
         console().print("no such jobs")
     else:
         now = time.time()
-        print_table(_JOB_COLUMNS, (_job_row(row, now) for row in found))
+        print_table(_JOB_COLUMNS, (_job_row(row, now) for row in listed))
 
 
 @jobs.command("retry")

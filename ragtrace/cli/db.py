@@ -207,22 +207,22 @@ def erase(
     with Store.open(existing(store)) as opened:
         of = {"subject": asdict(subject), "store": opened.url}
         if dry_run or not yes:
-            found = opened.find_subject(subject)
+            erased = opened.find_subject(subject)
             if as_json:
-                _print_proof(found, None, of)
+                _print_proof(erased, None, of)
             else:
-                _print_subject(found, of, "would be deleted, and the texts that no other request uses")
+                _print_subject(erased, of, "would be deleted, and the texts that no other request uses")
             if dry_run:
-                raise typer.Exit(0 if _is_something(found) else 1)
-            if _is_something(found):
+                raise typer.Exit(0 if _is_something(erased) else 1)
+            if _is_something(erased):
                 typer.confirm("Delete this for good?", abort=True)
-        found = opened.erase(subject, rewrite=rewrite, reference=reference)
-        left = opened.find_subject(subject)
+        erased = opened.erase(subject, rewrite=rewrite, reference=reference)
+        remaining = opened.find_subject(subject)
     if as_json:
-        _print_proof(found, left, of)
+        _print_proof(erased, remaining, of)
     else:
-        _print_erased(found, left, of)
-    if not _is_something(found) or _is_something(left):
+        _print_erased(erased, remaining, of)
+    if not _is_something(erased) or _is_something(remaining):
         raise typer.Exit(1)
 
 
@@ -237,15 +237,17 @@ def _is_something(found: Erased) -> bool:
     return any(number for table, number in found.rows.items() if table != "content")
 
 
-def _print_subject(found: Erased, of: Mapping[str, Any], what: str) -> None:
-    if not _is_something(found):
+def _print_subject(erased: Erased, of: Mapping[str, Any], what: str) -> None:
+    if not _is_something(erased):
         console().print(f"nothing is stored of {_named(of)}", soft_wrap=True)
         return
-    shown = f" ({', '.join(found.first)}{', ...' if found.requests > len(found.first) else ''})" if found.first else ""
-    console().print(f"{found.requests:,} request{'' if found.requests == 1 else 's'}{shown}")
-    _print_rows(what, found.rows)
-    if found.exemplars:
-        console().print(f"{found.exemplars:,} totals had a pointer to their traces")
+    shown = (
+        f" ({', '.join(erased.first)}{', ...' if erased.requests > len(erased.first) else ''})" if erased.first else ""
+    )
+    console().print(f"{erased.requests:,} request{'' if erased.requests == 1 else 's'}{shown}")
+    _print_rows(what, erased.rows)
+    if erased.exemplars:
+        console().print(f"{erased.exemplars:,} totals had a pointer to their traces")
 
 
 def _named(of: Mapping[str, Any]) -> str:
@@ -256,11 +258,11 @@ def _named(of: Mapping[str, Any]) -> str:
     return f"{', '.join(names)} in {of['store']}"
 
 
-def _print_erased(found: Erased, left: Erased, of: Mapping[str, Any]) -> None:
-    _print_subject(found, of, "deleted")
-    if not _is_something(found):
-        if found.rows:
-            _print_rows("deleted, which nobody used any more", found.rows)
+def _print_erased(erased: Erased, remaining: Erased, of: Mapping[str, Any]) -> None:
+    _print_subject(erased, of, "deleted")
+    if not _is_something(erased):
+        if erased.rows:
+            _print_rows("deleted, which nobody used any more", erased.rows)
         console().print(
             "look whether the name and the database are right; what was erased before is not found again, and the "
             "output of that run is its proof",
@@ -269,27 +271,27 @@ def _print_erased(found: Erased, left: Erased, of: Mapping[str, Any]) -> None:
         return
     is_file = of["store"].startswith("sqlite")
     what, how = ("file", "compact") if is_file else ("tables", "full")
-    if found.rewritten is False:
+    if erased.rewritten is False:
         console().print(
             f"the {what} may hold copies of deleted rows: ragtrace db vacuum --{how} writes them anew", soft_wrap=True
         )
-    if found.emptied is False:
+    if erased.emptied is False:
         holds = "write-ahead log still holds" if is_file else "tables still hold"
         console().print(f"the {holds} copies of deleted rows: {_READ.format(how)}", soft_wrap=True)
-    is_whole = of["subject"]["tenant"] is not None and of["subject"]["session"] is None and not found.shared
+    is_whole = of["subject"]["tenant"] is not None and of["subject"]["session"] is None and not erased.shared
     kept = "" if is_whole else "gold sets, reports of the gate, "
     server = "" if is_file else "the server's write-ahead log and replicas, "
     console().print(
         f"not touched: {kept}{server}backups, spool files of hosts, and what other tools recorded", soft_wrap=True
     )
-    if found.shared:
+    if erased.shared:
         console().print(
-            f"of {', '.join(found.shared)}, which others may have sent to as well, all that is kept by service stays: "
+            f"of {', '.join(erased.shared)}, which others may have sent to as well, all that is kept by service stays: "
             "totals, releases, sources, gold sets; where nobody else did, `ragtrace totals forget` deletes the totals",
             soft_wrap=True,
         )
-    if _is_something(left):
-        _print_rows(f"came meanwhile of {_named(of)}, to be erased again", left.rows)
+    if _is_something(remaining):
+        _print_rows(f"came meanwhile of {_named(of)}, to be erased again", remaining.rows)
     else:
         console().print(f"{shown_time(time.time_ns())}: nothing is left of {_named(of)}", soft_wrap=True)
 

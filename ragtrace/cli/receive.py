@@ -142,27 +142,27 @@ def import_files(
     from ragtrace.store import Store
 
     settings, columns, wanted = config.load(store=store, cites=cites), _columns(column), read_kind(kind)
-    found: dict[str, Imported] = {}
+    results: dict[str, Imported] = {}
     with Store.open(settings.store) as opened:
         for path in files:
             with _reading(path):
-                found[str(path)] = import_file(opened, path, settings, kind=wanted, service=service, columns=columns)
+                results[str(path)] = import_file(opened, path, settings, kind=wanted, service=service, columns=columns)
     if json:
-        print_json({name: asdict(each) for name, each in found.items()})
+        print_json({name: asdict(result) for name, result in results.items()})
         return
-    for name, each in found.items():
-        more = f" and {_count(each.golds, 'gold set')}" if each.golds else ""
-        typer.echo(f"{name}: {_count(each.requests, 'request')}{more}, read as {each.kind}")
-        if each.read:
-            typer.echo(f"  read: {', '.join(_read_from(*column) for column in each.read.items())}")
-        if each.left_out:
-            typer.echo(f"  columns left out: {', '.join(collapsed(each.left_out))}")
-        for warning in each.warnings:
+    for name, result in results.items():
+        more = f" and {_count(result.golds, 'gold set')}" if result.golds else ""
+        typer.echo(f"{name}: {_count(result.requests, 'request')}{more}, read as {result.kind}")
+        if result.read:
+            typer.echo(f"  read: {', '.join(_read_from(*column) for column in result.read.items())}")
+        if result.left_out:
+            typer.echo(f"  columns left out: {', '.join(collapsed(result.left_out))}")
+        for warning in result.warnings:
             typer.echo(f"  warning: {warning}", err=True)
-        for reason in each.rejected[:_MOST]:
+        for reason in result.rejected[:_MOST]:
             typer.echo(f"  left out: {reason}", err=True)
-        if len(each.rejected) > _MOST:
-            typer.echo(f"  and {len(each.rejected) - _MOST:,} more", err=True)
+        if len(result.rejected) > _MOST:
+            typer.echo(f"  and {len(result.rejected) - _MOST:,} more", err=True)
 
 
 @gold.command("import")

@@ -310,23 +310,23 @@ _DOING: dict[Part, str] = {
 }
 
 
-def _united(known: Explanation | None, found: Explanation | None) -> Explanation | None:
+def _united(stored: Explanation | None, computed: Explanation | None) -> Explanation | None:
     """What is stored, with the parts that were computed now in place of those that were missing or went on."""
-    if known is None or found is None:
-        return known or found
+    if stored is None or computed is None:
+        return stored or computed
     from ragtrace.types import replace
 
-    unknown = {part: why for part, why in known.skipped.items() if part not in _parts(found)}
+    unknown = {part: why for part, why in stored.skipped.items() if part not in _parts(computed)}
     return replace(
-        known,
-        generator=found.generator or known.generator,
-        query=found.query or known.query,
-        retriever=found.retriever or known.retriever,
-        alignment=None if "alignment" in found.skipped else found.alignment or known.alignment,
-        skipped=unknown | found.skipped,
-        device=found.device if found.device != "cpu" else known.device,
-        seconds=known.seconds + found.seconds,
-        gpu_seconds=known.gpu_seconds + found.gpu_seconds,
+        stored,
+        generator=computed.generator or stored.generator,
+        query=computed.query or stored.query,
+        retriever=computed.retriever or stored.retriever,
+        alignment=None if "alignment" in computed.skipped else computed.alignment or stored.alignment,
+        skipped=unknown | computed.skipped,
+        device=computed.device if computed.device != "cpu" else stored.device,
+        seconds=stored.seconds + computed.seconds,
+        gpu_seconds=stored.gpu_seconds + computed.gpu_seconds,
     )
 
 

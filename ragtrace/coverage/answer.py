@@ -97,21 +97,21 @@ def _with_question(
     judged: list[tuple[Claim, dict[str, float]]], selected: Sequence[Evidence], others: Sequence[Evidence], query: str
 ) -> list[tuple[Claim, dict[str, float]]]:
     """The claims of an answer of a word or two, read with the question; "yes" and "no" are claims where it decides."""
-    spoken = [each for each in judged if any(map(str.isalnum, without_citations(each[0].text)))]
+    spoken = [pair for pair in judged if any(map(str.isalnum, without_citations(pair[0].text)))]
     if len(spoken) != 1 or not query or not selected:
         return judged
     claim, by_chunk = spoken[0]
     bare = without_citations(claim.text).strip()
     if proposition := _proposition_of(bare, query):
-        found = _polar(claim, proposition, Lexical(selected, others), selected)
-        return [found if each is spoken[0] else each for each in judged] if found else judged
+        decided = _polar(claim, proposition, Lexical(selected, others), selected)
+        return [decided if pair is spoken[0] else pair for pair in judged] if decided else judged
     vocabulary = Vocabulary([*selected, *others])
     wrong = _misplaced(bare, query, selected, vocabulary) if claim.factual and not claim.contradiction else None
     if wrong is None:
         return judged
     against = replace(claim, contradiction=wrong.contradiction, best_chunk=wrong.chunk_id, reason=wrong.reason,
                       contradictions={wrong.chunk_id: wrong.contradiction})  # fmt: skip
-    return [(against, by_chunk) if each is spoken[0] else each for each in judged]
+    return [(against, by_chunk) if pair is spoken[0] else pair for pair in judged]
 
 
 def _polar(

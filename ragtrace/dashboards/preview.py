@@ -428,20 +428,20 @@ def _since(
 ) -> str:
     """The release of the service's components of the stage after which its share fell most."""
     own = [
-        each
-        for each in releases
-        if each.label("service") == key.service
-        and each.label("component") in stage.components
-        and span.start < each.last / 1000 < span.end
+        release
+        for release in releases
+        if release.label("service") == key.service
+        and release.label("component") in stage.components
+        and span.start < release.last / 1000 < span.end
     ]
     if not own:
         return "No release of its components is known in this time."
     falls: list[tuple[float, str]] = []
     for release in own:
-        near = [each for each in own if abs(each.last - release.last) <= 1000 * _TOGETHER * span.scrape]
-        together = {each.label("component"): each for each in near}.values()  # the newest version of each
-        at = release.last / 1000
-        halves = (span._replace(end=at), span._replace(start=at))
+        near = [other for other in own if abs(other.last - release.last) <= 1000 * _TOGETHER * span.scrape]
+        together = {other.label("component"): other for other in near}.values()  # the newest version of each
+        moment = release.last / 1000
+        halves = (span._replace(end=moment), span._replace(start=moment))
         before, after = (_sum(_counts(server, half).get(key, {}), segments) for half in halves)
         if min(before.requests, after.requests) >= _FEWEST:
             shares = before.good / before.requests, after.good / after.requests

@@ -72,10 +72,10 @@ class _LlamaCpp(Asking):
 
     def _pieces(self, text: str, special: bool = True) -> tuple[list[int], list[str]]:
         body = {"content": text, "add_special": special, "parse_special": special, "with_pieces": True}
-        found = self._client.post("/tokenize", body, at_root=True).get("tokens")
-        if not isinstance(found, list) or not all(isinstance(each, dict) and "piece" in each for each in found):
+        tokens = self._client.post("/tokenize", body, at_root=True).get("tokens")
+        if not isinstance(tokens, list) or not all(isinstance(token, dict) and "piece" in token for token in tokens):
             raise ModelError("llama.cpp's /tokenize gives no pieces; use a server from September 2024 on")
-        return [_id(each.get("id")) for each in found], [_piece(each["piece"]) for each in found]
+        return [_id(token.get("id")) for token in tokens], [_piece(token["piece"]) for token in tokens]
 
     def _by_grammar(self, before: Sequence[int], own: Sequence[int]) -> list[float] | None:
         """All tokens in one request; None where the server knows no grammar of ids, or does not keep to it."""

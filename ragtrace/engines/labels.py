@@ -1,7 +1,7 @@
-"""The labels of a sequence classifier: what it says of a pair in a role, and how it reads the pair, by config and family.
+"""The labels of a sequence classifier: what it says of a pair in a role, and how it reads the pair.
 
 Which output means that evidence supports a claim, and which that it contradicts it; or that a chunk or an answer is
-relevant to a question.
+relevant to a question: from its config and its family.
 """
 
 from __future__ import annotations

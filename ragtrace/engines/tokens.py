@@ -341,11 +341,11 @@ def _placed(texts: Sequence[str], given: GivenText) -> list[Place] | None:
         if _is_unknown(text):
             run.append(text)
             continue
-        found = _found(given.text, text, end, run)
-        if found is None:
+        located = _found(given.text, text, end, run)
+        if located is None:
             break
-        places += [*[(found[1], end)] * len(run), found]
-        end, run = found[0], []
+        places += [*[(located[1], end)] * len(run), located]
+        end, run = located[0], []
     else:
         whole = True
     if run and border == 0 and (whole or _may_be(given.text[:end], run)):

@@ -304,17 +304,17 @@ def _sweep_plots(rows: Sequence[Row], basis: Basis) -> dict[str, str]:
 
 def _sweep_plot(rows: Sequence[Row], basis: Basis) -> str:
     group, first = rows[0].group, rows[0].sweep
-    ps = [each.p for each in first]
+    ps = [point.p for point in first]
     series = [
         Series(
             f"{row.group.condition} (n = {row.requests})",
-            tuple(_at(each.p, each.warg.estimate) for each in row.sweep if each.warg.estimate is not None),
+            tuple(_at(point.p, point.warg.estimate) for point in row.sweep if point.warg.estimate is not None),
         )
         for row in rows
     ]
     levels = [
-        Level(_CHANCE, tuple((each.p, each.warg.chance) for each in first if each.warg.chance is not None)),
-        Level(_FLOOR, tuple((each.p, each.warg.floor) for each in first if each.warg.floor is not None), "2 4"),
+        Level(_CHANCE, tuple((point.p, point.warg.chance) for point in first if point.warg.chance is not None)),
+        Level(_FLOOR, tuple((point.p, point.warg.floor) for point in first if point.warg.floor is not None), "2 4"),
     ]
     return line_chart(
         f"WARG of {_names_of(group)}, k = {group.k} documents",

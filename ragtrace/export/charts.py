@@ -114,25 +114,25 @@ def line_chart(
         return _TOP + height - height * (value - low) / (high - low)
 
     floor = _TOP + height
-    parts = [_line(left, y(at), _WIDTH - right, y(at), "#e3e7eb") for at in ticks(low, high)]
-    parts += [_text(left - 8, y(at) + 4, f"{at:g}", anchor="end") for at in ticks(low, high)]
+    parts = [_line(left, y(tick), _WIDTH - right, y(tick), "#e3e7eb") for tick in ticks(low, high)]
+    parts += [_text(left - 8, y(tick) + 4, f"{tick:g}", anchor="end") for tick in ticks(low, high)]
     parts.append(_line(left, _TOP, left, floor, _GRAY))
     parts.append(_line(left, floor, _WIDTH - right, floor, _GRAY))
-    for at, label in x_ticks:
-        parts += [_line(x(at), floor, x(at), floor + 5, _GRAY), _text(x(at), floor + 20, label, anchor="middle")]
+    for tick, label in x_ticks:
+        parts += [_line(x(tick), floor, x(tick), floor + 5, _GRAY), _text(x(tick), floor + 20, label, anchor="middle")]
     parts.append(_text((left + _WIDTH - right) / 2, floor + 42, x_label, anchor="middle"))
     parts.append(_turned(22, _TOP + height / 2, y_label))
     for level in levels:
-        parts.append(_path([(x(at), y(value)) for at, value in level.points], _GRAY, level.dash, 1.6))
-    for number, each in enumerate(series):
+        parts.append(_path([(x(position), y(value)) for position, value in level.points], _GRAY, level.dash, 1.6))
+    for number, line in enumerate(series):
         shift = (number - (len(series) - 1) / 2) * 7
-        points = [(x(point.x) + shift, point) for point in each.points]
-        parts.append(_path([(at, y(point.mean)) for at, point in points], _color(number), _dash(number), 2))
-        for at, point in points:
+        points = [(x(point.x) + shift, point) for point in line.points]
+        parts.append(_path([(center, y(point.mean)) for center, point in points], _color(number), _dash(number), 2))
+        for center, point in points:
             if point.low is not None and point.high is not None:
-                parts += _whisker_up(at, y(point.low), y(point.high), _color(number))
-            parts.append(_marker(at, y(point.mean), number))
-    names = [(_sample(number), each.name) for number, each in enumerate(series)]
+                parts += _whisker_up(center, y(point.low), y(point.high), _color(number))
+            parts.append(_marker(center, y(point.mean), number))
+    names = [(_sample(number), line.name) for number, line in enumerate(series)]
     names += [(_level_sample(level.dash), level.name) for level in levels]
     legend, used = _legend(names, floor + bottom + 14)
     return page(title, remarks, _WIDTH, floor + bottom + used + 12, *parts, legend)
@@ -161,8 +161,8 @@ def dot_chart(
 
     row_height = lane * len(names) + gap
     floor = _TOP + row_height * len(rows)
-    parts = [_line(x(at), _TOP, x(at), floor, "#e3e7eb") for at in ticks(0, top)]
-    parts += [_text(x(at), floor + 18, f"{at:g}", anchor="middle") for at in ticks(0, top)]
+    parts = [_line(x(tick), _TOP, x(tick), floor, "#e3e7eb") for tick in ticks(0, top)]
+    parts += [_text(x(tick), floor + 18, f"{tick:g}", anchor="middle") for tick in ticks(0, top)]
     parts.append(_line(left, floor, width - right, floor, _GRAY))
     parts.append(_text((left + width - right) / 2, floor + 40, x_label, anchor="middle"))
     for place, row in enumerate(rows):
@@ -171,15 +171,15 @@ def dot_chart(
         if place:
             parts.append(_line(left, start - gap / 2, width - right, start - gap / 2, "#f0f2f4"))
         for number, (dot, mark) in enumerate(zip(row.dots, row.marks, strict=True)):
-            at = start + lane * (number + 0.5)
+            center = start + lane * (number + 0.5)
             if mark is not None:
-                parts.append(_line(x(mark), at - 7, x(mark), at + 7, _GRAY, width=2.5))
+                parts.append(_line(x(mark), center - 7, x(mark), center + 7, _GRAY, width=2.5))
             if dot is None:
-                parts.append(_text(left + 6, at + 4, "undefined", color=_GRAY, size=11))
+                parts.append(_text(left + 6, center + 4, "undefined", color=_GRAY, size=11))
                 continue
             if dot.low is not None and dot.high is not None:
-                parts += _whisker_along(x(dot.low), x(dot.high), at, _color(number))
-            parts.append(_marker(x(dot.mean), at, number))
+                parts += _whisker_along(x(dot.low), x(dot.high), center, _color(number))
+            parts.append(_marker(x(dot.mean), center, number))
     legend, used = _legend(
         [*((_marker(12, 0, number), name) for number, name in enumerate(names)), (_mark_sample(), marks)], floor + 62
     )

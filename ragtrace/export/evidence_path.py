@@ -70,25 +70,25 @@ def is_outdated(found: Diagnosis) -> bool:
     return not found.stages and found.judge is None
 
 
-def verdict_words(found: Diagnosis) -> str:
+def verdict_words(diagnosis: Diagnosis) -> str:
     """The verdict and how much of it is known: `no break found: 2 of 3 stages judged sound; retrieval is not known (no
     proof either way)`, `grounding failure: generation broke; whether retrieval broke before is not known (...)`."""
-    if is_outdated(found):
+    if is_outdated(diagnosis):
         return NOT_JUDGED
-    said = VERDICTS.get(found.verdict, found.verdict.replace("_", " "))
-    unknown = not_known_before(found)
-    if found.stage is not None:
-        before = [one.stage for one in _before(found)]
+    said = VERDICTS.get(diagnosis.verdict, diagnosis.verdict.replace("_", " "))
+    unknown = not_known_before(diagnosis)
+    if diagnosis.stage is not None:
+        before = [one.stage for one in _before(diagnosis)]
         sound = f"; {_all(before)} sound" if before and not unknown else ""
-        return f"{said}: {found.stage} broke{sound}{''.join(map(_whether_before, unknown))}"
-    if found.verdict == "error":
-        return f"{said}: {found.evidence[0]}" if found.evidence else said
-    sound_stages = [one for one in found.stages if one.state == "sound"]
-    if found.verdict == "healthy":
+        return f"{said}: {diagnosis.stage} broke{sound}{''.join(map(_whether_before, unknown))}"
+    if diagnosis.verdict == "error":
+        return f"{said}: {diagnosis.evidence[0]}" if diagnosis.evidence else said
+    sound_stages = [one for one in diagnosis.stages if one.state == "sound"]
+    if diagnosis.verdict == "healthy":
         return f"{said}: {_all([one.stage for one in sound_stages])} sound"
-    if not found.stages:
+    if not diagnosis.stages:
         return said
-    return f"{said}: {len(sound_stages)} of {len(found.stages)} stages judged sound; {_unknown(unknown)}"
+    return f"{said}: {len(sound_stages)} of {len(diagnosis.stages)} stages judged sound; {_unknown(unknown)}"
 
 
 def _before(found: Diagnosis) -> list[StageFinding]:
@@ -158,23 +158,23 @@ def heading(record: RequestRecord) -> Table:
 
 
 def _verdict(analysis: Analysis) -> Table:
-    found = analysis.diagnosis
-    style = _DOUBT if is_outdated(found) else _VERDICT_STYLES.get(found.verdict, _BAD)
-    lines = labeled(("verdict", Text(verdict_words(found), style=style)))
-    if found.owner is not None:
-        lines.add_row("owner", Text(found.owner, style=_HEAD))
-    if found.stage == "retrieval" and found.cause is not None:
-        lines.add_row("cause", Text(cause_words(found.cause), style=_HEAD))
-        if found.cause in FIXES:
-            lines.add_row("to do", Text(FIXES[found.cause]))
-    if found.stages:
-        lines.add_row("stages", _stages(found.stages))
+    diagnosis = analysis.diagnosis
+    style = _DOUBT if is_outdated(diagnosis) else _VERDICT_STYLES.get(diagnosis.verdict, _BAD)
+    lines = labeled(("verdict", Text(verdict_words(diagnosis), style=style)))
+    if diagnosis.owner is not None:
+        lines.add_row("owner", Text(diagnosis.owner, style=_HEAD))
+    if diagnosis.stage == "retrieval" and diagnosis.cause is not None:
+        lines.add_row("cause", Text(cause_words(diagnosis.cause), style=_HEAD))
+        if diagnosis.cause in FIXES:
+            lines.add_row("to do", Text(FIXES[diagnosis.cause]))
+    if diagnosis.stages:
+        lines.add_row("stages", _stages(diagnosis.stages))
     if analysis.probe is not None:
         lines.add_row("probe", _probe(analysis.probe))
-    if found.suspected_rollout is not None:
-        lines.add_row("suspect", Text(f"rollout of {found.suspected_rollout}", style=_DOUBT))
-    if found.versions:
-        running = "  ".join(f"{name}={version}" for name, version in found.versions.items())
+    if diagnosis.suspected_rollout is not None:
+        lines.add_row("suspect", Text(f"rollout of {diagnosis.suspected_rollout}", style=_DOUBT))
+    if diagnosis.versions:
+        running = "  ".join(f"{name}={version}" for name, version in diagnosis.versions.items())
         lines.add_row("running", Text(running, style=_FAINT))
     for number, helpful in enumerate(_helpful(analysis)):
         lines.add_row("" if number else "help", Text(helpful, style=_FAINT))

@@ -145,17 +145,17 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
     try:
         body = path.read_text(encoding="utf-8-sig")
         try:
-            found = json.loads(body)
+            rows = json.loads(body)
         except json.JSONDecodeError as error:
-            found = _lines(path, body, error)
+            rows = _lines(path, body, error)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path} is neither JSON nor JSON lines: {error}") from None
-    if isinstance(found, dict):
-        found = next((found[name] for name in _LISTS if isinstance(found.get(name), list)), [found])
-    for each in found if isinstance(found, list) else []:
-        if not isinstance(each, dict):
-            raise RecordError(f"{path} holds {type(each).__name__}, where rows should be objects with a question")
-        yield each
+    if isinstance(rows, dict):
+        rows = next((rows[name] for name in _LISTS if isinstance(rows.get(name), list)), [rows])
+    for row in rows if isinstance(rows, list) else []:
+        if not isinstance(row, dict):
+            raise RecordError(f"{path} holds {type(row).__name__}, where rows should be objects with a question")
+        yield row
 
 
 def _table(path: Path) -> Iterator[dict[str, Any]]:
@@ -232,39 +232,42 @@ def _read(
     where: str,
     row: Mapping[str, Any],
     columns: Columns,
-    given: Mapping[str, Any],
+    fields: Mapping[str, Any],
     candidates: tuple[Candidate, ...],
     service: str,
-    at: int,
+    moment: int,
 ) -> Row:
-    question, answer = question_in(given["question"]), text(given, "answer")
+    question, answer = question_in(fields["question"]), text(fields, "answer")
     if question is None:
         raise _absent(where, row, columns, "question")
     if not candidates and answer is None:
         raise _absent(where, row, columns, "contexts", "answer")
     stages: list[StageRun] = [
-        RetrieveRun(name="contexts", started_at=at, ended_at=at, query=question, candidates=candidates)
+        RetrieveRun(name="contexts", started_at=moment, ended_at=moment, query=question, candidates=candidates)
     ]
     chunks = tuple(
-        PackedChunk(chunk_id=each.chunk_id, position=place, text=each.text) for place, each in enumerate(candidates, 1)
+        PackedChunk(chunk_id=candidate.chunk_id, position=place, text=candidate.text)
+        for place, candidate in enumerate(candidates, 1)
     )
     if chunks:
-        stages.append(PackRun(name="contexts", started_at=at, ended_at=at, packing=Packing(chunks=chunks)))
+        stages.append(PackRun(name="contexts", started_at=moment, ended_at=moment, packing=Packing(chunks=chunks)))
     if answer is not None:
-        stages.append(GenerateRun(name="answer", started_at=at, ended_at=at, generation=Generation(answer=answer)))
-    ids = (each.chunk_id for each in candidates)
-    said = "\n".join([service, identifier(given["id"]) or "", question, answer or "", *ids])
+        stages.append(
+            GenerateRun(name="answer", started_at=moment, ended_at=moment, generation=Generation(answer=answer))
+        )
+    ids = (candidate.chunk_id for candidate in candidates)
+    said = "\n".join([service, identifier(fields["id"]) or "", question, answer or "", *ids])
     record = RequestRecord(
         request_id=content_hash(said),
         service=service,
-        segment=identifier(given["segment"]) or "default",
-        session_id=identifier(given["session"]),
-        started_at=at,
-        ended_at=at,
+        segment=identifier(fields["segment"]) or "default",
+        session_id=identifier(fields["session"]),
+        started_at=moment,
+        ended_at=moment,
         query=Query(original=question),
         stages=tuple(stages),
     )
-    evidence = tuple(each.chunk_id for each in _contexts(where, given["reference_contexts"]))
+    evidence = tuple(chunk.chunk_id for chunk in _contexts(where, fields["reference_contexts"]))
     return Row(record, Gold(service=service, question=question, chunk_ids=evidence) if evidence else None)
 
 

@@ -218,29 +218,29 @@ def _documents(path: Path, text: str) -> Iterator[dict[str, Any]]:
 def _javascript(documents: Iterable[dict[str, Any]]) -> Received:
     """OpenTelemetry JS' `ReadableSpan`s: times are [seconds, nanoseconds]."""
     received = Received()
-    for each in documents:
-        context = each.get("spanContext")
+    for document in documents:
+        context = document.get("spanContext")
         ids = [context.get(name) for name in ("traceId", "spanId")] if isinstance(context, dict) else []
         if len(ids) != 2 or not all(isinstance(one, str) and one for one in ids):
-            received.rejected.append(f"span {str(each.get('name'))[:80]!r}: it has no ids")
+            received.rejected.append(f"span {str(document.get('name'))[:80]!r}: it has no ids")
             continue
-        parent = each.get("parentSpanId") or _attributes(each.get("parentSpanContext")).get("spanId")
-        status = _attributes(each.get("status"))
+        parent = document.get("parentSpanId") or _attributes(document.get("parentSpanContext")).get("spanId")
+        status = _attributes(document.get("status"))
         received.spans.append(
             ReceivedSpan(
                 trace_id=str(ids[0]),
                 span_id=str(ids[1]),
                 parent_id=str(parent) if parent else None,
-                name=str(each.get("name") or ""),
-                started_at=_hrtime(each.get("startTime")),
-                ended_at=_hrtime(each.get("endTime")),
-                attributes=_attributes(each.get("attributes")),
-                events=tuple(_js_events(each.get("events"))),
+                name=str(document.get("name") or ""),
+                started_at=_hrtime(document.get("startTime")),
+                ended_at=_hrtime(document.get("endTime")),
+                attributes=_attributes(document.get("attributes")),
+                events=tuple(_js_events(document.get("events"))),
                 status=_JS_STATUS.get(whole(status, "code"), "unset"),
                 message=str(status.get("message") or ""),
-                resource=_attributes(_attributes(each.get("resource")).get("attributes")),
-                dropped=whole(each, "droppedAttributesCount") or 0,
-                dropped_events=whole(each, "droppedEventsCount") or 0,
+                resource=_attributes(_attributes(document.get("resource")).get("attributes")),
+                dropped=whole(document, "droppedAttributesCount") or 0,
+                dropped_events=whole(document, "droppedEventsCount") or 0,
             )
         )
     return received

@@ -120,27 +120,29 @@ class _Count:
         self._body, self._messages, self._allowance = body, messages, allowance
         self._values, self._left = values, values
 
-    def read(self, at: int, end: int, kind: str, depth: int = 1) -> None:
+    def read(self, offset: int, end: int, kind: str, depth: int = 1) -> None:
         """A message. Raises: TooLarge, RecordError."""
         if depth > DEPTH:
             raise RecordError(f"the body holds messages in messages, more than {DEPTH} deep; send flatter values")
         body, below, fields, strays = self._body, self._messages[kind], 0, 0
-        while at < end:
-            tag, at = (body[at], at + 1) if body[at] < 0x80 else _varint(body, at, end)
+        while offset < end:
+            tag, offset = (body[offset], offset + 1) if body[offset] < 0x80 else _varint(body, offset, end)
             if tag & 7 == _LENGTH:
-                size, at = (body[at], at + 1) if at < end and body[at] < 0x80 else _varint(body, at, end)
+                size, offset = (
+                    (body[offset], offset + 1) if offset < end and body[offset] < 0x80 else _varint(body, offset, end)
+                )
                 inner = below.get(tag >> 3)
                 if inner is not None:
-                    if at + size > end:
+                    if offset + size > end:
                         raise RecordError(_BROKEN)
                     self._take(inner)
-                    if size and self._messages[inner] and not (inner in _VALUES and _is_text(body, at, size)):
-                        self.read(at, at + size, inner, depth + 1)
-                at += size
+                    if size and self._messages[inner] and not (inner in _VALUES and _is_text(body, offset, size)):
+                        self.read(offset, offset + size, inner, depth + 1)
+                offset += size
             elif tag & 7 == _VARINT:
-                at = at + 1 if at < end and body[at] < 0x80 else _varint(body, at, end)[1]
+                offset = offset + 1 if offset < end and body[offset] < 0x80 else _varint(body, offset, end)[1]
             elif tag & 7 in _FIXED:
-                at += _FIXED[tag & 7]
+                offset += _FIXED[tag & 7]
             else:
                 raise RecordError(_BROKEN)
             if kind in _FRAME and (tag & 7 != _LENGTH or tag >> 3 not in below):
@@ -151,7 +153,7 @@ class _Count:
             if fields == _LOOK:
                 self._spend(fields)
                 fields = 0
-        if at > end:
+        if offset > end:
             raise RecordError(_BROKEN)
         self._spend(fields)
 
@@ -226,23 +228,23 @@ def _head(number: int, size: int) -> bytes:
     return bytes(digits)
 
 
-def _fields(body: bytes, at: int, end: int) -> Iterator[_Field]:
-    while at < end:
-        tag, at = _varint(body, at, end)
+def _fields(body: bytes, offset: int, end: int) -> Iterator[_Field]:
+    while offset < end:
+        tag, offset = _varint(body, offset, end)
         wire_type = tag & 7
-        start = at
+        start = offset
         if wire_type == _VARINT:
-            _, at = _varint(body, at, end)
+            _, offset = _varint(body, offset, end)
         elif wire_type == _LENGTH:
-            size, start = _varint(body, at, end)
-            at = start + size
+            size, start = _varint(body, offset, end)
+            offset = start + size
         elif wire_type in _FIXED:
-            at += _FIXED[wire_type]
+            offset += _FIXED[wire_type]
         else:
             raise RecordError(_BROKEN)
-        if at > end:
+        if offset > end:
             raise RecordError(_BROKEN)
-        yield _Field(tag >> 3, wire_type, start, at)
+        yield _Field(tag >> 3, wire_type, start, offset)
 
 
 def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:

@@ -54,13 +54,13 @@ def _fullness(span: ReceivedSpan) -> tuple[int, int, int, str]:
 
 def root_of(read_spans: Sequence[ReadSpan]) -> ReadSpan:
     """The span that says it is the request, else the first one without a parent, else without one among the spans."""
-    ids = {each.span.span_id for each in read_spans}
-    found = (
-        *(each for each in read_spans if each.reading.request_id),
-        *(each for each in read_spans if not each.span.parent_id),
-        *(each for each in read_spans if each.span.parent_id not in ids),
+    ids = {node.span.span_id for node in read_spans}
+    likeliest_first = (
+        *(node for node in read_spans if node.reading.request_id),
+        *(node for node in read_spans if not node.span.parent_id),
+        *(node for node in read_spans if node.span.parent_id not in ids),
     )
-    return next(iter(found), read_spans[0])
+    return next(iter(likeliest_first), read_spans[0])
 
 
 def times_of(root: ReadSpan, read_spans: Sequence[ReadSpan]) -> tuple[int, int]:
@@ -79,22 +79,22 @@ def stages_of(read_spans: Sequence[ReadSpan]) -> Iterator[ReadSpan]:
     A retriever that returns only some of what those within it found is what chose them, unless a reranker within it is:
     these are the retrievals then.
     """
-    parents = {each.span.span_id: each.span.parent_id for each in read_spans}
+    parents = {node.span.span_id: node.span.parent_id for node in read_spans}
     telling: _Kinds = {
-        each.span.span_id: type(each.reading.step)
-        for each in read_spans
-        if each.reading.step is not None and _says_enough(each.reading.step)
+        node.span.span_id: type(node.reading.step)
+        for node in read_spans
+        if node.reading.step is not None and _says_enough(node.reading.step)
     }
     choosing = _choosing(read_spans, parents)
-    chosen = {each.span.span_id for later in choosing.values() for each in later}
+    chosen = {node.span.span_id for later in choosing.values() for node in later}
     for span_id in chosen:
         telling.pop(span_id, None)
     above, below = _kinds_above(parents, telling), _kinds_below(parents, telling)
-    for each in read_spans:
-        span_id, kind = each.span.span_id, type(each.reading.step)
+    for node in read_spans:
+        span_id, kind = node.span.span_id, type(node.reading.step)
         is_told = kind in above[span_id] or (span_id not in telling and kind in below[span_id])
-        if each.reading.step is not None and not is_told and span_id not in chosen:
-            yield each
+        if node.reading.step is not None and not is_told and span_id not in chosen:
+            yield node
         yield from (outer for outer in choosing.get(span_id, ()) if Reranked not in below[outer.span.span_id])
 
 
@@ -134,23 +134,23 @@ def _found(read_span: ReadSpan) -> Any:
 def _nearest(parents: _Parents, among: Collection[str]) -> dict[str, str | None]:
     """For each of these spans the first of them above it. Each span is visited once; ids of a sender may make a
     circle."""
-    found: dict[str, str | None] = {}
+    nearest: dict[str, str | None] = {}
     for span_id in among:
         path: dict[str, None] = {}
-        at, above = span_id, None
-        while at not in found and at not in path:
-            path[at] = None
-            up = parents[at]
+        current, above = span_id, None
+        while current not in nearest and current not in path:
+            path[current] = None
+            up = parents[current]
             if up is None or up not in parents:
                 break
             if up in among:
                 above = up
                 break
-            at = up
+            current = up
         else:
-            above = found.get(at)
-        found.update(dict.fromkeys(path, above))
-    return {span_id: found[span_id] for span_id in among}
+            above = nearest.get(current)
+        nearest.update(dict.fromkeys(path, above))
+    return {span_id: nearest[span_id] for span_id in among}
 
 
 def _identities(retrieved: Iterable[ReadSpan]) -> set[str]:
@@ -166,32 +166,32 @@ def _identities(retrieved: Iterable[ReadSpan]) -> set[str]:
 
 def _kinds_above(parents: _Parents, telling: _Kinds) -> dict[str, frozenset[type[Step]]]:
     """For each span, which kinds of stages the spans above it tell. Each span is visited once."""
-    found: dict[str, frozenset[type[Step]]] = {}
+    above: dict[str, frozenset[type[Step]]] = {}
     for span_id in parents:
         path: list[str] = []
-        at: str | None = span_id
-        while at is not None and at in parents and at not in found:
-            found[at] = frozenset()
-            path.append(at)
-            at = parents[at]
-        if at in path:  # ids of a sender may make a circle; its last span counts as the highest one
+        current: str | None = span_id
+        while current is not None and current in parents and current not in above:
+            above[current] = frozenset()
+            path.append(current)
+            current = parents[current]
+        if current in path:  # ids of a sender may make a circle; its last span counts as the highest one
             path.pop()
-        for each in reversed(path):
-            parent = parents[each]
+        for visited in reversed(path):
+            parent = parents[visited]
             if parent is not None and parent in parents:
-                found[each] = found[parent] | ({telling[parent]} if parent in telling else frozenset())
-    return found
+                above[visited] = above[parent] | ({telling[parent]} if parent in telling else frozenset())
+    return above
 
 
 def _kinds_below(parents: _Parents, telling: _Kinds) -> defaultdict[str, set[type[Step]]]:
     """For each span, which kinds of stages the spans below it tell."""
-    found: defaultdict[str, set[type[Step]]] = defaultdict(set)
+    below: defaultdict[str, set[type[Step]]] = defaultdict(set)
     for span_id, kind in telling.items():
-        at = parents[span_id]
-        while at is not None and at in parents and kind not in found[at]:
-            found[at].add(kind)
-            at = parents[at]
-    return found
+        current = parents[span_id]
+        while current is not None and current in parents and kind not in below[current]:
+            below[current].add(kind)
+            current = parents[current]
+    return below
 
 
 def _says_enough(step: Step) -> bool:

@@ -337,16 +337,16 @@ def _is_number(text: str, fewest: int, most: int) -> bool:
 
 def _find_emails(text: str) -> list[_Span]:
     """E-mail addresses, found from their @."""
-    found: list[_Span] = []
-    at, end = text.find("@"), 0
-    while at >= 0:
-        domain = _DOMAIN.match(text, at + 1)
-        start = _local(text, max(end, at - _LOCAL_LENGTH), at) if domain else at
-        if domain and start < at:
+    spans: list[_Span] = []
+    position, end = text.find("@"), 0
+    while position >= 0:
+        domain = _DOMAIN.match(text, position + 1)
+        start = _local(text, max(end, position - _LOCAL_LENGTH), position) if domain else position
+        if domain and start < position:
             end = domain.end()
-            found.append((start, end))
-        at = text.find("@", max(at + 1, end))
-    return found
+            spans.append((start, end))
+        position = text.find("@", max(position + 1, end))
+    return spans
 
 
 def _local(text: str, low: int, at: int) -> int:

@@ -62,19 +62,19 @@ def write(database: Database, made: Sequence[Assembled]) -> None:
         made = _without_fragments(connection, made)
     if said := _judgements(made):  # first: these are stored once, however often a trace is assembled
         add_judgements(database, said)
-    found = [each.record for each in made if each.record is not None]
-    batch = records.Batch(found)
+    built = [assembled.record for assembled in made if assembled.record is not None]
+    batch = records.Batch(built)
     smaller = spans.smaller_parts(made, batch.hashes)
     batch.prepare(database)
     with database.write() as connection:
         records.wait_for_turn(connection, alone=False)
-        gone = _erased(connection, {(each.trace.tenant, each.trace.trace_id) for each in made})
+        gone = _erased(connection, {(assembled.trace.tenant, assembled.trace.trace_id) for assembled in made})
         if gone:
-            batch = records.Batch([each for each in found if gone.isdisjoint(_traces(each))])
+            batch = records.Batch([record for record in built if gone.isdisjoint(_traces(record))])
         stored = set(batch.write(connection).hashes.values())
-        whole = spans.settle(connection, [each.trace for each in made], gone)
+        whole = spans.settle(connection, [assembled.trace for assembled in made], gone)
         spans.rewrite_parts(
-            connection, [each for each in smaller if each.trace in whole and stored.issuperset(each.texts)]
+            connection, [part for part in smaller if part.trace in whole and stored.issuperset(part.texts)]
         )
         services.note(connection, _named(made, gone))
 

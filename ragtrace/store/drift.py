@@ -51,14 +51,14 @@ class _Outcome(NamedTuple):
 
 def unseen(connection: sa.Connection, seen: Iterable[ChunkSeen]) -> list[ChunkSeen]:
     """What is not noted yet, each chunk once for a service and index version: its first content stands."""
-    found: list[ChunkSeen] = []
-    for service, given in sorted(_by_service(seen).items()):
+    new: list[ChunkSeen] = []
+    for service, of_service in sorted(_by_service(seen).items()):
         ranks = _ranks(connection, service)
         known: dict[str, set[str]] = defaultdict(set)
-        for row in _rows(connection, service, chunk_identity.c.chunk_id, {each.chunk_id for each in given}):
+        for row in _rows(connection, service, chunk_identity.c.chunk_id, {chunk.chunk_id for chunk in of_service}):
             known[row.chunk_id].add(row.index_version)
-        found += [each for each in given if _is_wanted(each, known[each.chunk_id], ranks)]
-    return found
+        new += [chunk for chunk in of_service if _is_wanted(chunk, known[chunk.chunk_id], ranks)]
+    return new
 
 
 def returned(connection: sa.Connection, service: str, version: str, chunk_ids: Iterable[str]) -> set[str]:

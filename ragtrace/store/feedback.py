@@ -146,10 +146,12 @@ def add_faults(connection: sa.Connection, given: Sequence[Fault]) -> None:
         connection.execute(_add(connection), [rows[key] for key in sorted(rows)])
 
 
-def _uncounted(connection: sa.Connection, given: Sequence[Fault]) -> list[Fault]:
-    timed = {content_hash(msgspec.json.encode(each).decode()): each for each in given if each.at}
-    new = uncounted(connection, ((key, _FAULT, bigint(each.at)) for key, each in timed.items()))
-    return [each for each in given if not each.at] + [timed[key] for key, _ in sorted(new)]
+def _uncounted(connection: sa.Connection, incoming: Sequence[Fault]) -> list[Fault]:
+    timed = {
+        content_hash(msgspec.json.encode(occurrence).decode()): occurrence for occurrence in incoming if occurrence.at
+    }
+    new = uncounted(connection, ((key, _FAULT, bigint(occurrence.at)) for key, occurrence in timed.items()))
+    return [occurrence for occurrence in incoming if not occurrence.at] + [timed[key] for key, _ in sorted(new)]
 
 
 def _add(connection: sa.Connection) -> sa.Insert:

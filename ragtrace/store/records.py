@@ -110,22 +110,22 @@ class Batch:
     def _write(self, connection: sa.Connection) -> None:
         now = time.time()
         self._texts.store(connection, now)
-        given, new, stored = self._take(connection)
-        records = self._unite(connection, given, stored)
+        by_id, new, stored = self._take(connection)
+        records = self._unite(connection, by_id, stored)
         queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
         populations.put_traits(connection, records)
         releases.register(connection, records)
-        said = [*self._feedback, *feedback.carried(given)]
+        said = [*self._feedback, *feedback.carried(by_id)]
         feedback.add(connection, said)
-        repeated = [requests.repeated(given[each]) for each in sorted(new - self._rows.keys())]
-        outside = [fault for each in sorted(new) for fault in _outside(given[each])]
+        repeated = [requests.repeated(by_id[request_id]) for request_id in sorted(new - self._rows.keys())]
+        outside = [fault for request_id in sorted(new) for fault in _outside(by_id[request_id])]
         feedback.add_faults(connection, [*self._faults, *repeated, *outside])
         sources.add(connection, self._reports)
-        feedback.take_over(connection, [given[each] for each in sorted(new)])
-        begun = ((each, _REQUEST, bigint(given[each].started_at)) for each in new)
+        feedback.take_over(connection, [by_id[request_id] for request_id in sorted(new)])
+        begun = ((request_id, _REQUEST, bigint(by_id[request_id].started_at)) for request_id in new)
         first = uncounted(connection, begun)  # one that was deleted may come again
         judged = feedback.judgements(connection, said, new)
-        counts = [_count(given[each]) for each, _ in sorted(first)]
+        counts = [_count(by_id[request_id]) for request_id, _ in sorted(first)]
         totals.add(connection, [*counts, *feedback.count_outcomes(connection, judged)])
 
     def _take(self, connection: sa.Connection) -> tuple[Mapping[str, RequestRecord], set[str], Mapping[str, _Stored]]:

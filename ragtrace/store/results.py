@@ -35,22 +35,24 @@ _PAGE: Final = 200
 
 def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) -> int:
     """Write the outcomes whose fence holds, and mark their jobs as done. Returns how many those were."""
-    outcomes = {each.job.id: each for each in finished}
-    jobs = queue.owned(connection, [each.job for each in outcomes.values()])
+    outcomes = {outcome.job.id: outcome for outcome in finished}
+    jobs = queue.owned(connection, [outcome.job for outcome in outcomes.values()])
     started = _started(connection, [job.request_id for job in jobs])
     held = {job.id for job in jobs if job.request_id in started}  # a request deleted meanwhile has no result
-    kept = sorted((outcomes[job_id] for job_id in held), key=lambda each: (each.job.request_id, each.job.id))
-    _write_analyses(connection, kept)
-    newest = _newest(connection, kept)
+    accepted = sorted(
+        (outcomes[job_id] for job_id in held), key=lambda outcome: (outcome.job.request_id, outcome.job.id)
+    )
+    _write_analyses(connection, accepted)
+    newest = _newest(connection, accepted)
     _write_scores(connection, newest)
     _write_diagnoses(connection, newest, started)
     _write_shares(connection, newest)
     _write_probes(connection, newest)
-    first = _first(connection, kept, started)
+    first = _first(connection, accepted, started)
     queue.finish(connection, jobs, now)
-    queue.enqueue(connection, [_follow_up(each) for each in kept if each.follow_up is not None], now)
-    deltas = [delta for each in kept if each.job.id in first for delta in each.deltas]
-    work = (delta for each in kept for delta in _work(each))
+    queue.enqueue(connection, [_follow_up(outcome) for outcome in accepted if outcome.follow_up is not None], now)
+    deltas = [delta for outcome in accepted if outcome.job.id in first for delta in outcome.deltas]
+    work = (delta for outcome in accepted for delta in _work(outcome))
     totals.add(connection, [*deltas, *work])
     done = {job.service for job in jobs if job.kind == COVERAGE}
     _note_success(connection, set(label_budget.names(connection, done).values()), now)
@@ -139,18 +141,18 @@ def _write_scores(connection: sa.Connection, analyses: Sequence[Analysis]) -> No
         old = sa.delete(score).where(
             score.c.request_id == sa.bindparam("request_id"), score.c.kind == sa.bindparam("kind")
         )
-        connection.execute(old, [_key(found) for found in analyses])
+        connection.execute(old, [_key(result) for result in analyses])
     rows = [
         {
-            **_key(found),
-            "metric": each.metric,
-            "reference": each.reference,
-            "analyzer_version": clean(found.analyzer_version),
-            "value": each.value,
-            "reason": clean(each.reason),
+            **_key(result),
+            "metric": metric_score.metric,
+            "reference": metric_score.reference,
+            "analyzer_version": clean(result.analyzer_version),
+            "value": metric_score.value,
+            "reason": clean(metric_score.reason),
         }
-        for found in analyses
-        for each in found.scores
+        for result in analyses
+        for metric_score in result.scores
     ]
     if rows:
         _upsert(connection, score, rows)
@@ -159,20 +161,20 @@ def _write_scores(connection: sa.Connection, analyses: Sequence[Analysis]) -> No
 def _write_diagnoses(connection: sa.Connection, analyses: Sequence[Analysis], started: dict[str, int]) -> None:
     rows = [
         {
-            **_key(found),
-            "analyzer_version": clean(found.analyzer_version),
-            "record_revision": bigint(found.record_revision),
-            "started_at": started[clean(found.request_id)],
-            "verdict": found.diagnosis.verdict,
-            "stage": found.diagnosis.stage,
-            "owner": found.diagnosis.owner,
-            "cause": clean(found.diagnosis.cause),
-            "reference": found.diagnosis.reference,
-            "suspected_rollout": clean(found.diagnosis.suspected_rollout),
-            "judge": clean(found.diagnosis.judge),
-            **_states(found.diagnosis),
+            **_key(result),
+            "analyzer_version": clean(result.analyzer_version),
+            "record_revision": bigint(result.record_revision),
+            "started_at": started[clean(result.request_id)],
+            "verdict": result.diagnosis.verdict,
+            "stage": result.diagnosis.stage,
+            "owner": result.diagnosis.owner,
+            "cause": clean(result.diagnosis.cause),
+            "reference": result.diagnosis.reference,
+            "suspected_rollout": clean(result.diagnosis.suspected_rollout),
+            "judge": clean(result.diagnosis.judge),
+            **_states(result.diagnosis),
         }
-        for found in analyses
+        for result in analyses
     ]
     if rows:
         _upsert(connection, diagnosis, rows)

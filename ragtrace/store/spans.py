@@ -352,12 +352,12 @@ def rewrite_parts(connection: sa.Connection, parts: Iterable[_SmallerPart]) -> N
 
     They are deleted and inserted: rows that shrink in place would leave SQLite's pages half empty.
     """
-    given = sorted(parts)
+    ordered = sorted(parts)
     same = sa.and_(*(column == sa.bindparam(f"of_{column.name}") for column in span_part.primary_key))
-    keys = [{"of_tenant": each.trace[0], "of_trace_id": each.trace[1], "of_digest": each.digest} for each in given]
+    keys = [{"of_tenant": part.trace[0], "of_trace_id": part.trace[1], "of_digest": part.digest} for part in ordered]
     if keys:
         connection.execute(sa.delete(span_part).where(same), keys)
-    rows = [(*each.trace, each.digest, each.body, bytes.fromhex("".join(each.texts))) for each in given]
+    rows = [(*part.trace, part.digest, part.body, bytes.fromhex("".join(part.texts))) for part in ordered]
     insert_new(connection, tuple(span_part.c), rows)
 
 

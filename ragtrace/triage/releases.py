@@ -36,19 +36,25 @@ def suspects(
 ) -> tuple[Suspect, ...]:
     """The stage's rollouts, the likeliest first: those that fit the beginning of the break, by how many broken requests
     point at each, one that replaced another version before one that is new; then the nearest."""
-    known = list(releases)
-    votes = Counter(each.row.suspected_rollout for each in broken)
+    all_releases = list(releases)
+    votes = Counter(judged.row.suspected_rollout for judged in broken)
     slack = min(_LONGEST, int(_SLACK * (window.until - window.before)))
-    found = [
-        _suspect(release, risen, slack, votes, len(broken), is_first=is_new(release, known))
-        for release in rollouts(known, stage)
+    fitting = [
+        _suspect(release, risen, slack, votes, len(broken), is_first=is_new(release, all_releases))
+        for release in rollouts(all_releases, stage)
         if release.at <= window.until
     ]
     order = {"fits": 0, "unknown": 1, "early": 1, "late": 1}
-    found.sort(
-        key=lambda each: (order[each.fit], -each.votes, each.is_new, abs(each.offset_seconds or 0.0), each.release)
+    fitting.sort(
+        key=lambda suspect: (
+            order[suspect.fit],
+            -suspect.votes,
+            suspect.is_new,
+            abs(suspect.offset_seconds or 0.0),
+            suspect.release,
+        )
     )
-    return tuple(found[:_SHOWN])
+    return tuple(fitting[:_SHOWN])
 
 
 def _suspect(
@@ -71,22 +77,22 @@ def _suspect(
     )
 
 
-def suspected(stage: Stage, risen: Stretch | None, found: Sequence[Suspect]) -> tuple[str | None, str]:
+def suspected(stage: Stage, risen: Stretch | None, suspects_first: Sequence[Suspect]) -> tuple[str | None, str]:
     """The release to suspect, and in a sentence why; None where none fits."""
-    if not found:
+    if not suspects_first:
         components = ", ".join(COMPONENTS[stage])
         none = f"no version of this stage's components ({components}) is known to have replaced another, or to be new"
         return None, f"{none}: no rollout explains it"
-    first = found[0]
+    first = suspects_first[0]
     if risen is None:
-        latest = max(found, key=lambda each: each.at)
+        latest = max(suspects_first, key=lambda suspect: suspect.at)
         return None, (
             "when it began is not seen in the time looked at, so no release is named; the last one of this stage was "
             f"{latest.release} at {clock(latest.at)}: look further back with an earlier --since"
         )
     began = clock(written(risen.latest))
     if first.fit != "fits":
-        nearest = min(found, key=lambda each: abs(each.offset_seconds or 0.0))
+        nearest = min(suspects_first, key=lambda suspect: abs(suspect.offset_seconds or 0.0))
         side = "before" if (nearest.offset_seconds or 0.0) > 0 else "after"
         away = span(nearest.offset_seconds or 0.0)
         return None, (
@@ -96,7 +102,7 @@ def suspected(stage: Stage, risen: Stretch | None, found: Sequence[Suspect]) -> 
     how = ", new to this service" if first.is_new else ""
     why = f"it began at {began}, and {first.release} came at {clock(first.at)}{how}"
     why += f"; {first.votes} of {first.of} broken requests point at it" if first.votes else ""
-    others = [each for each in found[1:] if each.fit == "fits"]
+    others = [suspect for suspect in suspects_first[1:] if suspect.fit == "fits"]
     if others:
         why += "; " + ", ".join(map(_with_votes, others)) + " came then, too"
     return first.release, why

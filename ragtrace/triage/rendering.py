@@ -256,30 +256,36 @@ def pages_text(pages: PageAnswers) -> str:
 
 def looked_at(report: Report) -> str:
     """The time, the requests and the reference on which all of it rests."""
-    found = report.range
-    if found is None:
+    examined = report.range
+    if examined is None:
         return ""
-    drawn = found.read + found.unanalyzed
-    read = f"{found.requests:,} requests" if drawn == found.requests else (
-        f"{drawn:,} of {found.requests:,} requests, evenly in time"
+    drawn = examined.read + examined.unanalyzed
+    read = f"{examined.requests:,} requests" if drawn == examined.requests else (
+        f"{drawn:,} of {examined.requests:,} requests, evenly in time"
     )  # fmt: skip
-    if found.unanalyzed and found.read:
-        read += f", {found.unanalyzed:,} of them not analyzed"
-    if found.outdated:
-        read += f", {found.outdated:,} judged by an earlier version only"
-    judged = f"{found.analyzed:,} judged {by_gold(found.reference == 'oracle')}" if found.analyzed else "none judged"
+    if examined.unanalyzed and examined.read:
+        read += f", {examined.unanalyzed:,} of them not analyzed"
+    if examined.outdated:
+        read += f", {examined.outdated:,} judged by an earlier version only"
+    judged = (
+        f"{examined.analyzed:,} judged {by_gold(examined.reference == 'oracle')}"
+        if examined.analyzed
+        else "none judged"
+    )
     kinds = (
-        (found.no_retrieval, "needed no retrieval"),
-        (found.refused, "declined"),
-        (found.errors, "ended in an error"),
+        (examined.no_retrieval, "needed no retrieval"),
+        (examined.refused, "declined"),
+        (examined.errors, "ended in an error"),
     )
     judged += "".join(f", {count:,} {kind}" for count, kind in kinds if count)
-    if found.most_sampled > _EVEN * found.least_sampled:
+    if examined.most_sampled > _EVEN * examined.least_sampled:
         judged += (
-            f"; kept at rates from {percent(found.least_sampled)} to {percent(found.most_sampled)}, "
+            f"; kept at rates from {percent(examined.least_sampled)} to {percent(examined.most_sampled)}, "
             "so shares and means are weighted to be those of the traffic"
         )
-    times = f"{clock(found.since)} to {clock(found.until)}, compared with before, from {clock(found.before_since)}"
+    times = (
+        f"{clock(examined.since)} to {clock(examined.until)}, compared with before, from {clock(examined.before_since)}"
+    )
     return f"{times}; {read}; {judged}"
 
 

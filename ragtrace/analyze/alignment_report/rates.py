@@ -271,15 +271,18 @@ def _flag(members: Sequence[Observation], flag: Callable[[Observation], bool | N
 
 
 def _sweep(members: Sequence[Observation], p: float, seed: int) -> Sweep:
-    known = [each for each in members if p in each.alignment.ps and each.k > 1]
-    raw = [_at(each, each.alignment.warg, p) for each in known]
-    adjusted = [_at(each, each.alignment.adjusted, p) for each in known]
-    floors, chances = [warg_floor(each.k, p) for each in known], [warg_chance(each.k, p) for each in known]
-    ones = [1.0] * len(known)
+    usable = [observation for observation in members if p in observation.alignment.ps and observation.k > 1]
+    raw = [_at(observation, observation.alignment.warg, p) for observation in usable]
+    adjusted = [_at(observation, observation.alignment.adjusted, p) for observation in usable]
+    floors, chances = (
+        [warg_floor(observation.k, p) for observation in usable],
+        [warg_chance(observation.k, p) for observation in usable],
+    )
+    ones = [1.0] * len(usable)
     return Sweep(
         p=p,
-        warg=_measured(known, raw, floors, chances, seed),
-        adjusted=_measured(known, adjusted, [0.0] * len(known), ones, seed),
+        warg=_measured(usable, raw, floors, chances, seed),
+        adjusted=_measured(usable, adjusted, [0.0] * len(usable), ones, seed),
     )
 
 

@@ -176,16 +176,16 @@ def curves(settlings: Sequence[Settling], model: str, *, seed: int = 0) -> list[
 
 
 def _point(budget: int, members: Sequence[Settling], seed: int) -> Point:
-    weights = [each.weight for each in members]
+    weights = [settling.weight for settling in members]
 
     def over(values: Sequence[float]) -> Estimate:
-        found = estimated(values, weights, seed)
-        assert found is not None  # there are members
-        return found
+        estimate = estimated(values, weights, seed)
+        assert estimate is not None  # there are members
+        return estimate
 
     return Point(
         budget=budget,
-        ranking=over([each.ranking for each in members]),
-        first=over([float(each.first) for each in members]),
-        warg_error=over([each.warg_error for each in members]),
+        ranking=over([settling.ranking for settling in members]),
+        first=over([float(settling.first) for settling in members]),
+        warg_error=over([settling.warg_error for settling in members]),
     )

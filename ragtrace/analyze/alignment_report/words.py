@@ -98,38 +98,40 @@ def sampled_words(explained: Explained, tagging: Tagging | None = None) -> WordS
 
     A word's weight is the sum of its tokens'. Punctuation marks are no words; query words are compared without case.
     """
-    record, found = explained.record, explained.explanation.retriever
+    record, attributions = explained.record, explained.explanation.retriever
     queries = retrieval_queries(record)
     asked = [{word.text.casefold() for word in _words(split(query, "word"))} for query in queries]
     texts = _texts(record)
     sides = [
-        (_weighed(texts[each.chunk_id], each.document), each)
-        for each in found
-        if each.chunk_id in texts and each.query_number < len(queries)
+        (_weighed(texts[attribution.chunk_id], attribution.document), attribution)
+        for attribution in attributions
+        if attribution.chunk_id in texts and attribution.query_number < len(queries)
     ]
-    known = [(words, each) for words, each in sides if words and asked[each.query_number]]
-    if not known:
+    documents = [(words, attribution) for words, attribution in sides if words and asked[attribution.query_number]]
+    if not documents:
         return None
-    of_each = [asked[each.query_number] for _, each in known]
-    tops = [[word.text.casefold() for word in _strongest(words, OVERLAP_TOP)] for words, _ in known]
-    alls = [[word.text.casefold() for word in words] for words, _ in known]
+    of_each = [asked[attribution.query_number] for _, attribution in documents]
+    tops = [[word.text.casefold() for word in _strongest(words, OVERLAP_TOP)] for words, _ in documents]
+    alls = [[word.text.casefold() for word in words] for words, _ in documents]
     mass: dict[Side, Mapping[str, float]] = {}
     counts: dict[Side, Mapping[str, float]] = {}
     if tagging is not None:
-        of_documents = [_tagged(texts[each.chunk_id], words, tagging) for words, each in known]
-        given = [queries[each.query_number] for _, each in known]
-        weighed = [_weighed(query, each.query) for query, (_, each) in zip(given, known, strict=True)]
-        of_query = [_tagged(query, words, tagging) for query, words in zip(given, weighed, strict=True)]
+        of_documents = [_tagged(texts[attribution.chunk_id], words, tagging) for words, attribution in documents]
+        query_texts = [queries[attribution.query_number] for _, attribution in documents]
+        weighed = [
+            _weighed(query, attribution.query) for query, (_, attribution) in zip(query_texts, documents, strict=True)
+        ]
+        of_query = [_tagged(query, words, tagging) for query, words in zip(query_texts, weighed, strict=True)]
         for side, pairs in zip(_SIDES, (of_query, of_documents), strict=True):
             mass[side] = _averaged([shares for shares, _ in pairs])
             counts[side] = _averaged([shares for _, shares in pairs])
     return WordSample(
         request_id=record.request_id,
-        model=known[0][1].model or "unknown",
+        model=documents[0][1].model or "unknown",
         condition=condition_of(record),
         weight=explained.weight,
         drawn=explained.drawn,
-        documents=len(known),
+        documents=len(documents),
         overlap=_mean(_shared(top, words) for top, words in zip(tops, of_each, strict=True)),
         at_random=_mean(_shared(every, words) for every, words in zip(alls, of_each, strict=True)),
         found=_mean(len(words & set(top)) / len(words) for top, words in zip(tops, of_each, strict=True)),
@@ -236,10 +238,10 @@ def overlaps(samples: Sequence[WordSample], *, seed: int = 0) -> list[Overlap]:
 
 def shares(samples: Sequence[WordSample], *, seed: int = 0) -> list[Share]:
     """Shares by tag and by pair of tags, most mass first, a dozen of each; for each retriever, condition and side."""
-    found: list[Share] = []
+    most_mass: list[Share] = []
     for (model, condition), members in _groups(samples):
         for side in _SIDES:
-            names = dict.fromkeys(name for each in members for name in each.mass.get(side, {}))
+            names = dict.fromkeys(name for sample in members for name in sample.mass.get(side, {}))
             for is_pair in (False, True):
                 listed = [
                     Share(
@@ -248,14 +250,14 @@ def shares(samples: Sequence[WordSample], *, seed: int = 0) -> list[Share]:
                         side=side,
                         tag=name,
                         is_pair=is_pair,
-                        mass=_over(members, [each.mass[side].get(name, 0.0) for each in members], seed),
-                        of_words=_over(members, [each.counts[side].get(name, 0.0) for each in members], seed),
+                        mass=_over(members, [sample.mass[side].get(name, 0.0) for sample in members], seed),
+                        of_words=_over(members, [sample.counts[side].get(name, 0.0) for sample in members], seed),
                     )
                     for name in names
                     if (" " in name) is is_pair
                 ]
-                found += sorted(listed, key=lambda each: (-each.mass.mean, each.tag))[:_LISTED]
-    return found
+                most_mass += sorted(listed, key=lambda share: (-share.mass.mean, share.tag))[:_LISTED]
+    return most_mass
 
 
 def _groups(samples: Sequence[WordSample]) -> list[tuple[tuple[str, str], list[WordSample]]]:

@@ -189,26 +189,30 @@ def _spoken(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterator[
 
 def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterator[tuple[str, Said]]:
     """Other values in the place of a claim's; none where two of them are others, which tells of another case."""
-    _, given, held, related = sentence
-    known = frozenset(at for row in related for at, relation in enumerate(row) if relation == "same")
+    _, evidence, held, related = sentence
+    same_places = frozenset(index for row in related for index, relation in enumerate(row) if relation == "same")
     kinds = {
-        place: [(at, kind) for at, each in enumerate(row) if (kind := _kind(claimed, place, given, at, each, known))]
+        place: [
+            (index, kind)
+            for index, relation_there in enumerate(row)
+            if (kind := _kind(claimed, place, evidence, index, relation_there, same_places))
+        ]
         for place, row in enumerate(related[:MOST])
     }
-    said = {place for place, found in kinds.items() if any(kind == "same" for _, kind in found)}
+    said = {place for place, kinds_there in kinds.items() if any(kind == "same" for _, kind in kinds_there)}
     is_other = sum(place not in said and any(kind == "value" for _, kind in kinds[place]) for place in kinds) > 1
-    for place, found in kinds.items():
+    for place, kinds_there in kinds.items():
         value, span = claimed.values[place], claimed.spans[place]
-        for at, kind in found:
-            stated, where = given.values[at], given.spans[at]
+        for index, kind in kinds_there:
+            stated, where = evidence.values[index], evidence.spans[index]
             if span is None or where is None:
                 continue
             if kind == "same":
-                if other := _swapped(claimed, place, given, at):
+                if other := _swapped(claimed, place, evidence, index):
                     yield f"value {place}", Said(0.0, 1.0, f"{value.raw}, the evidence says {other.raw}", 0.5)
                 continue
             origin = origin_of(value)
-            if origin == "asked" or (origin == "stated" and len(given.values) >= CROWDED):
+            if origin == "asked" or (origin == "stated" and len(evidence.values) >= CROWDED):
                 continue
             if kind == "value" and is_other:
                 continue
@@ -216,7 +220,7 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
                 origin = "stated"  # that both count the same is not known
             needed = NEEDED["unit"] if kind == "unit" else NEEDED[origin]
             fewest = 1 if origin == "unknown" else FEWEST_AROUND
-            alike = likeness(claimed.around(*span), given.around(*where), held, fewest)
+            alike = likeness(claimed.around(*span), evidence.around(*where), held, fewest)
             yield f"value {place}", Said(0.0, alike, f"{value.raw}, the evidence says {stated.raw}", needed)
 
 
@@ -299,18 +303,18 @@ def _contrasted(
             yield own, there, Said(0.0, alike[own, there])
 
 
-def _of_only(claimed: Placed, given: Placed, held: float) -> Iterator[tuple[str, Said]]:
+def _of_only(claimed: Placed, evidence: Placed, held: float) -> Iterator[tuple[str, Said]]:
     """An "only" before something of which a sentence names alternatives: "online or at the counter"."""
-    alternatives = _ALTERNATIVE.search(given.text) and not (
-        _ALTERNATIVE.search(claimed.text) or _RESTRICTS.search(given.text)
+    alternatives = _ALTERNATIVE.search(evidence.text) and not (
+        _ALTERNATIVE.search(claimed.text) or _RESTRICTS.search(evidence.text)
     )
-    for at, word in enumerate(claimed.words[:-1]):
-        if word.written != "only" or not claimed.next_term(at) or claimed.word_places[at + 1] >= 0:
+    for place, word in enumerate(claimed.words[:-1]):
+        if word.written != "only" or not claimed.next_term(place) or claimed.word_places[place + 1] >= 0:
             continue
-        for there in islice(given.spots(claimed.next_term(at)), MOST):
-            alike = likeness(claimed.around(at, at), given.around(there, there), held)
+        for there in islice(evidence.spots(claimed.next_term(place)), MOST):
+            alike = likeness(claimed.around(place, place), evidence.around(there, there), held)
             reason = "“only”, the evidence names others"
-            yield f"only {at}", Said(0.0, alike, reason, NEEDED["only"]) if alternatives else Said(alike)
+            yield f"only {place}", Said(0.0, alike, reason, NEEDED["only"]) if alternatives else Said(alike)
 
 
 def _agrees(claimed: Placed, own: int, given: Placed, there: int) -> bool | None:
@@ -390,23 +394,23 @@ class _Spot(NamedTuple):
 
 
 def _exchanges(
-    claimed: Placed, given: Placed, held: float, related: Sequence[Sequence[Relation | None]]
+    claimed: Placed, evidence: Placed, held: float, related: Sequence[Sequence[Relation | None]]
 ) -> Iterator[tuple[str, float, float]]:
     """Of each two that a sentence has what they are, and how surely they stand there as in the claim and exchanged,
     each in [0, 1]. held: the share of the claim's words that the sentence has; related: `relations` of the values."""
-    values = _shared_values(claimed, given, related) if min(len(claimed.values), len(given.values)) > 1 else []
+    values = _shared_values(claimed, evidence, related) if min(len(claimed.values), len(evidence.values)) > 1 else []
     for kind in dict.fromkeys(_kind_of(claimed, own) for own, _ in values) if len(values) > 1 else ():
         alike = [both for both in values if _kind_of(claimed, both[0]) == kind]
-        yield from _exchanged(claimed, given, alike, held, VALUES_CROSSED)
-    if min(len(claimed.names), len(given.names), len(claimed.all_name_terms & given.all_name_terms)) > 1:
+        yield from _exchanged(claimed, evidence, alike, held, VALUES_CROSSED)
+    if min(len(claimed.names), len(evidence.names), len(claimed.all_name_terms & evidence.all_name_terms)) > 1:
         yield from _names(
-            claimed, given, _shared(claimed.names, claimed.name_terms, given.names, given.name_terms), held
+            claimed, evidence, _shared(claimed.names, claimed.name_terms, evidence.names, evidence.name_terms), held
         )
-    if held >= ROLES_HELD and min(len(claimed.roles), len(given.roles)) > 1:
+    if held >= ROLES_HELD and min(len(claimed.roles), len(evidence.roles)) > 1:
         yield from _names(
             claimed,
-            given,
-            _shared(claimed.roles, claimed.role_terms, given.roles, given.role_terms),
+            evidence,
+            _shared(claimed.roles, claimed.role_terms, evidence.roles, evidence.role_terms),
             held,
             ROLES_CROSSED,
         )

@@ -330,12 +330,12 @@ def _new_pairs(statement: Statement, ground: Ground, held: Sequence[bool]) -> li
     """For each word whether it and the one before it are no neighbors in the evidence; a value that is held is known
     in any shape."""
     terms, places = statement.terms, statement.places
-    found = [0.0] * len(terms)
-    for at in range(1, len(terms)):
-        same = places[at] >= 0 and places[at] == places[at - 1] and held[places[at]]
-        known = same or terms[at - 1] == terms[at] or f"{terms[at - 1]} {terms[at]}" in ground.pairs
-        found[at] = 0.0 if known else 1.0
-    return found
+    new = [0.0] * len(terms)
+    for index in range(1, len(terms)):
+        same = places[index] >= 0 and places[index] == places[index - 1] and held[places[index]]
+        is_known = same or terms[index - 1] == terms[index] or f"{terms[index - 1]} {terms[index]}" in ground.pairs
+        new[index] = 0.0 if is_known else 1.0
+    return new
 
 
 def _clustered(new: Sequence[float]) -> float:

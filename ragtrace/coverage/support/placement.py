@@ -183,29 +183,29 @@ class Placed:
     @cached_property
     def names(self) -> tuple[tuple[int, int], ...]:
         """The first and last word of each run of capitalized words that carry meaning."""
-        found: list[tuple[int, int]] = []
-        for at, word in enumerate(self.words):
-            if not self.word_terms[at] or not self.text[word.start].isupper() or self.word_places[at] >= 0:
+        runs: list[tuple[int, int]] = []
+        for index, word in enumerate(self.words):
+            if not self.word_terms[index] or not self.text[word.start].isupper() or self.word_places[index] >= 0:
                 continue
-            joins = found and found[-1][1] == at - 1 and self.text[self.words[at - 1].end : word.start] == " "
-            found[-1:] = [(found[-1][0], at)] if joins else [*found[-1:], (at, at)]
-        return tuple(found)
+            joins = runs and runs[-1][1] == index - 1 and self.text[self.words[index - 1].end : word.start] == " "
+            runs[-1:] = [(runs[-1][0], index)] if joins else [*runs[-1:], (index, index)]
+        return tuple(runs)
 
     @cached_property
     def roles(self) -> tuple[tuple[int, int], ...]:
         """The first and last word of who or what acts, in small letters: "the works council", "suppliers"."""
-        found: list[tuple[int, int]] = []
-        for at, word in enumerate(self.words):
-            is_led = at > 0 and self.words[at - 1].written in _DETERMINERS and self.word_places[at - 1] < 0
-            if not self._may_act(at) or not (is_led or _AGENT.fullmatch(word.written)):
+        spans: list[tuple[int, int]] = []
+        for index, word in enumerate(self.words):
+            is_led = index > 0 and self.words[index - 1].written in _DETERMINERS and self.word_places[index - 1] < 0
+            if not self._may_act(index) or not (is_led or _AGENT.fullmatch(word.written)):
                 continue
-            if found and found[-1][1] >= at:
+            if spans and spans[-1][1] >= index:
                 continue
-            last = at
-            while is_led and last + 1 < len(self.words) and last - at < 2 and self._may_act(last + 1, behind=last):
+            last = index
+            while is_led and last + 1 < len(self.words) and last - index < 2 and self._may_act(last + 1, behind=last):
                 last += 1
-            found.append((at, last))
-        return tuple(found)
+            spans.append((index, last))
+        return tuple(spans)
 
     def _may_act(self, at: int, behind: int | None = None) -> bool:
         """Whether a word may be one of a role: it carries meaning, is no value and begins with a small letter."""
@@ -427,13 +427,13 @@ def _negates(term: str) -> bool:
     return term in _NEGATING or term.endswith(("n't", "n’t"))
 
 
-def _places(starts: list[int], found: tuple[Value, ...]) -> Iterator[int]:
+def _places(starts: list[int], stated: tuple[Value, ...]) -> Iterator[int]:
     """For each start, in order, the index of the value that it lies in, or -1."""
-    at = 0
+    index = 0
     for start in starts:
-        while at < len(found) and found[at].end <= start:
-            at += 1
-        yield at if at < len(found) and found[at].start <= start else -1
+        while index < len(stated) and stated[index].end <= start:
+            index += 1
+        yield index if index < len(stated) and stated[index].start <= start else -1
 
 
 _NEXT_WORD: Final = re.compile(r"[\s\-]*([^\W\d_]+)")

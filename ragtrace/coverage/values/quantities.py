@@ -110,11 +110,11 @@ _EITHER: Final = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # 2.500: two thousand five 
 def _quantities_of(text: str) -> list[Value]:
     """All numbers of `text` as values of kind `quantity` (with a unit) or `number`, in order."""
     matches = list(_NUMBER.finditer(text))
-    found = [_value(match) for match in matches]
-    for at in range(len(found) - 2, -1, -1):
-        if _TO.fullmatch(text, found[at].end, found[at + 1].start):
-            found[at : at + 2] = _ends(found[at], found[at + 1], matches[at + 1])
-    return found
+    quantities = [_value(match) for match in matches]
+    for index in range(len(quantities) - 2, -1, -1):
+        if _TO.fullmatch(text, quantities[index].end, quantities[index + 1].start):
+            quantities[index : index + 2] = _ends(quantities[index], quantities[index + 1], matches[index + 1])
+    return quantities
 
 
 def _ends(low: Value, high: Value, match: re.Match[str]) -> tuple[Value, Value]:

@@ -287,14 +287,16 @@ def _harm_p_values(
         t = np.where(student.values == 0.0, np.inf, student.values / student.errors)
         p = special().stdtr(student.freedom, t)
     tests = ["Student's t"] * len(columns)
-    booleans = [at for at, column in enumerate(columns) if column.rule.kind == "boolean" and _plain(rows)]
-    for at in booleans:
-        p[at], tests[at] = _mid_p(rows, columns[at])
+    booleans = [index for index, column in enumerate(columns) if column.rule.kind == "boolean" and _plain(rows)]
+    for index in booleans:
+        p[index], tests[index] = _mid_p(rows, columns[index])
     if sample.smallest <= EXCHANGE_LIMIT:
         name = "signs exchanged" if rows.paired else "labels exchanged"
         large = _PLAINLY * policy.alpha
-        close = np.array([at for at in range(len(columns)) if at not in booleans and not p[at] > large], dtype=np.int64)
-        tests = [name if at in close else test for at, test in enumerate(tests)]
+        close = np.array(
+            [index for index in range(len(columns)) if index not in booleans and not p[index] > large], dtype=np.int64
+        )
+        tests = [name if index in close else test for index, test in enumerate(tests)]
         if len(close):
             draws = max(policy.resamples, ceil(10 / strictest))
             p[close] = exchange_p_values(sample.take(close), draws, generator(policy, rows.segment, 1))

@@ -60,29 +60,29 @@ def recognizes(span: ReceivedSpan) -> bool:
 
 def read(span: ReceivedSpan) -> Reading:
     """By the operation."""
-    given = span.attributes
-    operation = text(given, names.OPERATION_NAME)
+    attributes = span.attributes
+    operation = text(attributes, names.OPERATION_NAME)
     about: dict[str, Any] = {
-        "session_id": text(given, _SESSION, names.SESSION_ID),
+        "session_id": text(attributes, _SESSION, names.SESSION_ID),
     }
-    if operation == "retrieval" or names.RETRIEVAL_DOCUMENTS in given:
-        query = text(given, names.RETRIEVAL_QUERY)
-        found, is_cut = _documents(given.get(names.RETRIEVAL_DOCUMENTS))
+    if operation == "retrieval" or names.RETRIEVAL_DOCUMENTS in attributes:
+        query = text(attributes, names.RETRIEVAL_QUERY)
+        found, is_cut = _documents(attributes.get(names.RETRIEVAL_DOCUMENTS))
         step = Retrieved(
             query=query,
             found=found,
-            top_k=whole(given, names.RETRIEVAL_TOP_K, "gen_ai.request.top_k"),
+            top_k=whole(attributes, names.RETRIEVAL_TOP_K, "gen_ai.request.top_k"),
             incomplete=is_cut,
         )
         return Reading(step=step, question=query, **about)
-    if operation in _GENERATIONS or (operation is None and (_PROVIDER in given or _SYSTEM_NAME in given)):
+    if operation in _GENERATIONS or (operation is None and (_PROVIDER in attributes or _SYSTEM_NAME in attributes)):
         return Reading(step=generated(span), **about)
     if operation == "embeddings":
-        model = text(given, names.REQUEST_MODEL, _RESPONSE_MODEL)
+        model = text(attributes, names.REQUEST_MODEL, _RESPONSE_MODEL)
         return Reading(versions={"embedding": model} if model else {}, **about)
-    asked = messages(given.get(names.INPUT_MESSAGES))
-    said = messages(given.get(names.OUTPUT_MESSAGES))
-    question = next((each["content"] for each in reversed(asked) if each["role"] == "user"), None)
+    asked = messages(attributes.get(names.INPUT_MESSAGES))
+    said = messages(attributes.get(names.OUTPUT_MESSAGES))
+    question = next((message["content"] for message in reversed(asked) if message["role"] == "user"), None)
     return Reading(question=question, answer=said[-1]["content"] if said else None, **about)
 
 
@@ -103,13 +103,15 @@ def judgement(given: Attributes, at: int) -> Judgement | None:
 
 def messages(value: Any) -> list[dict[str, str]]:
     """Messages with their texts: `[{"role": ..., "parts": [{"type": "text", "content": ...}]}]`, or plain contents."""
-    found = jsonish(value)
-    if isinstance(found, str):
-        return [{"role": "user", "content": found}] if found else []
-    if isinstance(found, dict):
-        found = [found]
-    read = [_message(each) for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    return [each for each in read if each["content"]]
+    contents = jsonish(value)
+    if isinstance(contents, str):
+        return [{"role": "user", "content": contents}] if contents else []
+    if isinstance(contents, dict):
+        contents = [contents]
+    read = (
+        [_message(content) for content in contents if isinstance(content, dict)] if isinstance(contents, list) else []
+    )
+    return [message for message in read if message["content"]]
 
 
 def _message(given: dict[str, Any]) -> dict[str, str]:

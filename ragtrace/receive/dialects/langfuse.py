@@ -45,30 +45,30 @@ def recognizes(span: ReceivedSpan) -> bool:
 
 def read(span: ReceivedSpan) -> Reading:
     """By the observation's type."""
-    given = span.attributes
-    kind = given.get(_TYPE)
+    attributes = span.attributes
+    kind = attributes.get(_TYPE)
     about: dict[str, Any] = {
-        "session_id": text(given, "session.id", "langfuse.session.id"),
-        "tenant_id": text(given, "langfuse.trace.metadata.tenant_id", "langfuse.trace.metadata.tenant"),
+        "session_id": text(attributes, "session.id", "langfuse.session.id"),
+        "tenant_id": text(attributes, "langfuse.trace.metadata.tenant_id", "langfuse.trace.metadata.tenant"),
     }
-    if given.get(_LEVEL) == "ERROR":
-        about["error"] = text(given, _MESSAGE) or "Langfuse's level is ERROR"
-    if kind == "retriever" or (kind == "span" and _is_retriever(given)):
-        query = question_in(given.get(_INPUT))
-        step = Retrieved(query=query, found=listed(given.get(_OUTPUT), *_DOCUMENTS))
+    if attributes.get(_LEVEL) == "ERROR":
+        about["error"] = text(attributes, _MESSAGE) or "Langfuse's level is ERROR"
+    if kind == "retriever" or (kind == "span" and _is_retriever(attributes)):
+        query = question_in(attributes.get(_INPUT))
+        step = Retrieved(query=query, found=listed(attributes.get(_OUTPUT), *_DOCUMENTS))
         return Reading(step=step, question=query, **about)
     if kind == "reranker":
-        before, kept = (listed(given.get(each), *_DOCUMENTS) for each in (_INPUT, _OUTPUT))
+        before, kept = (listed(attributes.get(name), *_DOCUMENTS) for name in (_INPUT, _OUTPUT))
         return Reading(step=Reranked(given=before or None, kept=kept), **about)
     if kind == "generation":
-        return Reading(step=_generated(given), **about)
+        return Reading(step=_generated(attributes), **about)
     if kind == "embedding":
-        model = text(given, _MODEL)
+        model = text(attributes, _MODEL)
         return Reading(versions={"embedding": model} if model else {}, **about)
     is_silent = kind in _SILENT and span.parent_id
-    asked, said = (None, None) if is_silent else (given.get(_INPUT), given.get(_OUTPUT))
-    question = question_in(given.get("langfuse.trace.input", asked))
-    return Reading(question=question, answer=_answer(given.get("langfuse.trace.output", said)), **about)
+    asked, said = (None, None) if is_silent else (attributes.get(_INPUT), attributes.get(_OUTPUT))
+    question = question_in(attributes.get("langfuse.trace.input", asked))
+    return Reading(question=question, answer=_answer(attributes.get("langfuse.trace.output", said)), **about)
 
 
 def _is_retriever(given: Attributes) -> bool:

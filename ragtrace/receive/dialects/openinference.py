@@ -62,34 +62,37 @@ def recognizes(span: ReceivedSpan) -> bool:
 
 def read(span: ReceivedSpan) -> Reading:
     """By the span's kind."""
-    given = span.attributes
-    kind = given[names.SPAN_KIND] if names.SPAN_KIND in given else _kind_left(given)
-    about: dict[str, Any] = {"session_id": text(given, names.SESSION_ID), "tenant_id": text(given, "tenant.id")}
+    attributes = span.attributes
+    kind = attributes[names.SPAN_KIND] if names.SPAN_KIND in attributes else _kind_left(attributes)
+    about: dict[str, Any] = {
+        "session_id": text(attributes, names.SESSION_ID),
+        "tenant_id": text(attributes, "tenant.id"),
+    }
     if kind == "RETRIEVER":
-        groups = grouped(given, names.DOCUMENTS)
-        query = question_in(_shown(given, names.INPUT_VALUE))
+        groups = grouped(attributes, names.DOCUMENTS)
+        query = question_in(_shown(attributes, names.INPUT_VALUE))
         step = Retrieved(
             query=query,
-            found=documents(groups, given) or _returned(given),
+            found=documents(groups, attributes) or _returned(attributes),
             ranks=tuple(place + 1 for place in groups) or None,
             incomplete=has_gaps(groups),
         )
         return Reading(step=step, question=query, **about)
     if kind == "RERANKER":
-        query = text(given, names.RERANKER_QUERY) or question_in(_shown(given, names.INPUT_VALUE))
-        versions = {"reranker": model} if (model := text(given, names.RERANKER_MODEL)) else {}
-        return Reading(step=_reranked(given), question=query, versions=versions, **about)
+        query = text(attributes, names.RERANKER_QUERY) or question_in(_shown(attributes, names.INPUT_VALUE))
+        versions = {"reranker": model} if (model := text(attributes, names.RERANKER_MODEL)) else {}
+        return Reading(step=_reranked(attributes), question=query, versions=versions, **about)
     if kind == "LLM":
-        return Reading(step=_generated(given), **about)
+        return Reading(step=_generated(attributes), **about)
     if kind == "EMBEDDING":
-        model = text(given, _EMBEDDING_MODEL)
+        model = text(attributes, _EMBEDDING_MODEL)
         return Reading(versions={"embedding": model} if model else {}, **about)
-    if span.name.endswith(_POSTPROCESSOR) and (kept := _nodes(jsonish(given.get(names.OUTPUT_VALUE)))):
-        nodes = _nodes(mapping(given.get(names.INPUT_VALUE)).get("nodes"))
+    if span.name.endswith(_POSTPROCESSOR) and (kept := _nodes(jsonish(attributes.get(names.OUTPUT_VALUE)))):
+        nodes = _nodes(mapping(attributes.get(names.INPUT_VALUE)).get("nodes"))
         return Reading(step=Reranked(given=nodes or None, kept=kept), **about)
     if kind in _SILENT and span.parent_id:
         return Reading(**about)
-    return Reading(question=question_in(_shown(given, names.INPUT_VALUE)), answer=_answer(given), **about)
+    return Reading(question=question_in(_shown(attributes, names.INPUT_VALUE)), answer=_answer(attributes), **about)
 
 
 def _kind_left(given: Attributes) -> str | None:
@@ -129,15 +132,15 @@ def documents(groups: Groups, given: Attributes) -> list[dict[str, Any]]:
     return _identified(found, given)
 
 
-def _identified(found: list[dict[str, Any]], given: Attributes) -> list[dict[str, Any]]:
+def _identified(chunks: list[dict[str, Any]], attributes: Attributes) -> list[dict[str, Any]]:
     """LangChain's documents have their ids in the returned value alone; those that say the same get them from there."""
-    if any("id" not in each for each in found):
-        ids = {_text_of(each): identifier(each.get("id")) for each in _returned(given) or ()}
-        for each in found:
-            known = ids.get(each.get("text"))
-            if "id" not in each and known:
-                each["id"] = known
-    return found
+    if any("id" not in chunk for chunk in chunks):
+        ids = {_text_of(chunk): identifier(chunk.get("id")) for chunk in _returned(attributes) or ()}
+        for chunk in chunks:
+            chunk_id = ids.get(chunk.get("text"))
+            if "id" not in chunk and chunk_id:
+                chunk["id"] = chunk_id
+    return chunks
 
 
 def _text_of(document: Mapping[str, Any]) -> str | None:
@@ -162,26 +165,30 @@ def _reranked(given: Attributes) -> Reranked:
     )
 
 
-def _generated(given: Attributes) -> Generated:
-    asked, plain = grouped(given, names.LLM_INPUT), _shown(given, names.INPUT_VALUE)
-    prompt: Any = _messages(asked) or _completed(given, _PROMPTS, "prompt.text")
-    said = [each["content"] for each in _messages(grouped(given, names.LLM_OUTPUT))]
-    answers = said or _completed(given, _CHOICES, "completion.text")
+def _generated(attributes: Attributes) -> Generated:
+    asked, plain = grouped(attributes, names.LLM_INPUT), _shown(attributes, names.INPUT_VALUE)
+    prompt: Any = _messages(asked) or _completed(attributes, _PROMPTS, "prompt.text")
+    said = [message["content"] for message in _messages(grouped(attributes, names.LLM_OUTPUT))]
+    answers = said or _completed(attributes, _CHOICES, "completion.text")
     return Generated(
-        prompt=prompt or (plain if isinstance(plain, str) and given.get(names.INPUT_TYPE) != _JSON else None),
-        answer=answers[0] if answers else _answer(given),
-        model=text(given, names.LLM_MODEL),
-        usage=usage(whole(given, names.PROMPT_TOKENS), whole(given, names.COMPLETION_TOKENS)),
-        finish_reason=text(given, "llm.finish_reason"),
+        prompt=prompt or (plain if isinstance(plain, str) and attributes.get(names.INPUT_TYPE) != _JSON else None),
+        answer=answers[0] if answers else _answer(attributes),
+        model=text(attributes, names.LLM_MODEL),
+        usage=usage(whole(attributes, names.PROMPT_TOKENS), whole(attributes, names.COMPLETION_TOKENS)),
+        finish_reason=text(attributes, "llm.finish_reason"),
         incomplete=has_gaps(asked),
     )
 
 
-def _completed(given: Attributes, prefix: str, name: str) -> list[str]:
+def _completed(attributes: Attributes, prefix: str, name: str) -> list[str]:
     """Texts of the completions interface: flattened, or a list as older versions write it."""
-    values = given.get(prefix)
-    found = values if isinstance(values, list) else [each.get(name) for each in grouped(given, prefix).values()]
-    return [each for each in found if isinstance(each, str) and each and each != _HIDDEN]
+    values = attributes.get(prefix)
+    completions = (
+        values if isinstance(values, list) else [group.get(name) for group in grouped(attributes, prefix).values()]
+    )
+    return [
+        completion for completion in completions if isinstance(completion, str) and completion and completion != _HIDDEN
+    ]
 
 
 def _messages(groups: Groups) -> list[dict[str, str]]:

@@ -92,19 +92,19 @@ def read(span: ReceivedSpan) -> Reading:
 
 
 def _step(span: ReceivedSpan) -> Step | None:
-    given = span.attributes
+    attributes = span.attributes
     if any(event.name in _RESULTS for event in span.events):
-        query = text(given, "db.query.text", "db.statement")
+        query = text(attributes, "db.query.text", "db.statement")
         is_cut = bool(span.dropped_events)
-        return Retrieved(query=query, found=_results(span), top_k=whole(given, _VECTOR), incomplete=is_cut)
-    if given.get(_TYPE) == "rerank":
-        return _reranked(given, _ranked(given))
-    if _is_generation(given) or (span.dropped and _is_flattened(given)):
+        return Retrieved(query=query, found=_results(span), top_k=whole(attributes, _VECTOR), incomplete=is_cut)
+    if attributes.get(_TYPE) == "rerank":
+        return _reranked(attributes, _ranked(attributes))
+    if _is_generation(attributes) or (span.dropped and _is_flattened(attributes)):
         # a limit on attributes takes the type first
-        ranked = _ranked(given) if span.dropped and _TYPE not in given else []
-        return _reranked(given, ranked) if ranked else _generated(span)
-    asked, said = jsonish(given.get(_INPUT)), jsonish(given.get(_OUTPUT))
-    if given.get(names.OPERATION_NAME) == _RETRIEVAL:
+        ranked = _ranked(attributes) if span.dropped and _TYPE not in attributes else []
+        return _reranked(attributes, ranked) if ranked else _generated(span)
+    asked, said = jsonish(attributes.get(_INPUT)), jsonish(attributes.get(_OUTPUT))
+    if attributes.get(names.OPERATION_NAME) == _RETRIEVAL:
         return Retrieved(query=question_in(asked), found=listed(said, "documents"))
     nodes = _nodes(said)
     if nodes and isinstance(asked, dict):
@@ -124,20 +124,20 @@ def _is_generation(given: Attributes) -> bool:
 
 
 def _generated(span: ReceivedSpan) -> Generated:
-    found = genai.generated(span)
-    given = span.attributes
-    messages = _asked(given)
-    asked = [each for each in messages.values() if each["content"]]
-    said = [_message(each)["content"] for each in grouped(given, _COMPLETION).values()]
-    first = next((each for each in said if each), None)
+    standard = genai.generated(span)
+    attributes = span.attributes
+    messages = _asked(attributes)
+    asked = [message for message in messages.values() if message["content"]]
+    said = [_message(group)["content"] for group in grouped(attributes, _COMPLETION).values()]
+    first = next((content for content in said if content), None)
     return Generated(
-        prompt=asked or found.prompt,
-        answer=first or found.answer,
-        model=found.model,
-        usage=found.usage
-        or usage(whole(given, "llm.usage.prompt_tokens"), whole(given, "llm.usage.completion_tokens")),
-        finish_reason=found.finish_reason or text(given, f"{_COMPLETION}.0.finish_reason"),
-        incomplete=has_gaps(messages) if messages else found.incomplete,
+        prompt=asked or standard.prompt,
+        answer=first or standard.answer,
+        model=standard.model,
+        usage=standard.usage
+        or usage(whole(attributes, "llm.usage.prompt_tokens"), whole(attributes, "llm.usage.completion_tokens")),
+        finish_reason=standard.finish_reason or text(attributes, f"{_COMPLETION}.0.finish_reason"),
+        incomplete=has_gaps(messages) if messages else standard.incomplete,
     )
 
 
@@ -153,14 +153,20 @@ def _ranked(given: Attributes) -> list[re.Match[str]]:
     return read if len(read) == len(found) else []
 
 
-def _reranked(given: Attributes, ranked: list[re.Match[str]]) -> Reranked:
+def _reranked(attributes: Attributes, ranked: list[re.Match[str]]) -> Reranked:
     """Documents are the prompt's messages but the user's, which is the query."""
-    asked = _asked(given)
-    before = {place: each["content"] for place, each in asked.items() if each["role"] != "user" and each["content"]}
-    kept = [{"text": each["text"] or before.get(int(each["place"])), "score": number(each["score"])} for each in ranked]
-    named = [each for each in kept if each["text"]]
+    asked = _asked(attributes)
+    before = {
+        place: message["content"]
+        for place, message in asked.items()
+        if message["role"] != "user" and message["content"]
+    }
+    kept = [
+        {"text": match["text"] or before.get(int(match["place"])), "score": number(match["score"])} for match in ranked
+    ]
+    named = [candidate for candidate in kept if candidate["text"]]
     return Reranked(
-        given=[{"text": each} for each in before.values()] or None,
+        given=[{"text": content} for content in before.values()] or None,
         kept=named or None,
         incomplete=len(named) < len(kept) or has_gaps(asked),
     )

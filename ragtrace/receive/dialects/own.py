@@ -49,35 +49,35 @@ def read(span: ReceivedSpan) -> Reading:
 
 
 def _step(span: ReceivedSpan) -> Step | None:
-    given = span.attributes
-    if names.RETRIEVAL_IDS in given:
-        query = text(given, names.RETRIEVAL_QUERY, names.INPUT_VALUE)
-        top_k = whole(given, names.RETRIEVAL_TOP_K)
-        return Retrieved(query=query, found=_candidates(given), top_k=top_k)
-    if names.RERANK_IDS in given:
-        return _reranked(given)
-    if names.PACK_IDS in given:
-        return _packed(given)
-    return _generated(given) if given.get(names.OPERATION_NAME) == "chat" else None
+    attributes = span.attributes
+    if names.RETRIEVAL_IDS in attributes:
+        query = text(attributes, names.RETRIEVAL_QUERY, names.INPUT_VALUE)
+        top_k = whole(attributes, names.RETRIEVAL_TOP_K)
+        return Retrieved(query=query, found=_candidates(attributes), top_k=top_k)
+    if names.RERANK_IDS in attributes:
+        return _reranked(attributes)
+    if names.PACK_IDS in attributes:
+        return _packed(attributes)
+    return _generated(attributes) if attributes.get(names.OPERATION_NAME) == "chat" else None
 
 
 def _request(span: ReceivedSpan) -> Reading:
-    given = span.attributes
-    sampled, flags = given.get(names.REQUEST_HEAD_SAMPLED), given.get(names.REQUEST_FLAGS)
+    attributes = span.attributes
+    sampled, flags = attributes.get(names.REQUEST_HEAD_SAMPLED), attributes.get(names.REQUEST_FLAGS)
     start = f"{names.VERSION}."
     return Reading(
-        question=text(given, names.INPUT_VALUE),
-        answer=text(given, names.OUTPUT_VALUE),
-        request_id=text(given, names.REQUEST_ID),
+        question=text(attributes, names.INPUT_VALUE),
+        answer=text(attributes, names.OUTPUT_VALUE),
+        request_id=text(attributes, names.REQUEST_ID),
         is_second_hand=True,
-        service=text(given, names.REQUEST_SERVICE),
-        session_id=text(given, names.SESSION_ID),
-        segment=text(given, names.REQUEST_SEGMENT),
-        query_class=text(given, names.REQUEST_QUERY_CLASS),
-        flags=tuple(each for each in flags if isinstance(each, str)) if isinstance(flags, list) else (),
+        service=text(attributes, names.REQUEST_SERVICE),
+        session_id=text(attributes, names.SESSION_ID),
+        segment=text(attributes, names.REQUEST_SEGMENT),
+        query_class=text(attributes, names.REQUEST_QUERY_CLASS),
+        flags=tuple(flag for flag in flags if isinstance(flag, str)) if isinstance(flags, list) else (),
         head_sampled=sampled if isinstance(sampled, bool) else None,
-        head_probability=_probability(given.get(names.REQUEST_HEAD_PROBABILITY)),
-        versions={key[len(start) :]: str(value) for key, value in given.items() if key.startswith(start)},
+        head_probability=_probability(attributes.get(names.REQUEST_HEAD_PROBABILITY)),
+        versions={key[len(start) :]: str(value) for key, value in attributes.items() if key.startswith(start)},
     )
 
 
@@ -105,13 +105,13 @@ def _candidates(given: Attributes) -> list[dict[str, Any]]:
     ]
 
 
-def _reranked(given: Attributes) -> Reranked:
+def _reranked(attributes: Attributes) -> Reranked:
     """The inputs in their order: each that was kept at its rank before, those that fell out in between."""
-    kept, before = _strings(given.get(names.RERANK_IDS)), given.get(names.RERANK_RANKS_BEFORE)
-    scores = given.get(names.RERANK_SCORES)
+    kept, before = _strings(attributes.get(names.RERANK_IDS)), attributes.get(names.RERANK_RANKS_BEFORE)
+    scores = attributes.get(names.RERANK_SCORES)
     scores = scores if isinstance(scores, list) and len(scores) == len(kept) else [None] * len(kept)
-    ranks = {rank: each for each, rank in zip(kept, _ranks(before), strict=False) if rank > 0}
-    dropped = iter(_strings(given.get(names.RERANK_DROPPED_IDS)))
+    ranks = {rank: chunk_id for chunk_id, rank in zip(kept, _ranks(before), strict=False) if rank > 0}
+    dropped = iter(_strings(attributes.get(names.RERANK_DROPPED_IDS)))
     inputs: list[str] = []
     last = 0
     for rank in sorted(ranks):
@@ -119,8 +119,8 @@ def _reranked(given: Attributes) -> Reranked:
         last = rank
     inputs += dropped
     return Reranked(
-        given=[{"id": each} for each in inputs],
-        kept=[{"id": each, "score": score} for each, score in zip(kept, scores, strict=True)],
+        given=[{"id": chunk_id} for chunk_id in inputs],
+        kept=[{"id": chunk_id, "score": score} for chunk_id, score in zip(kept, scores, strict=True)],
     )
 
 
@@ -128,25 +128,25 @@ def _ranks(value: Any) -> list[int]:
     return [each if isinstance(each, int) else 0 for each in _list(value)]
 
 
-def _packed(given: Attributes) -> Packed:
+def _packed(attributes: Attributes) -> Packed:
     texts = {
-        str(each.get("id")): text(each, "content")
-        for each in _list(jsonish(given.get(names.OUTPUT_VALUE)))
-        if isinstance(each, dict)
+        str(item.get("id")): text(item, "content")
+        for item in _list(jsonish(attributes.get(names.OUTPUT_VALUE)))
+        if isinstance(item, dict)
     }
-    ids, tokens = _strings(given.get(names.PACK_IDS)), given.get(names.PACK_TOKENS)
+    ids, tokens = _strings(attributes.get(names.PACK_IDS)), attributes.get(names.PACK_TOKENS)
     tokens = tokens if isinstance(tokens, list) and len(tokens) == len(ids) else [None] * len(ids)
-    cut = set(_strings(given.get(names.PACK_TRUNCATED_IDS)))
+    cut = set(_strings(attributes.get(names.PACK_TRUNCATED_IDS)))
     chunks = [
-        {"id": each, "text": texts.get(each), "tokens": count, "truncated": each in cut}
-        for each, count in zip(ids, tokens, strict=True)
+        {"id": chunk_id, "text": texts.get(chunk_id), "tokens": count, "truncated": chunk_id in cut}
+        for chunk_id, count in zip(ids, tokens, strict=True)
     ]
-    reasons = _strings(given.get(names.PACK_DROPPED_REASONS))
-    dropped = zip(_strings(given.get(names.PACK_DROPPED_IDS)), reasons, strict=False)
+    reasons = _strings(attributes.get(names.PACK_DROPPED_REASONS))
+    dropped = zip(_strings(attributes.get(names.PACK_DROPPED_IDS)), reasons, strict=False)
     return Packed(
-        chunks=[{key: value for key, value in each.items() if value is not None} for each in chunks],
-        dropped=tuple(_dropped(each, reason) for each, reason in dropped),
-        budget=whole(given, names.PACK_BUDGET),
+        chunks=[{key: value for key, value in chunk.items() if value is not None} for chunk in chunks],
+        dropped=tuple(_dropped(chunk_id, reason) for chunk_id, reason in dropped),
+        budget=whole(attributes, names.PACK_BUDGET),
     )
 
 

@@ -46,28 +46,28 @@ def recognizes(span: ReceivedSpan) -> bool:
 
 def read(span: ReceivedSpan) -> Reading:
     """By the span's type."""
-    given = span.attributes
-    kind = given.get(_TYPE)
+    attributes = span.attributes
+    kind = attributes.get(_TYPE)
     if kind == "retrieval":
-        query = text(given, _BASE + "retrieval.query_text") or _question(given)
-        found = _contexts(given.get(_BASE + "retrieval.retrieved_contexts", given.get(_RETURNED)))
-        top_k = whole(given, _BASE + "retrieval.num_contexts")
+        query = text(attributes, _BASE + "retrieval.query_text") or _question(attributes)
+        found = _contexts(attributes.get(_BASE + "retrieval.retrieved_contexts", attributes.get(_RETURNED)))
+        top_k = whole(attributes, _BASE + "retrieval.num_contexts")
         return Reading(step=Retrieved(query=query, found=found, top_k=top_k))
     if kind == "reranking":
-        before = _texts(given.get(_BASE + "reranking.input_context_texts"))
-        after = _contexts(given.get(_BASE + "reranking.output_context_texts", given.get(_RETURNED)))
+        before = _texts(attributes.get(_BASE + "reranking.input_context_texts"))
+        after = _contexts(attributes.get(_BASE + "reranking.output_context_texts", attributes.get(_RETURNED)))
         return Reading(step=Reranked(given=before or None, kept=after))
     if kind == "context_filter" or kind == "context_selection":
-        chunks = _contexts(given.get(_RETURNED))
+        chunks = _contexts(attributes.get(_RETURNED))
         return NOTHING if chunks is None else Reading(step=Packed(chunks=chunks))
     if kind == "generation":
-        return Reading(step=_generated(given))
+        return Reading(step=_generated(attributes))
     if kind == "record_root":
-        question = text(given, _BASE + "record_root.input") or _question(given)
-        service = text(given, _BASE + "app_name")
-        return Reading(question=question, answer=text(given, _BASE + "record_root.output"), service=service)
+        question = text(attributes, _BASE + "record_root.input") or _question(attributes)
+        service = text(attributes, _BASE + "app_name")
+        return Reading(question=question, answer=text(attributes, _BASE + "record_root.output"), service=service)
     if kind == "eval_root":
-        return Reading(judgements=_judged(given, span.ended_at))
+        return Reading(judgements=_judged(attributes, span.ended_at))
     return NOTHING
 
 

@@ -153,12 +153,12 @@ class Signal:
 
 def _traces(body: bytes, kind: str, tenant: str, policy: ContentPolicy, allowance: Allowance) -> Taken:
     if kind == JSON:
-        found = split(*parse_json(body, allowance), allowance=allowance)
+        split_body = split(*parse_json(body, allowance), allowance=allowance)
     else:
         check_message(body, "traces", allowance)
-        found = split(parse_protobuf(body), body=body, allowance=allowance)
-    parts = [SpanPart(tenant, each.trace_id, each.body, each.ended) for each in found.parts]
-    return Taken(parts, sum(each.spans for each in found.parts), len(found.rejected), 0, found.answer)
+        split_body = split(parse_protobuf(body), body=body, allowance=allowance)
+    parts = [SpanPart(tenant, part.trace_id, part.body, part.ended) for part in split_body.parts]
+    return Taken(parts, sum(part.spans for part in split_body.parts), len(split_body.rejected), 0, split_body.answer)
 
 
 def _logs(body: bytes, kind: str, tenant: str, policy: ContentPolicy, allowance: Allowance) -> Taken:

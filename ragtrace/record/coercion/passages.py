@@ -358,55 +358,55 @@ def _holds(run: _Run, at: int, of: int) -> bool:
     return run.of <= of < run.to and run.at - run.of <= at - of <= run.end - run.to
 
 
-def _extended(prompt: Sequence[str], chunk: Sequence[str], at: int, of: int) -> _Run:
+def _extended(prompt: Sequence[str], chunk: Sequence[str], start: int, of: int) -> _Run:
     """As far as the words agree; a number between them is one that numbers a line."""
-    end, to = at + _GRAM, of + _GRAM
+    end, to = start + _GRAM, of + _GRAM
     while to < len(chunk) and end < len(prompt):
         if prompt[end] != chunk[to]:
             if not (prompt[end].isdigit() and prompt[end + 1 : end + 2] == [chunk[to]]):
                 break
             end += 1
         end, to = end + 1, to + 1
-    while of and at:
-        if prompt[at - 1] != chunk[of - 1]:
-            if not (prompt[at - 1].isdigit() and at > 1 and prompt[at - 2] == chunk[of - 1]):
+    while of and start:
+        if prompt[start - 1] != chunk[of - 1]:
+            if not (prompt[start - 1].isdigit() and start > 1 and prompt[start - 2] == chunk[of - 1]):
                 break
-            at -= 1
-        at, of = at - 1, of - 1
-    return _Run(at, end, of, to)
+            start -= 1
+        start, of = start - 1, of - 1
+    return _Run(start, end, of, to)
 
 
 def _unchanced(run: _Run, prompt: Wording, chunk: Wording) -> _Run:
     """Without a few words beyond a line break that the chunk does not have: they agree by chance."""
-    at, end, of, to = run
-    if end - at != to - of:
+    start, end, of, to = run
+    if end - start != to - of:
         return run
-    near = [*range(at + 1, min(at + 1 + _CHANCE, end)), *range(max(at + 1, end - _CHANCE), end)]
-    breaks = [word for word in near if "\n" in prompt.gap(word) and "\n" not in chunk.gap(of + word - at)]
-    if not breaks or end - at <= 2 * _CHANCE:
+    near = [*range(start + 1, min(start + 1 + _CHANCE, end)), *range(max(start + 1, end - _CHANCE), end)]
+    breaks = [word for word in near if "\n" in prompt.gap(word) and "\n" not in chunk.gap(of + word - start)]
+    if not breaks or end - start <= 2 * _CHANCE:
         return run
-    middle = range(at + 1 + _CHANCE, end - _CHANCE)
-    if any("\n" in prompt.gap(word) and "\n" not in chunk.gap(of + word - at) for word in middle):
+    middle = range(start + 1 + _CHANCE, end - _CHANCE)
+    if any("\n" in prompt.gap(word) and "\n" not in chunk.gap(of + word - start) for word in middle):
         return run  # its lines are broken anew
-    opens = max((word for word in breaks if word <= at + _CHANCE and of > 0), default=at)
+    opens = max((word for word in breaks if word <= start + _CHANCE and of > 0), default=start)
     closes = min((word for word in breaks if word >= end - _CHANCE and to < len(chunk.words)), default=end)
-    return _Run(opens, closes, of + opens - at, to - end + closes)
+    return _Run(opens, closes, of + opens - start, to - end + closes)
 
 
 def _disjoint(runs: Iterable[_Run]) -> list[_Run]:
     """The longest runs that do not overlap in the prompt, in its order."""
     kept: list[_Run] = []
     for run in sorted(runs, key=lambda run: run.of - run.to)[:_MOST]:
-        at, end, of, to = run
+        start, end, of, to = run
         for other in kept:
-            if at < other.end and other.at < end and end - at == to - of:
-                if other.at <= at:
-                    at, of = min(other.end, end), of + min(other.end, end) - at
+            if start < other.end and other.at < end and end - start == to - of:
+                if other.at <= start:
+                    start, of = min(other.end, end), of + min(other.end, end) - start
                 else:
-                    to, end = to - end + max(other.at, at), max(other.at, at)
-        clear = all(end <= other.at or other.end <= at for other in kept)
-        if clear and end - at >= min(_GRAM, run.end - run.at):
-            kept.append(_Run(at, end, of, to))
+                    to, end = to - end + max(other.at, start), max(other.at, start)
+        clear = all(end <= other.at or other.end <= start for other in kept)
+        if clear and end - start >= min(_GRAM, run.end - run.at):
+            kept.append(_Run(start, end, of, to))
     return sorted(kept)
 
 
