@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from ragtrace.alerts.settings import BurnRate, Override, Settings, check_bounds
+from ragtrace.alerts.settings import AlertSettings, BurnRate, Override, check_bounds
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry import Instrument, StageInfo
 from ragtrace.registry.authored import Registry
@@ -40,7 +40,7 @@ class Policy(NamedTuple):
     """The registry, the settings, and the indicators in the order in which a break is looked for."""
 
     registry: Registry
-    settings: Settings
+    settings: AlertSettings
     indicators: tuple[Indicator, ...]
 
     def instrument(self, id_: str) -> Instrument:
@@ -84,7 +84,7 @@ def known_registry() -> Registry:
     return Registry(instruments.STAGES, instruments.INSTRUMENTS, instruments.ATTRIBUTES, instruments.BUDGETS)
 
 
-def policy(registry: Registry, settings: Settings) -> Policy:
+def policy(registry: Registry, settings: AlertSettings) -> Policy:
     """The policy of a registry and settings.
 
     Raises: ConfigurationError when the settings name what the registry does not have, or an alert could never fire.
@@ -100,7 +100,7 @@ def policy(registry: Registry, settings: Settings) -> Policy:
     return made
 
 
-def _indicators(registry: Registry, settings: Settings) -> Iterator[Indicator]:
+def _indicators(registry: Registry, settings: AlertSettings) -> Iterator[Indicator]:
     stages = sorted(registry.stages, key=lambda stage: stage.order)
     for position, stage in enumerate(stages):
         target = settings.targets.get(stage.name, stage.target)

@@ -18,6 +18,7 @@ from ragtrace import resources
 from ragtrace.errors import ConfigurationError
 
 __all__ = [
+    "AlertSettings",
     "BurnRate",
     "BurnRates",
     "Comparison",
@@ -32,7 +33,6 @@ __all__ = [
     "Override",
     "Platform",
     "Releases",
-    "Settings",
     "Sources",
     "Suspicion",
     "Unjudged",
@@ -287,7 +287,7 @@ class Links(_Part, frozen=True):
     runbooks: str
 
 
-class Settings(_Part, frozen=True):
+class AlertSettings(_Part, frozen=True):
     """All of `alerts/objectives.yaml`."""
 
     targets: dict[str, float]
@@ -306,7 +306,7 @@ class Settings(_Part, frozen=True):
     triage: str | None
 
 
-def read_settings(config: Path | None = None, *, time_scale: float = 1.0) -> Settings:
+def read_settings(config: Path | None = None, *, time_scale: float = 1.0) -> AlertSettings:
     """The shipped settings with what the file `config` replaces.
 
     Args:
@@ -322,7 +322,7 @@ def read_settings(config: Path | None = None, *, time_scale: float = 1.0) -> Set
         body = _merged(body, _load(config), config.name, "")
     source = shipped.name if config is None else config.name
     try:
-        return msgspec.convert(body, Settings, dec_hook=_hook(time_scale))
+        return msgspec.convert(body, AlertSettings, dec_hook=_hook(time_scale))
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"{source}: {error}; docs/how-to/alerts.md says what stands there") from error
 
@@ -373,7 +373,7 @@ class _Bound(NamedTuple):
     allowed: str
 
 
-def check_bounds(settings: Settings) -> None:
+def check_bounds(settings: AlertSettings) -> None:
     """Check what can be checked without the registry.
 
     Raises: ConfigurationError that names the place, the value, and what is allowed.
@@ -388,7 +388,7 @@ def check_bounds(settings: Settings) -> None:
             raise ConfigurationError.of(where, text, "a text that is not empty and has no '{{'")
 
 
-def _check_pairs(settings: Settings) -> None:
+def _check_pairs(settings: AlertSettings) -> None:
     """Each severity has a pair of windows, and each pair stands once: series are named after it."""
     seen: set[str] = set()
     for severity, pairs in _pairs(settings):
@@ -416,11 +416,11 @@ def _check_comparisons(suspicion: Suspicion) -> None:
             raise ConfigurationError.of(where, named, "a baseline at least twice as long as its window")
 
 
-def _pairs(settings: Settings) -> tuple[tuple[str, tuple[BurnRate, ...]], ...]:
+def _pairs(settings: AlertSettings) -> tuple[tuple[str, tuple[BurnRate, ...]], ...]:
     return ("page", settings.burn_rates.page), ("ticket", settings.burn_rates.ticket)
 
 
-def _bounds(settings: Settings) -> Iterator[_Bound]:
+def _bounds(settings: AlertSettings) -> Iterator[_Bound]:
     yield _Bound("burn_rates.z", settings.burn_rates.z, 0.0, 5.0, "a number from 0 to 5, such as 1.645")
     for severity, pairs in _pairs(settings):
         for pair in pairs:
@@ -462,7 +462,7 @@ def _share(where: str, value: float) -> _Bound:
     return _Bound(where, value, _ABOVE_0, _BELOW_1, "a share above 0 and below 1")
 
 
-def _texts(settings: Settings) -> Iterator[tuple[str, str]]:
+def _texts(settings: AlertSettings) -> Iterator[tuple[str, str]]:
     """What is written into templates and names of receivers."""
     for stage, owner in settings.owners.items():
         yield f"owners.{stage}", owner

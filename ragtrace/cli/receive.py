@@ -66,9 +66,9 @@ def serve(
     """
     from ragtrace import config
     from ragtrace.cli.terminal import shown
-    from ragtrace.receive.server.serving import Settings, address, run
+    from ragtrace.receive.server.serving import ReceiverSettings, address, run
 
-    settings = Settings(
+    settings = ReceiverSettings(
         host=host,
         port=port,
         grpc_port=grpc_port or None,

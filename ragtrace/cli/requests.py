@@ -461,7 +461,7 @@ def _of_request(
     analysis, case = examine(record, gold, releases, service=view)
     found = probed(probe, record, analysis, view, deeper=deeper)
     judged = with_probe(record, analysis, case, found, releases)
-    told = _told(probe, chunks, ask(probe, record, deeper=deeper) if chunks else [], record)
+    told = _reasons_not_found(probe, chunks, ask(probe, record, deeper=deeper) if chunks else [], record)
     if as_json:
         print_json(
             {"probe": to_builtins(found), "diagnosis": to_builtins(judged.diagnosis), "chunks": list(map(_plain, told))}
@@ -483,7 +483,7 @@ def _of_query(probe: Probe, query: str, depth: int, deeper: int, chunks: list[st
         request_id="", service="", query=Query(original=query), stages=(RetrieveRun(query=query, top_k=depth),)
     )
     answers = ask(probe, record, deeper=deeper)
-    told = _told(probe, chunks, answers, record)
+    told = _reasons_not_found(probe, chunks, answers, record)
     rows = [
         (name, _rank(one.same, name), _rank(one.deep, name), _rank(one.exact or {}, name))
         for one in answers
@@ -499,7 +499,7 @@ def _of_query(probe: Probe, query: str, depth: int, deeper: int, chunks: list[st
         console().print(_line(one, answers[0].asked), markup=False)
 
 
-def _told(
+def _reasons_not_found(
     probe: Probe, chunks: list[str], answers: list[Answers], record: RequestRecord
 ) -> list[tuple[ProbedChunk, bool]]:
     """Each chunk with the reason why it is not found, and whether it is."""

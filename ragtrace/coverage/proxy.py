@@ -34,9 +34,9 @@ __all__ = [
     "proxy_classes",
     "proxy_reference",
     "proxy_scores",
+    "restated_share",
     "spoken_share",
     "standings",
-    "told_share",
 ]
 
 MARGIN: Final = 0.9  # a candidate belongs to the reference from this share of the best score on
@@ -171,7 +171,7 @@ REPEATS: Final = 2  # so many candidates that repeat the best one: editions, whi
 
 # Weights of the logarithm of the odds, fitted by logistic regression on faults in requests of SciFact, CLAP-NQ and
 # MTRAG, both outcomes weighed alike. No score of the retriever is among them: it would speak for itself.
-BASE, SPOKEN, FIRST, TOLD, DECLINED = -7.18, 1.00, 4.04, 5.61, -4.33
+BASE, SPOKEN, FIRST, RESTATED, DECLINED = -7.18, 1.00, 4.04, 5.61, -4.33
 
 
 def evidence_presence(
@@ -179,11 +179,11 @@ def evidence_presence(
 ) -> float | None:
     """The estimated probability that the candidates hold the evidence, in (0, 1); 0 where there are no candidates.
 
-    1 / (1 + exp(-(b + w_1 · spoken + w_2 · first + w_3 · told + w_4 · declined))), see `spoken_share` and `told_share`;
-    `first` is the share of the question's words that the best candidate holds. Absent and present evidence are taken to
-    be alike frequent. None where the candidates are few or have no text, or the question has no words. Where they are
-    alike (see `are_alike`), only absence can be told: None from 0.5 on. claims: those of the answer; declined: it
-    abstains although the best candidates stood in its prompt.
+    1 / (1 + exp(-(b + w_1 · spoken + w_2 · first + w_3 · restated + w_4 · declined))), see `spoken_share` and
+    `restated_share`; `first` is the share of the question's words that the best candidate holds. Absent and present
+    evidence are taken to be alike frequent. None where the candidates are few or have no text, or the question has
+    no words. Where they are alike (see `are_alike`), only absence can be told: None from 0.5 on. claims: those of
+    the answer; declined: it abstains although the best candidates stood in its prompt.
     """
     if not candidates:
         return 0.0
@@ -194,7 +194,7 @@ def evidence_presence(
     vocabulary = Vocabulary(pool)
     asked = _weighted(words, vocabulary)
     logit = BASE + SPOKEN * _spoken(asked, pool) + FIRST * _share(asked, pool[0].words | pool[0].heading)
-    logit += TOLD * _told(claims, pool, vocabulary) + DECLINED * declined
+    logit += RESTATED * _restated(claims, pool, vocabulary) + DECLINED * declined
     return None if logit >= 0 and _repeated(pool) >= REPEATS else 1 / (1 + math.exp(-logit))
 
 
@@ -212,7 +212,7 @@ def spoken_share(query: str, candidates: Sequence[Candidate]) -> float | None:
     return _spoken(asked, pool) if asked and any(chunk.windows for chunk in pool) else None
 
 
-def told_share(claims: Sequence[Claim], candidates: Sequence[Candidate]) -> float:
+def restated_share(claims: Sequence[Claim], candidates: Sequence[Candidate]) -> float:
     """The rarity-weighted share of a factual claim's words that one candidate holds, or the claim's support, weighed by
     what it says beyond the question, where that is more: of the claim for which it is largest, in [0, 1]. 1 without
     factual claims, which tell nothing.
@@ -221,7 +221,7 @@ def told_share(claims: Sequence[Claim], candidates: Sequence[Candidate]) -> floa
     one that was given nothing has both its own words and no support.
     """
     pool = _read(candidates)
-    return _told(claims, pool, Vocabulary(pool))
+    return _restated(claims, pool, Vocabulary(pool))
 
 
 def _repeated(pool: Sequence[Evidence]) -> int:
@@ -239,13 +239,13 @@ def _spoken(asked: dict[str, float], pool: Sequence[Evidence]) -> float:
     return best
 
 
-def _told(claims: Sequence[Claim], pool: Sequence[Evidence], vocabulary: Vocabulary) -> float:
-    told = [
+def _restated(claims: Sequence[Claim], pool: Sequence[Evidence], vocabulary: Vocabulary) -> float:
+    restated = [
         (_weighted(content_words(claim.text), vocabulary), claim.weight * (claim.support or 0.0))
         for claim in claims
         if claim.factual
     ]
-    shares = (max(_share(words, chunk.words), support) for words, support in told if words for chunk in pool)
+    shares = (max(_share(words, chunk.words), support) for words, support in restated if words for chunk in pool)
     return max(shares, default=1.0)
 
 

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ragtrace.analyze.alignment_report import (
+    AgainstChance,
     AlignmentReport,
     Basis,
     Curve,
-    Estimate,
     Group,
-    Measured,
     Overlap,
     Row,
     Share,
+    WeightedMean,
 )
 from ragtrace.analyze.alignment_report import Point as Budget
 from ragtrace.export.charts import DotRow, Level, Point, Series, dot_chart, line_chart
@@ -144,14 +144,14 @@ def _has_no_duplicates(rates: Sequence[Row]) -> bool:
     return bool(sizes["deduplicated"]) and sizes["deduplicated"] == sizes["original"]
 
 
-def _rate(measured: Measured, requests: int) -> tuple[str, str]:
+def _rate(measured: AgainstChance, requests: int) -> tuple[str, str]:
     if measured.estimate is None:
         return "undefined", _NOTHING
     of = f" of {measured.estimate.requests}" if measured.estimate.requests < requests else ""
     return f"{_percent(measured.estimate)}{of}", f"{100 * (measured.chance or 0):.0f} %"
 
 
-def _percent(estimate: Estimate) -> str:
+def _percent(estimate: WeightedMean) -> str:
     ends = (
         ""
         if estimate.low is None or estimate.high is None
@@ -181,7 +181,7 @@ def _sweep(report: AlignmentReport) -> Section:
     return Section("WARG", columns, tuple(rows), tuple(notes))
 
 
-def _shown(estimate: Estimate) -> str:
+def _shown(estimate: WeightedMean) -> str:
     ends = (
         "" if estimate.low is None or estimate.high is None else f" [{_number(estimate.low)}, {_number(estimate.high)}]"
     )
@@ -277,11 +277,11 @@ def _failure_plots(rows: Sequence[Row], basis: Basis) -> dict[str, str]:
     return {"failure_rates.svg": chart}
 
 
-def _plotted_percent(measured: Measured) -> float | None:
+def _plotted_percent(measured: AgainstChance) -> float | None:
     return None if measured.chance is None else 100 * measured.chance
 
 
-def _dot(estimate: Estimate | None, scale: float = 1.0) -> Point | None:
+def _dot(estimate: WeightedMean | None, scale: float = 1.0) -> Point | None:
     if estimate is None:
         return None
     ends = [None if end is None else end * scale for end in (estimate.low, estimate.high)]
@@ -328,7 +328,7 @@ def _sweep_plot(rows: Sequence[Row], basis: Basis) -> str:
     )
 
 
-def _at(x: float, estimate: Estimate) -> Point:
+def _at(x: float, estimate: WeightedMean) -> Point:
     return Point(x, estimate.mean, estimate.low, estimate.high)
 
 
@@ -355,7 +355,7 @@ def _settling(
     members: Sequence[Curve],
     title: str,
     y_label: str,
-    of: Callable[[Budget], Estimate],
+    of: Callable[[Budget], WeightedMean],
     y_range: tuple[float, float] | None,
     chance: float | None,
 ) -> str:

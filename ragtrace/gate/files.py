@@ -12,7 +12,7 @@ import msgspec
 
 from ragtrace.errors import InputError, RecordError
 from ragtrace.gate.selection import ALLOWED, Selection
-from ragtrace.store import Measured, Store
+from ragtrace.store import MeasuredRequest, Store
 from ragtrace.store.populations import traits_of
 from ragtrace.store.rows import UNANSWERED, unanswered, verifier_of
 from ragtrace.store.services import is_enough
@@ -44,7 +44,7 @@ def measured(
     metrics: Sequence[str],
     service: str | None,
     views: Mapping[str, ServiceView] | None = None,
-) -> Iterator[Measured]:
+) -> Iterator[MeasuredRequest]:
     """The requests of a file that the selection's other parts allow. golds: a store whose gold sets are the reference
     of the questions that have one. views: of `service_views`.
 
@@ -146,7 +146,7 @@ def _measured(
     golds: Store | None,
     metrics: Sequence[str],
     views: Mapping[str, ServiceView],
-) -> Iterator[Measured]:
+) -> Iterator[MeasuredRequest]:
     known: Mapping[tuple[str, str], Gold] = {}
     if golds is not None:
         known = golds.find_golds({(record.service, record.query.original) for record, found in page if found is None})
@@ -161,12 +161,12 @@ def _analyze(record: RequestRecord, golds: Mapping[tuple[str, str], Gold], view:
     return analyze_record(record, golds.get((record.service, record.query.original)), service=view or ServiceView())
 
 
-def _of_record(record: RequestRecord, analysis: Analysis, metrics: Sequence[str]) -> Measured:
+def _of_record(record: RequestRecord, analysis: Analysis, metrics: Sequence[str]) -> MeasuredRequest:
     scores = {score.metric: score.value for score in analysis.scores}
     reasons = {score.metric: score.reason for score in analysis.scores}
     scores[UNANSWERED] = unanswered(scores.get("answer_coverage"), reasons.get("answer_coverage"))
     diagnosis = analysis.diagnosis
-    return Measured(
+    return MeasuredRequest(
         request_id=record.request_id,
         segment=record.segment,
         started_at=record.started_at,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ragtrace.gate.model import Action, Cell, Comparison, Decision, Family, Outcome, Policy, Rule
 from ragtrace.gate.population import METRICS
-from ragtrace.gate.statistics.estimates import Estimate, Floor, against_floor, detectable, estimate, needed
+from ragtrace.gate.statistics.estimates import CellEstimate, Floor, against_floor, detectable, estimate, needed
 from ragtrace.gate.statistics.means import Floats, Rows, Sample, rows_of, side_of
 from ragtrace.registry.instruments import STAGES
 from ragtrace.types import Stage
@@ -39,7 +39,7 @@ class _CellDraft:
     family: Family
     n: tuple[int, int]
     units: int  # what is independent of each other: clusters with a value, of the smaller side
-    estimate: Estimate | Floor | None = None
+    estimate: CellEstimate | Floor | None = None
     adjusted: float | None = None
     level: float = 1.0  # what the smallest p-value of its family is held against
 
@@ -185,7 +185,7 @@ def _lacking(draft: _CellDraft) -> str:
     return _too_alike(draft.units, FEWEST)
 
 
-def _compared_cell(draft: _CellDraft, result: Estimate, policy: Policy, *, required: bool) -> Cell:
+def _compared_cell(draft: _CellDraft, result: CellEstimate, policy: Policy, *, required: bool) -> Cell:
     rule, adjusted = draft.rule, draft.adjusted if draft.adjusted is not None else 1.0
     harmed, kept = adjusted <= policy.alpha, result.p_inferior <= policy.alpha or _is_nothing(rule, result)
     unjudged = _unjudged(draft) if kept and not harmed else None
@@ -248,7 +248,7 @@ def _unjudged(draft: _CellDraft) -> float | None:
     return lost if is_certain and lost > draft.rule.margin_of(rows.segment) else None
 
 
-def _is_nothing(rule: Rule, result: Estimate) -> bool:
+def _is_nothing(rule: Rule, result: CellEstimate) -> bool:
     """Whether both sides have only zeros of a quantity: a share of nothing is no margin that could be shown."""
     return rule.kind == "quantity" and result.baseline == result.candidate == result.margin == 0.0
 
@@ -298,7 +298,7 @@ def _unjudged_reason(lost: float, margin: float) -> str:
 
 
 def _compared_reason(
-    result: Estimate,
+    result: CellEstimate,
     outcome: Outcome,
     adjusted: float,
     wanted: int | None,

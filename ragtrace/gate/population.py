@@ -28,7 +28,7 @@ from ragtrace.gate.model import NOWHERE, STATES, Comparison, Direction, Kind, Po
 from ragtrace.gate.selection import Selection, refuse_two_rollouts
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.model import Instrument
-from ragtrace.store import Judge, Measured, Store, Wanted, check
+from ragtrace.store import Judge, MeasuredRequest, Store, Wanted, check
 from ragtrace.store.address import Address
 from ragtrace.store.rows import UNANSWERED
 from ragtrace.types import Stage, StageState
@@ -262,7 +262,7 @@ class _SelectedSide:
             return columns.judges
         return self._opened.judges([request_id for ids in columns.judged.values() for request_id in ids])
 
-    def _measured(self, scores: Sequence[str], views: Mapping[str, ServiceView]) -> Iterable[Measured]:
+    def _measured(self, scores: Sequence[str], views: Mapping[str, ServiceView]) -> Iterable[MeasuredRequest]:
         chosen = self.selection
         if chosen.file is not None:
             return files.measured(self.name, chosen, self._store, scores, self.service, views)
@@ -359,7 +359,7 @@ class Columns:
         """When they began, in nanoseconds."""
         return self._times
 
-    def add(self, request: Measured) -> None:
+    def add(self, request: MeasuredRequest) -> None:
         """Take one request. Raises: InputError for one that stands there twice, or has impossible values."""
         if request.request_id in self._ids:
             raise InputError(
@@ -386,7 +386,7 @@ class Columns:
             if value is not None and not isfinite(value):  # in the columns NaN stands for undefined
                 raise self._impossible(request.request_id, metric, value)
 
-    def _note_judge(self, request: Measured) -> None:
+    def _note_judge(self, request: MeasuredRequest) -> None:
         """What judged the claims, where that was looked up, and some requests of each judge where not."""
         if request.verifier is not None:
             self.judges.add(Judge(request.judge or "", request.verifier))
@@ -394,7 +394,7 @@ class Columns:
         if len(of_judge) < _LOOKED_AT:
             of_judge.append(request.request_id)
 
-    def _note_replay(self, request: Measured, place: int) -> None:
+    def _note_replay(self, request: MeasuredRequest, place: int) -> None:
         """Of several attempts at one question of a replay only the last one counts."""
         traits = request.traits
         if traits.replay is None:
@@ -411,7 +411,7 @@ class Columns:
         if known is None or traits.attempt > known[0]:
             self._replayed[key] = (traits.attempt, place)
 
-    def _note_words(self, request: Measured) -> None:
+    def _note_words(self, request: MeasuredRequest) -> None:
         cluster = request.traits.cluster
         words = {
             "question": request.traits.question,
@@ -507,7 +507,7 @@ def _tallied(versions: Iterable[dict[str, str]]) -> Iterable[tuple[dict[str, str
     return [(objects[key], number) for key, number in numbers.items()]
 
 
-def _unusable(request: Measured) -> str | None:
+def _unusable(request: MeasuredRequest) -> str | None:
     """Why a request cannot be judged."""
     if request.analyzer_version is None:
         return "not analyzed" if request.head_sampled else "outside the random sample"
@@ -516,7 +516,7 @@ def _unusable(request: Measured) -> str | None:
     return None if is_weighable(request.head_probability) else "without a usable sampling probability"
 
 
-def _own_values(request: Measured) -> dict[str, float | None]:
+def _own_values(request: MeasuredRequest) -> dict[str, float | None]:
     """What the gate reads of a request beside its scores."""
     failed = request.status == "error"
     span = request.ended_at - request.started_at

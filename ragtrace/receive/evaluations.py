@@ -170,7 +170,7 @@ def _table(path: Path) -> Iterator[dict[str, Any]]:
             usual = "\t" if path.suffix.lower() == ".tsv" else ","
             mark = said[1] if said else max((usual, ",", ";", "\t"), key=first.count)
             lines = csv.reader(opened, delimiter=mark)
-            names = _told_apart(next(lines, []))
+            names = _distinct_names(next(lines, []))
             for number, cells in enumerate((line for line in lines if line), 1):
                 if any(cells[len(names) :]):
                     raise RecordError(
@@ -182,7 +182,7 @@ def _table(path: Path) -> Iterator[dict[str, Any]]:
             raise RecordError(f"{path} is no table in UTF-8: {error}; save it as CSV in UTF-8") from None
 
 
-def _told_apart(names: Sequence[str]) -> list[str]:
+def _distinct_names(names: Sequence[str]) -> list[str]:
     """The names of a header; one that stands there again has a number, as pandas numbers it."""
     seen: Counter[str] = Counter()
     found = []

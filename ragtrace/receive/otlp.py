@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 __all__ = [
-    "Part",
     "Received",
     "Scope",
     "Split",
+    "TraceSpans",
     "attributes_of",
     "check_message",
     "first_reasons",
@@ -272,7 +272,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TraceSpans:
     """The spans of one trace in a request, as a request of their own. `ended`: the trace's root is among them."""
 
     trace_id: str
@@ -285,7 +285,7 @@ class Part:
 class Split:
     """The parts of a request, and why spans were rejected."""
 
-    parts: list[Part] = field(default_factory=list)
+    parts: list[TraceSpans] = field(default_factory=list)
     rejected: list[str] = field(default_factory=list)
 
     @property
@@ -406,9 +406,9 @@ class _Builder:
         self._ended = self._ended or (not any(span.parent_span_id) and span.end_time_unix_nano > 0)
         return size
 
-    def part(self, trace_id: bytes) -> Part:
+    def part(self, trace_id: bytes) -> TraceSpans:
         """The spans as a request of their own."""
-        return Part(trace_id.hex(), joined_scopes(self._scopes), self._spans, self._ended)
+        return TraceSpans(trace_id.hex(), joined_scopes(self._scopes), self._spans, self._ended)
 
 
 def _read(message: ExportTraceServiceRequest, received: Received) -> Received:

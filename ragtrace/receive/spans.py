@@ -27,11 +27,11 @@ __all__ = [
     "Groups",
     "Judgement",
     "Packed",
-    "Reading",
     "ReceivedSpan",
     "Reranked",
     "Retrieved",
     "SpanEvent",
+    "SpanReading",
     "Status",
     "Step",
     "grouped",
@@ -167,7 +167,7 @@ class Judgement(_Part, frozen=True, kw_only=True):
         )
 
 
-class Reading(_Part, frozen=True, kw_only=True):
+class SpanReading(_Part, frozen=True, kw_only=True):
     """All that one span says. `question` and `answer` count for the request when the span is its root, or the nearest
     below it that says so. `request_id`: the sender's own id of the request, which also says that the span is its root.
     `is_second_hand`: a record of the same request comes, or has come, by a channel that tells more. `error`: what the
@@ -192,7 +192,7 @@ class Reading(_Part, frozen=True, kw_only=True):
     judgements: tuple[Judgement, ...] = ()
 
 
-NOTHING = Reading()
+NOTHING = SpanReading()
 
 
 class Dialect(Protocol):
@@ -207,7 +207,7 @@ class Dialect(Protocol):
         """Whether the span speaks it. Cheap: it is asked for every span."""
         ...
 
-    def read(self, span: ReceivedSpan) -> Reading:
+    def read(self, span: ReceivedSpan) -> SpanReading:
         """What the span says. Values of the wrong type are passed over, never an error."""
         ...
 

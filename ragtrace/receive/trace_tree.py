@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ragtrace.receive.dialects import read_span
-from ragtrace.receive.spans import Generated, Reading, ReceivedSpan, Reranked, Retrieved, Step
+from ragtrace.receive.spans import Generated, ReceivedSpan, Reranked, Retrieved, SpanReading, Step
 from ragtrace.record.coercion import Unreadable, read_chunks
 from ragtrace.types import replace
 
@@ -21,7 +21,7 @@ class ReadSpan(NamedTuple):
     """A span with what it says."""
 
     span: ReceivedSpan
-    reading: Reading
+    reading: SpanReading
 
 
 def in_order(spans: Iterable[ReceivedSpan]) -> tuple[list[ReadSpan], int]:

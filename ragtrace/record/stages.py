@@ -407,7 +407,7 @@ class GenerateRecording(StageRecording):
             self._answer = value
             self.weight += len(value)
         else:
-            self._found = found = read_answer(value, _Packed((*self._before, *self.request.parts)))
+            self._found = found = read_answer(value, _PackedIds((*self._before, *self.request.parts)))
             self.weight += len(found.answer or "") + len(found.prompt_template or "")
             self.weight += sum([_CHUNK + len(each.marker) + len(each.chunk_id or "") for each in found.citations])
             self._model = self._model or found.model
@@ -423,7 +423,7 @@ class GenerateRecording(StageRecording):
         return GenerateRun(generation=generation)
 
 
-class _Packed(Sequence[str]):
+class _PackedIds(Sequence[str]):
     """The chunk ids of the last packing, read only when a citation names one by its place."""
 
     def __init__(self, runs: Sequence[Part]) -> None:

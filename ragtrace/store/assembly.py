@@ -26,7 +26,7 @@ _LOG: Final = logging.getLogger("ragtrace.store")
 
 def add_spans(database: Database, given: Sequence[SpanPart], grace: float, ttl: float, now: float) -> int:
     """Store parts of traces that were not erased. Returns how many were new."""
-    packed = spans.packed(given)
+    packed = spans.compressed(given)
     with database.write() as connection:
         new, known = spans.add(connection, _unerased(connection, packed), now, grace, ttl)
         broken = spans.of_failed(connection, known)
@@ -36,7 +36,7 @@ def add_spans(database: Database, given: Sequence[SpanPart], grace: float, ttl: 
     return new
 
 
-def _unerased(connection: sa.Connection, packed: Sequence[spans.Packed]) -> Sequence[spans.Packed]:
+def _unerased(connection: sa.Connection, packed: Sequence[spans.CompressedPart]) -> Sequence[spans.CompressedPart]:
     gone = _erased(connection, {(each.part.tenant, each.part.trace_id) for each in packed})
     return [each for each in packed if (each.part.tenant, each.part.trace_id) not in gone] if gone else packed
 

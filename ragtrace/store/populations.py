@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from ragtrace.store.database import bigint, clean, insert, pages
 from ragtrace.store.golds import question_hash
-from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, Measured, Replayed, Traits, Wanted
+from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, MeasuredRequest, Replayed, Traits, Wanted
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, release, request, score, trait
 from ragtrace.types import GenerateRun, RequestRecord
 
@@ -121,7 +121,7 @@ def _distinct(connection: sa.Connection, column: sa.Column[Any]) -> list[str]:
     return found
 
 
-def measured(connection: sa.Connection, wanted: Wanted, metrics: Sequence[str]) -> Iterator[Measured]:
+def measured(connection: sa.Connection, wanted: Wanted, metrics: Sequence[str]) -> Iterator[MeasuredRequest]:
     """The requests that are wanted, oldest first."""
     versions = {clean(component): clean(version) for component, version in wanted.versions}
     key = [request.c.started_at, request.c.request_id]
@@ -176,7 +176,7 @@ def _values(
     return {row[0]: tuple(row[1:]) for row in connection.execute(of_requests.group_by(score.c.request_id))}
 
 
-def _measured(row: sa.Row[Any], values: tuple[float | None, ...] | None, metrics: int) -> Measured:
+def _measured(row: sa.Row[Any], values: tuple[float | None, ...] | None, metrics: int) -> MeasuredRequest:
     traits = Traits(
         question=row.question,
         cluster=row.cluster,
@@ -186,7 +186,7 @@ def _measured(row: sa.Row[Any], values: tuple[float | None, ...] | None, metrics
         replay=row.replay,
         attempt=row.attempt,
     )
-    return Measured(
+    return MeasuredRequest(
         request_id=row.request_id,
         segment=row.segment,
         started_at=row.started_at,

@@ -31,7 +31,7 @@ __all__ = [
     "Judge",
     "Judgment",
     "Labels",
-    "Measured",
+    "MeasuredRequest",
     "PageJudgment",
     "PageJudgmentCount",
     "Release",
@@ -421,7 +421,7 @@ class Assembled(NamedTuple):
 
 
 UNANSWERED: Final = "unanswered"
-"""Among the metrics of `Measured`: 1 where the answer states nothing, 0 where it states something."""
+"""Among the metrics of `MeasuredRequest`: 1 where the answer states nothing, 0 where it states something."""
 
 SILENT: Final = ("abstained", "no_answer", "no_factual_claims")
 """Why answer coverage is undefined where the answer states nothing. Other reasons tell nothing of the answer."""
@@ -494,7 +494,7 @@ def verifier_of(analysis: Analysis) -> str | None:
 
 
 @dataclass(slots=True)
-class Measured:
+class MeasuredRequest:
     """One request as it is compared: its traits, its newest coverage diagnosis (None before it is analyzed), and the
     values of the metrics that were asked for, in their order. states: of the stages that apply; none where a version
     before 8 judged. cause: of the first broken stage. judge: `Diagnosis.judge`. verifier: the model that judged its

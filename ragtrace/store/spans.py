@@ -37,9 +37,10 @@ from ragtrace.store.rows import Assembled, DueTrace, SpanPart, StoredPart
 from ragtrace.store.tables import span_part, trace
 
 __all__ = [
-    "Packed",
+    "CompressedPart",
     "add",
     "claim",
+    "compressed",
     "drop",
     "fail",
     "forget",
@@ -47,7 +48,6 @@ __all__ = [
     "mend",
     "of_failed",
     "of_traces",
-    "packed",
     "read_parts",
     "renew",
     "rewrite_parts",
@@ -61,7 +61,7 @@ _ATTEMPTS: Final = 5
 _RETRY: Final = 30.0  # seconds
 
 
-class Packed(NamedTuple):
+class CompressedPart(NamedTuple):
     """A part as it is stored. Its digest is that of the compressed bytes, which are a fifth as many."""
 
     part: SpanPart
@@ -74,10 +74,10 @@ class Packed(NamedTuple):
         return clean(self.part.tenant), self.part.trace_id, self.digest
 
 
-def packed(parts: Iterable[SpanPart]) -> list[Packed]:
+def compressed(parts: Iterable[SpanPart]) -> list[CompressedPart]:
     """The parts made ready, before the write lock is taken."""
     bodies = [(each, compress(each.body)) for each in parts]
-    return [Packed(each, _stored_as(body), body) for each, body in bodies]
+    return [CompressedPart(each, _stored_as(body), body) for each, body in bodies]
 
 
 def _stored_as(body: bytes) -> str:
@@ -86,8 +86,8 @@ def _stored_as(body: bytes) -> str:
 
 
 def add(
-    connection: sa.Connection, parts: Sequence[Packed], now: float, grace: float, ttl: float
-) -> tuple[int, list[Packed]]:
+    connection: sa.Connection, parts: Sequence[CompressedPart], now: float, grace: float, ttl: float
+) -> tuple[int, list[CompressedPart]]:
     """Store the parts that are new, and say when their traces are due. Returns how many were new, and the others."""
     rows = {each.key: each for each in parts}
     if not rows:
@@ -137,7 +137,7 @@ def _touch(
     )
 
 
-def of_failed(connection: sa.Connection, parts: Iterable[Packed]) -> list[Packed]:
+def of_failed(connection: sa.Connection, parts: Iterable[CompressedPart]) -> list[CompressedPart]:
     """Those of these parts whose trace could not be assembled when it was tried last."""
     given = list(parts)
     found: set[tuple[str, str]] = set()
@@ -147,7 +147,7 @@ def of_failed(connection: sa.Connection, parts: Iterable[Packed]) -> list[Packed
     return [each for each in given if each.key[:2] in found]
 
 
-def mend(connection: sa.Connection, parts: Iterable[Packed], now: float, grace: float) -> None:
+def mend(connection: sa.Connection, parts: Iterable[CompressedPart], now: float, grace: float) -> None:
     """Put these parts in the place of what is stored of them, where that is something else. Their traces, if they could
     not be assembled, are due again then; the error stays until they are, for the sake of further parts."""
     given = {each.key: each for each in parts}

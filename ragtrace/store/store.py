@@ -60,7 +60,7 @@ from ragtrace.store.rows import (
     JobRow,
     JobState,
     Judge,
-    Measured,
+    MeasuredRequest,
     PageJudgment,
     PageJudgmentCount,
     Release,
@@ -385,7 +385,7 @@ class Store:
         with self._database.read() as connection:
             return populations.services(connection)
 
-    def measured(self, wanted: Wanted, metrics: Sequence[str]) -> Iterator[Measured]:
+    def measured(self, wanted: Wanted, metrics: Sequence[str]) -> Iterator[MeasuredRequest]:
         """The requests of one side of a comparison with these scores, oldest first, of one state of the store."""
         with self._database.read() as connection:
             yield from populations.measured(connection, wanted, metrics)

@@ -120,7 +120,7 @@ def gate_note(store: Store, service: str, release: str | None) -> str:
     component, _, version = release.partition("=")
     judged = store.gate_runs_of(service, component, version, limit=1)
     if judged:
-        return _told(judged[0], release)
+        return _gate_decision(judged[0], release)
     earlier = store.gate_runs_of(service, component, limit=1)
     if earlier:
         run = earlier[0]
@@ -134,7 +134,7 @@ def gate_note(store: Store, service: str, release: str | None) -> str:
     return ""
 
 
-def _told(run: GateRun, release: str) -> str:
+def _gate_decision(run: GateRun, release: str) -> str:
     stage = f" for its {run.first_broken}" if run.decision == "block" and run.first_broken else ""
     against = f", compared with {run.baseline}" if run.decision == "pass" else ""
     return f"last gate {_SAID[run.decision]} with {release} at {_at(run)}{stage}{against}{_look(run)}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ragtrace.coverage import are_alike, evidence_presence
-from ragtrace.coverage.proxy import spoken_share, told_share
+from ragtrace.coverage.proxy import restated_share, spoken_share
 from ragtrace.types import Candidate, Claim, replace
 
 QUESTION = "How many apprentices did the glass makers of Aldford employ?"
@@ -68,17 +68,17 @@ def test_told_share_is_that_of_the_best_told_claim() -> None:
     """Whole where one candidate holds all words of one claim, 1 without claims, 0 where nothing is shared."""
     candidates = pool([ANSWER, *OTHERS])
     known, strange = claim("Aldford employed apprentices."), claim("Venetian merchants.")
-    assert told_share([strange, known], candidates) == pytest.approx(1.0)
-    assert told_share([strange], candidates) == 0.0
-    assert told_share([], candidates) == 1.0
+    assert restated_share([strange, known], candidates) == pytest.approx(1.0)
+    assert restated_share([strange], candidates) == 0.0
+    assert restated_share([], candidates) == 1.0
 
 
 def test_a_supported_claim_in_words_of_its_own_tells_of_its_evidence() -> None:
     """By as much as it says beyond the question; a false blame of retrieval for each paraphrase otherwise."""
     candidates = pool([ANSWER, *OTHERS])
     own = replace(claim("Ninety youngsters learned there."), support=0.8, weight=1.0)
-    assert told_share([own], candidates) == pytest.approx(0.8)
-    assert told_share([replace(own, weight=0.125)], candidates) == pytest.approx(0.1)
+    assert restated_share([own], candidates) == pytest.approx(0.8)
+    assert restated_share([replace(own, weight=0.125)], candidates) == pytest.approx(0.1)
     assert estimate(candidates, claims=[own]) > estimate(candidates, claims=[replace(own, support=0.0)])
 
 

@@ -41,7 +41,8 @@ def test_all_that_was_found() -> None:
         "The answer rests most on D, travel-ie-5.0#report",
         "Wasted retrieval: yes (probability 0.97)",
         "nats per token",
-        "1.26 weighted attribution-relevance gap, adjusted: 0 is the retriever's order, 1 a random one (p = 0.9; raw 0.807, floor 0.531, chance 0.751)",
+        "1.26 weighted attribution-relevance gap, adjusted: 0 is the retriever's order, 1 a random one (p = 0.9; "
+        "raw 0.807, floor 0.531, chance 0.751)",
         "late +0.310 ± 0.020",
         "estimated by gp, 48 evaluations",
         "21.4 s on cpu",

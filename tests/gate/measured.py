@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ragtrace.store import Measured, Traits
+from ragtrace.store import MeasuredRequest, Traits
 from ragtrace.types import (
     Candidate,
     Facet,
@@ -24,7 +24,7 @@ __all__ = ["measured", "recorded"]
 _TEXT = "The deductible of policy HX-2 is 500 EUR from 2024."
 
 
-def measured(request_id: str = "r", **fields: Any) -> Measured:
+def measured(request_id: str = "r", **fields: Any) -> MeasuredRequest:
     """A healthy request of one second; any field of it, or of its traits, may be given; `states` beside sound ones."""
     traits: dict[str, Any] = {"question": request_id, "cluster": None, "versions": {"model": "m1"}}
     traits |= {name: fields.pop(name) for name in Traits.__slots__ if name in fields}
@@ -41,7 +41,7 @@ def measured(request_id: str = "r", **fields: Any) -> Measured:
         "traits": Traits(**traits),
     }
     fields["states"] = {**dict.fromkeys(STAGES, "sound"), **fields.get("states", {})}
-    return Measured(request_id=request_id, **{**given, **fields})
+    return MeasuredRequest(request_id=request_id, **{**given, **fields})
 
 
 def recorded(request_id: str, **fields: Any) -> RequestRecord:

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
-from ragtrace.store import Finished, Judge, Measured, Replayed, Store, Wanted, populations
+from ragtrace.store import Finished, Judge, MeasuredRequest, Replayed, Store, Wanted, populations
 from ragtrace.store.golds import question_hash
 from ragtrace.store.populations import traits_of
 from ragtrace.store.rows import UNANSWERED, unanswered
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 METRICS = ("answer_coverage", "query_coverage")
 
 
-def _found(store: Store, *metrics: str, **wanted: Any) -> list[Measured]:
+def _found(store: Store, *metrics: str, **wanted: Any) -> list[MeasuredRequest]:
     return list(store.measured(Wanted(**{"service": "shop", **wanted}), metrics))
 
 

@@ -50,10 +50,10 @@ def test_a_sender_and_an_assembler(store: Store, make_record: MakeRecord, gone: 
 
     thread = threading.Thread(target=settle)
     with store._database.write() as sender:
-        spans.add(sender, spans.packed([part(2, ONE)]), 201.0, 5.0, 60.0)
+        spans.add(sender, spans.compressed([part(2, ONE)]), 201.0, 5.0, 60.0)
         thread.start()
         waits(store, thread)
-        spans.add(sender, spans.packed([part(2, TWO)]), 201.0, 5.0, 60.0)
+        spans.add(sender, spans.compressed([part(2, TWO)]), 201.0, 5.0, 60.0)
     thread.join(60)
 
     assert errors == []
@@ -117,7 +117,7 @@ class _Crowd:
 
     def _add(self, given: Sequence[SpanPart], grace: float = 0.0) -> None:
         self._store.add_spans(given, grace=grace)
-        self.sent.update((each.part.tenant, each.part.trace_id, each.digest) for each in spans.packed(given))
+        self.sent.update((each.part.tenant, each.part.trace_id, each.digest) for each in spans.compressed(given))
 
     def _assembler(self, seed: int) -> Callable[[], object]:
         """It writes half of what is due at once, and half of it when another one may have it."""

@@ -1,6 +1,6 @@
 """The paper's analyses over a store: failure rates, WARG, its stability, and the words that retrieval goes by."""
 
-from ragtrace.analyze.alignment_report.rates import Estimate, Group, Measured, Row, Sweep
+from ragtrace.analyze.alignment_report.rates import AgainstChance, Group, Row, Sweep, WeightedMean
 from ragtrace.analyze.alignment_report.report import AlignmentReport, Basis, alignment_report
 from ragtrace.analyze.alignment_report.rescoring import CONDITIONS, under_condition
 from ragtrace.analyze.alignment_report.stability import Curve, Point
@@ -8,17 +8,17 @@ from ragtrace.analyze.alignment_report.words import Overlap, Share
 
 __all__ = [
     "CONDITIONS",
+    "AgainstChance",
     "AlignmentReport",
     "Basis",
     "Curve",
-    "Estimate",
     "Group",
-    "Measured",
     "Overlap",
     "Point",
     "Row",
     "Share",
     "Sweep",
+    "WeightedMean",
     "alignment_report",
     "under_condition",
 ]

@@ -26,14 +26,14 @@ __all__ = [
     "CONDITION",
     "ORIGINAL",
     "RESAMPLES",
-    "Estimate",
+    "AgainstChance",
     "Explained",
     "Group",
-    "Measured",
     "Observation",
     "Row",
     "Stratum",
     "Sweep",
+    "WeightedMean",
     "condition_of",
     "estimated",
     "observed",
@@ -52,7 +52,7 @@ CUTOFF: Final = 2  # 0-based rank beyond which a document counts as ranked low
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class WeightedMean:
     """A weighted mean over `requests` requests with its 95 % bootstrap interval, which one request does not have."""
 
     mean: float
@@ -61,7 +61,7 @@ class Estimate:
     requests: int
 
 
-def estimated(values: Sequence[float], weights: Sequence[float], seed: int = 0) -> Estimate | None:
+def estimated(values: Sequence[float], weights: Sequence[float], seed: int = 0) -> WeightedMean | None:
     """Σ w_i x_i / Σ w_i over requests, resampled by request; None without any. Deterministic by seed.
 
     weights: > 0, the inverse of the probability with which each request was kept.
@@ -72,10 +72,10 @@ def estimated(values: Sequence[float], weights: Sequence[float], seed: int = 0) 
     x, w = np.asarray(values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
     mean = float(x @ w / w.sum())
     if n == 1:
-        return Estimate(mean, None, None, 1)
+        return WeightedMean(mean, None, None, 1)
     means = _resampled(x, w, np.random.default_rng(seed))
     low, high = np.quantile(means, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
-    return Estimate(mean, float(low), float(high), n)
+    return WeightedMean(mean, float(low), float(high), n)
 
 
 def _resampled(x: NDArray[np.float64], w: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
@@ -187,11 +187,11 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class AgainstChance:
     """An estimate, None where it is undefined in all requests, beside the floor and the chance level of the same
     requests: what equal rankings give, and what a random order gives."""
 
-    estimate: Estimate | None
+    estimate: WeightedMean | None
     floor: float | None
     chance: float | None
 
@@ -201,8 +201,8 @@ class Sweep:
     """WARG at one p, raw and adjusted (0 equal rankings, 1 no better than a random order)."""
 
     p: float
-    warg: Measured
-    adjusted: Measured
+    warg: AgainstChance
+    adjusted: AgainstChance
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +211,8 @@ class Row:
 
     group: Group
     requests: int
-    wasted_retrieval: Measured
-    noise_distraction: Measured
+    wasted_retrieval: AgainstChance
+    noise_distraction: AgainstChance
     sweep: tuple[Sweep, ...]
 
 
@@ -263,7 +263,7 @@ def _row(group: Group, members: Sequence[Observation], seed: int) -> Row:
     )
 
 
-def _flag(members: Sequence[Observation], flag: Callable[[Observation], bool | None], seed: int) -> Measured:
+def _flag(members: Sequence[Observation], flag: Callable[[Observation], bool | None], seed: int) -> AgainstChance:
     """A failure rate. A random order ranks a given document low in k - 3 of k cases."""
     known = [each for each in members if flag(each) is not None]
     chances = [(each.k - CUTOFF - 1) / each.k for each in known]
@@ -296,9 +296,9 @@ def _measured(
     floors: Sequence[float],
     chances: Sequence[float],
     seed: int,
-) -> Measured:
+) -> AgainstChance:
     weights = [each.weight for each in members]
-    return Measured(estimated(values, weights, seed), _mean(floors, weights), _mean(chances, weights))
+    return AgainstChance(estimated(values, weights, seed), _mean(floors, weights), _mean(chances, weights))
 
 
 def _mean(values: Sequence[float], weights: Sequence[float]) -> float | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ragtrace.alignment import rank_by_score, spearman, warg
 from ragtrace.analyze.alignment import ranking_of
-from ragtrace.analyze.alignment_report.rates import Estimate, estimated
+from ragtrace.analyze.alignment_report.rates import WeightedMean, estimated
 from ragtrace.analyze.alignment_report.rescoring import Skipped
 from ragtrace.analyze.attribution import seed_of
 from ragtrace.analyze.generator import GeneratorEngine
@@ -56,9 +56,9 @@ class Point:
     """All requests of a curve at one budget (distinct prompts that were scored)."""
 
     budget: int
-    ranking: Estimate
-    first: Estimate
-    warg_error: Estimate
+    ranking: WeightedMean
+    first: WeightedMean
+    warg_error: WeightedMean
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def curves(settlings: Sequence[Settling], model: str, *, seed: int = 0) -> list[
 def _point(budget: int, members: Sequence[Settling], seed: int) -> Point:
     weights = [settling.weight for settling in members]
 
-    def over(values: Sequence[float]) -> Estimate:
+    def over(values: Sequence[float]) -> WeightedMean:
         estimate = estimated(values, weights, seed)
         assert estimate is not None  # there are members
         return estimate

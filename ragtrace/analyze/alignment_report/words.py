@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
-from ragtrace.analyze.alignment_report.rates import Estimate, Explained, condition_of, estimated
+from ragtrace.analyze.alignment_report.rates import Explained, WeightedMean, condition_of, estimated
 from ragtrace.analyze.prompts import retrieval_queries
 from ragtrace.attribution import Span, WeightedSpan, merged_into_words
 from ragtrace.attribution.spans import split
@@ -74,9 +74,9 @@ class Overlap:
     condition: str
     requests: int
     documents: int
-    overlap: Estimate
-    at_random: Estimate
-    found: Estimate
+    overlap: WeightedMean
+    at_random: WeightedMean
+    found: WeightedMean
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ class Share:
     side: Side
     tag: str
     is_pair: bool
-    mass: Estimate
-    of_words: Estimate
+    mass: WeightedMean
+    of_words: WeightedMean
 
 
 def sampled_words(explained: Explained, tagging: Tagging | None = None) -> WordSample | None:
@@ -267,7 +267,7 @@ def _groups(samples: Sequence[WordSample]) -> list[tuple[tuple[str, str], list[W
     return sorted(by.items())
 
 
-def _over(members: Sequence[WordSample], values: Sequence[float], seed: int) -> Estimate:
+def _over(members: Sequence[WordSample], values: Sequence[float], seed: int) -> WeightedMean:
     found = estimated(values, [each.weight for each in members], seed)
     assert found is not None  # there are members
     return found

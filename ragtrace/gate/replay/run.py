@@ -138,7 +138,7 @@ def replay(
             tasks = _open_tasks(run, store.url, known, questions, again)
             _put_gold(store, name, questions)
             tally = _ask_and_tally(
-                tasks, function, _Settings(run, concurrency, retries, timeout, backoff), pipeline, known, progress
+                tasks, function, _ReplaySettings(run, concurrency, retries, timeout, backoff), pipeline, known, progress
             )
             hidden = _hidden_content()
             of_run = tally.service or next((row.service for row in known.values()), name)
@@ -256,7 +256,7 @@ class _ReplayTally:
 def _ask_and_tally(
     tasks: Sequence[_Task],
     function: Pipeline,
-    settings: _Settings,
+    settings: _ReplaySettings,
     pipeline: str,
     known: Mapping[str, Replayed],
     progress: Progress | None,
@@ -288,7 +288,7 @@ def _unstored(store: Store, run: str, asked: Iterable[str]) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class _ReplaySettings:
     """How a replay asks. backoff: seconds before the first repetition, doubled with each further one."""
 
     run: str
@@ -318,7 +318,7 @@ class _AskedQuestion:
     has_versions: bool
 
 
-def _ask_all(tasks: Sequence[_Task], pipeline: Pipeline, settings: _Settings) -> Iterator[_AskedQuestion]:
+def _ask_all(tasks: Sequence[_Task], pipeline: Pipeline, settings: _ReplaySettings) -> Iterator[_AskedQuestion]:
     """Ask every question, and give each when it is through. Leaving the loop stops it: what runs then is not awaited.
 
     One at a time, questions are asked in the caller's own thread, since not every pipeline may be used from another.
@@ -337,7 +337,7 @@ def _ask_all(tasks: Sequence[_Task], pipeline: Pipeline, settings: _Settings) ->
 
 
 def _ask_together(
-    tasks: Sequence[_Task], pipeline: Pipeline, settings: _Settings, loop: EventLoop, stop: threading.Event
+    tasks: Sequence[_Task], pipeline: Pipeline, settings: _ReplaySettings, loop: EventLoop, stop: threading.Event
 ) -> Iterator[_AskedQuestion]:
     left = deque(tasks)
     through: queue.SimpleQueue[_AskedQuestion | BaseException] = queue.SimpleQueue()
@@ -364,7 +364,7 @@ def _ask_together(
 
 
 def _ask_until_answered(
-    task: _Task, caller: Caller, settings: _Settings, wait: Callable[[float], bool]
+    task: _Task, caller: Caller, settings: _ReplaySettings, wait: Callable[[float], bool]
 ) -> _AskedQuestion:
     """Ask until an attempt does not fail, or no repetition is left, or `wait` says that all ends."""
     for number in range(settings.retries + 1):
@@ -376,7 +376,7 @@ def _ask_until_answered(
     return asked
 
 
-def _attempt_recorded(task: _Task, number: int, caller: Caller, settings: _Settings) -> _AskedQuestion:
+def _attempt_recorded(task: _Task, number: int, caller: Caller, settings: _ReplaySettings) -> _AskedQuestion:
     """An attempt in which the recording stayed what it was. Many applications configure themselves, and load their
     models, when they are first asked: what they did until then is not recorded, and the question is asked again."""
     for _ in range(_SETTLE):
@@ -386,7 +386,7 @@ def _attempt_recorded(task: _Task, number: int, caller: Caller, settings: _Setti
     raise ConfigurationError("the pipeline calls ragtrace.configure() each time it is asked; call it once")
 
 
-def _attempt(task: _Task, number: int, caller: Caller, settings: _Settings) -> _AskedQuestion | None:
+def _attempt(task: _Task, number: int, caller: Caller, settings: _ReplaySettings) -> _AskedQuestion | None:
     """One request: ours is the root, and one that the pipeline opens is a part of it. None: it is not recorded, since
     recording began anew in between."""
     if active() is None:  # the pipeline has called ragtrace.shutdown()

@@ -44,7 +44,7 @@ from ragtrace.gate.statistics.shares import (
 from ragtrace.wilson import effective_size
 
 __all__ = [
-    "Estimate",
+    "CellEstimate",
     "Floor",
     "Spread",
     "against_floor",
@@ -157,7 +157,7 @@ _PLAINLY: Final = 2.0  # times alpha: with a p-value of t above this no exchange
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class CellEstimate:
     """Of one metric in one segment. difference, low and high: above 0 the candidate is better; margin: resolved."""
 
     baseline: float
@@ -199,7 +199,7 @@ def generator(policy: Policy, segment: str | None, purpose: int) -> np.random.Ge
     return np.random.default_rng([policy.seed, name, purpose])
 
 
-def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float) -> list[Estimate]:
+def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float) -> list[CellEstimate]:
     """The figures of each rule; every rule has a defined value on both sides.
 
     strictest: the level that the smallest p-value of the family is held against; p-values must be able to get below.
@@ -218,7 +218,7 @@ def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float
         low, high, p_inferior, interval = bounds.of(at)
         spread, size = spread_of(rows, sample, at, column.rule, column.baseline, column.candidate)
         estimates.append(
-            Estimate(
+            CellEstimate(
                 baseline=before,
                 candidate=after,
                 difference=column.sign * (after - before),
@@ -237,7 +237,7 @@ def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float
 
 def _apart(
     rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float, rare: NDArray[np.bool_]
-) -> list[Estimate]:
+) -> list[CellEstimate]:
     """A metric that few of many requests have is judged on those alone, by the methods for few."""
     often = [rule for rule, alone in zip(rules, rare, strict=True) if not alone]
     common = iter(estimate(rows, often, policy, strictest) if often else ())

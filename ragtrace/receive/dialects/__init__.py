@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ragtrace.receive.dialects import genai, langfuse, openinference, openllmetry, own, trulens, vercel
-from ragtrace.receive.spans import NOTHING, Dialect, Packed, Reading, ReceivedSpan, Reranked, Retrieved, Step
+from ragtrace.receive.spans import NOTHING, Dialect, Packed, ReceivedSpan, Reranked, Retrieved, SpanReading, Step
 from ragtrace.types import replace
 
 __all__ = ["DIALECTS", "read_span"]
@@ -14,7 +14,7 @@ DIALECTS: Final[tuple[Dialect, ...]] = (own, openinference, openllmetry, langfus
 """In this order: what carries two vocabularies is read by the one that says more."""
 
 
-def read_span(span: ReceivedSpan) -> Reading:
+def read_span(span: ReceivedSpan) -> SpanReading:
     """What a span says; nothing where no dialect knows it. Evaluations are events that any span may have."""
     reading = next((dialect.read(span) for dialect in DIALECTS if dialect.recognizes(span)), NOTHING)
     if (step := reading.step) is not None and (span.dropped or _is_silent(step)):
@@ -28,7 +28,7 @@ def _is_silent(step: Step) -> bool:
     return (isinstance(step, Retrieved) and step.found is None) or (isinstance(step, Reranked) and step.kept is None)
 
 
-def _cut(step: Step, span: ReceivedSpan, reading: Reading) -> Step:
+def _cut(step: Step, span: ReceivedSpan, reading: SpanReading) -> Step:
     """A stage of whose values some did not come: a limit took them away, or they were never put on the span.
 
     A retriever that failed returned nothing.

@@ -15,9 +15,9 @@ from ragtrace.receive.spans import (
     Attributes,
     Generated,
     Judgement,
-    Reading,
     ReceivedSpan,
     Retrieved,
+    SpanReading,
     jsonish,
     listed,
     number,
@@ -58,7 +58,7 @@ def recognizes(span: ReceivedSpan) -> bool:
     )
 
 
-def read(span: ReceivedSpan) -> Reading:
+def read(span: ReceivedSpan) -> SpanReading:
     """By the operation."""
     attributes = span.attributes
     operation = text(attributes, names.OPERATION_NAME)
@@ -74,16 +74,16 @@ def read(span: ReceivedSpan) -> Reading:
             top_k=whole(attributes, names.RETRIEVAL_TOP_K, "gen_ai.request.top_k"),
             incomplete=is_cut,
         )
-        return Reading(step=step, question=query, **about)
+        return SpanReading(step=step, question=query, **about)
     if operation in _GENERATIONS or (operation is None and (_PROVIDER in attributes or _SYSTEM_NAME in attributes)):
-        return Reading(step=generated(span), **about)
+        return SpanReading(step=generated(span), **about)
     if operation == "embeddings":
         model = text(attributes, names.REQUEST_MODEL, _RESPONSE_MODEL)
-        return Reading(versions={"embedding": model} if model else {}, **about)
+        return SpanReading(versions={"embedding": model} if model else {}, **about)
     asked = messages(attributes.get(names.INPUT_MESSAGES))
     said = messages(attributes.get(names.OUTPUT_MESSAGES))
     question = next((message["content"] for message in reversed(asked) if message["role"] == "user"), None)
-    return Reading(question=question, answer=said[-1]["content"] if said else None, **about)
+    return SpanReading(question=question, answer=said[-1]["content"] if said else None, **about)
 
 
 def judgements(span: ReceivedSpan) -> tuple[Judgement, ...]:

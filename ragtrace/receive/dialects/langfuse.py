@@ -10,10 +10,10 @@ from typing import Any, Final
 from ragtrace.receive.spans import (
     Attributes,
     Generated,
-    Reading,
     ReceivedSpan,
     Reranked,
     Retrieved,
+    SpanReading,
     jsonish,
     listed,
     mapping,
@@ -43,7 +43,7 @@ def recognizes(span: ReceivedSpan) -> bool:
     return _TYPE in span.attributes
 
 
-def read(span: ReceivedSpan) -> Reading:
+def read(span: ReceivedSpan) -> SpanReading:
     """By the observation's type."""
     attributes = span.attributes
     kind = attributes.get(_TYPE)
@@ -56,19 +56,19 @@ def read(span: ReceivedSpan) -> Reading:
     if kind == "retriever" or (kind == "span" and _is_retriever(attributes)):
         query = question_in(attributes.get(_INPUT))
         step = Retrieved(query=query, found=listed(attributes.get(_OUTPUT), *_DOCUMENTS))
-        return Reading(step=step, question=query, **about)
+        return SpanReading(step=step, question=query, **about)
     if kind == "reranker":
         before, kept = (listed(attributes.get(name), *_DOCUMENTS) for name in (_INPUT, _OUTPUT))
-        return Reading(step=Reranked(given=before or None, kept=kept), **about)
+        return SpanReading(step=Reranked(given=before or None, kept=kept), **about)
     if kind == "generation":
-        return Reading(step=_generated(attributes), **about)
+        return SpanReading(step=_generated(attributes), **about)
     if kind == "embedding":
         model = text(attributes, _MODEL)
-        return Reading(versions={"embedding": model} if model else {}, **about)
+        return SpanReading(versions={"embedding": model} if model else {}, **about)
     is_silent = kind in _SILENT and span.parent_id
     asked, said = (None, None) if is_silent else (attributes.get(_INPUT), attributes.get(_OUTPUT))
     question = question_in(attributes.get("langfuse.trace.input", asked))
-    return Reading(question=question, answer=_answer(attributes.get("langfuse.trace.output", said)), **about)
+    return SpanReading(question=question, answer=_answer(attributes.get("langfuse.trace.output", said)), **about)
 
 
 def _is_retriever(given: Attributes) -> bool:

@@ -13,10 +13,10 @@ from ragtrace.receive.spans import (
     Attributes,
     Generated,
     Groups,
-    Reading,
     ReceivedSpan,
     Reranked,
     Retrieved,
+    SpanReading,
     grouped,
     has_gaps,
     identifier,
@@ -60,7 +60,7 @@ def recognizes(span: ReceivedSpan) -> bool:
     return names.SPAN_KIND in span.attributes or (span.dropped > 0 and _kind_left(span.attributes) is not None)
 
 
-def read(span: ReceivedSpan) -> Reading:
+def read(span: ReceivedSpan) -> SpanReading:
     """By the span's kind."""
     attributes = span.attributes
     kind = attributes[names.SPAN_KIND] if names.SPAN_KIND in attributes else _kind_left(attributes)
@@ -77,22 +77,22 @@ def read(span: ReceivedSpan) -> Reading:
             ranks=tuple(place + 1 for place in groups) or None,
             incomplete=has_gaps(groups),
         )
-        return Reading(step=step, question=query, **about)
+        return SpanReading(step=step, question=query, **about)
     if kind == "RERANKER":
         query = text(attributes, names.RERANKER_QUERY) or question_in(_shown(attributes, names.INPUT_VALUE))
         versions = {"reranker": model} if (model := text(attributes, names.RERANKER_MODEL)) else {}
-        return Reading(step=_reranked(attributes), question=query, versions=versions, **about)
+        return SpanReading(step=_reranked(attributes), question=query, versions=versions, **about)
     if kind == "LLM":
-        return Reading(step=_generated(attributes), **about)
+        return SpanReading(step=_generated(attributes), **about)
     if kind == "EMBEDDING":
         model = text(attributes, _EMBEDDING_MODEL)
-        return Reading(versions={"embedding": model} if model else {}, **about)
+        return SpanReading(versions={"embedding": model} if model else {}, **about)
     if span.name.endswith(_POSTPROCESSOR) and (kept := _nodes(jsonish(attributes.get(names.OUTPUT_VALUE)))):
         nodes = _nodes(mapping(attributes.get(names.INPUT_VALUE)).get("nodes"))
-        return Reading(step=Reranked(given=nodes or None, kept=kept), **about)
+        return SpanReading(step=Reranked(given=nodes or None, kept=kept), **about)
     if kind in _SILENT and span.parent_id:
-        return Reading(**about)
-    return Reading(question=question_in(_shown(attributes, names.INPUT_VALUE)), answer=_answer(attributes), **about)
+        return SpanReading(**about)
+    return SpanReading(question=question_in(_shown(attributes, names.INPUT_VALUE)), answer=_answer(attributes), **about)
 
 
 def _kind_left(given: Attributes) -> str | None:

@@ -14,10 +14,10 @@ from ragtrace.receive.spans import (
     NOTHING,
     Attributes,
     Generated,
-    Reading,
     ReceivedSpan,
     Reranked,
     Retrieved,
+    SpanReading,
     Step,
     grouped,
     has_gaps,
@@ -69,7 +69,7 @@ def _is_flattened(given: Attributes) -> bool:
     return any(name.startswith(_FLATTENED) for name in given)
 
 
-def read(span: ReceivedSpan) -> Reading:
+def read(span: ReceivedSpan) -> SpanReading:
     """By what the span holds."""
     given = span.attributes
     about: dict[str, Any] = {
@@ -82,13 +82,13 @@ def read(span: ReceivedSpan) -> Reading:
         if isinstance(step, Reranked):
             query = next((each["content"] for each in reversed(_asked(given).values()) if each["role"] == "user"), None)
             about["versions"] = {"reranker": model} if (model := text(given, names.REQUEST_MODEL)) else {}
-        return Reading(step=step, question=query, **about)
+        return SpanReading(step=step, question=query, **about)
     if _KIND not in given or (given[_KIND] == "tool" and span.parent_id):
         return NOTHING
     asked, said = jsonish(given.get(_INPUT)), jsonish(given.get(_OUTPUT))
     answer = said.get("outputs", said) if isinstance(said, dict) else said
     answer = text(answer, "answer", "response", "result", "output") if isinstance(answer, dict) else answer
-    return Reading(question=question_in(asked), answer=answer if isinstance(answer, str) else None, **about)
+    return SpanReading(question=question_in(asked), answer=answer if isinstance(answer, str) else None, **about)
 
 
 def _step(span: ReceivedSpan) -> Step | None:

@@ -14,10 +14,10 @@ from ragtrace.receive.spans import (
     Attributes,
     Generated,
     Packed,
-    Reading,
     ReceivedSpan,
     Reranked,
     Retrieved,
+    SpanReading,
     Step,
     grouped,
     jsonish,
@@ -41,11 +41,11 @@ def recognizes(span: ReceivedSpan) -> bool:
     return span.scope == names.TRACER
 
 
-def read(span: ReceivedSpan) -> Reading:
+def read(span: ReceivedSpan) -> SpanReading:
     """By the attributes of its stage, else of its request."""
     step = _step(span)
     # its record comes by ragtrace's own channel, under an id that the request's span alone tells
-    return _request(span) if step is None else Reading(step=step, is_second_hand=True)
+    return _request(span) if step is None else SpanReading(step=step, is_second_hand=True)
 
 
 def _step(span: ReceivedSpan) -> Step | None:
@@ -61,11 +61,11 @@ def _step(span: ReceivedSpan) -> Step | None:
     return _generated(attributes) if attributes.get(names.OPERATION_NAME) == "chat" else None
 
 
-def _request(span: ReceivedSpan) -> Reading:
+def _request(span: ReceivedSpan) -> SpanReading:
     attributes = span.attributes
     sampled, flags = attributes.get(names.REQUEST_HEAD_SAMPLED), attributes.get(names.REQUEST_FLAGS)
     start = f"{names.VERSION}."
-    return Reading(
+    return SpanReading(
         question=text(attributes, names.INPUT_VALUE),
         answer=text(attributes, names.OUTPUT_VALUE),
         request_id=text(attributes, names.REQUEST_ID),

@@ -15,10 +15,10 @@ from ragtrace.receive.spans import (
     Generated,
     Judgement,
     Packed,
-    Reading,
     ReceivedSpan,
     Reranked,
     Retrieved,
+    SpanReading,
     number,
     question_in,
     text,
@@ -44,7 +44,7 @@ def recognizes(span: ReceivedSpan) -> bool:
     return _TYPE in span.attributes
 
 
-def read(span: ReceivedSpan) -> Reading:
+def read(span: ReceivedSpan) -> SpanReading:
     """By the span's type."""
     attributes = span.attributes
     kind = attributes.get(_TYPE)
@@ -52,22 +52,22 @@ def read(span: ReceivedSpan) -> Reading:
         query = text(attributes, _BASE + "retrieval.query_text") or _question(attributes)
         found = _contexts(attributes.get(_BASE + "retrieval.retrieved_contexts", attributes.get(_RETURNED)))
         top_k = whole(attributes, _BASE + "retrieval.num_contexts")
-        return Reading(step=Retrieved(query=query, found=found, top_k=top_k))
+        return SpanReading(step=Retrieved(query=query, found=found, top_k=top_k))
     if kind == "reranking":
         before = _texts(attributes.get(_BASE + "reranking.input_context_texts"))
         after = _contexts(attributes.get(_BASE + "reranking.output_context_texts", attributes.get(_RETURNED)))
-        return Reading(step=Reranked(given=before or None, kept=after))
+        return SpanReading(step=Reranked(given=before or None, kept=after))
     if kind == "context_filter" or kind == "context_selection":
         chunks = _contexts(attributes.get(_RETURNED))
-        return NOTHING if chunks is None else Reading(step=Packed(chunks=chunks))
+        return NOTHING if chunks is None else SpanReading(step=Packed(chunks=chunks))
     if kind == "generation":
-        return Reading(step=_generated(attributes))
+        return SpanReading(step=_generated(attributes))
     if kind == "record_root":
         question = text(attributes, _BASE + "record_root.input") or _question(attributes)
         service = text(attributes, _BASE + "app_name")
-        return Reading(question=question, answer=text(attributes, _BASE + "record_root.output"), service=service)
+        return SpanReading(question=question, answer=text(attributes, _BASE + "record_root.output"), service=service)
     if kind == "eval_root":
-        return Reading(judgements=_judged(attributes, span.ended_at))
+        return SpanReading(judgements=_judged(attributes, span.ended_at))
     return NOTHING
 
 

@@ -11,8 +11,8 @@ from ragtrace.receive.dialects.genai import messages
 from ragtrace.receive.spans import (
     Attributes,
     Generated,
-    Reading,
     ReceivedSpan,
+    SpanReading,
     jsonish,
     mapping,
     question_in,
@@ -35,19 +35,19 @@ def recognizes(span: ReceivedSpan) -> bool:
     return _OPERATION in span.attributes
 
 
-def read(span: ReceivedSpan) -> Reading:
+def read(span: ReceivedSpan) -> SpanReading:
     """By the operation: a call of the model, an embedding, or the function around them."""
     given = span.attributes
     operation = str(given.get(_OPERATION))
     session = text(given, "ai.telemetry.metadata.sessionId")
     if operation.endswith(_CALLS):
-        return Reading(step=_generated(given), session_id=session)
+        return SpanReading(step=_generated(given), session_id=session)
     if operation.startswith(_EMBEDDINGS):
         model = text(given, "ai.model.id")
-        return Reading(versions={"embedding": model} if model else {}, session_id=session)
+        return SpanReading(versions={"embedding": model} if model else {}, session_id=session)
     asked = mapping(given.get("ai.prompt"))
     question = question_in(asked.get("prompt", asked.get("messages")))
-    return Reading(question=question, answer=_answer(given), session_id=session)
+    return SpanReading(question=question, answer=_answer(given), session_id=session)
 
 
 def _generated(given: Attributes) -> Generated:

@@ -36,7 +36,7 @@ from ragtrace.receive.tenants import Access, Claim, Everybody, Tokens
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 
-__all__ = ["Assemblers", "Settings", "address", "run"]
+__all__ = ["Assemblers", "ReceiverSettings", "address", "run"]
 
 _LOG: Final = logging.getLogger("ragtrace.receive")
 _STOP: Final = "stop"
@@ -143,7 +143,7 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ReceiverSettings:
     """How the receiver runs. Times in seconds, sizes in bytes."""
 
     host: str = "127.0.0.1"
@@ -190,7 +190,7 @@ def address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def run(store_url: str, config: Config, settings: Settings, ready: Callable[[], object] = lambda: None) -> None:
+def run(store_url: str, config: Config, settings: ReceiverSettings, ready: Callable[[], object] = lambda: None) -> None:
     """Serve until the process is told to stop (SIGINT, SIGTERM); what was accepted is then committed.
 
     ready: called when both ports are listened on.
@@ -263,7 +263,7 @@ def _told_to_stop(server: Any) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _scrapers(settings: Settings) -> Access | None:
+def _scrapers(settings: ReceiverSettings) -> Access | None:
     """Who may read the metrics: all where all may send, else who has a token for it. Raises: ConfigurationError."""
     if settings.metrics_tokens is not None:
         return Tokens(settings.metrics_tokens, has_rights=False)
@@ -271,7 +271,7 @@ def _scrapers(settings: Settings) -> Access | None:
 
 
 @contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
+def _listening(settings: ReceiverSettings) -> Iterator[socket.socket]:
     """The socket of HTTP. Raises: ConfigurationError where the address cannot be had."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
@@ -288,7 +288,7 @@ async def _serve(
     server: Any,
     listener: socket.socket,
     taking: Taking,
-    settings: Settings,
+    settings: ReceiverSettings,
     ready: Callable[[], object],
 ) -> None:
     """HTTP, and gRPC beside it, until the process is told to stop."""

@@ -12,7 +12,7 @@ from ragtrace.record.coercion.allowance import cut, within
 from ragtrace.record.coercion.answers import is_chat, read_prompt
 from ragtrace.record.coercion.chunks import items_of, read_chunk
 from ragtrace.record.coercion.passages import SHORTEST, exact_passages
-from ragtrace.record.coercion.recognition import Known, Part, part_of
+from ragtrace.record.coercion.recognition import Excerpt, Known, excerpt_of
 from ragtrace.record.coercion.rows import lists_of_chunks, rows_in
 from ragtrace.record.coercion.snapshots import ITEM, Columns, Frozen, freeze, freeze_known, items_of_part, weight_of
 from ragtrace.record.coercion.templates import as_given
@@ -20,7 +20,7 @@ from ragtrace.record.coercion.values import Chunk, Unreadable, first, names, tex
 from ragtrace.record.guard import attempt
 from ragtrace.types import Candidate, DroppedChunk, PackedChunk, Packing
 
-__all__ = ["Packed", "StreamedPacking", "Taken", "placed", "read_packing", "take_packing"]
+__all__ = ["PackerResult", "StreamedPacking", "Taken", "placed", "read_packing", "take_packing"]
 
 _CHUNKS: Final = ("chunks", "packed", "selected", "kept", "context")
 _DROPPED: Final = ("dropped", "removed", "skipped")
@@ -36,7 +36,7 @@ _DUPLICATE: Final = "duplicate"
 _KEY: Final = 24  # characters of a text's beginning by which a possible duplicate is noticed
 
 
-class Packed(NamedTuple):
+class PackerResult(NamedTuple):
     """A packing, the prompt if the packer returned one, and the type names of the items that could not be read."""
 
     packing: Packing
@@ -95,7 +95,7 @@ class StreamedPacking:
 
 def read_packing(
     value: Any, known: Known, inputs: Iterable[str], budget: int | None, questions: Sequence[str | None] = ()
-) -> Packed:
+) -> PackerResult:
     """What was packed out of `inputs` (chunk ids). Raises: Unreadable when no chunks and no prompt are found."""
     return placed(take_packing(value), known, inputs, budget, questions)
 
@@ -118,7 +118,7 @@ def take_packing(value: Any) -> Taken:
 
 def placed(
     taken: Taken, known: Known, inputs: Iterable[str], budget: int | None, questions: Sequence[str | None] = ()
-) -> Packed:
+) -> PackerResult:
     """The packing of what was taken, among the candidates that are known; `questions` are what a prompt asks."""
     unread = list(taken.unread)
     items = _thawed(taken.chunks, unread)
@@ -130,7 +130,7 @@ def placed(
     budget = taken.stated if budget is None else budget
     readable = None if items is not None and not unread else _readable(inputs, known, bool(unread))
     dropped = _left_out(inputs, packed, stated, known, budget=budget, readable=readable)
-    return Packed(Packing(chunks=tuple(packed), dropped=dropped, budget_tokens=budget), taken.prompt, unread)
+    return PackerResult(Packing(chunks=tuple(packed), dropped=dropped, budget_tokens=budget), taken.prompt, unread)
 
 
 def _merged(packings: Iterable[Taken], prompt: str | None) -> Taken:
@@ -214,7 +214,7 @@ def _packed(item: _Item, known: Known, position: int) -> PackedChunk:
         chunk_id = chunk_id if candidate is None else candidate.chunk_id
     full = candidate.text if candidate is not None else None
     is_same = chunk.text is full or chunk.text is None or full is None
-    part = None if is_same else part_of(chunk.text or "", full or "")
+    part = None if is_same else excerpt_of(chunk.text or "", full or "")
     cut = part is not None and part.truncated
     truncated = flag if flag is not None else cut or _fewer(tokens, tokens_full)
     body = chunk.text if chunk.text is not None or truncated else full
@@ -230,7 +230,7 @@ def _packed(item: _Item, known: Known, position: int) -> PackedChunk:
     )
 
 
-def _best(found: list[tuple[Candidate, Part, str]]) -> Candidate | None:
+def _best(found: list[tuple[Candidate, Excerpt, str]]) -> Candidate | None:
     """Of the candidates that stand in an item's text, the one that takes most of it."""
     return max(found, key=lambda each: len(each[2]))[0] if found else None
 
@@ -285,7 +285,7 @@ def _in_prompt(prompt: str, known: Known, inputs: Iterable[str], questions: Sequ
     ]
 
 
-def _is_part(part: Part, candidate: Candidate) -> bool:
+def _is_part(part: Excerpt, candidate: Candidate) -> bool:
     full = candidate.text or ""
     return part.truncated or bool(full[: part.start].strip() or full[part.end :].strip())
 

@@ -12,12 +12,12 @@ from ragtrace.record.coercion.passages import SHORTEST, Wording, locate
 from ragtrace.record.coercion.values import Chunk
 from ragtrace.types import Candidate, RankMove
 
-__all__ = ["Known", "Part", "part_of", "read_moves"]
+__all__ = ["Excerpt", "Known", "excerpt_of", "read_moves"]
 
 _ENDS: Final = " \t\r\n.…[]"  # an ellipsis that marks a cut, and white space
 
 
-class Part(NamedTuple):
+class Excerpt(NamedTuple):
     """Which of a chunk's text was given, `full[start:end]`, and whether any of it is missing."""
 
     truncated: bool
@@ -83,7 +83,7 @@ class Known:
 
     def located(
         self, prompt: str, first: Iterable[str] = (), questions: Iterable[str | None] = ()
-    ) -> list[tuple[Candidate, Part, str]]:
+    ) -> list[tuple[Candidate, Excerpt, str]]:
         """The candidates that stand in a prompt, in its order, each with its part and the text as it stands there.
 
         Args:
@@ -96,7 +96,7 @@ class Known:
         wordings = [self._wording(chunk_id) for chunk_id in ids]
         found = locate(Wording(prompt), wordings, questions, len(named) or None)
         return [
-            (self.by_id[ids[each.order]], Part(not each.whole, each.first, each.last), prompt[each.start : each.end])
+            (self.by_id[ids[each.order]], Excerpt(not each.whole, each.first, each.last), prompt[each.start : each.end])
             for each in found
         ]
 
@@ -113,20 +113,20 @@ def _fitting(same: Iterable[Candidate], body: str, given: str) -> str:
     return next(chain(exact, (each.chunk_id for each in same if core and core in (each.text or ""))), given)
 
 
-def part_of(body: str, full: str) -> Part | None:
+def excerpt_of(body: str, full: str) -> Excerpt | None:
     """The part of `full` that a packed text gives; None where it says something else, such as a summary."""
     core, start = body.strip(_ENDS), 0
     if not core or core == full.strip(_ENDS):
-        return Part(False, 0, len(full)) if core else None
+        return Excerpt(False, 0, len(full)) if core else None
     if len(core) < len(full):
         start = 0 if full.startswith(core) else full.find(core) if len(core) >= SHORTEST else -1
         if start >= 0:
-            return Part(True, start, start + len(core))
+            return Excerpt(True, start, start + len(core))
     found = locate(Wording(body), [Wording(full)])
     if not found:
         return None
     whole = any(passage.whole for passage in found)
-    return Part(not whole, min(each.first for each in found), max(each.last for each in found))
+    return Excerpt(not whole, min(each.first for each in found), max(each.last for each in found))
 
 
 def read_moves(

@@ -318,7 +318,7 @@ class _Histories:
             self._waiting.discard(chat)
 
 
-class _Reading(Following):
+class _StreamFollowing(Following):
     """The host reads a streamed response: then, the request is current again."""
 
     def __init__(self, stream: Run, end: Callable[..., None]) -> None:
@@ -338,7 +338,7 @@ def _stepped(parts: Any, stream: Run, end: Callable[..., None]) -> Any:
     """A generator's parts, read in the request of `stream`; None for what is no generator, or is stepped already."""
     if not (inspect.isasyncgen(parts) or inspect.isgenerator(parts)) or is_passed_through(parts):
         return None
-    followed = pass_through(parts, _Reading(stream, end))
+    followed = pass_through(parts, _StreamFollowing(stream, end))
     return None if followed is parts else followed
 
 
