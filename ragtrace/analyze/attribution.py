@@ -23,7 +23,7 @@ from ragtrace.analyze.generator import (
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.analyze.retriever import RetrieverEngine, explain_retrieval
 from ragtrace.engines.causal_lm import CausalLM
-from ragtrace.engines.choosing import is_silent
+from ragtrace.engines.model_names import is_silent
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import AttributionError
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution

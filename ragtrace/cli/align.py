@@ -96,7 +96,7 @@ def report(
     """
     from ragtrace.analyze.alignment_report import alignment_report
     from ragtrace.cli.terminal import existing
-    from ragtrace.engines.choosing import load_retriever
+    from ragtrace.engines.model_names import load_retriever
     from ragtrace.engines.spacy_pipelines import Tagger
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
@@ -134,7 +134,7 @@ def report(
 
 def _generator(model: str) -> GeneratorEngine:
     """The model that scores answers. Raises: ConfigurationError for one that gives no log-probabilities."""
-    from ragtrace.engines.choosing import is_silent, load_generator
+    from ragtrace.engines.model_names import is_silent, load_generator
     from ragtrace.errors import ConfigurationError
 
     loaded = load_generator(model)

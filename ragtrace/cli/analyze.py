@@ -274,7 +274,7 @@ def analyze(
     from ragtrace.analyze.worker import LEASE_SECONDS
     from ragtrace.cli.terminal import existing
     from ragtrace.config import load
-    from ragtrace.engines.choosing import as_baseline
+    from ragtrace.engines.model_names import as_baseline
     from ragtrace.export.events import sending_events
     from ragtrace.store import ATTRIBUTION, COVERAGE, Store
 

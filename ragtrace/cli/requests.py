@@ -270,7 +270,7 @@ def _computed(
     compare: str | None,
 ) -> Explanation:
     from ragtrace.analyze.attribution import explain_record
-    from ragtrace.engines.choosing import load_generator, load_retriever
+    from ragtrace.engines.model_names import load_generator, load_retriever
 
     with progress() as bar:
         task = bar.add_task("loading models", total=None)

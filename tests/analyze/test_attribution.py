@@ -15,8 +15,8 @@ from ragtrace.analyze.attribution import compare_attention, explain_record, seed
 from ragtrace.attribution import shapley_values
 from ragtrace.engines import precision
 from ragtrace.engines.causal_lm import CausalLM, Generated
-from ragtrace.engines.choosing import load_generator
 from ragtrace.engines.cross_encoder import CrossEncoder
+from ragtrace.engines.model_names import load_generator
 from ragtrace.errors import AttributionError, ModelError
 from ragtrace.types import (
     Candidate,

@@ -15,7 +15,7 @@ from ragtrace.analyze.executors.work import Work
 from ragtrace.analyze.worker import run as analyze
 from ragtrace.cli import app
 from ragtrace.dashboards.prometheus import Prometheus
-from ragtrace.engines.choosing import load_generator
+from ragtrace.engines.model_names import load_generator
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.export import exposition
 from ragtrace.export.push import PushFailed

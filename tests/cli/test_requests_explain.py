@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from ragtrace.analyze.attribution import explain_record
 from ragtrace.cli import app
-from ragtrace.engines import choosing
+from ragtrace.engines import model_names
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.errors import RagtraceError
 from ragtrace.explanations import Explanation
@@ -70,8 +70,8 @@ def generator() -> AdditiveGenerator:
 @pytest.fixture
 def run(generator: AdditiveGenerator, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the command in this process, with engines that need no model."""
-    monkeypatch.setattr(choosing, "load_generator", lambda _model: generator)
-    monkeypatch.setattr(choosing, "load_retriever", lambda _model: LinearRetriever())
+    monkeypatch.setattr(model_names, "load_generator", lambda _model: generator)
+    monkeypatch.setattr(model_names, "load_retriever", lambda _model: LinearRetriever())
     return lambda *arguments: CliRunner().invoke(app, ["explain", ID, *arguments], env={"COLUMNS": "120"})
 
 

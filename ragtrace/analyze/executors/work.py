@@ -139,7 +139,7 @@ def _explainer(work: Work) -> Explainer | None:
     if not (work.generator or work.retriever):
         return None
     from ragtrace.analyze.explainer import Explainer
-    from ragtrace.engines.choosing import load_generator, load_retriever
+    from ragtrace.engines.model_names import load_generator, load_retriever
 
     return Explainer(
         generator=load_generator(work.generator) if work.generator else None,

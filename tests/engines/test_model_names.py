@@ -8,7 +8,8 @@ import pytest
 
 from ragtrace.analyze.attribution import ClosedEngine, GeneratorEngine, RetrieverEngine
 from ragtrace.engines.chat_judge import ChatJudge
-from ragtrace.engines.choosing import (
+from ragtrace.engines.judge_budget import Budget
+from ragtrace.engines.model_names import (
     JUDGE_KEY,
     as_baseline,
     as_judges,
@@ -18,7 +19,6 @@ from ragtrace.engines.choosing import (
     load_judges,
     load_retriever,
 )
-from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.models import digest_of
 from ragtrace.engines.pair_classifier import RelevanceClassifier
 from ragtrace.engines.verifier import EntailmentVerifier
