@@ -21,10 +21,10 @@ from ragtrace.alerts.platform import platform_alerts
 from ragtrace.alerts.platform_scenarios import long_scenarios, platform_scenarios, slow_scenarios
 from ragtrace.alerts.policy import PLATFORM, Policy, known_registry, policy
 from ragtrace.alerts.recording import Group, quoted, recording_groups
-from ragtrace.alerts.replay import STEP, Scenario, scenario_test
 from ragtrace.alerts.scenarios import indicator_scenarios, low_traffic_scenarios, suspicion_scenarios
 from ragtrace.alerts.settings import read_settings
 from ragtrace.alerts.stages import drift_alerts, indicator_alerts, suspicion_alerts
+from ragtrace.alerts.traffic import STEP, Scenario, scenario_test
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.authored import Registry
 

@@ -8,7 +8,8 @@ from typing import Final
 
 from ragtrace.alerts.policy import PLATFORM, Policy
 from ragtrace.alerts.recording import selector
-from ragtrace.alerts.replay import (
+from ragtrace.alerts.scenarios import FIRST, rarely_asked, silent
+from ragtrace.alerts.traffic import (
     JUDGE,
     SERVICE,
     STEP,
@@ -23,7 +24,6 @@ from ragtrace.alerts.replay import (
     ramp,
     requests,
 )
-from ragtrace.alerts.scenarios import FIRST, rarely_asked, silent
 
 __all__ = ["long_scenarios", "platform_scenarios", "slow_scenarios"]
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from ragtrace.alerts.policy import Indicator, Policy
 from ragtrace.alerts.recording import selector
-from ragtrace.alerts.replay import (
+from ragtrace.alerts.traffic import (
     SERVICE,
     STEP,
     Alert,

@@ -13,7 +13,7 @@ import pytest
 
 from bench.alerting import EVERY, WEEK, Counts, Flags, Traffic, burning, clear_rises, firing, raised
 from ragtrace.alerts.policy import Policy
-from ragtrace.alerts.replay import minutes
+from ragtrace.alerts.traffic import minutes
 from tests.alerts.conftest import Made
 
 SEGMENTS = 5

@@ -17,8 +17,8 @@ import yaml
 from ragtrace.alerts import check, render, run_tests, write
 from ragtrace.alerts.policy import known_registry, policy
 from ragtrace.alerts.recording import selector
-from ragtrace.alerts.replay import JUDGE, SERVICE, Phase, judged, requests
 from ragtrace.alerts.settings import read_settings
+from ragtrace.alerts.traffic import JUDGE, SERVICE, Phase, judged, requests
 from ragtrace.wilson import wilson
 from tests.alerts.batches import in_batches
 from tests.alerts.mutants import MUTANTS, Mutant, failing
