@@ -16,9 +16,9 @@ from typing import Final, TypeVar
 from ragtrace.collect import threads
 from ragtrace.collect.delivery import Delivery, Finisher, SpoolWriter, StoreStep, Writer
 from ragtrace.collect.queue import ITEMS, Queue, Waiting, weigh
+from ragtrace.collect.screening import RecentRequests, UnsampledRequests, addendum
 from ragtrace.collect.spool import Spool
 from ragtrace.collect.threads import FlushBarrier, Periodic, Worker
-from ragtrace.collect.unsampled import RecentRequests, UnsampledRequests, addendum
 from ragtrace.record import Draft
 from ragtrace.types import Fault, Item
 
