@@ -24,7 +24,7 @@ from ragtrace.bounds import MOST_SKEW, sentences, settle
 from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.registry.instruments import REQUESTS
-from ragtrace.store import feedback, populations, queue, releases, requests, sources, totals
+from ragtrace.store import feedback, job_queue, populations, releases, requests, sources, totals
 from ragtrace.store.content import (
     Slots,
     Texts,
@@ -112,7 +112,7 @@ class Batch:
         self._texts.store(connection, now)
         by_id, new, stored = self._take(connection)
         records = self._unite(connection, by_id, stored)
-        queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
+        job_queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
         populations.put_traits(connection, records)
         releases.register(connection, records)
         said = [*self._feedback, *feedback.carried(by_id)]

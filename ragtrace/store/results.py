@@ -11,7 +11,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSES, ANALYSIS_COST
-from ragtrace.store import label_budget, queue, requests, totals
+from ragtrace.store import job_queue, label_budget, requests, totals
 from ragtrace.store.content import read_analysis, write_analysis
 from ragtrace.store.database import Database, bigint, chunks, clean, insert, pages
 from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp, Judge, RequestRow, verifier_of
@@ -36,7 +36,7 @@ _PAGE: Final = 200
 def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) -> int:
     """Write the outcomes whose fence holds, and mark their jobs as done. Returns how many those were."""
     outcomes = {outcome.job.id: outcome for outcome in finished}
-    jobs = queue.owned(connection, [outcome.job for outcome in outcomes.values()])
+    jobs = job_queue.owned(connection, [outcome.job for outcome in outcomes.values()])
     started = _started(connection, [job.request_id for job in jobs])
     held = {job.id for job in jobs if job.request_id in started}  # a request deleted meanwhile has no result
     accepted = sorted(
@@ -49,8 +49,8 @@ def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) 
     _write_shares(connection, newest)
     _write_probes(connection, newest)
     first = _first(connection, accepted, started)
-    queue.finish(connection, jobs, now)
-    queue.enqueue(connection, [_follow_up(outcome) for outcome in accepted if outcome.follow_up is not None], now)
+    job_queue.finish(connection, jobs, now)
+    job_queue.enqueue(connection, [_follow_up(outcome) for outcome in accepted if outcome.follow_up is not None], now)
     deltas = [delta for outcome in accepted if outcome.job.id in first for delta in outcome.deltas]
     work = (delta for outcome in accepted for delta in _work(outcome))
     totals.add(connection, [*deltas, *work])

@@ -32,7 +32,7 @@ import zstandard
 from ragtrace.errors import CorruptStore
 from ragtrace.store.content import compress, compress_against, decompress, decompress_against, fetch_texts, texts_of
 from ragtrace.store.database import chunks, clean, insert, insert_new
-from ragtrace.store.queue import leased_together
+from ragtrace.store.job_queue import leased_together
 from ragtrace.store.rows import Assembled, DueTrace, SpanPart, StoredPart
 from ragtrace.store.tables import span_part, trace
 

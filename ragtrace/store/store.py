@@ -22,10 +22,10 @@ from ragtrace.store import (
     garbage,
     golds,
     inspection,
+    job_queue,
     label_budget,
     leases,
     populations,
-    queue,
     records,
     releases,
     requests,
@@ -262,17 +262,17 @@ class Store:
     ) -> list[Job]:
         """Lease up to `limit` jobs: flagged requests first, then the oldest; leases that ran out are taken over."""
         with self._database.write() as connection:
-            return queue.claim(connection, owner, kinds, limit, lease_seconds, _moment(now))
+            return job_queue.claim(connection, owner, kinds, limit, lease_seconds, _moment(now))
 
     def heartbeat(self, jobs: Sequence[Job], lease_seconds: float = 60.0, now: float | None = None) -> list[Job]:
         """Prolong the leases, and return the jobs that are still owned."""
         with self._database.write() as connection:
-            return queue.heartbeat(connection, jobs, lease_seconds, _moment(now))
+            return job_queue.heartbeat(connection, jobs, lease_seconds, _moment(now))
 
     def release_jobs(self, owner: str, now: float | None = None) -> int:
         """Free at once what a worker that is known to be gone has leased. Returns how many jobs."""
         with self._database.write() as connection:
-            return queue.release(connection, owner, _moment(now))
+            return job_queue.release(connection, owner, _moment(now))
 
     def finish(self, finished: Sequence[Finished], now: float | None = None) -> int:
         """Write analyses, scores, diagnoses and totals and end their jobs, all in one transaction.
@@ -288,7 +288,7 @@ class Store:
     ) -> None:
         """Put a job back for `retry_in` seconds from now; at the cap of attempts, or for good, it becomes dead."""
         with self._database.write() as connection:
-            queue.fail(connection, job, clean(error), retry_in, _moment(now), for_good=for_good)
+            job_queue.fail(connection, job, clean(error), retry_in, _moment(now), for_good=for_good)
 
     def redo(
         self,
@@ -305,7 +305,7 @@ class Store:
         """
         with self._database.write() as connection:
             name = None if service is None else clean(service)
-            return queue.redo(connection, ANALYZER_VERSION, _moment(now), service=name, since=since, again=again)
+            return job_queue.redo(connection, ANALYZER_VERSION, _moment(now), service=name, since=since, again=again)
 
     def jobs(
         self,
@@ -318,14 +318,14 @@ class Store:
     ) -> list[JobRow]:
         """Jobs of the queue, the newest first."""
         with self._database.read() as connection:
-            return queue.find(connection, state, kind, service, limit, request_id)
+            return job_queue.find(connection, state, kind, service, limit, request_id)
 
     def retry_jobs(
         self, ids: Sequence[int] | None = None, *, kind: str | None = None, service: str | None = None
     ) -> int:
         """Let dead jobs run again, with all their attempts; ids None: all. Returns how many."""
         with self._database.write() as connection:
-            return queue.retry(connection, ids, kind, service)
+            return job_queue.retry(connection, ids, kind, service)
 
     def drop_jobs(
         self,
@@ -337,22 +337,22 @@ class Store:
     ) -> int:
         """Take jobs of a state out of the queue; ids None: all. Leased ones stay. Returns how many."""
         with self._database.write() as connection:
-            return queue.drop(connection, ids, state, kind, service)
+            return job_queue.drop(connection, ids, state, kind, service)
 
     def queue_depth(self, kind: str = COVERAGE) -> dict[JobState, int]:
         """How many jobs of a kind are pending, leased, done and dead."""
         with self._database.read() as connection:
-            return queue.depth(connection, kind)
+            return job_queue.depth(connection, kind)
 
     def backlog(self, now: float | None = None) -> dict[str, Backlog]:
         """The jobs that are not done, by kind; work that depends on them alone, however many are done."""
         with self._database.read() as connection:
-            return queue.backlog(connection, _moment(now))
+            return job_queue.backlog(connection, _moment(now))
 
     def drawn(self, request_ids: Iterable[str], kind: str) -> set[str]:
         """Those of the requests for which a job of a kind was drawn at random, and not bought by a flag."""
         with self._database.read() as connection:
-            return queue.drawn(connection, kind, request_ids)
+            return job_queue.drawn(connection, kind, request_ids)
 
     # results
 

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ragtrace import resources
 from ragtrace.analyze import worker
 from ragtrace.export import exposition, serve
-from ragtrace.store import Store, check, label_budget, migrate, queue
+from ragtrace.store import Store, check, job_queue, label_budget, migrate
 from ragtrace.types import (
     Candidate,
     Fault,
@@ -153,7 +153,7 @@ def test_postgresql_reads_no_done_job(postgres_server: PostgresServer) -> None:
             " FROM generate_series(1, 20000) AS n"
         )
         connection.exec_driver_sql("ANALYZE job")
-        for name, query in queue.backlog_queries(1.0).items():
+        for name, query in job_queue.backlog_queries(1.0).items():
             written = query.compile(dialect=engine.dialect, compile_kwargs={"literal_binds": True})
             plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {written}").scalars())
             index = {"pending": "ix_job_(waiting|pending)", "leased": "ix_job_leased", "dead": "ix_job_dead"}[name]

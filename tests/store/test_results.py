@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ragtrace.store import Finished, Store, queue, tables
+from ragtrace.store import Finished, Store, job_queue, tables
 from ragtrace.store.content import compress
 from ragtrace.types import Claim, RequestRecord, Score, replace
 
@@ -135,7 +135,7 @@ def test_result_and_job_end_together(
     store.write([make_record()])
     jobs = store.claim("w")
     with monkeypatch.context() as patched:
-        patched.setattr(queue, "finish", broken)
+        patched.setattr(job_queue, "finish", broken)
         with pytest.raises(RuntimeError, match="power cut"):
             store.finish([make_finished(job) for job in jobs])
     assert store.get_analysis("r1") is None

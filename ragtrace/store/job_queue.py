@@ -1,4 +1,4 @@
-"""Owns the queue: jobs that are leased, fenced, retried and, past the cap of attempts, set aside.
+"""The queue of analyses: jobs that are leased, fenced, retried and, past the cap of attempts, set aside.
 
 A job goes pending → leased → done. A lease that runs out puts it back; so does a failure, after a pause; the cap makes
 it dead instead. The fence is the lease's token: only the newest lease of a job can heartbeat, finish or fail it. People

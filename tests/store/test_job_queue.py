@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.coverage import ANALYZER_VERSION
-from ragtrace.store import Backlog, Finished, Job, Store, queue
-from ragtrace.store.queue import ATTEMPTS
+from ragtrace.store import Backlog, Finished, Job, Store, job_queue
+from ragtrace.store.job_queue import ATTEMPTS
 from ragtrace.store.tables import job as job_table
 from ragtrace.store.tables import request
 from ragtrace.types import RequestRecord
@@ -188,11 +188,11 @@ def test_the_backlog_tells_what_waits(store: Store, make_record: MakeRecord) -> 
 @pytest.mark.parametrize(
     ("query", "index", "sorts"),
     [
-        (queue.claimable(["coverage"], 16, 1.0), "ix_job_pending", False),
-        (queue.expired(1.0), "ix_job_leased", False),
-        (queue.backlog_queries(1.0)["pending"], "ix_job_waiting", True),
-        (queue.backlog_queries(1.0)["leased"], "ix_job_leased", True),
-        (queue.backlog_queries(1.0)["dead"], "ix_job_dead", False),
+        (job_queue.claimable(["coverage"], 16, 1.0), "ix_job_pending", False),
+        (job_queue.expired(1.0), "ix_job_leased", False),
+        (job_queue.backlog_queries(1.0)["pending"], "ix_job_waiting", True),
+        (job_queue.backlog_queries(1.0)["leased"], "ix_job_leased", True),
+        (job_queue.backlog_queries(1.0)["dead"], "ix_job_dead", False),
     ],
 )
 def test_the_queue_reads_only_the_jobs_that_wait(
