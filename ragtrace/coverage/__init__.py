@@ -48,15 +48,15 @@ from ragtrace.coverage.facets import (
     key_terms,
     resolve_times,
 )
-from ragtrace.coverage.proxy import (
+from ragtrace.coverage.query import joint_query_coverage, match_facets, query_coverage
+from ragtrace.coverage.questions import needs_retrieval
+from ragtrace.coverage.reference import (
     are_alike,
     evidence_presence,
     proxy_classes,
     proxy_reference,
     standings,
 )
-from ragtrace.coverage.query import joint_query_coverage, match_facets, query_coverage
-from ragtrace.coverage.questions import needs_retrieval
 from ragtrace.coverage.relevance import Background, answer_relevance, why_no_relevance
 from ragtrace.coverage.support import Rationale, rationales
 from ragtrace.coverage.text import is_english

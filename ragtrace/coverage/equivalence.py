@@ -5,7 +5,7 @@ that holds, word for word, each sentence of another one that may answer the ques
 which it overlaps, or another edition with the same sentence; the sentence may be cut between two chunks of a document
 that stand both in the prompt. What a sentence takes from around it has to be there too: the items of its list, the
 heads of its table's columns, and no other heading. Of chunks that match one part of a question about as well
-(`ragtrace.coverage.proxy`), words cannot tell which answers it. No score of a component counts here.
+(`ragtrace.coverage.reference`), words cannot tell which answers it. No score of a component counts here.
 """
 
 from __future__ import annotations
