@@ -51,7 +51,8 @@ def classifier(size: str, precision: str, outputs: int) -> tuple[Any, Any, int]:
     config = transformers.AutoConfig.from_pretrained(folder)
     names = ["contradiction", "neutral", "entailment"] if outputs == 3 else ["LABEL_0"]
     config.update({**SIZES[size], "id2label": dict(enumerate(names)), "num_labels": outputs})
-    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+    made: Any = transformers.AutoModelForSequenceClassification
+    model = made.from_config(config).eval()
     count = sum(each.numel() for each in model.parameters())
     if precision == "int8":
         with warnings.catch_warnings():

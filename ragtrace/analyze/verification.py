@@ -168,8 +168,9 @@ def judge_relevance(
 
 def _texts(record: RequestRecord) -> list[str]:
     """The texts of candidates and prompt that were recorded."""
-    chunks = record.packing.chunks if record.packing else ()
-    return [item.text for item in (*record.candidates, *chunks) if item.text]
+    chunks: tuple[PackedChunk, ...] = record.packing.chunks if record.packing else ()
+    texts = [*(candidate.text for candidate in record.candidates), *(chunk.text for chunk in chunks)]
+    return [text for text in texts if text]
 
 
 def _answer(record: RequestRecord) -> str | None:
