@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ragtrace import coverage
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE, Release, diagnose
-from ragtrace.analyze.doubts import Usual
+from ragtrace.analyze.doubt_model import Usual
 from ragtrace.analyze.signs import evidence_odds, signs_of, with_facets
 from ragtrace.analyze.stage_states import Case, judge_stages
 from ragtrace.coverage import is_abstention

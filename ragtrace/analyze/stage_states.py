@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ragtrace.analyze.doubts import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, Doubt, Level, Usual
+from ragtrace.analyze.doubt_model import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, Doubt, Level, Usual
 from ragtrace.analyze.signs import Signs
 from ragtrace.coverage import SUPPORTED
 from ragtrace.coverage.miscitation import SURE

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from ragtrace.analyze.analysis import examine, flags_of, judge_id
-from ragtrace.analyze.doubts import log_odds_of
+from ragtrace.analyze.doubt_model import log_odds_of
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
 from ragtrace.analyze.services import Services

@@ -9,7 +9,7 @@ import pytest
 
 from ragtrace.analyze import analyze_record, worker
 from ragtrace.analyze.analysis import ServiceView, examine
-from ragtrace.analyze.doubts import log_odds_of
+from ragtrace.analyze.doubt_model import log_odds_of
 from ragtrace.analyze.services import KEPT, Services
 from ragtrace.coverage import Background
 from ragtrace.store import ServiceTraffic, Store

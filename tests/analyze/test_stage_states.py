@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.analyze.doubts import (
+from ragtrace.analyze.doubt_model import (
     ACQUITTAL,
     GENERATION,
     RANKING,
