@@ -147,11 +147,11 @@ def read_span_content(name: str, value: Any) -> bool:
 
 
 def _some_of(name: str, value: Any, known: Iterable[str]) -> tuple[str, ...]:
-    given = _parts(value) if isinstance(value, str) else value
-    chosen = list(given) if isinstance(given, Iterable) else [given]
-    if any(each not in known for each in chosen):
+    names = _parts(value) if isinstance(value, str) else value
+    chosen = list(names) if isinstance(names, Iterable) else [names]
+    if any(option not in known for option in chosen):
         raise ConfigurationError.of(name, value, f"names among {', '.join(known)}")
-    return tuple(each for each in known if each in chosen)
+    return tuple(option for option in known if option in chosen)
 
 
 def _parts(text: str) -> list[str]:

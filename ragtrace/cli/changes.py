@@ -285,17 +285,17 @@ def drift(
         console().print("nothing to compare yet: no analyzed chunk was found under two versions of an index")
 
 
-def _plain_drift(found: Drift) -> dict[str, Any]:
+def _plain_drift(drift_found: Drift) -> dict[str, Any]:
     return {
-        "service": found.service,
-        "from": found.previous_version,
-        "to": found.version,
-        "chunks": found.chunks,
-        "unchanged": found.unchanged,
-        "rewritten": found.rewritten,
-        "renumbered": found.renumbered,
-        "rewritten_ids": list(found.rewritten_ids),
-        "renumbered_ids": [{"from": before, "to": now} for before, now in found.renumbered_ids],
+        "service": drift_found.service,
+        "from": drift_found.previous_version,
+        "to": drift_found.version,
+        "chunks": drift_found.chunks,
+        "unchanged": drift_found.unchanged,
+        "rewritten": drift_found.rewritten,
+        "renumbered": drift_found.renumbered,
+        "rewritten_ids": list(drift_found.rewritten_ids),
+        "renumbered_ids": [{"from": before, "to": now} for before, now in drift_found.renumbered_ids],
     }
 
 

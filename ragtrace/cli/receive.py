@@ -199,20 +199,20 @@ def _read_from(what: str, columns: Sequence[str]) -> str:
     return what if list(columns) == [what] else f"{what} from {', '.join(collapsed(columns))}"
 
 
-def _columns(given: list[str] | None) -> dict[str, str]:
+def _columns(options: list[str] | None) -> dict[str, str]:
     """`WHAT=NAME` options as a mapping."""
-    found: dict[str, str] = {}
-    for each in given or ():
-        what, sign, name = each.partition("=")
+    names: dict[str, str] = {}
+    for option in options or ():
+        what, sign, name = option.partition("=")
         if not sign or not what or not name:
-            raise ConfigurationError(f"--column is {each!r}; give WHAT=NAME, such as answer=reply")
-        if what in found:
+            raise ConfigurationError(f"--column is {option!r}; give WHAT=NAME, such as answer=reply")
+        if what in names:
             raise ConfigurationError(
-                f"--column {what} is given twice, as {found[what]!r} and {name!r}; give one, for contexts in numbered "
+                f"--column {what} is given twice, as {names[what]!r} and {name!r}; give one, for contexts in numbered "
                 "columns with a star, such as 'contexts=Passage *'"
             )
-        found[what] = name
-    return found
+        names[what] = name
+    return names
 
 
 @contextmanager

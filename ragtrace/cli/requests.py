@@ -91,7 +91,7 @@ def _row(row: RequestRow) -> tuple[str, ...]:
     return row.request_id, started, row.service, row.segment, said, sound, row.owner or ""
 
 
-def _judgeable(found: Judgeability) -> Iterator[RenderableType]:
+def _judgeable(judgeability: Judgeability) -> Iterator[RenderableType]:
     """Of a service's last requests: in how many each stage is judged, why not in the others, and what tells more."""
     from rich.text import Text
 
@@ -99,20 +99,20 @@ def _judgeable(found: Judgeability) -> Iterator[RenderableType]:
     from ragtrace.export.evidence_path import NOT_JUDGED, labeled, plain_table
     from ragtrace.registry.wording import reason_words
 
-    if found.outdated:
-        yield Text(f"{found.service}: {found.outdated:,} requests are {NOT_JUDGED}")
-    if not found.requests:
+    if judgeability.outdated:
+        yield Text(f"{judgeability.service}: {judgeability.outdated:,} requests are {NOT_JUDGED}")
+    if not judgeability.requests:
         return
-    table = plain_table(f"last {found.requests:,} requests of {found.service}", "judged", "else mostly")
+    table = plain_table(f"last {judgeability.requests:,} requests of {judgeability.service}", "judged", "else mostly")
     remedies = []
-    for stage in found.stages:
+    for stage in judgeability.stages:
         judged = stage.states["sound"] + stage.states["broken"]
         why = "" if stage.reason is None else reason_words(stage.reason, stage.stage)
         table.add_row(Text(stage.stage), Text(f"{judged:,} of {stage.requests:,}"), Text(why))
-        helpful = stage.reason and remedy(stage.stage, stage.reason, is_verified=found.is_verified)
+        helpful = stage.reason and remedy(stage.stage, stage.reason, is_verified=judgeability.is_verified)
         if helpful:
             remedies.append((stage.stage, Text(helpful)))
-    if not found.judges_citations:
+    if not judgeability.judges_citations:
         table.add_row(Text("citation"), Text("none"), Text("answers that do not cite"))
         remedies.append(("citation", Text("ragtrace.configure(cites=True) judges the citations all the same")))
     yield table

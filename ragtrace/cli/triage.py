@@ -217,15 +217,15 @@ def judge(
             return
         said = _judgment(judgment)
         if alert_id is None:
-            given, former = _judged(opened, said, service, segment, stage, severity, at, comment)
+            judged, former = _judged(opened, said, service, segment, stage, severity, at, comment)
         else:
-            given, former = _judged_again(opened, said, alert_id, comment)
+            judged, former = _judged_again(opened, said, alert_id, comment)
     if as_json:
-        print_json({"judgment": asdict(given), "former": asdict(former) if former else None})
+        print_json({"judgment": asdict(judged), "former": asdict(former) if former else None})
         return
     before = f", in place of {_in_words(former.judgment)}" if former else ""
-    where = ", ".join(filter(None, (given.service, given.segment, given.stage, given.severity)))
-    console().print(f"{where}: {_in_words(given.judgment)}{before} (alert {given.alert_id})")
+    where = ", ".join(filter(None, (judged.service, judged.segment, judged.stage, judged.severity)))
+    console().print(f"{where}: {_in_words(judged.judgment)}{before} (alert {judged.alert_id})")
 
 
 def _judged(

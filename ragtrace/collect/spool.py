@@ -327,21 +327,21 @@ def decode_entry(payload: bytes) -> Item:
 
 def read_entries(data: bytes) -> Iterator[Entry]:
     """The entries of a spool file. A torn last entry (the process died in the write) is left out."""
-    at = 0
-    while at < len(data):
-        payload = _payload(data, at)
+    start = 0
+    while start < len(data):
+        payload = _payload(data, start)
         if payload is not None:
-            end = at + _HEADER.size + len(payload)
-            yield Entry(_decoded(payload), data[at:end])
-            at = end
+            end = start + _HEADER.size + len(payload)
+            yield Entry(_decoded(payload), data[start:end])
+            start = end
             continue
-        further = _next(data, at + 1)
+        further = _next(data, start + 1)
         if further is None:
-            if not _is_torn(data, at):
-                yield Entry(None, data[at:])
+            if not _is_torn(data, start):
+                yield Entry(None, data[start:])
             return
-        yield Entry(None, data[at:further])
-        at = further
+        yield Entry(None, data[start:further])
+        start = further
 
 
 def _payload(data: bytes, at: int) -> bytes | None:

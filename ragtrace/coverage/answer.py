@@ -149,13 +149,15 @@ def _judged(
     loose: Sequence[Citation],
 ) -> tuple[Claim, dict[str, float]]:
     together, supports = support
-    by_chunk = {each.chunk_id: each.support for each in supports}
+    by_chunk = {chunk_support.chunk_id: chunk_support.support for chunk_support in supports}
     named = {mark.chunk_id for mark in claim.citations}
     fitting = {mark.chunk_id: mark for mark in loose if by_chunk.get(mark.chunk_id or "", 0.0) >= SUPPORTED}
     claim = replace(claim, citations=(*claim.citations, *(mark for key, mark in fitting.items() if key not in named)))
-    best = max(supports, key=lambda each: each.support, default=Support("", 0.0))
+    best = max(supports, key=lambda chunk_support: chunk_support.support, default=Support("", 0.0))
     cited = {citation.chunk_id for citation in claim.citations}
-    against, contradiction, reason = _against([each for each in supports if each.chunk_id in cited], supports)
+    against, contradiction, reason = _against(
+        [chunk_support for chunk_support in supports if chunk_support.chunk_id in cited], supports
+    )
     if together < SUPPORTED and reason is None and (missing := evidence.lacks(statement)):
         reason = f"{missing} stands nowhere in the prompt"
     elsewhere = evidence.elsewhere(statement) if together < SUPPORTED else None
@@ -169,7 +171,7 @@ def _judged(
         unselected_chunk=elsewhere.chunk_id if elsewhere and elsewhere.support >= SUPPORTED else None,
         unselected_support=elsewhere.support if elsewhere else None,
         supports=sparse(by_chunk),
-        contradictions=sparse({each.chunk_id: each.contradiction for each in supports}),
+        contradictions=sparse({chunk_support.chunk_id: chunk_support.contradiction for chunk_support in supports}),
     )
     return judged, by_chunk
 

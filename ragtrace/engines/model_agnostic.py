@@ -165,19 +165,19 @@ def leave_sentences_out(game: SimilarityGame) -> tuple[SentenceWeight, ...]:
 
 def standing(template: str, chunks: Sequence[GivenChunk]) -> list[tuple[str, int, str]]:
     """Id, beginning and text of each chunk in the full prompt, in the order of their placeholders."""
-    given: dict[str, list[GivenChunk]] = {}
+    by_mark: dict[str, list[GivenChunk]] = {}
     for chunk in chunks:
-        given.setdefault(placeholder(chunk.chunk_id), []).append(chunk)
+        by_mark.setdefault(placeholder(chunk.chunk_id), []).append(chunk)
     texts, marks = parsed(template)
-    found, at = [], 0
+    places, offset = [], 0
     for before, mark in zip(texts, marks, strict=False):
-        at += len(before)
-        same = given[mark]
+        offset += len(before)
+        same = by_mark[mark]
         chunk = same.pop(0) if len(same) > 1 else same[0]
         text = chunk.text or ""
-        found.append((chunk.chunk_id, at, text))
-        at += len(text)
-    return found
+        places.append((chunk.chunk_id, offset, text))
+        offset += len(text)
+    return places
 
 
 def _comparison(similarity: str | Callable[[str, str], float], encoder: Encoding | None) -> Callable[[str, str], float]:

@@ -210,35 +210,42 @@ def _stability(found: Sequence[Curve], basis: Basis) -> Section:
     return Section(title, columns, tuple(rows), tuple(notes))
 
 
-def _overlap(found: Sequence[Overlap], basis: Basis) -> Section:
+def _overlap(overlaps: Sequence[Overlap], basis: Basis) -> Section:
     title = "Query words among the strongest half of the words of retrieved documents"
-    if not found:
+    if not overlaps:
         hint = "no retrieval was explained; --retriever MODEL explains that of some requests now"
         return Section(title, notes=(hint, *_skipped(basis)))
     columns = ("retriever", "condition", "requests", "documents", "in the query", "at random", "of the query found")
     rows = tuple(
         (
-            each.model,
-            each.condition,
-            str(each.requests),
-            str(each.documents),
-            _percent(each.overlap),
-            f"{100 * each.at_random.mean:.0f} %",
-            _percent(each.found),
+            overlap.model,
+            overlap.condition,
+            str(overlap.requests),
+            str(overlap.documents),
+            _percent(overlap.overlap),
+            f"{100 * overlap.at_random.mean:.0f} %",
+            _percent(overlap.found),
         )
-        for each in found
+        for overlap in overlaps
     )
     return Section(title, columns, rows, tuple(_remarks(basis)))
 
 
-def _pos(found: Sequence[Share], pipeline: str, basis: Basis) -> Section:
+def _pos(shares: Sequence[Share], pipeline: str, basis: Basis) -> Section:
     title = f"Attribution mass of the strongest 30 % of words by part of speech ({pipeline})"
-    if not found:
+    if not shares:
         return Section(title, notes=("no retrieval was explained", *_skipped(basis)))
     columns = ("retriever", "condition", "side", "tag", "share of mass", "of all words")
     rows = tuple(
-        (each.model, each.condition, each.side, each.tag, _percent(each.mass), f"{100 * each.of_words.mean:.0f} %")
-        for each in found
+        (
+            share.model,
+            share.condition,
+            share.side,
+            share.tag,
+            _percent(share.mass),
+            f"{100 * share.of_words.mean:.0f} %",
+        )
+        for share in shares
     )
     return Section(title, columns, rows, tuple(_remarks(basis)))
 

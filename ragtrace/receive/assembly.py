@@ -63,14 +63,14 @@ def record_of(read_spans: Sequence[ReadSpan], count: int) -> RequestRecord | Non
     if not steps:
         return None
     root = root_of(read_spans)
-    readings = [each.reading for each in read_spans]
-    is_second_hand = any(each.is_second_hand for each in readings)
+    readings = [read_span.reading for read_span in read_spans]
+    is_second_hand = any(reading.is_second_hand for reading in readings)
     if is_second_hand and not root.reading.request_id:
         return None
     request_id = root.reading.request_id or root.span.trace_id
     runs = _Runs(root.reading.question)
-    for each in steps:
-        runs.add(each)
+    for step in steps:
+        runs.add(step)
     about = _About(root, read_spans)
     runs.answer(about.first("answer"), root.span)
     started_at, ended_at = times_of(root, read_spans)
@@ -90,13 +90,13 @@ def record_of(read_spans: Sequence[ReadSpan], count: int) -> RequestRecord | Non
         versions=about.versions(),
         cites=root.span.cites,
         stages=tuple(runs.runs),
-        flags=tuple(dict.fromkeys(flag for each in readings for flag in each.flags)),
+        flags=tuple(dict.fromkeys(flag for reading in readings for flag in reading.flags)),
         head_sampled=root.reading.head_sampled is not False,
         head_probability=1.0 if root.reading.head_probability is None else root.reading.head_probability,
         feedback=tuple(
-            _feedback(each, request_id, reading_of.span)
+            _feedback(judgement, request_id, reading_of.span)
             for reading_of in read_spans
-            for each in reading_of.reading.judgements
+            for judgement in reading_of.reading.judgements
         ),
         record_revision=count - (_SECOND_HAND if is_second_hand else 0),
     )

@@ -188,17 +188,17 @@ class Tokens:
             lines = self._path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"tokens file {self._path} cannot be read: {error}; {_REMEDY}") from None
-        found = [
+        entries = [
             _line(f"{self._path}, line {number}", words, has_rights=self._has_rights)
             for number, line in enumerate(lines, 1)
             if (words := line.split("#", 1)[0].split())
         ]
-        if not found:
+        if not entries:
             raise ConfigurationError(f"tokens file {self._path} holds no token; {_REMEDY}")
-        if len({each.token for each in found}) < len(found):
+        if len({entry.token for entry in entries}) < len(entries):
             raise ConfigurationError(f"{self._path}: a token stands there twice; each is of one tenant")
-        rights = _rights(found)
-        self._tokens = [(each.token, each.tenant) for each in found]
+        rights = _rights(entries)
+        self._tokens = [(entry.token, entry.tenant) for entry in entries]
         self._rights, self._changed = rights, changed
 
 

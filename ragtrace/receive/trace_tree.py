@@ -101,9 +101,9 @@ def stages_of(read_spans: Sequence[ReadSpan]) -> Iterator[ReadSpan]:
 def _choosing(read_spans: Sequence[ReadSpan], parents: _Parents) -> dict[str, list[ReadSpan]]:
     """The retrievers that chose among what others within them found, as rerankers, each by the last of these."""
     finding = {
-        each.span.span_id: each
-        for each in read_spans
-        if isinstance(each.reading.step, Retrieved) and not each.reading.step.incomplete
+        node.span.span_id: node
+        for node in read_spans
+        if isinstance(node.reading.step, Retrieved) and not node.reading.step.incomplete
     }
     if len(finding) < 2:
         return {}
@@ -111,15 +111,15 @@ def _choosing(read_spans: Sequence[ReadSpan], parents: _Parents) -> dict[str, li
     for span_id, outer_id in _nearest(parents, finding.keys()).items():
         if outer_id is not None:
             within[outer_id].append(finding[span_id])
-    found: defaultdict[str, list[ReadSpan]] = defaultdict(list)
+    rerankers: defaultdict[str, list[ReadSpan]] = defaultdict(list)
     place: dict[str, str] = {}
     for outer in reversed(list(finding.values())):  # the inner ones first
         inner, span_id = within.get(outer.span.span_id), outer.span.span_id
         if inner and outer.span.status != "error" and _identities([outer]) < _identities(inner):
-            last = max(inner, key=lambda each: each.span.ended_at).span
+            last = max(inner, key=lambda node: node.span.ended_at).span
             place[span_id] = place.get(last.span_id, last.span_id)
-            found[place[span_id]].append(_as_reranker(outer, last.ended_at))
-    return found
+            rerankers[place[span_id]].append(_as_reranker(outer, last.ended_at))
+    return rerankers
 
 
 def _as_reranker(retriever: ReadSpan, started_at: int) -> ReadSpan:

@@ -47,13 +47,13 @@ def _erased(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> set[t
     return {digests[digest] for digest in requests.erased_among(connection, digests)}
 
 
-def add_judgements(database: Database, given: Sequence[TraceJudgement]) -> None:
+def add_judgements(database: Database, judgements: Sequence[TraceJudgement]) -> None:
     """Store judgements that name a trace, each once; none of an erased one. Raises: RecordError."""
     with database.write() as connection:
         records.wait_for_turn(connection, alone=True)
-        gone = _erased(connection, {(each.tenant, each.trace_id) for each in given})
-        kept = [each for each in given if (each.tenant, each.trace_id) not in gone]
-        records.Batch(feedback.of_requests(connection, kept)).write(connection)
+        gone = _erased(connection, {(judgement.tenant, judgement.trace_id) for judgement in judgements})
+        of_kept_traces = [judgement for judgement in judgements if (judgement.tenant, judgement.trace_id) not in gone]
+        records.Batch(feedback.of_requests(connection, of_kept_traces)).write(connection)
 
 
 def write(database: Database, made: Sequence[Assembled]) -> None:
@@ -102,10 +102,10 @@ class _Known(NamedTuple):
 def _without_fragments(connection: sa.Connection, made: Sequence[Assembled]) -> list[Assembled]:
     """The traces, without the record of one that lacks spans of the request that is stored of it. A record that is of
     another request, which began after that one had ended, has an id of its own."""
-    ids = dict.fromkeys(clean(each.record.request_id) for each in made if each.record)
+    ids = dict.fromkeys(clean(assembled.record.request_id) for assembled in made if assembled.record)
     stored = look_up(connection, (request.c.request_id, request.c.ended_at, request.c.payload), ids)
-    known = {each.request_id: each for each in _known(stored) if each.span_ids}
-    return [_whole(connection, each, known) for each in made]
+    fragments = {fragment.request_id: fragment for fragment in _known(stored) if fragment.span_ids}
+    return [_whole(connection, assembled, fragments) for assembled in made]
 
 
 def _whole(connection: sa.Connection, made: Assembled, known: Mapping[str, _Known]) -> Assembled:

@@ -133,15 +133,15 @@ def _identity(given: Feedback) -> str:
     return content_hash(msgspec.json.encode(said).decode())
 
 
-def add_faults(connection: sa.Connection, given: Sequence[Fault]) -> None:
+def add_faults(connection: sa.Connection, incoming: Sequence[Fault]) -> None:
     """Add up faults by place and kind. One that carries its time is counted once, however often it is written."""
     rows: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for each in _uncounted(connection, given):
-        key = (clean(each.service), clean(each.where), clean(each.kind))
+    for occurrence in _uncounted(connection, incoming):
+        key = (clean(occurrence.service), clean(occurrence.where), clean(occurrence.kind))
         row = rows.setdefault(key, dict(zip(("service", "where", "kind"), key, strict=True)) | {"count": 0, "at": 0})
-        row["count"] += each.count
-        if bigint(each.at) >= row["at"]:
-            row["message"], row["at"] = clean(each.message), bigint(each.at)
+        row["count"] += occurrence.count
+        if bigint(occurrence.at) >= row["at"]:
+            row["message"], row["at"] = clean(occurrence.message), bigint(occurrence.at)
     if rows:
         connection.execute(_add(connection), [rows[key] for key in sorted(rows)])
 

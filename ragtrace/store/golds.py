@@ -25,16 +25,16 @@ def question_hash(question: str) -> str:
 def put(connection: sa.Connection, golds: Iterable[Gold]) -> int:
     """Store gold sets, replacing those of the same service and question. Returns how many."""
     rows = {
-        (clean(each.service), question_hash(each.question)): {
-            "service": clean(each.service),
-            "question_hash": question_hash(each.question),
-            "body": write_gold(each),
-            "question": clean(each.question),
-            "query_class": clean(each.query_class),
-            "chunk_ids": _json(each.chunk_ids),
-            "facets": _json(each.facets),
+        (clean(entry.service), question_hash(entry.question)): {
+            "service": clean(entry.service),
+            "question_hash": question_hash(entry.question),
+            "body": write_gold(entry),
+            "question": clean(entry.question),
+            "query_class": clean(entry.query_class),
+            "chunk_ids": _json(entry.chunk_ids),
+            "facets": _json(entry.facets),
         }
-        for each in golds
+        for entry in golds
     }
     if rows:
         statement = insert(connection, gold)

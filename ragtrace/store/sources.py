@@ -42,15 +42,15 @@ def add(connection: sa.Connection, given: Sequence[SourceReport]) -> None:
     )
 
 
-def _row(given: SourceReport) -> dict[str, Any]:
+def _row(report: SourceReport) -> dict[str, Any]:
     return {
-        "report_id": clean(given.report_id) or content_hash(msgspec.json.encode(given).decode()),
-        "service": clean(given.service),
-        "source": clean(given.source),
-        "reported_at": bigint(given.reported_at),
-        "documents": None if given.documents is None else bigint(given.documents),
-        "newest_at": None if given.newest_at is None else bigint(given.newest_at),
-        "delay_seconds": given.delay_seconds,
+        "report_id": clean(report.report_id) or content_hash(msgspec.json.encode(report).decode()),
+        "service": clean(report.service),
+        "source": clean(report.source),
+        "reported_at": bigint(report.reported_at),
+        "documents": None if report.documents is None else bigint(report.documents),
+        "newest_at": None if report.newest_at is None else bigint(report.newest_at),
+        "delay_seconds": report.delay_seconds,
     }
 
 

@@ -139,24 +139,24 @@ def _touch(
 
 def of_failed(connection: sa.Connection, parts: Iterable[CompressedPart]) -> list[CompressedPart]:
     """Those of these parts whose trace could not be assembled when it was tried last."""
-    given = list(parts)
-    found: set[tuple[str, str]] = set()
-    for same in of_traces(trace, {each.key[:2] for each in given}):
+    candidates = list(parts)
+    failed: set[tuple[str, str]] = set()
+    for same in of_traces(trace, {part.key[:2] for part in candidates}):
         broken = sa.select(trace.c.tenant, trace.c.trace_id).where(same, trace.c.error.is_not(None))
-        found.update((row.tenant, row.trace_id) for row in connection.execute(broken))
-    return [each for each in given if each.key[:2] in found]
+        failed.update((row.tenant, row.trace_id) for row in connection.execute(broken))
+    return [part for part in candidates if part.key[:2] in failed]
 
 
 def mend(connection: sa.Connection, parts: Iterable[CompressedPart], now: float, grace: float) -> None:
     """Put these parts in the place of what is stored of them, where that is something else. Their traces, if they could
     not be assembled, are due again then; the error stays until they are, for the sake of further parts."""
-    given = {each.key: each for each in parts}
-    broken = {key for key, row in locked(connection, {key[:2] for key in given}).items() if row.error is not None}
+    by_key = {part.key: part for part in parts}
+    broken = {key for key, row in locked(connection, {key[:2] for key in by_key}).items() if row.error is not None}
     mended: set[tuple[str, str]] = set()
-    for key in sorted(each for each in given if each[:2] in broken):
+    for key in sorted(part_key for part_key in by_key if part_key[:2] in broken):
         same = [column == value for column, value in zip(span_part.primary_key, key, strict=True)]
-        other = sa.or_(span_part.c.texts.is_not(None), span_part.c.body != given[key].body)
-        new = {"body": given[key].body, "texts": None}
+        other = sa.or_(span_part.c.texts.is_not(None), span_part.c.body != by_key[key].body)
+        new = {"body": by_key[key].body, "texts": None}
         if connection.execute(sa.update(span_part).where(*same, other).values(**new)).rowcount:
             mended.add(key[:2])
     for chosen in of_traces(trace, mended):
@@ -177,12 +177,12 @@ def claim(connection: sa.Connection, limit: int, lease_seconds: float, now: floa
         .with_for_update(skip_locked=True)
     ).all()
     until = now + lease_seconds
-    found = [DueTrace(*row, until) for row in rows]
-    found = found[: leased_together([each.attempts for each in found])]
-    for same in of_traces(trace, ((each.tenant, each.trace_id) for each in found)):
+    due = [DueTrace(*row, until) for row in rows]
+    due = due[: leased_together([due_trace.attempts for due_trace in due])]
+    for same in of_traces(trace, ((due_trace.tenant, due_trace.trace_id) for due_trace in due)):
         leased = sa.update(trace).where(same)
         connection.execute(leased.values(due_at=until, attempts=trace.c.attempts + 1))
-    return found
+    return due
 
 
 def _bury(connection: sa.Connection, now: float) -> None:

@@ -285,15 +285,15 @@ def _unjudged(store: Store, alert: Alert, at: int) -> str:
     return f" {said}" if said else ""
 
 
-def _source_state(found: SourceState, now: int) -> Iterator[str]:
-    yield f"the last report came {_ago(found.reported_at, now)}"
-    if found.documents is not None:
-        usual = "" if found.usual_documents is None else f" (usually {found.usual_documents:,.0f})"
-        yield f"{found.documents:,} documents{usual}{', which is unusual' if found.is_unusual else ''}"
-    if found.newest_at is not None:
-        yield f"the newest document is from {_ago(found.newest_at, now)}"
-    if found.delay_seconds is not None:
-        yield f"a change takes {span(found.delay_seconds)} to become searchable"
+def _source_state(state: SourceState, now: int) -> Iterator[str]:
+    yield f"the last report came {_ago(state.reported_at, now)}"
+    if state.documents is not None:
+        usual = "" if state.usual_documents is None else f" (usually {state.usual_documents:,.0f})"
+        yield f"{state.documents:,} documents{usual}{', which is unusual' if state.is_unusual else ''}"
+    if state.newest_at is not None:
+        yield f"the newest document is from {_ago(state.newest_at, now)}"
+    if state.delay_seconds is not None:
+        yield f"a change takes {span(state.delay_seconds)} to become searchable"
 
 
 def _ago(at: int, now: int) -> str:

@@ -232,10 +232,11 @@ class _Draft:
         if self._stage is None:
             yield _blank("who was affected")
             return
-        during = [each for each in self._groups(self._ended_at)[1] if each.is_judged(self._stage)]
-        broken = [each for each in during if each.is_broken(self._stage)]
+        during = [judged for judged in self._groups(self._ended_at)[1] if judged.is_judged(self._stage)]
+        broken = [judged for judged in during if judged.is_broken(self._stage)]
         yield f"{counted(tally(during, self._stage))} in the random sample of recorded requests, during the break."
-        tenants = {each for each in self._store.tenants(each.row.request_id for each in broken).values() if each}
+        ids = [judged.row.request_id for judged in broken]
+        tenants = {tenant for tenant in self._store.tenants(ids).values() if tenant}
         yield (
             f"Tenants with a broken request: {len(tenants)}."
             if tenants

@@ -237,14 +237,14 @@ def _same_values(claimed: Placed, sentence: _Near, keys: Set[str]) -> Iterator[t
 
 
 def _kind(
-    claimed: Placed, place: int, given: Placed, at: int, relation: Relation | None, known: Set[int]
+    claimed: Placed, place: int, evidence: Placed, index: int, relation: Relation | None, same_places: Set[int]
 ) -> Literal["same", "unit", "value"] | None:
     """What a value of a sentence is to one of the claim: the same, the same number of another unit, or another value
-    that could stand in its place; None for none of these. known: the values of the sentence that the claim states."""
-    value, stated = claimed.values[place], given.values[at]
+    that could stand in its place; None for none of these. same_places: values of the sentence that the claim states."""
+    value, stated = claimed.values[place], evidence.values[index]
     if relation is None and value.number != stated.number:
         return None
-    if claimed.named[place] or given.named[at]:
+    if claimed.named[place] or evidence.named[index]:
         return None
     if relation in ("same", "loosely"):
         return "same"
@@ -252,11 +252,11 @@ def _kind(
         return "same"  # "1350 pounds" is read as money
     if value.number == stated.number and value.unit != stated.unit and not value.dates and not stated.dates:
         return "unit" if value.unit and (stated.unit or stated.kind == "number") else None
-    if relation is None or at in known:
+    if relation is None or index in same_places:
         return None
     if value.dates and stated.dates and abs(value.dates.days - stated.dates.days) > SAME_LENGTH * value.dates.days:
         return None
-    return "value" if stated.kind != "number" or given.counts[at] == claimed.counts[place] else None
+    return "value" if stated.kind != "number" or evidence.counts[index] == claimed.counts[place] else None
 
 
 def _swapped(claimed: Placed, place: int, given: Placed, at: int) -> Value | None:

@@ -114,14 +114,14 @@ def messages(value: Any) -> list[dict[str, str]]:
     return [message for message in read if message["content"]]
 
 
-def _message(given: dict[str, Any]) -> dict[str, str]:
-    content = jsonish(given.get("content", given.get("parts", given.get("message"))))
+def _message(message: dict[str, Any]) -> dict[str, str]:
+    content = jsonish(message.get("content", message.get("parts", message.get("message"))))
     if isinstance(content, dict):
         content = content.get("content")
     if isinstance(content, list):
-        said = [_part(each) for each in content if isinstance(each, dict)]
-        content = "".join(each for each in said if isinstance(each, str))
-    return {"role": str(given.get("role") or "user"), "content": content if isinstance(content, str) else ""}
+        said = [_part(part) for part in content if isinstance(part, dict)]
+        content = "".join(words for words in said if isinstance(words, str))
+    return {"role": str(message.get("role") or "user"), "content": content if isinstance(content, str) else ""}
 
 
 def _part(given: dict[str, Any]) -> Any:
@@ -195,12 +195,12 @@ def _as_message(role: str, parts: Any) -> Any:
 
 
 def _answers(span: ReceivedSpan) -> Iterator[str]:
-    for given in _places(span):
-        for each in messages(given.get(names.OUTPUT_MESSAGES)):
-            yield each["content"]
+    for attributes in _places(span):
+        for message in messages(attributes.get(names.OUTPUT_MESSAGES)):
+            yield message["content"]
     for event in span.events:
         if event.name == _OLD_CHOICE:
-            yield from (each["content"] for each in messages(event.attributes))
+            yield from (message["content"] for message in messages(event.attributes))
         elif event.name == _OLD_ANSWER:
-            found = event.attributes.get("gen_ai.completion")
-            yield from (each["content"] for each in messages(found))
+            completion = event.attributes.get("gen_ai.completion")
+            yield from (message["content"] for message in messages(completion))

@@ -97,9 +97,9 @@ def _generated(given: Attributes) -> Generated:
 
 
 def _answer(value: Any) -> str | None:
-    found = jsonish(value)
-    if isinstance(found, list) and found:
-        found = found[-1]
-    if isinstance(found, dict):
-        return text(found, "content", "answer", "text", "output", "response", "result")
-    return found if isinstance(found, str) and found else None
+    content = jsonish(value)
+    if isinstance(content, list) and content:
+        content = content[-1]
+    if isinstance(content, dict):
+        return text(content, "content", "answer", "text", "output", "response", "result")
+    return content if isinstance(content, str) and content else None

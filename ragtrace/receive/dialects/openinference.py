@@ -113,23 +113,23 @@ def _nodes(written: Any) -> list[dict[str, Any]]:
     return [{"id": match["id"], "score": number(match["score"])} for match in found]
 
 
-def documents(groups: Groups, given: Attributes) -> list[dict[str, Any]]:
+def documents(groups: Groups, attributes: Attributes) -> list[dict[str, Any]]:
     """The documents of `grouped` attributes, in their order."""
-    found = []
-    for each in groups.values():
+    read_documents = []
+    for group in groups.values():
         document: dict[str, Any] = {}
-        chunk_id, body, score = identifier(each.get(names.DOCUMENT_ID)), _shown(each, names.DOCUMENT_CONTENT), None
+        chunk_id, body, score = identifier(group.get(names.DOCUMENT_ID)), _shown(group, names.DOCUMENT_CONTENT), None
         if chunk_id is not None:
             document["id"] = chunk_id
         if isinstance(body, str) and body:
             document["text"] = body
-        if names.DOCUMENT_METADATA in each and (metadata := mapping(each[names.DOCUMENT_METADATA])):
+        if names.DOCUMENT_METADATA in group and (metadata := mapping(group[names.DOCUMENT_METADATA])):
             document["metadata"] = metadata
             score = number(metadata.get("score", metadata.get("relevance_score")))
-        if (score := number(each.get(names.DOCUMENT_SCORE, score))) is not None:
+        if (score := number(group.get(names.DOCUMENT_SCORE, score))) is not None:
             document["score"] = score
-        found.append(document)
-    return _identified(found, given)
+        read_documents.append(document)
+    return _identified(read_documents, attributes)
 
 
 def _identified(chunks: list[dict[str, Any]], attributes: Attributes) -> list[dict[str, Any]]:

@@ -146,11 +146,11 @@ def _asked(given: Attributes) -> dict[int, dict[str, str]]:
     return {place: _message(each) for place, each in grouped(given, _PROMPT).items()}
 
 
-def _ranked(given: Attributes) -> list[re.Match[str]]:
+def _ranked(attributes: Attributes) -> list[re.Match[str]]:
     """What a reranker returned, as completions; nothing where one of them says anything else."""
-    found = [_RANKED.fullmatch(_message(each)["content"]) for each in grouped(given, _COMPLETION).values()]
-    read = [each for each in found if each]
-    return read if len(read) == len(found) else []
+    matches = [_RANKED.fullmatch(_message(group)["content"]) for group in grouped(attributes, _COMPLETION).values()]
+    read = [match for match in matches if match]
+    return read if len(read) == len(matches) else []
 
 
 def _reranked(attributes: Attributes, ranked: list[re.Match[str]]) -> Reranked:
@@ -172,14 +172,14 @@ def _reranked(attributes: Attributes, ranked: list[re.Match[str]]) -> Reranked:
     )
 
 
-def _message(given: dict[str, Any]) -> dict[str, str]:
-    content = jsonish(given.get("content"))
+def _message(message: dict[str, Any]) -> dict[str, str]:
+    content = jsonish(message.get("content"))
     if isinstance(content, list):
-        parts = [each.get("text", each.get("content")) for each in content if isinstance(each, dict)]
-        content = "".join(each for each in parts if isinstance(each, str))
+        parts = [part.get("text", part.get("content")) for part in content if isinstance(part, dict)]
+        content = "".join(words for words in parts if isinstance(words, str))
     elif not isinstance(content, str):
-        content = given.get("content")
-    return {"role": str(given.get("role") or "user"), "content": content if isinstance(content, str) else ""}
+        content = message.get("content")
+    return {"role": str(message.get("role") or "user"), "content": content if isinstance(content, str) else ""}
 
 
 def _results(span: ReceivedSpan) -> list[dict[str, Any]]:
