@@ -150,7 +150,7 @@ class ChatJudge:
         return self
 
     def close(self) -> None:
-        """Close the connections to the server."""
+        """Close the connections to the server, for good."""
         self._client.close()
 
     def verify(self, pairs: Sequence[Pair]) -> list[Verdict]:

@@ -65,7 +65,7 @@ def judging_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def judging_server(judging_lm: Path) -> Iterator[Served]:
     """A process that serves it."""
-    pytest.importorskip("urllib3", reason="pip install 'ragtrace[http]'")
+    pytest.importorskip("httpx2", reason="pip install 'ragtrace[http]'")
     with Served.running(judging_lm) as served:
         yield served
 
