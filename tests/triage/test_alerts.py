@@ -131,21 +131,23 @@ def test_an_alert_without_a_service_is_about_ragtrace(fill: Fill) -> None:
     assert report.checks == ()
 
 
-@pytest.mark.parametrize("name", sorted(one["alert"] for one in platform_alerts(SHIPPED)))
-def test_alerts_about_ragtrace_get_advice_though_they_name_a_service(fill: Fill, name: str) -> None:
+def test_alerts_about_ragtrace_get_advice_though_they_name_a_service(fill: Fill) -> None:
     """Requests of the service may be fine or broken: neither explains the alert."""
-    (one,) = read_payload(payload(alert(alertname=name, stage="platform", owner="platform"))).alerts
     store = fill(Break("ranking", 0.6, 0.8))
-    report = triage_alert(store, one, now=END)
-    assert report.alert is not None
-    assert (report.alert.agrees, report.checks, report.stage) == (None, (), None)
-    assert (report.service, report.owner) == (SERVICE, "platform")
-    assert "run ragtrace doctor" in report.conclusion
-    assert "runbook" not in report.conclusion
-    assert f"{SERVICE} was analyzed last at" in report.conclusion
-    page = markdown(report)
-    assert "What was checked" not in page
-    assert "it names" not in page
+    names = sorted(one["alert"] for one in platform_alerts(SHIPPED))
+    assert len(names) > 10
+    for name in names:
+        (one,) = read_payload(payload(alert(alertname=name, stage="platform", owner="platform"))).alerts
+        report = triage_alert(store, one, now=END)
+        assert report.alert is not None, name
+        assert (report.alert.agrees, report.checks, report.stage) == (None, (), None), name
+        assert (report.service, report.owner) == (SERVICE, "platform"), name
+        assert "run ragtrace doctor" in report.conclusion, name
+        assert "runbook" not in report.conclusion, name
+        assert f"{SERVICE} was analyzed last at" in report.conclusion, name
+        page = markdown(report)
+        assert "What was checked" not in page, name
+        assert "it names" not in page, name
 
 
 def test_an_alert_about_a_source_gets_its_state(fill: Fill) -> None:
