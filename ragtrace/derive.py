@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.registry.model import Instrument, Objective, StageInfo
+from ragtrace.registry.model import GateRule, Instrument, Objective, StageInfo
 
 """
 
@@ -97,6 +97,9 @@ def metrics_page(registry: Registry) -> str:
         "stage does (sound, broken, suspected or not known). The target of a stage is the share of the requests where",
         "it is sound or broken in which it must be sound.",
         "",
+        "The gate judges the scores that name it here, and every other score of coverage that a policy names. Triage",
+        "shows those that name it beside the state of their stage. A request that misses the objective earns the flag.",
+        "",
         "## Stages",
         "",
         "| order | stage | verdict when it breaks first | owner | target | components of a suspected rollout |",
@@ -107,8 +110,18 @@ def metrics_page(registry: Registry) -> str:
         target = f"{stage.target * 100:g}%"
         lines.append(_row(str(stage.order), stage.name, stage.failure, stage.owner, target, components))
     lines += ["", "## Scores of a request", ""]
-    lines += ["| score | symbol | what it says | formula | objective | stage | Prometheus name | labels |"]
-    lines += ["|---|---|---|---|---|---|---|---|"]
+    columns = (
+        "score",
+        "symbol",
+        "what it says",
+        "formula",
+        "better",
+        "objective",
+        "stage",
+        "read by",
+        "Prometheus name",
+    )
+    lines += [_row(*columns, "labels"), "|" + "---|" * (len(columns) + 1)]
     lines += [_score_row(one) for one in registry.instruments.values() if one.computed_by]
     lines += ["", "## Other series", ""]
     lines += ["| Prometheus name | type | unit | what it says | labels |", "|---|---|---|---|---|"]
@@ -128,11 +141,23 @@ def _score_row(one: Instrument) -> str:
         one.symbol or "",
         one.brief,
         f"`{one.formula}`" if one.formula else "",
+        one.better or "",
         _objective(one.objective),
         one.stage or "",
+        ", ".join(_readers(one)),
         f"`{one.name}`",
         ", ".join(one.attributes),
     )
+
+
+def _readers(one: Instrument) -> Iterator[str]:
+    """What reads the score by default, beside dashboards: the gate, triage, and a flag of requests."""
+    if one.gate is not None:
+        yield "gate, as a warning" if one.hint else "gate"
+    if one.triage:
+        yield "triage"
+    if one.flag is not None:
+        yield f"flag `{one.flag}`"
 
 
 def _objective(objective: Objective | None) -> str:

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from ragtrace import coverage
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE, Release, diagnose
 from ragtrace.analyze.doubt_model import Usual
+from ragtrace.analyze.scores import ScoreInput, candidate_recall, evidence_recall, scores_of
 from ragtrace.analyze.signs import evidence_odds, signs_of, with_facets
 from ragtrace.analyze.stage_states import Case, judge_stages
 from ragtrace.coverage import is_abstention
-from ragtrace.coverage.relevance import Rarity
-from ragtrace.coverage.support import Evidence
 from ragtrace.coverage.verifier import JudgedRelevance
-from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.registry import Instrument
+from ragtrace.registry.instruments import ANSWER_RELEVANCE, INSTRUMENTS
 from ragtrace.types import (
     Analysis,
     Candidate,
@@ -37,7 +37,6 @@ from ragtrace.types import (
     PackedChunk,
     Reference,
     RequestRecord,
-    Score,
     VerifiedBy,
     replace,
 )
@@ -46,10 +45,10 @@ __all__ = ["ServiceView", "analyze_record", "examine", "flags_of", "judge_id", "
 
 THERE: Final = 0.25  # evidence presence from which a name that no candidate holds is taken to be written otherwise
 MET: Final = 0.9  # match from which a facet is met
-_CITATION: Final = ("citation_coverage", "citation_precision", "citation_recall", "dangling_citations")
 _UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
-# Citations are left out: an application that never cites would have every request kept.
-_COVERAGES: Final = ("query_coverage", "joint_query_coverage", "evidence_recall", "answer_coverage")
+_FLAGGING: Final = tuple(one for one in INSTRUMENTS.values() if one.flag)
+FLAGS: Final = tuple(dict.fromkeys(one.flag for one in _FLAGGING if one.flag))
+"""The flags of requests in which a score misses its objective."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,28 +136,27 @@ def examine(
         if loss.chunk_id not in same
     )
     retrieved = record.is_retrieved
-    evidence = _evidence_scores(record, reference, wanted, lost, retrieved, same)
-    known = {score.metric: score.value for score in evidence}
-    answer = record.generation.answer if record.generation and known["evidence_recall"] == 1.0 else None
-    presence = _presence_score(record, reference, facets, claims, answer, relevances)
-    is_known = reference == "oracle" and known["candidate_recall"] == 1.0
+    source = ScoreInput(
+        record=record,
+        candidates=candidates,
+        chunks=record.packing.chunks if record.packing else (),
+        reference=reference,
+        wanted=wanted,
+        packed=_packed(record, lost, same),
+        judged=judged,
+        unjudged=_unanswerable(record),
+        cites=_is_cited(record, claims, service),
+        relevances=relevances,
+    )
+    answer = record.generation.answer if record.generation and evidence_recall(source) == 1.0 else None
+    presence = _presence(record, reference, facets, claims, answer, relevances)
+    is_known = reference == "oracle" and candidate_recall(source) == 1.0
     evident = [(is_known or reference == "proxy") and item.chunk_id in wanted for item in candidates]
-    relevance = _relevance_score(record, judged, relevances)
     trusted = partial(_trusted, facets, candidates, matrix, evident, is_known=is_known)
-    rows = trusted(presence=presence.value)
+    rows = trusted(presence=presence)
     kept, table = [facets[row] for row in rows], matrix[rows]
-    unmet = "no_candidate_text" if kept else "doubtful_facets" if facets else "no_facets"
-    facets_reason = unmet if retrieved else "not_recorded"
-    scores = (
-        _score("query_coverage", coverage.query_coverage(kept, candidates, matrix=table) if retrieved else None,
-               facets_reason),
-        _score("joint_query_coverage",
-               coverage.joint_query_coverage(kept, candidates, matrix=table) if retrieved else None, facets_reason),
-        presence,
-        *evidence,
-        *_answer_scores(record, judged, cites=_is_cited(record, claims, service)),
-        relevance,
-    )  # fmt: skip
+    no_facets = "not_recorded" if not retrieved else "doubtful_facets" if facets else "no_facets"
+    source = dataclass_replace(source, facets=kept, matrix=table, no_facets=no_facets, presence=presence)
     matches = coverage.match_facets(facets, candidates, rewritten=coverage.asked(record), matrix=matrix)
     terms = coverage.match_facets(_terms(record, facets, gold), candidates, rewritten=coverage.asked(record))
     analysis = Analysis(
@@ -167,18 +165,18 @@ def examine(
         record_revision=record.record_revision,
         reference=reference,
         reference_chunks=wanted,
-        scores=scores,
+        scores=scores_of("coverage", source, reference),
         facets=(*matches, *terms),
         lost=lost,
         claims=claims,
         verified_by=verified_by if judged else None,
         computed_at=computed_at,
     )
-    signs = signs_of(record, kept, table, judged, service.background, relevance=relevance.value, prompt=prompt,
-                     relevances=relevances)  # fmt: skip
+    signs = signs_of(record, kept, table, judged, service.background, relevance=analysis.score(ANSWER_RELEVANCE.id),
+                     prompt=prompt, relevances=relevances)  # fmt: skip
     before = signs.before_answer()
     if answer and facets:  # it may have told which of them count
-        rows = trusted(presence=_presence_score(record, reference, facets, relevances=relevances).value)
+        rows = trusted(presence=_presence(record, reference, facets, relevances=relevances))
         before = with_facets(before, record, [facets[row] for row in rows], matrix[rows])
     case = Case(
         signs=signs,
@@ -188,9 +186,9 @@ def examine(
         packed=record.packing is not None,
         answered=record.generation is not None and bool((record.generation.answer or "").strip()),
         left_out=any(prompt.leaves_out(candidate) for candidate in candidates),
-        cites=_is_cited(record, claims, service),
+        cites=source.cites,
         resolves=service.cites is True,
-        unjudged=_unanswerable(record),
+        unjudged=source.unjudged,
         reference=reference,
         lost=lost,
         facets=matches,
@@ -266,7 +264,7 @@ def _trusted(
     evident: Sequence[bool],
     *,
     is_known: bool,
-    presence: float | None,
+    presence: float | str,
 ) -> list[int]:
     """The rows of the facets that count: all but those that were read from the question and that the evidence, which is
     there, has other words for or is silent about. `evident`: which candidates are the reference. None of the oracle's,
@@ -284,31 +282,32 @@ def _trusted(
             facets, [each for each, chosen in zip(candidates, evident, strict=True) if chosen]
         )
         unmet = np.where(is_name, nowhere, is_case & silent & ~stated.any(axis=1) & any(evident))
-        if presence is not None and presence < THERE:  # not computed is not absent
+        if not isinstance(presence, str) and presence < THERE:  # not computed is not absent
             unmet = np.zeros_like(unmet)
     return [row for row, facet in enumerate(facets) if facet.source != "query" or not unmet[row]]
 
 
-def _presence_score(
+def _presence(
     record: RequestRecord,
     reference: Reference,
     facets: Sequence[Facet],
     claims: Sequence[Claim] = (),
     answer: str | None = None,
     relevances: JudgedRelevance | None = None,
-) -> Score:
-    """Estimated only where nothing better is known: no oracle evidence, and no facets but those that were read.
+) -> float | str:
+    """Estimated only where nothing better is known: no oracle evidence, and no facets but those that were read; else
+    the reason why it is not.
 
     answer: with its claims; None where it was not given the best candidates, and tells nothing of them. relevances: a
     model's of the candidates, which then decide alone.
     """
     if not record.is_retrieved:
-        return _score("evidence_presence", None, "not_recorded")
+        return "not_recorded"
     if reference == "oracle" or any(facet.source != "query" for facet in facets):
-        return _score("evidence_presence", None, "oracle" if reference == "oracle" else "facets_given")
+        return "oracle" if reference == "oracle" else "facets_given"
     candidates = record.candidates
     if relevances and relevances.candidates:
-        return _score("evidence_presence", 1 / (1 + math.exp(-evidence_odds(relevances.candidates.values()))), "")
+        return 1 / (1 + math.exp(-evidence_odds(relevances.candidates.values())))
     presence = coverage.evidence_presence(
         record.query.original,
         candidates,
@@ -316,44 +315,19 @@ def _presence_score(
         declined=coverage.is_abstention(answer or ""),
     )
     if presence is not None:
-        return _score("evidence_presence", presence, "")
+        return presence
     if not any(candidate.text for candidate in candidates):
-        return _score("evidence_presence", None, "no_candidate_text")
-    return _score("evidence_presence", None, "alike_candidates" if coverage.are_alike(candidates) else "few_candidates")
+        return "no_candidate_text"
+    return "alike_candidates" if coverage.are_alike(candidates) else "few_candidates"
 
 
-def _evidence_scores(
-    record: RequestRecord,
-    reference: Reference,
-    wanted: Sequence[str],
-    lost: Sequence[LostChunk],
-    retrieved: bool,
-    same: Mapping[str, str],
-) -> tuple[Score, ...]:
-    """same: reference chunks of which another chunk in the prompt says the same."""
+def _packed(record: RequestRecord, lost: Sequence[LostChunk], same: Mapping[str, str]) -> list[str]:
+    """The chunks that stand whole in the prompt, and the reference chunks of which another one there says the same."""
     cut = {loss.chunk_id for loss in lost if loss.where == "truncation"}
-    chunks = record.packing.chunks if record.packing else ()
-    packed = [chunk.chunk_id for chunk in chunks if chunk.chunk_id not in cut]
-    packed += [chunk_id for chunk_id, other in same.items() if other in packed]
-    ids = [candidate.chunk_id for candidate in record.candidates]
-    reason = "no_reference" if record.packing else "not_recorded"
-    given = wanted if record.packing else ()
-    moves_reason = "not_recorded" if not record.moves else "not_kept" if wanted else "no_reference"
-    recall = coverage.evidence_recall(packed, given)
-    return (
-        _score("candidate_recall", coverage.candidate_recall(ids, wanted if retrieved else ()),
-               "no_reference" if retrieved else "not_recorded", reference),
-        _score("evidence_depth", coverage.evidence_depth(ids, wanted if retrieved else ()),
-               "not_recorded" if not retrieved else "absent" if wanted else "no_reference", reference),
-        _score("evidence_overlap", coverage.evidence_overlap(packed, given), reason, reference),
-        _score("evidence_recall", recall, reason, reference),
-        _score("evidence_precision", coverage.evidence_precision(packed, given),
-               "nothing_packed" if given else reason, reference),
-        _score("evidence_token_share", coverage.evidence_token_share(chunks, given),
-               "nothing_packed" if given and not chunks else "no_token_counts" if given else reason, reference),
-        _score("rank_shift", coverage.rank_shift(record.moves, wanted), moves_reason, reference),
-        _score("truncated_tokens", coverage.truncated_tokens(chunks), "no_token_counts"),
-    )  # fmt: skip
+    packed = [
+        chunk.chunk_id for chunk in (record.packing.chunks if record.packing else ()) if chunk.chunk_id not in cut
+    ]
+    return packed + [chunk_id for chunk_id, other in same.items() if other in packed]
 
 
 def judged_answer(record: RequestRecord) -> coverage.JudgedAnswer | None:
@@ -372,47 +346,6 @@ def judged_answer(record: RequestRecord) -> coverage.JudgedAnswer | None:
         first=coverage.first_number(generation.prompt_template),
     )
     return coverage.JudgedAnswer(claims, supports, chunks, record.candidates)
-
-
-def _answer_scores(record: RequestRecord, judged: coverage.JudgedAnswer | None, *, cites: bool) -> tuple[Score, ...]:
-    reason = _unanswerable(record)
-    if judged is None:
-        return tuple(_score(name, None, reason) for name in ("answer_coverage", "contradiction_rate", *_CITATION))
-    claims, supports = judged.claims, judged.supports
-    supported = (
-        _score("answer_coverage", coverage.answer_coverage(claims), reason),
-        _score("contradiction_rate", coverage.contradiction_rate(claims), reason),
-    )
-    if not cites:
-        return (*supported, *(_score(name, None, "not_citing") for name in _CITATION))
-    return (
-        *supported,
-        _score("citation_coverage", coverage.citation_coverage(claims), reason),
-        _score("citation_precision", coverage.citation_precision(claims, supports), "no_citations"),
-        _score("citation_recall", coverage.citation_recall(claims, supports), "no_supported_claims"),
-        _score("dangling_citations", coverage.dangling_citations(claims), "no_citations"),
-    )
-
-
-def _relevance_score(
-    record: RequestRecord, judged: coverage.JudgedAnswer | None, relevances: JudgedRelevance | None
-) -> Score:
-    """Words weigh by their rarity among the candidates, which the record has; not by what the service returned else.
-
-    relevances: what a model says of the answer goes before words.
-    """
-    answer = record.generation.answer if record.generation else None
-    if answer is None:
-        return _score("answer_relevance", None, "not_recorded")
-    question = record.query.original
-    reason = coverage.why_no_relevance(question, answer)
-    if relevances and relevances.answer is not None and reason in (None, "language"):
-        return _score("answer_relevance", relevances.answer, "")
-    if reason:
-        return _score("answer_relevance", None, reason)
-    rarity = Rarity([Evidence.read(item.chunk_id, item.text) for item in record.candidates if item.text])
-    cosine = judged.cosine if judged else None
-    return _score("answer_relevance", coverage.answer_relevance(question, answer, rarity.weight, cosine), "")
 
 
 def _unanswerable(record: RequestRecord) -> str:
@@ -455,18 +388,14 @@ def _diagnosis(
     return diagnosis
 
 
-def _score(metric: str, value: float | None, reason: str, reference: Reference = "none") -> Score:
-    return Score(metric=metric, value=value, reason=reason if value is None else None, reference=reference)
-
-
 def flags_of(
     record: RequestRecord, analysis: Analysis | None = None, low_score: float | None = None
 ) -> tuple[str, ...]:
     """The flags that a request earns by what it holds, and by its analysis where there is one.
 
     `abstention`: the answer declines to answer. `low_retrieval_score`: no candidate has a score of `low_score` or
-    more. `low_coverage` and `contradiction`: a metric misses the objective of the registry; a flag keeps a request, it
-    blames nobody. What is undefined flags nothing.
+    more. Those of `FLAGS`: a score of the registry misses its objective; a flag keeps a request, it blames nobody. What
+    is undefined flags nothing.
     """
     flags = []
     answer = record.generation.answer if record.generation else None
@@ -476,17 +405,15 @@ def flags_of(
     if low_score is not None and scores and max(scores) < low_score:
         flags.append("low_retrieval_score")
     if analysis is not None:
-        if any(_misses(analysis, metric) for metric in _COVERAGES):
-            flags.append("low_coverage")
-        if _misses(analysis, "contradiction_rate"):
-            flags.append("contradiction")
+        missed = {one.flag for one in _FLAGGING if _misses(analysis, one)}
+        flags.extend(flag for flag in FLAGS if flag in missed)
     return tuple(flags)
 
 
-def _misses(analysis: Analysis, metric: str) -> bool:
+def _misses(analysis: Analysis, one: Instrument) -> bool:
     """Whether a score is defined and misses its objective."""
-    value, objective = analysis.score(metric), INSTRUMENTS[metric].objective
-    return value is not None and objective is not None and not objective.met(value)
+    value = analysis.score(one.id)
+    return value is not None and one.objective is not None and not one.objective.met(value)
 
 
 def screen(record: RequestRecord, low_score: float | None = None) -> tuple[str, ...]:

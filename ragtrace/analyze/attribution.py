@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 from ragtrace.analyze.alignment import align, ranking_of
@@ -22,12 +23,13 @@ from ragtrace.analyze.generator import (
 )
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.analyze.retriever import RetrieverEngine, explain_retrieval
+from ragtrace.analyze.scores import Measure
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.model_names import is_silent
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import AttributionError
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution
-from ragtrace.types import RequestRecord, Score, replace
+from ragtrace.types import RequestRecord, replace
 
 __all__ = [
     "DOCUMENTS",
@@ -39,9 +41,7 @@ __all__ = [
     "Part",
     "RetrieverEngine",
     "compare_attention",
-    "completeness_delta",
     "explain_record",
-    "scores_of",
     "seed_of",
 ]
 
@@ -240,19 +240,47 @@ def compare_attention(record: RequestRecord, found: GeneratorAttribution, model:
     return replace(found, attention=attention_of_documents(prompts, model))
 
 
-def scores_of(explanation: Explanation) -> tuple[Score, ...]:
-    """WARG with what it is compared with, the two flags, the completeness error, and the cost."""
-    generator, words = explanation.generator, explanation.query
-    estimates = [each.evaluations for each in (generator, words) if each is not None]
-    evaluations = sum(estimates) + sum(each.evaluations for each in explanation.retriever)
-    delta = completeness_delta(explanation)
-    is_wanted = generator is not None or explanation.skipped.get("generator") not in (None, NO_MODEL)
-    return (
-        *(_of_alignment(explanation.alignment) if is_wanted else ()),
-        *([_score("completeness_delta", delta, "")] if delta is not None else ()),
-        _score("attribution_evaluations", evaluations, ""),
-        _score("attribution_duration", explanation.seconds, ""),
-    )
+def warg_adjusted(explanation: Explanation) -> Measure:
+    """WARG between its floor and its chance; the scores of an alignment are missing where no generator was wanted."""
+    return _warg(explanation, attrgetter("adjusted"))
+
+
+def warg(explanation: Explanation) -> Measure:
+    """WARG as published."""
+    return _warg(explanation, attrgetter("warg"))
+
+
+def warg_floor(explanation: Explanation) -> Measure:
+    """WARG of two equal rankings of as many documents."""
+    return _warg(explanation, attrgetter("floor"))
+
+
+def warg_chance(explanation: Explanation) -> Measure:
+    """Mean WARG over all orders of as many documents."""
+    return _warg(explanation, attrgetter("chance"))
+
+
+def wasted_retrieval(explanation: Explanation) -> Measure:
+    """Whether the answer hardly used the document that was ranked first."""
+    return _aligned(explanation, lambda found: found.wasted_retrieval)
+
+
+def noise_distraction(explanation: Explanation) -> Measure:
+    """Whether the answer rests on a document that was ranked low."""
+    return _aligned(explanation, lambda found: found.noise_distraction)
+
+
+def _warg(explanation: Explanation, series: Callable[[Alignment], Sequence[float]]) -> Measure:
+    return _aligned(explanation, lambda found: series(found)[found.ps.index(_PERSISTENCE)])
+
+
+def _aligned(explanation: Explanation, value: Callable[[Alignment], float | None]) -> Measure:
+    if explanation.generator is None and explanation.skipped.get("generator") in (None, NO_MODEL):
+        return None
+    if explanation.alignment is None:
+        return "not_explained"
+    known = value(explanation.alignment)
+    return "few_documents" if known is None else known
 
 
 def completeness_delta(explanation: Explanation) -> float | None:
@@ -264,18 +292,12 @@ def completeness_delta(explanation: Explanation) -> float | None:
     return max(deltas, default=None)
 
 
-def _of_alignment(alignment: Alignment | None) -> tuple[Score, ...]:
-    names = ("warg_adjusted", "warg", "warg_floor", "warg_chance")
-    if alignment is None:
-        return tuple(_score(name, None, "not_explained") for name in (*names, "wasted_retrieval", "noise_distraction"))
-    index = alignment.ps.index(_PERSISTENCE)
-    series = (alignment.adjusted, alignment.warg, alignment.floor, alignment.chance)
-    return (
-        *(_score(name, values[index], "") for name, values in zip(names, series, strict=True)),
-        _score("wasted_retrieval", alignment.wasted_retrieval, "few_documents"),
-        _score("noise_distraction", alignment.noise_distraction, "few_documents"),
-    )
+def attribution_evaluations(explanation: Explanation) -> float:
+    """Prompts that the generator scored, and gradients of the retriever."""
+    estimates = [each.evaluations for each in (explanation.generator, explanation.query) if each is not None]
+    return sum(estimates) + sum(each.evaluations for each in explanation.retriever)
 
 
-def _score(metric: str, value: float | None, reason: str) -> Score:
-    return Score(metric=metric, value=None if value is None else float(value), reason=reason if value is None else None)
+def attribution_duration(explanation: Explanation) -> float:
+    """What the explanation took, in seconds."""
+    return explanation.seconds

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ragtrace.analyze.attribution import DOCUMENTS, PARTS, Part, explain_record, scores_of
+from ragtrace.analyze.analysis import FLAGS
+from ragtrace.analyze.attribution import DOCUMENTS, PARTS, Part, explain_record
 from ragtrace.analyze.claim_attribution import resting_on
 from ragtrace.analyze.generator import ClosedEngine, Engine, GeneratorEngine
 from ragtrace.analyze.retriever import RetrieverEngine
+from ragtrace.analyze.scores import scores_of
 from ragtrace.analyze.totals import attribution_deltas
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import (
@@ -47,14 +49,11 @@ _OURS: Final = (
     "unfinished",
     "abstention",
     "low_retrieval_score",
-    "low_coverage",
-    "contradiction",
+    *FLAGS,
     "thumbs_down",
     "task_failure",
 )
-_DEFAULT: Final = ",".join(
-    f"{flag}=generator+retriever" for flag in ("low_coverage", "contradiction", "thumbs_down", "task_failure", _HOST)
-)
+_DEFAULT: Final = ",".join(f"{flag}=generator+retriever" for flag in (*FLAGS, "thumbs_down", "task_failure", _HOST))
 _NONE: Final = "none"
 _WHOLE: Final = 1 << 64
 
@@ -227,7 +226,7 @@ class Explainer:
             analyzer_version=ATTRIBUTION_VERSION,
             kind=ATTRIBUTION,
             record_revision=record.record_revision,
-            scores=scores_of(found),
+            scores=scores_of("attribution", found),
             claims=resting_on(judged.claims if judged is not None else (), found.generator),
             explanation=found,
             computed_at=time.time_ns(),

@@ -1,7 +1,4 @@
-"""Coverage: the four metrics of a request's evidence path, as pure functions without models.
-
-`METRICS` lists the functions that compute a score of the metric registry.
-"""
+"""Coverage: the four metrics of a request's evidence path, as pure functions without models."""
 
 from __future__ import annotations
 
@@ -64,7 +61,6 @@ from ragtrace.coverage.verifier import JudgedAnswer, Verifier, verify_answers
 
 __all__ = [
     "ANALYZER_VERSION",
-    "METRICS",
     "SUPPORTED",
     "Background",
     "JudgedAnswer",
@@ -121,24 +117,3 @@ __all__ = [
 ]
 
 ANALYZER_VERSION: Final = "coverage-11"  # raise it whenever a change could give a stored request another score
-
-METRICS: Final = (
-    query_coverage,
-    joint_query_coverage,
-    evidence_overlap,
-    evidence_recall,
-    evidence_precision,
-    evidence_presence,
-    candidate_recall,
-    evidence_depth,
-    evidence_token_share,
-    rank_shift,
-    truncated_tokens,
-    answer_coverage,
-    contradiction_rate,
-    answer_relevance,
-    citation_coverage,
-    citation_precision,
-    citation_recall,
-    dangling_citations,
-)

@@ -4,6 +4,7 @@ states of a stage, means, distributions, durations, versions, commands.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
@@ -54,6 +55,7 @@ __all__ = [
     "steps_of",
     "undefined",
     "versions_in_use",
+    "with_others",
 ]
 
 COLUMNS: Final = 24
@@ -426,6 +428,20 @@ def undefined(*instruments: Instrument, width: int = 12) -> Panel:
         least_step=FEW_SAMPLES,
         empty="It stays empty as long as every score is defined.",
     )
+
+
+def with_others(sections: tuple[Section, ...], scores: Iterable[Instrument]) -> tuple[Section, ...]:
+    """The sections of a dashboard, and one more for those of its scores that none of their panels shows: a new score of
+    the registry is seen before somebody draws a better panel of it."""
+    shown = "\n".join(target.expr for section in sections for panel in section.panels for target in panel.targets)
+    unseen = [one for one in scores if not re.search(rf"\b{one.name}_(bucket|sum|count)\b", shown)]
+    if not unseen:
+        return sections
+    panels = (
+        means(_named(one), (one,), width=24) if one.unit == "1" else quantiles(one, title=_named(one), width=24)
+        for one in unseen
+    )
+    return (*sections, Section("Other scores", (*panels, undefined(*unseen, width=24))))
 
 
 def versions_in_use(stage: str, width: int = 12) -> Panel:

@@ -17,27 +17,28 @@ from rich.text import Text
 
 from ragtrace.demo.faults import Truth
 from ragtrace.export import evidence_path
-from ragtrace.registry.instruments import INSTRUMENTS, STAGES
+from ragtrace.registry.instruments import (
+    ANSWER_COVERAGE,
+    CITATION_COVERAGE,
+    CONTRADICTION_RATE,
+    EVIDENCE_RECALL,
+    INSTRUMENTS,
+    QUERY_COVERAGE,
+    STAGES,
+)
 from ragtrace.types import Analysis, RequestRecord
 
 __all__ = ["WIDTH", "Agreement", "Case", "DemoResult", "ScenarioResult", "SegmentResult", "report", "summarize"]
 
-METRICS: Final = (
-    "query_coverage",
-    "evidence_recall",
-    "answer_coverage",
-    "citation_coverage",
-    "contradiction_rate",
-)
 UNTOUCHED: Final = "untouched"
 _STAGES: Final = ("retrieval", "ranking", "generation", "citation")
 WIDTH: Final = 100
 _COLUMNS: Final = {
-    "query_coverage": "QC",
-    "evidence_recall": "EO",
-    "answer_coverage": "AC",
-    "citation_coverage": "CC",
-    "contradiction_rate": "con.",
+    QUERY_COVERAGE.id: "QC",
+    EVIDENCE_RECALL.id: "EO",
+    ANSWER_COVERAGE.id: "AC",
+    CITATION_COVERAGE.id: "CC",
+    CONTRADICTION_RATE.id: "con.",
 }
 _LEGEND: Final = Text(
     "QC query coverage, EO share of the needed evidence that is in the prompt, AC share of the claims\n"
@@ -367,7 +368,7 @@ def _segment_result(segment: str, cases: Sequence[Case]) -> SegmentResult:
     return SegmentResult(
         segment=segment,
         requests=len(cases),
-        metrics={metric: _mean(case.oracle.score(metric) for case in cases) for metric in METRICS},
+        metrics={metric: _mean(case.oracle.score(metric) for case in cases) for metric in _COLUMNS},
         stages={str(stage): count for stage, count in stages.items()},
         owner=blamed[0].owner if blamed else None,
         suspected_rollout=rollouts.most_common(1)[0][0] if rollouts else None,

@@ -17,7 +17,7 @@ from ragtrace.analyze.services import remedy
 from ragtrace.bounds import sentences
 from ragtrace.coverage import SUPPORTED, Rationale, rationales, united
 from ragtrace.coverage.verifier import ENTAILMENT
-from ragtrace.registry.instruments import STAGES
+from ragtrace.registry.instruments import ANSWER_RELEVANCE, STAGES
 from ragtrace.registry.wording import FIXES, STATES, VERDICTS, cause_words, probe_lines, reason_words
 from ragtrace.types import (
     Analysis,
@@ -330,7 +330,7 @@ def _answer(record: RequestRecord, analysis: Analysis | None) -> Iterator[Render
     else:
         is_broken = analysis.diagnosis.state("generation") == "broken"
         yield _claims(record, analysis.claims, _BAD if is_broken else _DOUBT)
-    if (relevance := analysis.score("answer_relevance") if analysis else None) is not None:
+    if (relevance := analysis.score(ANSWER_RELEVANCE.id) if analysis else None) is not None:
         yield labeled(("relevance", Text(f"{relevance:.2f} that the answer is one to this question", style=_FAINT)))
 
 

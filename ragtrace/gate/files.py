@@ -12,6 +12,7 @@ import msgspec
 
 from ragtrace.errors import InputError, RecordError
 from ragtrace.gate.selection import ALLOWED, Selection
+from ragtrace.registry.instruments import ANSWER_COVERAGE
 from ragtrace.store import MeasuredRequest, Store
 from ragtrace.store.populations import traits_of
 from ragtrace.store.rows import UNANSWERED, unanswered, verifier_of
@@ -164,7 +165,7 @@ def _analyze(record: RequestRecord, golds: Mapping[tuple[str, str], Gold], view:
 def _of_record(record: RequestRecord, analysis: Analysis, metrics: Sequence[str]) -> MeasuredRequest:
     scores = {score.metric: score.value for score in analysis.scores}
     reasons = {score.metric: score.reason for score in analysis.scores}
-    scores[UNANSWERED] = unanswered(scores.get("answer_coverage"), reasons.get("answer_coverage"))
+    scores[UNANSWERED] = unanswered(scores.get(ANSWER_COVERAGE.id), reasons.get(ANSWER_COVERAGE.id))
     diagnosis = analysis.diagnosis
     return MeasuredRequest(
         request_id=record.request_id,

@@ -18,6 +18,8 @@ import yaml
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.model import Action, Policy, Rule
 from ragtrace.gate.population import METRICS, is_hint, state_metrics
+from ragtrace.registry import GateRule
+from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.store.rows import UNANSWERED
 
 __all__ = ["DEFAULTS", "check_policy", "default_policy", "default_rule", "example", "read_policy"]
@@ -28,29 +30,27 @@ _OTHER: Final = 0.1  # of the baseline's mean, for what has no bounds
 _WARNS: Final = {"action": "warn", "segment_action": "warn"}
 
 
-def _state_defaults(stage: str) -> dict[str, dict[str, Any]]:
-    return {metric: {"margin": _HINT, **_WARNS} if is_hint(metric) else {} for metric in state_metrics(stage).values()}
+def _of_stage(stage: str) -> dict[str, dict[str, Any]]:
+    """How the rules of a stage's metrics differ: its states, the scores of the registry, the others."""
+    states = {
+        metric: {"margin": _HINT, **_WARNS} if is_hint(metric) else {} for metric in state_metrics(stage).values()
+    }
+    judged = (one for one in INSTRUMENTS.values() if one.stage == stage and one.gate is not None)
+    scores = {one.id: (_WARNS if one.hint else {}) | _changed(one.gate) for one in judged}
+    return states | scores | {metric: rule for metric, rule in _OTHERS.items() if METRICS[metric].stage == stage}
 
 
-DEFAULTS: Final[dict[str, dict[str, Any]]] = {
-    **_state_defaults("retrieval"),
-    "query_coverage": {},
-    "joint_query_coverage": {},
-    "candidate_recall": {},
-    "evidence_presence": {**_WARNS},
-    **_state_defaults("ranking"),
-    "evidence_recall": {},
-    **_state_defaults("generation"),
-    "answer_coverage": {},
-    "answer_relevance": {**_WARNS},
-    "contradiction_rate": {"margin": 0.02, "guardrail": True},
+def _changed(rule: GateRule | None) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(rule or GateRule()).items() if value}
+
+
+_OTHERS: Final[dict[str, dict[str, Any]]] = {
     UNANSWERED: {},
-    **_state_defaults("citation"),
-    "citation_coverage": {"guardrail_after": ("model", "prompt", "prompt_hash")},
     "errors": {"margin": 0.02},
     "latency": {"margin": 0.2, **_WARNS},
     "output_tokens": {"margin": 0.2, "segment_action": "warn"},
 }
+DEFAULTS: Final = {metric: rule for stage in STAGES for metric, rule in _of_stage(stage.name).items()} | _OTHERS
 """The metrics that are judged by default, and how their rules differ from `default_rule` of any metric."""
 
 _REMEDY: Final = "`ragtrace gate policy` prints a whole one"

@@ -75,11 +75,6 @@ class Metric:
         return float("inf") if self.kind == "quantity" else 1.0
 
 
-_COMPUTED: Final = "ragtrace.coverage:"
-_LOWER: Final = frozenset(
-    ("contradiction_rate", "evidence_depth", "rank_shift", "truncated_tokens", "dangling_citations")
-)
-_HINTS: Final = frozenset(("evidence_presence", "answer_relevance"))  # estimates: weak where they were not fitted
 _TITLES: Final[dict[StageState, str]] = {
     "broken": "broken {}",
     "suspected": "suspected {}",
@@ -101,10 +96,10 @@ def _score(instrument: Instrument) -> Metric:
         id=instrument.id,
         title=instrument.id.replace("_", " "),
         kind="score" if instrument.unit == "1" else "quantity",
-        direction="lower" if instrument.id in _LOWER else "higher",
+        direction=instrument.better or "higher",
         unit=instrument.unit,
         stage=instrument.stage,  # type: ignore[arg-type]  # one of the registry's stages
-        hint=instrument.id in _HINTS,
+        hint=instrument.hint,
     )
 
 
@@ -114,7 +109,7 @@ def _state_metrics(stage: Stage) -> Iterator[Metric]:
         yield Metric(metric, title, "boolean", "lower", stage=stage, state=state, hint=state != "broken")
 
 
-SCORES: Final = tuple(each.id for each in INSTRUMENTS.values() if (each.computed_by or "").startswith(_COMPUTED))
+SCORES: Final = tuple(each.id for each in INSTRUMENTS.values() if each.analysis == "coverage")
 """The scores that an analysis of coverage gives each request."""
 
 ANALYZED: Final = frozenset((*SCORES, UNANSWERED))

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from ragtrace.errors import RegistryError
-from ragtrace.registry.model import UNIT_NAMES, Instrument, Objective, StageInfo
+from ragtrace.registry.model import UNIT_NAMES, AnalysisKind, GateRule, Instrument, Objective, StageInfo
 
 __all__ = ["STAGES_FILE", "Registry", "read"]
 
@@ -27,6 +27,8 @@ _ID: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _PAGE: Final = re.compile(r"[a-z]+(-[a-z]+)*")
 _FUNCTION: Final = re.compile(r"ragtrace(\.\w+)+:[a-z]\w*")
 _NO_STAGE_OWNER: Final = "platform"
+_OF_SCORES: Final = ("better", "objective", "hint", "gate", "triage", "flag")
+_SCORE_LABELS: Final = ("service", "segment", "stratum", "reference")
 
 T = TypeVar("T")
 
@@ -80,11 +82,6 @@ class _Ref(_Authored, frozen=True):
     ref: str
 
 
-class _Objective(_Authored, frozen=True):
-    threshold: float
-    direction: Literal[">=", "<="]
-
-
 class _Metric(_Authored, frozen=True, tag="metric"):
     id: str
     metric_name: str
@@ -98,9 +95,15 @@ class _Metric(_Authored, frozen=True, tag="metric"):
     source: str | None = None
     stage: str | None = None
     buckets: tuple[float, ...] = ()
-    objective: _Objective | None = None
-    computed_by: str | None = None
     runbook: str | None = None
+    analysis: AnalysisKind | None = None
+    computed_by: str | None = None
+    better: Literal["higher", "lower"] | None = None
+    objective: float | None = None
+    hint: bool = False
+    gate: GateRule | None = None
+    triage: bool = False
+    flag: str | None = None
 
     def built(self) -> Instrument:
         """The instrument that the entry describes."""
@@ -117,9 +120,17 @@ class _Metric(_Authored, frozen=True, tag="metric"):
             source=self.source,
             stage=self.stage,
             buckets=self.buckets,
-            objective=None if self.objective is None else Objective(*msgspec.structs.astuple(self.objective)),
-            computed_by=self.computed_by,
+            objective=(
+                None if self.objective is None else Objective(self.objective, ">=" if self.better == "higher" else "<=")
+            ),
             runbook=self.runbook,
+            analysis=self.analysis,
+            computed_by=self.computed_by,
+            better=self.better,
+            hint=self.hint,
+            gate=self.gate,
+            triage=self.triage,
+            flag=self.flag,
         )
 
 
@@ -219,6 +230,7 @@ def _check_all(
         _check_name(where, metric)
         _check_values(where, metric, attributes)
         _check_stage(where, metric, stages)
+        _check_score(where, metric, stages)
         instruments[metric.id] = metric.built()
         names[metric.metric_name] = metric.id
     return instruments
@@ -260,14 +272,6 @@ def _check_values(where: str, metric: _Metric, attributes: dict[str, tuple[str, 
     _require(bool(metric.buckets) == histogram, where, "histograms, and only they, have buckets")
     rising = all(low < high for low, high in zip(metric.buckets, metric.buckets[1:], strict=False))
     _require(rising, where, f"buckets {list(metric.buckets)} must increase")
-    if metric.objective is not None:
-        in_range = metric.unit != "1" or 0 <= metric.objective.threshold <= 1
-        _require(in_range, where, f"threshold {metric.objective.threshold} of a ratio must lie in [0, 1]")
-    _require(
-        metric.computed_by is None or _FUNCTION.fullmatch(metric.computed_by),
-        where,
-        f"computed_by {metric.computed_by!r} must be ragtrace.module:function",
-    )
     named = metric.runbook is None or _PAGE.fullmatch(metric.runbook)
     _require(named, where, f"runbook {metric.runbook!r} must be the name of a page, as in rank-shift")
 
@@ -279,3 +283,48 @@ def _check_stage(where: str, metric: _Metric, stages: tuple[StageInfo, ...]) -> 
         _require(metric.stage in owners, where, f"stage {metric.stage!r} is none of stages.yaml: {allowed}")
     expected = _NO_STAGE_OWNER if metric.stage is None else owners[metric.stage]
     _require(metric.owner == expected, where, f"owner {metric.owner!r} of stage {metric.stage} must be {expected!r}")
+
+
+def _check_score(where: str, metric: _Metric, stages: tuple[StageInfo, ...]) -> None:
+    """What only a score of a request may have, and what a score must have."""
+    if metric.computed_by is None or metric.analysis is None:
+        _require(metric.computed_by == metric.analysis, where, "analysis and computed_by stand together, or neither")
+        given = ", ".join(name for name in _OF_SCORES if getattr(metric, name) not in (None, False))
+        _require(not given, where, f"only a score has {given}; give analysis and computed_by as well")
+        return
+    named = _FUNCTION.fullmatch(metric.computed_by)
+    _require(named, where, f"computed_by {metric.computed_by!r} must be ragtrace.module:function")
+    _require(metric.instrument == "histogram", where, "a score is a histogram; give instrument: histogram and buckets")
+    other = [attribute.ref for attribute in metric.attributes if attribute.ref not in _SCORE_LABELS]
+    _require(not other, where, f"attributes {other}: a score is counted by {', '.join(_SCORE_LABELS)}")
+    if metric.analysis == "coverage":
+        _require(metric.stage and metric.better, where, "a score of coverage needs stage, and better: higher or lower")
+    else:
+        judged = metric.gate is not None or metric.triage or metric.flag is not None
+        _require(not judged, where, "gate, triage and flag read scores of coverage only; remove them")
+    _check_objective(where, metric)
+    _check_gate(where, metric, stages)
+
+
+def _check_objective(where: str, metric: _Metric) -> None:
+    if metric.objective is not None:
+        _require(metric.better, where, "an objective needs better: higher or lower")
+        in_range = metric.unit != "1" or 0 <= metric.objective <= 1
+        _require(in_range, where, f"objective {metric.objective} of a ratio must lie in [0, 1]")
+    if metric.flag is not None:
+        _require(_ID.fullmatch(metric.flag), where, f"flag {metric.flag!r} must be lower_snake_case")
+        _require(
+            metric.objective is not None, where, f"flag {metric.flag!r} needs an objective that a request can miss"
+        )
+
+
+def _check_gate(where: str, metric: _Metric, stages: tuple[StageInfo, ...]) -> None:
+    if metric.gate is None:
+        return
+    margin, after = metric.gate.margin, metric.gate.guardrail_after
+    _require(margin is None or 0 < margin < 1, where, f"gate: margin {margin} must lie in (0, 1)")
+    known = dict.fromkeys(component for stage in stages for component in stage.components)
+    unknown = [component for component in after if component not in known]
+    _require(not unknown, where, f"gate: guardrail_after {unknown} is none of stages.yaml: {', '.join(known)}")
+    blocks = metric.gate.guardrail or after
+    _require(not (metric.hint and blocks), where, "gate: a hint warns and never blocks; it cannot be a guardrail")

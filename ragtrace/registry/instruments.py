@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.registry.model import Instrument, Objective, StageInfo
+from ragtrace.registry.model import GateRule, Instrument, Objective, StageInfo
 
 __all__ = [
     "ANALYSES",
@@ -148,7 +148,8 @@ WARG_ADJUSTED: Final = Instrument(
     source="RAG-E, equation 12; ragtrace's adjustment for chance",
     stage="generation",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0),
-    computed_by="ragtrace.alignment:warg_adjusted",
+    analysis="attribution",
+    computed_by="ragtrace.analyze.attribution:warg_adjusted",
 )
 
 WARG: Final = Instrument(
@@ -163,7 +164,8 @@ WARG: Final = Instrument(
     source="RAG-E, equation 12",
     stage="generation",
     buckets=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
-    computed_by="ragtrace.alignment:warg",
+    analysis="attribution",
+    computed_by="ragtrace.analyze.attribution:warg",
 )
 
 WARG_FLOOR: Final = Instrument(
@@ -178,7 +180,8 @@ WARG_FLOOR: Final = Instrument(
     source="RAG-E, equation 12, with equal rankings",
     stage="generation",
     buckets=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
-    computed_by="ragtrace.alignment:warg_floor",
+    analysis="attribution",
+    computed_by="ragtrace.analyze.attribution:warg_floor",
 )
 
 WARG_CHANCE: Final = Instrument(
@@ -193,7 +196,8 @@ WARG_CHANCE: Final = Instrument(
     source="RAG-E, equation 12, averaged over all orders",
     stage="generation",
     buckets=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
-    computed_by="ragtrace.alignment:warg_chance",
+    analysis="attribution",
+    computed_by="ragtrace.analyze.attribution:warg_chance",
 )
 
 WASTED_RETRIEVAL: Final = Instrument(
@@ -208,7 +212,8 @@ WASTED_RETRIEVAL: Final = Instrument(
     source="RAG-E, section 5.2",
     stage="generation",
     buckets=(0.0, 1.0),
-    computed_by="ragtrace.alignment:wasted_retrieval",
+    analysis="attribution",
+    computed_by="ragtrace.analyze.attribution:wasted_retrieval",
 )
 
 NOISE_DISTRACTION: Final = Instrument(
@@ -223,7 +228,8 @@ NOISE_DISTRACTION: Final = Instrument(
     source="RAG-E, section 5.2",
     stage="generation",
     buckets=(0.0, 1.0),
-    computed_by="ragtrace.alignment:noise_distraction",
+    analysis="attribution",
+    computed_by="ragtrace.analyze.attribution:noise_distraction",
 )
 
 COMPLETENESS_DELTA: Final = Instrument(
@@ -237,6 +243,7 @@ COMPLETENESS_DELTA: Final = Instrument(
     formula="max_d |sum_i b_i - (s(x) - s(x0))|",
     source="RAG-E, section 3.1",
     buckets=(1e-05, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.1, 1.0),
+    analysis="attribution",
     computed_by="ragtrace.analyze.attribution:completeness_delta",
 )
 
@@ -249,6 +256,8 @@ ATTRIBUTION_EVALUATIONS: Final = Instrument(
     owner="platform",
     attributes=("service", "segment", "stratum"),
     buckets=(4.0, 16.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0),
+    analysis="attribution",
+    computed_by="ragtrace.analyze.attribution:attribution_evaluations",
 )
 
 ATTRIBUTION_DURATION: Final = Instrument(
@@ -260,6 +269,8 @@ ATTRIBUTION_DURATION: Final = Instrument(
     owner="platform",
     attributes=("service", "segment", "stratum"),
     buckets=(0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0),
+    analysis="attribution",
+    computed_by="ragtrace.analyze.attribution:attribution_duration",
 )
 
 ATTRIBUTION_BUDGET_EXHAUSTED: Final = Instrument(
@@ -296,7 +307,12 @@ QUERY_COVERAGE: Final = Instrument(
     stage="retrieval",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=0.9, direction=">="),
-    computed_by="ragtrace.coverage:query_coverage",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:query_coverage",
+    better="higher",
+    gate=GateRule(),
+    triage=True,
+    flag="low_coverage",
 )
 
 JOINT_QUERY_COVERAGE: Final = Instrument(
@@ -313,24 +329,12 @@ JOINT_QUERY_COVERAGE: Final = Instrument(
     stage="retrieval",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=0.85, direction=">="),
-    computed_by="ragtrace.coverage:joint_query_coverage",
-)
-
-EVIDENCE_PRESENCE: Final = Instrument(
-    id="evidence_presence",
-    name="ragtrace_evidence_presence_ratio",
-    kind="histogram",
-    unit="1",
-    brief="Estimated probability that the retrieved candidates hold the evidence, where no oracle evidence is known.",
-    owner="retrieval-indexing",
-    attributes=("service", "segment", "stratum"),
-    symbol="EP0",
-    formula="logistic(b + w1 * spoken + w2 * first + w3 * told + w4 * declined)",
-    source="ragtrace's own, fitted on faults in SciFact, CLAP-NQ and MTRAG; questions without facets have no QC",
-    stage="retrieval",
-    buckets=(0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
-    objective=Objective(threshold=0.25, direction=">="),
-    computed_by="ragtrace.coverage:evidence_presence",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:joint_query_coverage",
+    better="higher",
+    gate=GateRule(),
+    triage=True,
+    flag="low_coverage",
 )
 
 CANDIDATE_RECALL: Final = Instrument(
@@ -347,7 +351,11 @@ CANDIDATE_RECALL: Final = Instrument(
     stage="retrieval",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=1.0, direction=">="),
-    computed_by="ragtrace.coverage:candidate_recall",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:candidate_recall",
+    better="higher",
+    gate=GateRule(),
+    triage=True,
 )
 
 EVIDENCE_DEPTH: Final = Instrument(
@@ -363,7 +371,31 @@ EVIDENCE_DEPTH: Final = Instrument(
     source="Diagnosing Hallucinations, section 3 (recall by candidate depth)",
     stage="retrieval",
     buckets=(1.0, 3.0, 5.0, 10.0, 20.0, 50.0),
-    computed_by="ragtrace.coverage:evidence_depth",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:evidence_depth",
+    better="lower",
+)
+
+EVIDENCE_PRESENCE: Final = Instrument(
+    id="evidence_presence",
+    name="ragtrace_evidence_presence_ratio",
+    kind="histogram",
+    unit="1",
+    brief="Estimated probability that the retrieved candidates hold the evidence, where no oracle evidence is known.",
+    owner="retrieval-indexing",
+    attributes=("service", "segment", "stratum"),
+    symbol="EP0",
+    formula="logistic(b + w1 * spoken + w2 * first + w3 * told + w4 * declined)",
+    source="ragtrace's own, fitted on faults in SciFact, CLAP-NQ and MTRAG; questions without facets have no QC",
+    stage="retrieval",
+    buckets=(0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
+    objective=Objective(threshold=0.25, direction=">="),
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:evidence_presence",
+    better="higher",
+    hint=True,
+    gate=GateRule(),
+    triage=True,
 )
 
 EVIDENCE_OVERLAP: Final = Instrument(
@@ -379,7 +411,9 @@ EVIDENCE_OVERLAP: Final = Instrument(
     source="Diagnosing Hallucinations, section 3",
     stage="ranking",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
-    computed_by="ragtrace.coverage:evidence_overlap",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:evidence_overlap",
+    better="higher",
 )
 
 EVIDENCE_RECALL: Final = Instrument(
@@ -396,7 +430,12 @@ EVIDENCE_RECALL: Final = Instrument(
     stage="ranking",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=1.0, direction=">="),
-    computed_by="ragtrace.coverage:evidence_recall",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:evidence_recall",
+    better="higher",
+    gate=GateRule(),
+    triage=True,
+    flag="low_coverage",
 )
 
 EVIDENCE_PRECISION: Final = Instrument(
@@ -412,7 +451,9 @@ EVIDENCE_PRECISION: Final = Instrument(
     source="Diagnosing Hallucinations, section 3",
     stage="ranking",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
-    computed_by="ragtrace.coverage:evidence_precision",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:evidence_precision",
+    better="higher",
 )
 
 RANK_SHIFT: Final = Instrument(
@@ -428,8 +469,11 @@ RANK_SHIFT: Final = Instrument(
     source="Diagnosing Hallucinations, section 3",
     stage="ranking",
     buckets=(0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0),
-    computed_by="ragtrace.coverage:rank_shift",
     runbook="rank-shift",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:rank_shift",
+    better="lower",
+    triage=True,
 )
 
 EVIDENCE_TOKEN_SHARE: Final = Instrument(
@@ -444,7 +488,9 @@ EVIDENCE_TOKEN_SHARE: Final = Instrument(
     source="Diagnosing Hallucinations, section 3 (token shares of the prompt)",
     stage="ranking",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
-    computed_by="ragtrace.coverage:evidence_token_share",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:evidence_token_share",
+    better="higher",
 )
 
 TRUNCATED_TOKENS: Final = Instrument(
@@ -459,7 +505,10 @@ TRUNCATED_TOKENS: Final = Instrument(
     source="Diagnosing Hallucinations, section 3",
     stage="ranking",
     buckets=(0.0, 16.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0),
-    computed_by="ragtrace.coverage:truncated_tokens",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:truncated_tokens",
+    better="lower",
+    triage=True,
 )
 
 ANSWER_COVERAGE: Final = Instrument(
@@ -476,7 +525,12 @@ ANSWER_COVERAGE: Final = Instrument(
     stage="generation",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=0.9, direction=">="),
-    computed_by="ragtrace.coverage:answer_coverage",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:answer_coverage",
+    better="higher",
+    gate=GateRule(),
+    triage=True,
+    flag="low_coverage",
 )
 
 CLAIM_SUPPORT: Final = Instrument(
@@ -493,22 +547,6 @@ CLAIM_SUPPORT: Final = Instrument(
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
 )
 
-ANSWER_RELEVANCE: Final = Instrument(
-    id="answer_relevance",
-    name="ragtrace_answer_relevance_ratio",
-    kind="histogram",
-    unit="1",
-    brief="Estimated probability that the answer answers the question, and not another one, whatever the evidence says.",
-    owner="generation-governance",
-    attributes=("service", "segment", "stratum"),
-    symbol="AR",
-    formula="logistic(b + w1 * share + w2 * met + w3 * unmet + w4 * verdict + w5 * other_verdict + w6 * other_year + w7 * cosine)",
-    source="ragtrace's own, fitted on domains written by hand; the cosine where --embeddings gives a model",
-    stage="generation",
-    buckets=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0),
-    computed_by="ragtrace.coverage:answer_relevance",
-)
-
 CONTRADICTION_RATE: Final = Instrument(
     id="contradiction_rate",
     name="ragtrace_contradiction_ratio",
@@ -522,7 +560,33 @@ CONTRADICTION_RATE: Final = Instrument(
     stage="generation",
     buckets=(0.0, 0.05, 0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0),
     objective=Objective(threshold=0.05, direction="<="),
-    computed_by="ragtrace.coverage:contradiction_rate",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:contradiction_rate",
+    better="lower",
+    gate=GateRule(margin=0.02, guardrail=True),
+    triage=True,
+    flag="contradiction",
+)
+
+ANSWER_RELEVANCE: Final = Instrument(
+    id="answer_relevance",
+    name="ragtrace_answer_relevance_ratio",
+    kind="histogram",
+    unit="1",
+    brief="Estimated probability that the answer answers the question, and not another one, whatever the evidence says.",
+    owner="generation-governance",
+    attributes=("service", "segment", "stratum"),
+    symbol="AR",
+    formula="logistic(b + w1 * share + w2 * met + w3 * unmet + w4 * verdict + w5 * other_verdict + w6 * other_year + w7 * cosine)",
+    source="ragtrace's own, fitted on domains written by hand; the cosine where --embeddings gives a model",
+    stage="generation",
+    buckets=(0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0),
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:answer_relevance",
+    better="higher",
+    hint=True,
+    gate=GateRule(),
+    triage=True,
 )
 
 CITATION_COVERAGE: Final = Instrument(
@@ -539,7 +603,11 @@ CITATION_COVERAGE: Final = Instrument(
     stage="citation",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
     objective=Objective(threshold=0.9, direction=">="),
-    computed_by="ragtrace.coverage:citation_coverage",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:citation_coverage",
+    better="higher",
+    gate=GateRule(guardrail_after=("model", "prompt", "prompt_hash")),
+    triage=True,
 )
 
 CITATION_PRECISION: Final = Instrument(
@@ -554,7 +622,10 @@ CITATION_PRECISION: Final = Instrument(
     source="Diagnosing Hallucinations, section 3",
     stage="citation",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
-    computed_by="ragtrace.coverage:citation_precision",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:citation_precision",
+    better="higher",
+    triage=True,
 )
 
 CITATION_RECALL: Final = Instrument(
@@ -569,7 +640,9 @@ CITATION_RECALL: Final = Instrument(
     source="Diagnosing Hallucinations, section 3",
     stage="citation",
     buckets=(0.0, 0.1, 0.25, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0),
-    computed_by="ragtrace.coverage:citation_recall",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:citation_recall",
+    better="higher",
 )
 
 DANGLING_CITATIONS: Final = Instrument(
@@ -584,7 +657,10 @@ DANGLING_CITATIONS: Final = Instrument(
     source="Diagnosing Hallucinations, section 3",
     stage="citation",
     buckets=(0.0, 1.0, 2.0, 3.0, 5.0, 10.0),
-    computed_by="ragtrace.coverage:dangling_citations",
+    analysis="coverage",
+    computed_by="ragtrace.analyze.scores:dangling_citations",
+    better="lower",
+    triage=True,
 )
 
 OUTCOMES: Final = Instrument(
@@ -1057,9 +1133,9 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "attribution_jobs": ATTRIBUTION_JOBS,
     "query_coverage": QUERY_COVERAGE,
     "joint_query_coverage": JOINT_QUERY_COVERAGE,
-    "evidence_presence": EVIDENCE_PRESENCE,
     "candidate_recall": CANDIDATE_RECALL,
     "evidence_depth": EVIDENCE_DEPTH,
+    "evidence_presence": EVIDENCE_PRESENCE,
     "evidence_overlap": EVIDENCE_OVERLAP,
     "evidence_recall": EVIDENCE_RECALL,
     "evidence_precision": EVIDENCE_PRECISION,
@@ -1068,8 +1144,8 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "truncated_tokens": TRUNCATED_TOKENS,
     "answer_coverage": ANSWER_COVERAGE,
     "claim_support": CLAIM_SUPPORT,
-    "answer_relevance": ANSWER_RELEVANCE,
     "contradiction_rate": CONTRADICTION_RATE,
+    "answer_relevance": ANSWER_RELEVANCE,
     "citation_coverage": CITATION_COVERAGE,
     "citation_precision": CITATION_PRECISION,
     "citation_recall": CITATION_RECALL,

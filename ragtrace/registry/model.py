@@ -9,9 +9,10 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["UNIT_NAMES", "Instrument", "Kind", "Objective", "StageInfo"]
+__all__ = ["UNIT_NAMES", "AnalysisKind", "GateRule", "Instrument", "Kind", "Objective", "StageInfo"]
 
 Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
+AnalysisKind: TypeAlias = Literal["coverage", "attribution"]
 
 # UCUM codes and how a metric's name in Prometheus spells them; a unit in braces counts things and is not spelled.
 UNIT_NAMES: Final = {"1": "ratio", "s": "seconds", "By": "bytes"}
@@ -28,13 +29,30 @@ class Objective(msgspec.Struct, frozen=True):
         return value >= self.threshold if self.direction == ">=" else value <= self.threshold
 
 
+class GateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the release gate judges a score by default, where it differs from the rule of any score.
+
+    margin: the share by which the candidate may be worse; None: as for any score. guardrail: any proven harm blocks.
+    guardrail_after: components of which a change makes it a guardrail.
+    """
+
+    margin: float | None = None
+    guardrail: bool = False
+    guardrail_after: tuple[str, ...] = ()
+
+
 class Instrument(msgspec.Struct, frozen=True, kw_only=True):
     """One metric.
 
     `id` is its name in `Score.metric` (per-request metrics) and in code, `name` its name in Prometheus, `unit` a UCUM
     code (`1`, `s`, `{request}`). `stage` is None and `owner` is `platform` where no single stage is answerable.
-    `buckets` are the upper bounds of a histogram, without +Inf. `computed_by` is `module:function`, `runbook` the page
-    in `docs/runbooks/` of the alerts that watch it.
+    `buckets` are the upper bounds of a histogram, without +Inf. `runbook` is the page in `docs/runbooks/` of the alerts
+    that watch it.
+
+    A score of a request has more: `analysis` is the kind of job that gives it, `computed_by` its `module:function`,
+    `better` the direction in which it improves. A `hint` points to a break and proves none, so that it warns and never
+    blocks. The gate judges it by default where it has a `gate` rule, and wherever a policy names it; `triage` says
+    whether triage shows it beside its stage's state; `flag` is what a request earns that misses the objective.
     """
 
     id: str
@@ -50,8 +68,14 @@ class Instrument(msgspec.Struct, frozen=True, kw_only=True):
     stage: str | None = None
     buckets: tuple[float, ...] = ()
     objective: Objective | None = None
-    computed_by: str | None = None
     runbook: str | None = None
+    analysis: AnalysisKind | None = None
+    computed_by: str | None = None
+    better: Literal["higher", "lower"] | None = None
+    hint: bool = False
+    gate: GateRule | None = None
+    triage: bool = False
+    flag: str | None = None
 
 
 class StageInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from ragtrace.registry.instruments import ANSWER_COVERAGE
 from ragtrace.store.database import bigint, clean, insert, pages
 from ragtrace.store.golds import question_hash
 from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, MeasuredRequest, Replayed, Traits, Wanted
@@ -100,7 +101,7 @@ _SPAN: Final = sa.select(sa.func.min(request.c.started_at), sa.func.max(request.
 )
 """When a replay's first and last request began: no other time is looked through for it."""
 
-_COVERS: Final = score.c.metric == "answer_coverage"
+_COVERS: Final = score.c.metric == ANSWER_COVERAGE.id
 _SILENCE: Final = sa.case(
     (sa.and_(_COVERS, score.c.value.is_not(None)), 0.0), (sa.and_(_COVERS, score.c.reason.in_(SILENT)), 1.0)
 )

@@ -48,10 +48,8 @@ __all__ = [
 ]
 
 SHOWN: Final[dict[Stage, tuple[str, ...]]] = {
-    "retrieval": ("query_coverage", "joint_query_coverage", "candidate_recall", "evidence_presence"),
-    "ranking": ("evidence_recall", "rank_shift", "truncated_tokens"),
-    "generation": ("answer_coverage", "contradiction_rate", "answer_relevance"),
-    "citation": ("citation_coverage", "citation_precision", "dangling_citations"),
+    stage.name: tuple(one.id for one in INSTRUMENTS.values() if one.triage and one.stage == stage.name)  # type: ignore[misc]
+    for stage in STAGES  # whose names are the record's stages
 }
 """The metrics of each stage that a report shows beside its state; the state decides."""
 

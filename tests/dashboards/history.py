@@ -49,7 +49,7 @@ _VALUES: Final[dict[str, tuple[str, ...]]] = {
     "where": ("retrieval", "rerank", "packing", "truncation"),
     "reason": ("no_reference", "language", "queue full"),
     "source": ("wordings", "bulletins", "faq"),
-    "metric": ("rank_shift", "answer_coverage", "query_coverage", "citation_coverage"),
+    "metric": tuple(one.id for one in INSTRUMENTS.values() if one.analysis == "coverage"),
     "judge": ("3f9a01c2",),
     "state": ("pending", "leased", "dead"),
 }

@@ -12,7 +12,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from ragtrace import coverage, resources
+from ragtrace import resources
+from ragtrace.analyze import scores
 from ragtrace.derive import differing
 from ragtrace.registry import Instrument, Objective, StageInfo
 from ragtrace.registry.instruments import (
@@ -25,30 +26,30 @@ from ragtrace.registry.instruments import (
 )
 from ragtrace.types import Candidate, PackRun, Query, RequestRecord, RetrieveRun, Score, Stage, encode_record
 
-COMPUTED = [instrument for instrument in INSTRUMENTS.values() if instrument.computed_by]
+SCORES = [instrument for instrument in INSTRUMENTS.values() if instrument.analysis]
+COSTS = ("attribution_evaluations", "attribution_duration")
 
 
-@pytest.mark.parametrize("instrument", COMPUTED, ids=lambda instrument: instrument.id)
+@pytest.mark.parametrize("instrument", SCORES, ids=lambda instrument: instrument.id)
 def test_computed_by_resolves(instrument: Instrument) -> None:
     """Each `computed_by` names a function that exists."""
     module, _, function = (instrument.computed_by or "").partition(":")
     assert inspect.isfunction(getattr(import_module(module), function))
 
 
-def test_every_metric_function_is_listed() -> None:
-    """The functions of `ragtrace.coverage.METRICS` and the registry's scores of coverage are the same set."""
-    public = {f"ragtrace.coverage:{function.__name__}" for function in coverage.METRICS}
-    computed = [instrument.computed_by or "" for instrument in COMPUTED]
-    assert public == {function for function in computed if function.startswith("ragtrace.coverage:")}
+def test_every_function_of_a_score_is_in_the_registry() -> None:
+    """No function of the scores of coverage is left without an entry, and would never be called."""
+    own = inspect.getmembers(scores, lambda one: inspect.isfunction(one) and one.__module__ == scores.__name__)
+    functions = {name for name, _ in own if not name.startswith("_")}
+    assert functions - {"scores_of"} == {instrument.id for instrument in SCORES if instrument.analysis == "coverage"}
 
 
 def test_every_score_names_its_place() -> None:
-    """Each score of a request has a stage (but for how exact an explanation is), a formula and a source, and its id is
-    its function's name."""
-    for instrument in COMPUTED:
-        assert instrument.stage or instrument.id == "completeness_delta"
-        assert instrument.formula
-        assert instrument.source
+    """Each score of a request has a stage, a formula and a source, but for how exact an explanation is and its cost;
+    and its id is its function's name."""
+    for instrument in SCORES:
+        assert instrument.stage or instrument.id in ("completeness_delta", *COSTS)
+        assert (instrument.formula and instrument.source) or instrument.id in COSTS
         assert (instrument.computed_by or "").rpartition(":")[2] == instrument.id
 
 
@@ -56,7 +57,7 @@ def test_stages_are_those_of_the_record_types() -> None:
     """The four stages of the record types, in order, each with scores of its own and a share that must be sound."""
     assert tuple(stage.name for stage in STAGES) == get_args(Stage)
     assert [stage.order for stage in STAGES] == [1, 2, 3, 4]
-    assert {one.stage for one in COMPUTED if one.stage} == {stage.name for stage in STAGES}
+    assert {one.stage for one in SCORES if one.stage} == {stage.name for stage in STAGES}
     assert all(0.5 < stage.target < 1 for stage in STAGES)
 
 

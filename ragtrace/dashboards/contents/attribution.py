@@ -15,6 +15,7 @@ from ragtrace.dashboards.panels import (
     distribution,
     means,
     quantiles,
+    with_others,
 )
 from ragtrace.dashboards.promql import gained, mean_over_range, rate, selector
 from ragtrace.registry.instruments import (
@@ -24,6 +25,7 @@ from ragtrace.registry.instruments import (
     ATTRIBUTION_EVALUATIONS,
     ATTRIBUTION_JOBS,
     COMPLETENESS_DELTA,
+    INSTRUMENTS,
     NOISE_DISTRACTION,
     WARG,
     WARG_ADJUSTED,
@@ -82,61 +84,65 @@ _JOBS: Final = Panel(
     empty="It fills when the exporter runs.",
 )
 
+_SECTIONS: Final = (
+    Section(
+        "Does the answer follow the ranking?",
+        (
+            _now(
+                "Distance of use and ranking",
+                f"{WARG_ADJUSTED.brief} Mean over the whole range.",
+                mean_over_range(WARG_ADJUSTED),
+                unit="short",
+                decimals=2,
+                minimum=0,
+                maximum=WARG_ADJUSTED.buckets[-1],
+            ),
+            _now(
+                "First document hardly used",
+                f"{WASTED_RETRIEVAL.brief} Share over the whole range.",
+                mean_over_range(WASTED_RETRIEVAL),
+                unit="percentunit",
+                decimals=1,
+                minimum=0,
+                maximum=1,
+            ),
+            _now(
+                "Answer rests on a low rank",
+                f"{NOISE_DISTRACTION.brief} Share over the whole range.",
+                mean_over_range(NOISE_DISTRACTION),
+                unit="percentunit",
+                decimals=1,
+                minimum=0,
+                maximum=1,
+            ),
+        ),
+    ),
+    Section(
+        "Since when?",
+        (
+            means("WARG, beside its floor and chance", (WARG, WARG_FLOOR, WARG_CHANCE), empty=EXPLAIN),
+            distribution(WARG_ADJUSTED, title="WARG, adjusted for chance: distribution", empty=EXPLAIN),
+            means("First document hardly used, by segment", (WASTED_RETRIEVAL,), by="segment", empty=EXPLAIN),
+            means("Answer rests on a low rank, by segment", (NOISE_DISTRACTION,), by="segment", empty=EXPLAIN),
+        ),
+    ),
+    Section(
+        "Are the explanations sound?",
+        (
+            distribution(COMPLETENESS_DELTA, title="Error of token attributions: distribution", empty=EXPLAIN),
+            quantiles(ATTRIBUTION_EVALUATIONS, title="Evaluations for one explanation", empty=EXPLAIN),
+            quantiles(ATTRIBUTION_DURATION, title="Duration of one explanation", empty=EXPLAIN, width=24),
+        ),
+    ),
+    Section("What do they cost?", (_COST, _JOBS, _EXHAUSTED)),
+)
+
 ATTRIBUTION: Final = Dashboard(
     uid="ragtrace-attribution",
     title="ragtrace: attribution and alignment",
     description="Do answers rest on the documents that the retriever ranked high?",
     sections=(
-        Section(
-            "Does the answer follow the ranking?",
-            (
-                _now(
-                    "Distance of use and ranking",
-                    f"{WARG_ADJUSTED.brief} Mean over the whole range.",
-                    mean_over_range(WARG_ADJUSTED),
-                    unit="short",
-                    decimals=2,
-                    minimum=0,
-                    maximum=WARG_ADJUSTED.buckets[-1],
-                ),
-                _now(
-                    "First document hardly used",
-                    f"{WASTED_RETRIEVAL.brief} Share over the whole range.",
-                    mean_over_range(WASTED_RETRIEVAL),
-                    unit="percentunit",
-                    decimals=1,
-                    minimum=0,
-                    maximum=1,
-                ),
-                _now(
-                    "Answer rests on a low rank",
-                    f"{NOISE_DISTRACTION.brief} Share over the whole range.",
-                    mean_over_range(NOISE_DISTRACTION),
-                    unit="percentunit",
-                    decimals=1,
-                    minimum=0,
-                    maximum=1,
-                ),
-            ),
-        ),
-        Section(
-            "Since when?",
-            (
-                means("WARG, beside its floor and chance", (WARG, WARG_FLOOR, WARG_CHANCE), empty=EXPLAIN),
-                distribution(WARG_ADJUSTED, title="WARG, adjusted for chance: distribution", empty=EXPLAIN),
-                means("First document hardly used, by segment", (WASTED_RETRIEVAL,), by="segment", empty=EXPLAIN),
-                means("Answer rests on a low rank, by segment", (NOISE_DISTRACTION,), by="segment", empty=EXPLAIN),
-            ),
-        ),
-        Section(
-            "Are the explanations sound?",
-            (
-                distribution(COMPLETENESS_DELTA, title="Error of token attributions: distribution", empty=EXPLAIN),
-                quantiles(ATTRIBUTION_EVALUATIONS, title="Evaluations for one explanation", empty=EXPLAIN),
-                quantiles(ATTRIBUTION_DURATION, title="Duration of one explanation", empty=EXPLAIN, width=24),
-            ),
-        ),
-        Section("What do they cost?", (_COST, _JOBS, _EXHAUSTED)),
+        *with_others(_SECTIONS, (one for one in INSTRUMENTS.values() if one.analysis == "attribution")),
         commands(),
     ),
 )

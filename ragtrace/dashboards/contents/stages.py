@@ -27,8 +27,10 @@ from ragtrace.dashboards.panels import (
     states,
     undefined,
     versions_in_use,
+    with_others,
 )
 from ragtrace.dashboards.promql import RANGE, increase, mean, rate, share_upto
+from ragtrace.registry import StageInfo
 from ragtrace.registry.instruments import (
     ANSWER_COVERAGE,
     ANSWER_RELEVANCE,
@@ -46,6 +48,7 @@ from ragtrace.registry.instruments import (
     EVIDENCE_PRESENCE,
     EVIDENCE_RECALL,
     EVIDENCE_TOKEN_SHARE,
+    INSTRUMENTS,
     JOINT_QUERY_COVERAGE,
     LOST_EVIDENCE,
     QUERY_COVERAGE,
@@ -54,6 +57,17 @@ from ragtrace.registry.instruments import (
 )
 
 __all__ = ["CITATION", "GENERATION", "RANKING", "RETRIEVAL"]
+
+
+def _dashboard(stage: StageInfo, title: str, question: str, *sections: Section) -> Dashboard:
+    scores = [one for one in INSTRUMENTS.values() if one.analysis == "coverage" and one.stage == stage.name]
+    return Dashboard(
+        uid=f"ragtrace-{stage.name}",
+        title=f"ragtrace: {title}",
+        description=f"{question} Owner: {stage.owner}.",
+        sections=(*with_others(sections, scores), commands()),
+    )
+
 
 _RETRIEVAL_STAGE: Final = stage_of("retrieval")
 
@@ -89,26 +103,23 @@ _DRIFT: Final = Panel(
     empty="It stays empty until chunks are found under two versions of an index.",
 )
 
-RETRIEVAL: Final = Dashboard(
-    uid="ragtrace-retrieval",
-    title="ragtrace: retrieval",
-    description="Do the candidates hold what the question requires? Owner: retrieval-indexing.",
-    sections=(
-        Section("Objective", (sound_now(_RETRIEVAL_STAGE), sound_by_segment(_RETRIEVAL_STAGE))),
-        Section("How much is known", states(_RETRIEVAL_STAGE)),
-        Section(
-            "What is missing",
-            (
-                means("Coverage of the question", (QUERY_COVERAGE, JOINT_QUERY_COVERAGE)),
-                distribution(QUERY_COVERAGE),
-                _DEPTH,
-                means("Evidence among the candidates, known and estimated", (CANDIDATE_RECALL, EVIDENCE_PRESENCE)),
-            ),
+RETRIEVAL: Final = _dashboard(
+    _RETRIEVAL_STAGE,
+    "retrieval",
+    "Do the candidates hold what the question requires?",
+    Section("Objective", (sound_now(_RETRIEVAL_STAGE), sound_by_segment(_RETRIEVAL_STAGE))),
+    Section("How much is known", states(_RETRIEVAL_STAGE)),
+    Section(
+        "What is missing",
+        (
+            means("Coverage of the question", (QUERY_COVERAGE, JOINT_QUERY_COVERAGE)),
+            distribution(QUERY_COVERAGE),
+            _DEPTH,
+            means("Evidence among the candidates, known and estimated", (CANDIDATE_RECALL, EVIDENCE_PRESENCE)),
         ),
-        Section("What changed", (versions_in_use("retrieval"), _DRIFT)),
-        Section("How it runs", (durations("retrieve"), undefined(QUERY_COVERAGE, CANDIDATE_RECALL, EVIDENCE_DEPTH))),
-        commands(),
     ),
+    Section("What changed", (versions_in_use("retrieval"), _DRIFT)),
+    Section("How it runs", (durations("retrieve"), undefined(QUERY_COVERAGE, CANDIDATE_RECALL, EVIDENCE_DEPTH))),
 )
 
 
@@ -157,35 +168,32 @@ _TRUNCATED: Final = Panel(
     empty="It fills when packed chunks carry their token counts.",
 )
 
-RANKING: Final = Dashboard(
-    uid="ragtrace-ranking",
-    title="ragtrace: ranking and packing",
-    description="Does the evidence that was found reach the prompt? Owner: ranking-context.",
-    sections=(
-        Section("Objective", (sound_now(_RANKING_STAGE), sound_by_segment(_RANKING_STAGE))),
-        Section("How much is known", states(_RANKING_STAGE)),
-        Section(
-            "Where it is lost",
-            (
-                _LOST,
-                _GAP,
-                distribution(RANK_SHIFT),
-                quantiles(RANK_SHIFT, title="Rank shift of the reference evidence"),
-            ),
+RANKING: Final = _dashboard(
+    _RANKING_STAGE,
+    "ranking and packing",
+    "Does the evidence that was found reach the prompt?",
+    Section("Objective", (sound_now(_RANKING_STAGE), sound_by_segment(_RANKING_STAGE))),
+    Section("How much is known", states(_RANKING_STAGE)),
+    Section(
+        "Where it is lost",
+        (
+            _LOST,
+            _GAP,
+            distribution(RANK_SHIFT),
+            quantiles(RANK_SHIFT, title="Rank shift of the reference evidence"),
         ),
-        Section(
-            "What the prompt is spent on",
-            (
-                _TRUNCATED,
-                distribution(TRUNCATED_TOKENS, empty="It fills when packed chunks carry their token counts."),
-                means("Prompt tokens that the evidence got", (EVIDENCE_TOKEN_SHARE,)),
-                means("Overlap of the prompt and the evidence", (EVIDENCE_OVERLAP, EVIDENCE_PRECISION)),
-            ),
-        ),
-        Section("What changed, and how it runs", (versions_in_use("ranking"), durations("rerank", "pack"))),
-        Section("Undefined scores", (undefined(EVIDENCE_RECALL, RANK_SHIFT, EVIDENCE_TOKEN_SHARE, width=24),)),
-        commands(),
     ),
+    Section(
+        "What the prompt is spent on",
+        (
+            _TRUNCATED,
+            distribution(TRUNCATED_TOKENS, empty="It fills when packed chunks carry their token counts."),
+            means("Prompt tokens that the evidence got", (EVIDENCE_TOKEN_SHARE,)),
+            means("Overlap of the prompt and the evidence", (EVIDENCE_OVERLAP, EVIDENCE_PRECISION)),
+        ),
+    ),
+    Section("What changed, and how it runs", (versions_in_use("ranking"), durations("rerank", "pack"))),
+    Section("Undefined scores", (undefined(EVIDENCE_RECALL, RANK_SHIFT, EVIDENCE_TOKEN_SHARE, width=24),)),
 )
 
 
@@ -222,33 +230,30 @@ _UNSUPPORTED: Final = Panel(
     empty=ANALYZE,
 )
 
-GENERATION: Final = Dashboard(
-    uid="ragtrace-generation",
-    title="ragtrace: generation",
-    description="Does the prompt support what the answer claims? Owner: generation-governance.",
-    sections=(
-        Section("Objective", (sound_now(_GENERATION_STAGE), sound_by_segment(_GENERATION_STAGE))),
-        Section("How much is known", states(_GENERATION_STAGE)),
-        Section(
-            "What the prompt says of the claims",
-            (
-                distribution(CLAIM_SUPPORT, title="Support of claims: distribution"),
-                _UNSUPPORTED,
-                _TREND,
-                means("Support of answers", (ANSWER_COVERAGE,)),
-            ),
+GENERATION: Final = _dashboard(
+    _GENERATION_STAGE,
+    "generation",
+    "Does the prompt support what the answer claims?",
+    Section("Objective", (sound_now(_GENERATION_STAGE), sound_by_segment(_GENERATION_STAGE))),
+    Section("How much is known", states(_GENERATION_STAGE)),
+    Section(
+        "What the prompt says of the claims",
+        (
+            distribution(CLAIM_SUPPORT, title="Support of claims: distribution"),
+            _UNSUPPORTED,
+            _TREND,
+            means("Support of answers", (ANSWER_COVERAGE,)),
         ),
-        Section(
-            "Whether it answers the question",
-            (
-                distribution(ANSWER_RELEVANCE, title="Relevance of answers: distribution"),
-                means("Relevance of answers", (ANSWER_RELEVANCE,)),
-            ),
-        ),
-        Section("What changed, and how it runs", (versions_in_use("generation"), durations("generate"))),
-        Section("Undefined scores", (undefined(ANSWER_COVERAGE, CONTRADICTION_RATE, ANSWER_RELEVANCE, width=24),)),
-        commands(),
     ),
+    Section(
+        "Whether it answers the question",
+        (
+            distribution(ANSWER_RELEVANCE, title="Relevance of answers: distribution"),
+            means("Relevance of answers", (ANSWER_RELEVANCE,)),
+        ),
+    ),
+    Section("What changed, and how it runs", (versions_in_use("generation"), durations("generate"))),
+    Section("Undefined scores", (undefined(ANSWER_COVERAGE, CONTRADICTION_RATE, ANSWER_RELEVANCE, width=24),)),
 )
 
 
@@ -268,25 +273,20 @@ _DANGLING: Final = Panel(
     empty=ANALYZE,
 )
 
-CITATION: Final = Dashboard(
-    uid="ragtrace-citation",
-    title="ragtrace: citation",
-    description="Are the claims cited, and do the cited chunks support them? Owner: release-guard.",
-    sections=(
-        Section(
-            "Objective", (sound_now(_CITATION_STAGE, empty=_CITES), sound_by_segment(_CITATION_STAGE, empty=_CITES))
+CITATION: Final = _dashboard(
+    _CITATION_STAGE,
+    "citation",
+    "Are the claims cited, and do the cited chunks support them?",
+    Section("Objective", (sound_now(_CITATION_STAGE, empty=_CITES), sound_by_segment(_CITATION_STAGE, empty=_CITES))),
+    Section("How much is known", states(_CITATION_STAGE, empty=_CITES)),
+    Section(
+        "Are the citations right?",
+        (
+            means("Citations that support, claims that are cited", (CITATION_PRECISION, CITATION_RECALL)),
+            _DANGLING,
+            distribution(CITATION_COVERAGE),
+            distribution(CITATION_PRECISION),
         ),
-        Section("How much is known", states(_CITATION_STAGE, empty=_CITES)),
-        Section(
-            "Are the citations right?",
-            (
-                means("Citations that support, claims that are cited", (CITATION_PRECISION, CITATION_RECALL)),
-                _DANGLING,
-                distribution(CITATION_COVERAGE),
-                distribution(CITATION_PRECISION),
-            ),
-        ),
-        Section("What changed", (versions_in_use("citation"), undefined(CITATION_COVERAGE, CITATION_PRECISION))),
-        commands(),
     ),
+    Section("What changed", (versions_in_use("citation"), undefined(CITATION_COVERAGE, CITATION_PRECISION))),
 )
