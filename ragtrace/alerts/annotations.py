@@ -11,6 +11,7 @@ from typing import Final
 from ragtrace.alerts.policy import PLATFORM, Indicator, Policy
 from ragtrace.alerts.recording import BUDGET, bad_ratio, doubted, not_known, quoted, requests, risen, states, usual
 from ragtrace.alerts.settings import BurnRate, Duration
+from ragtrace.errors import ConfigurationError
 from ragtrace.registry import Instrument, StageInfo
 
 __all__ = ["labeled_owner", "of_burn", "of_instrument", "of_suspicion"]
@@ -127,9 +128,17 @@ def of_instrument(
     description: str,
     labels: tuple[str, ...],
 ) -> dict[str, str]:
-    """The annotations of an alert that watches a metric. Where a stage answers for it: as of that stage's alerts."""
+    """The annotations of an alert that watches a metric. Where a stage answers for it: as of that stage's alerts.
+
+    Raises: ConfigurationError where neither the metric nor a stage of it names the page of the runbook.
+    """
     texts = {"summary": summary, "description": description}
     stage = next((one for one in made.registry.stages if one.name == instrument.stage), None)
+    if instrument.runbook is None and (stage is None or "source" in labels):
+        raise ConfigurationError(
+            f"alerts watch the metric {instrument.id!r}, which names no page of docs/runbooks/; give it a runbook in "
+            "metrics/*.yaml"
+        )
     if stage is None:
         return texts | _links(made, PLATFORM, instrument.runbook, labels)
     if "source" not in labels:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from ragtrace.alerts.platform import platform_alerts
 from ragtrace.alerts.policy import known_registry, policy
 from ragtrace.alerts.settings import read_settings
 from ragtrace.errors import ConfigurationError
@@ -39,3 +41,14 @@ def test_a_metric_that_the_registry_lacks_is_named() -> None:
     less = registry._replace(instruments={k: v for k, v in registry.instruments.items() if k != "dropped"})
     with pytest.raises(ConfigurationError, match=r"the metric .dropped., which .* lacks"):
         policy(less, read_settings()).series("dropped")
+
+
+def test_a_watched_metric_without_a_runbook_is_named() -> None:
+    """The generator refuses it, instead of an alert that leads to no page."""
+    registry = known_registry()
+    dropped = msgspec.structs.replace(registry.instruments["dropped"], runbook=None)
+    without = registry._replace(instruments={**registry.instruments, "dropped": dropped})
+    with pytest.raises(
+        ConfigurationError, match=r"'dropped', which names no page of docs/runbooks/; give it a runbook"
+    ):
+        list(platform_alerts(policy(without, read_settings())))
