@@ -20,10 +20,12 @@ from ragtrace.store.tables import (
     attribution_share,
     background,
     diagnosis,
+    drawn,
     gold,
     job,
     metadata,
     request,
+    request_label,
     score,
     span_part,
     trait,
@@ -32,7 +34,7 @@ from ragtrace.store.tables import (
 __all__ = ["Inspected", "count_rows", "inspect"]
 
 _PAGE: Final = 200
-_OF_REQUEST: Final = (trait, analysis, score, diagnosis, attribution_share)
+_OF_REQUEST: Final = (trait, analysis, score, diagnosis, attribution_share, drawn, request_label)
 
 
 @dataclass(frozen=True, slots=True)

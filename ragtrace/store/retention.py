@@ -23,10 +23,12 @@ from ragtrace.store.tables import (
     attribution_share,
     counted,
     diagnosis,
+    drawn,
     feedback,
     index_probe,
     job,
     request,
+    request_label,
     score,
     source_report,
     trace,
@@ -41,7 +43,7 @@ KINDS: Final[Mapping[Kept, str]] = {
     "all": "every request",
     "random": "requests of the random sample",
     "flagged": "requests that carry a flag",
-    "feedback": "requests that somebody judged",
+    "feedback": "requests that somebody judged or labeled",
     "broken": "requests in which a stage broke",
     "replay": "requests of replays, which the gate compares",
     "waiting": "feedback, addenda and spans whose request never came",
@@ -64,14 +66,14 @@ class Pruned:
 
 
 def _member(kind: Kept) -> sa.ColumnElement[bool]:
-    judged = sa.exists().where(feedback.c.request_id == request.c.request_id)
+    said = (sa.exists().where(table.c.request_id == request.c.request_id) for table in (feedback, request_label))
     broken = sa.exists().where(diagnosis.c.request_id == request.c.request_id, diagnosis.c.stage.is_not(None))
     replayed = sa.exists().where(trait.c.request_id == request.c.request_id, trait.c.replay.is_not(None))
     members: dict[str, sa.ColumnElement[bool]] = {
         "all": sa.true(),
         "random": request.c.head_sampled.is_(True),
         "flagged": request.c.flags != "[]",
-        "feedback": judged,
+        "feedback": sa.or_(*said),
         "broken": broken,
         "replay": replayed,
     }
@@ -235,7 +237,20 @@ def _delete(connection: sa.Connection, table: sa.Table, chosen: sa.Select[Any]) 
     return len(keys)
 
 
-_TABLES: Final = (job, request, addendum, trait, feedback, analysis, score, diagnosis, attribution_share, index_probe)
+_TABLES: Final = (
+    job,
+    request,
+    addendum,
+    trait,
+    feedback,
+    analysis,
+    score,
+    diagnosis,
+    attribution_share,
+    index_probe,
+    drawn,
+    request_label,
+)
 
 
 def delete_all(connection: sa.Connection, request_ids: Iterable[str]) -> Counter[str]:

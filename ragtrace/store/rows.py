@@ -17,8 +17,11 @@ __all__ = [
     "Backlog",
     "ChunkSeen",
     "Citing",
+    "CorrectedRate",
     "Deed",
     "Delta",
+    "Drawing",
+    "Drawn",
     "Drift",
     "DueTrace",
     "Exemplar",
@@ -36,6 +39,7 @@ __all__ = [
     "PageJudgmentCount",
     "Release",
     "Replayed",
+    "RequestLabel",
     "RequestRow",
     "Sampled",
     "SchemaState",
@@ -531,3 +535,65 @@ class GateRun:
     candidate: str
     first_broken: str | None = None
     versions: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedRate:
+    """The share of a drawing's requests in which a stage is the first that broke, corrected by labels, with its
+    interval of 95 %. stage: `any` for all of them. verdict: the share that the tool names. labels: how many were used.
+    """
+
+    stage: str
+    rate: float
+    low: float
+    high: float
+    verdict: float
+    labels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Which requests are to be labeled: the random stratum of a service in [since, until) nanoseconds, with these
+    versions and this judge. uniform: the share of the draw that all requests have alike. rates: as computed last."""
+
+    drawing_id: str
+    service: str
+    since: int
+    until: int
+    versions: dict[str, str]
+    judge: str
+    drawn_at: int
+    uniform: float
+    rates: tuple[CorrectedRate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A request of a drawing. place: in the order of the draw, from 0. stratum: how sure the verdict was when it was
+    drawn. probability: with which it was drawn, of the requests of the random stratum."""
+
+    request_id: str
+    place: int
+    stratum: str
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLabel:
+    """What one labeler says of one request.
+
+    first_broken: a stage, `none`, or `cannot_tell`. stages: `sound`, `broken` or `cannot_tell` of each stage that was
+    asked. needed: the chunks that the answer needs, empty where no candidate holds it; None where that was not told.
+    labeled_at: nanoseconds. verdict, judge, analyzer_version: the tool's, when the label was given.
+    """
+
+    request_id: str
+    labeler: str
+    first_broken: str
+    stages: dict[str, str] = field(default_factory=dict)
+    needed: tuple[str, ...] | None = None
+    note: str | None = None
+    labeled_at: int = 0
+    verdict: str | None = None
+    judge: str | None = None
+    analyzer_version: str | None = None

@@ -24,6 +24,7 @@ from ragtrace.store import (
     inspection,
     job_queue,
     label_budget,
+    labels,
     leases,
     populations,
     records,
@@ -51,7 +52,10 @@ from ragtrace.store.rows import (
     Backlog,
     ChunkSeen,
     Citing,
+    CorrectedRate,
     Deed,
+    Drawing,
+    Drawn,
     Drift,
     DueTrace,
     Finished,
@@ -65,6 +69,7 @@ from ragtrace.store.rows import (
     PageJudgmentCount,
     Release,
     Replayed,
+    RequestLabel,
     RequestRow,
     Sampled,
     ServiceTraffic,
@@ -568,6 +573,41 @@ class Store:
         """How many alerts got each answer, by service and severity; each alert counts with its last answer."""
         with self._database.read() as connection:
             return feedback.count_pages(connection, service)
+
+    # what people say of requests
+
+    def draw(self, drawing: Drawing, requests: Sequence[Drawn]) -> None:
+        """Keep which requests are to be labeled; a drawing of the same id is replaced, labels stay."""
+        with self._database.write() as connection:
+            labels.draw(connection, drawing, requests)
+
+    def drawings(self, service: str | None = None) -> list[Drawing]:
+        """The drawings, newest first."""
+        with self._database.read() as connection:
+            return labels.drawings(connection, service)
+
+    def drawn_requests(self, drawing_id: str) -> list[Drawn]:
+        """The requests of a drawing that are still stored, in the order of the draw."""
+        with self._database.read() as connection:
+            return labels.drawn_of(connection, drawing_id)
+
+    def put_labels(self, given: Iterable[RequestLabel]) -> set[str]:
+        """Keep labels, each in place of what its labeler said of the request before. Returns the ids of their requests
+        that are stored; the labels of others are not kept."""
+        with self._database.write() as connection:
+            return labels.put(connection, given)
+
+    def labels(
+        self, *, request_ids: Sequence[str] | None = None, service: str | None = None, labeler: str | None = None
+    ) -> list[RequestLabel]:
+        """Labels by request and labeler: of these requests, of a service, of a labeler; all by default."""
+        with self._database.read() as connection:
+            return labels.find(connection, request_ids=request_ids, service=service, labeler=labeler)
+
+    def save_rates(self, drawing_id: str, rates: Sequence[CorrectedRate]) -> None:
+        """Keep the corrected rates of a drawing for the exporter, in place of those before."""
+        with self._database.write() as connection:
+            labels.save_rates(connection, drawing_id, rates)
 
     # sources of documents
 

@@ -31,6 +31,8 @@ __all__ = [
     "content",
     "counted",
     "diagnosis",
+    "drawing",
+    "drawn",
     "erased",
     "exposed",
     "fault",
@@ -45,6 +47,7 @@ __all__ = [
     "page_judgment",
     "release",
     "request",
+    "request_label",
     "score",
     "source",
     "source_report",
@@ -561,4 +564,45 @@ index_probe: Final = sa.Table(  # of several chunks the one that names the cause
     sa.Column("by_gold", sa.Boolean, nullable=False),
     sa.Column("drawn", sa.Boolean, nullable=False),
     sa.Column("index_version", sa.Text),
+)
+
+drawing: Final = sa.Table(  # which requests were to be labeled: a window, one set of versions, and how they were drawn
+    "drawing",
+    metadata,
+    sa.Column("drawing_id", sa.Text, primary_key=True),
+    sa.Column("service", sa.Text, nullable=False),
+    sa.Column("since", sa.BigInteger, nullable=False),
+    sa.Column("until", sa.BigInteger, nullable=False),
+    sa.Column("versions", sa.Text, nullable=False),  # JSON
+    sa.Column("judge", sa.Text, nullable=False),
+    sa.Column("drawn_at", sa.BigInteger, nullable=False),
+    sa.Column("uniform", sa.Double, nullable=False),
+    sa.Column("rates", sa.Text),  # JSON: what was computed last, for the exporter
+    sa.Index(None, "service", "drawn_at"),
+)
+
+drawn: Final = sa.Table(
+    "drawn",
+    metadata,
+    sa.Column("drawing_id", sa.Text, primary_key=True),
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("place", sa.BigInteger, nullable=False),
+    sa.Column("stratum", sa.Text, nullable=False),
+    sa.Column("probability", sa.Double, nullable=False),
+    sa.Index(None, "request_id"),
+)
+
+request_label: Final = sa.Table(
+    "request_label",
+    metadata,
+    sa.Column("request_id", sa.Text, primary_key=True),
+    sa.Column("labeler", sa.Text, primary_key=True),
+    sa.Column("labeled_at", sa.BigInteger, nullable=False),
+    sa.Column("first_broken", sa.Text, nullable=False),
+    sa.Column("stages", sa.Text, nullable=False),  # JSON
+    sa.Column("needed", sa.Text),  # JSON; null: not told
+    sa.Column("note", sa.Text),
+    sa.Column("verdict", sa.Text),  # these three as they were then
+    sa.Column("judge", sa.Text),
+    sa.Column("analyzer_version", sa.Text),
 )

@@ -89,7 +89,7 @@ def test_the_views_have_the_documented_columns(store: Store) -> None:
         views = {name for name in inspector.get_view_names() if name.startswith("v_")}
         there = {name: [column["name"] for column in inspector.get_columns(name)] for name in views}
     assert there == documented
-    assert len(documented) == 8
+    assert len(documented) == 10
 
 
 def test_every_table_is_documented() -> None:
@@ -103,7 +103,7 @@ def test_every_table_is_documented() -> None:
 def test_the_documented_queries_run(filled: Store) -> None:
     """Each on the databases that it names."""
     queries = _queries(filled._database.address.url.get_backend_name())
-    assert len(queries) == 9
+    assert len(queries) == 10
     for query in queries:
         _rows(filled, query.replace("policy-assistant", "shop"))
 
