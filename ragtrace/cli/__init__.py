@@ -24,6 +24,7 @@ from ragtrace.cli import (
     doctor,
     export,
     gate,
+    label,
     monitoring,
     receive,
     requests,
@@ -74,6 +75,7 @@ app.command("explain")(requests.explain)
 app.command("drift")(changes.drift)
 app.add_typer(triage.app, name="triage")
 app.command("postmortem")(triage.postmortem)
+app.add_typer(label.app, name="label")
 app.command("replay")(gate.replay)
 app.add_typer(gate.app, name="gate")
 app.add_typer(align.app, name="align")

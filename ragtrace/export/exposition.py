@@ -29,7 +29,7 @@ from ragtrace.registry.instruments import (
     INSTRUMENTS,
     STAGES,
 )
-from ragtrace.store import ATTRIBUTION, COVERAGE, Backlog, Exemplar, Release, SourceState, Store, Total
+from ragtrace.store import ATTRIBUTION, COVERAGE, Backlog, Drawing, Exemplar, Release, SourceState, Store, Total
 from ragtrace.store.label_budget import OTHER
 from ragtrace.store.totals import bound
 from ragtrace.types import Fault
@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 _FORGOTTEN: Final = 2 * 86_400  # seconds for which it is shown that somebody had a service's totals forgotten
+_RATES_SHOWN: Final = 30 * 86_400  # seconds from the end of the window whose requests people labeled
 _COMPONENTS: Final = frozenset(component for stage in STAGES for component in stage.components)
 
 _Labels: TypeAlias = tuple[str, ...]
@@ -118,6 +119,7 @@ class Snapshot(NamedTuple):
     backlog: Mapping[str, Backlog] = {}
     faults: Sequence[Fault] = ()
     sources: Sequence[SourceState] = ()
+    drawings: Sequence[Drawing] = ()
     exposed: Mapping[tuple[str, str], Sequence[str]] = {}
     forgotten: Mapping[str, float] = {}
     at: float = 0.0
@@ -140,6 +142,7 @@ def snapshot(store: Store) -> Snapshot:
         backlog=store.backlog(now),
         faults=store.faults(),
         sources=store.sources(),
+        drawings=store.drawings(),
         exposed=store.exposed(),
         forgotten=store.forgotten(now - _FORGOTTEN),
         at=now,
@@ -174,6 +177,7 @@ def _gauges(held: Snapshot, budget: Budget) -> dict[str, dict[_Labels, float]]:
         instruments.TOTALS_FORGOTTEN.id: {(service,): at for service, at in held.forgotten.items()},
         instruments.BUILD_INFO.id: {(_version(),): 1},
         **_sources(held.sources, budget),
+        **_corrected(held, budget),
     }
 
 
@@ -242,6 +246,27 @@ def _sources(states: Iterable[SourceState], budget: Budget) -> dict[str, dict[_L
         instruments.SOURCE_NEWEST_TIMESTAMP.id: newest,
         instruments.SOURCE_DOCUMENTS.id: documents,
         instruments.SOURCE_REPORT_TIMESTAMP.id: reported,
+    }
+
+
+def _corrected(held: Snapshot, budget: Budget) -> dict[str, dict[_Labels, float]]:
+    """The rates of each service by its last window that has any. Several services that count as `other` have none: a
+    rate is of one service."""
+    last: dict[str, Drawing] = {}
+    for drawing in held.drawings:
+        service = budget.service(drawing.service)
+        is_fresh = drawing.until / 1e9 >= held.at - _RATES_SHOWN
+        if drawing.rates and is_fresh and service == drawing.service:
+            last[service] = max(last.get(service, drawing), drawing, key=lambda each: (each.until, each.drawn_at))
+    bounds = {"estimate": "rate", "low": "low", "high": "high"}
+    return {
+        instruments.CORRECTED_RATE.id: {
+            (service, found.stage, bound): getattr(found, name)
+            for service, drawing in last.items()
+            for found in drawing.rates
+            for bound, name in bounds.items()
+        },
+        instruments.CORRECTED_RATE_TIMESTAMP.id: {(service,): each.until / 1e9 for service, each in last.items()},
     }
 
 

@@ -30,6 +30,8 @@ __all__ = [
     "CLAIM_SUPPORT",
     "COMPLETENESS_DELTA",
     "CONTRADICTION_RATE",
+    "CORRECTED_RATE",
+    "CORRECTED_RATE_TIMESTAMP",
     "DANGLING_CITATIONS",
     "DIAGNOSES",
     "DROPPED",
@@ -124,6 +126,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "claim": ("believed", "bounded", "ignored"),
     "severity": ("page", "ticket"),
     "judgment": ("right", "wrong_stage", "false"),
+    "bound": ("estimate", "low", "high"),
 }
 
 # How many values keep their name, of each label whose values a sender chooses.
@@ -674,6 +677,28 @@ OUTCOMES: Final = Instrument(
     source="Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics, section 5",
 )
 
+CORRECTED_RATE: Final = Instrument(
+    id="corrected_rate",
+    name="ragtrace_corrected_rate_ratio",
+    kind="gauge",
+    unit="1",
+    brief="Share of requests in which a stage broke first, corrected by people's labels, with its interval of 95 %.",
+    owner="platform",
+    attributes=("service", "stage", "bound"),
+    formula="θ = λ · mean(verdict) + weighted mean over labeled of (label − λ · verdict)",
+    source="Angelopoulos, Duchi and Zrnic (2023), PPI++: Efficient prediction-powered inference",
+)
+
+CORRECTED_RATE_TIMESTAMP: Final = Instrument(
+    id="corrected_rate_timestamp",
+    name="ragtrace_corrected_rate_timestamp_seconds",
+    kind="gauge",
+    unit="s",
+    brief="Unix time at which the window of the labeled requests ends; a rate is shown for 30 days from then on.",
+    owner="platform",
+    attributes=("service",),
+)
+
 RECEIVER_REQUESTS: Final = Instrument(
     id="receiver_requests",
     name="ragtrace_receiver_requests_total",
@@ -1151,6 +1176,8 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "citation_recall": CITATION_RECALL,
     "dangling_citations": DANGLING_CITATIONS,
     "outcomes": OUTCOMES,
+    "corrected_rate": CORRECTED_RATE,
+    "corrected_rate_timestamp": CORRECTED_RATE_TIMESTAMP,
     "receiver_requests": RECEIVER_REQUESTS,
     "receiver_items": RECEIVER_ITEMS,
     "receiver_bytes": RECEIVER_BYTES,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -9,6 +11,7 @@ from ragtrace.alerts.platform import platform_alerts
 from ragtrace.alerts.policy import known_registry, policy
 from ragtrace.alerts.settings import read_settings
 from ragtrace.errors import ConfigurationError
+from ragtrace.registry.instruments import CORRECTED_RATE, CORRECTED_RATE_TIMESTAMP
 from tests.alerts.conftest import Made
 
 
@@ -52,3 +55,11 @@ def test_a_watched_metric_without_a_runbook_is_named() -> None:
         ConfigurationError, match=r"'dropped', which names no page of docs/runbooks/; give it a runbook"
     ):
         list(platform_alerts(policy(without, read_settings())))
+
+
+def test_no_rule_reads_what_people_labeled() -> None:
+    """Corrected rates are few, late and of one window: neither an alert nor a recording rule may rest on them."""
+    generated = Path(__file__).parents[2] / "alerts" / "generated"
+    rules = [(generated / name).read_text() for name in ("alerts.yml", "recording.yml")]
+    assert all("ragtrace_sli" in text or "ragtrace:" in text for text in rules)
+    assert not [text for text in rules if CORRECTED_RATE.name in text or CORRECTED_RATE_TIMESTAMP.name in text]

@@ -20,10 +20,11 @@ from prometheus_client.samples import Sample
 from ragtrace.analyze import judge_id
 from ragtrace.export.exposition import DROPS, Snapshot, families
 from ragtrace.registry.instruments import BUDGETS, INSTRUMENTS, QUERY_COVERAGE
-from ragtrace.store import Backlog, Delta, Exemplar, Release, SourceState, Total
+from ragtrace.store import Backlog, CorrectedRate, Delta, Drawing, Exemplar, Release, SourceState, Total
 from ragtrace.store.totals import histogram_deltas
 from ragtrace.types import Fault
 
+BOUNDS = ("estimate", "low", "high")
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SHOP = (("segment", "price"), ("service", "shop"))
 STAGE = (("reference", "none"), ("scope", "all"), ("stage", "retrieval"), ("stratum", "random"))
@@ -277,6 +278,28 @@ def test_every_judgment_of_a_page_is_there() -> None:
     judged = {s.labels["judgment"]: s.value for s in _samples(held, "ragtrace_page_judgments_total")}
     assert judged == {"right": 2.0, "wrong_stage": 0.0, "false": 0.0}
     assert _samples(held, "ragtrace_sli_requests_total") == []
+
+
+def test_corrected_rates_are_of_the_last_window_that_has_any() -> None:
+    """With their interval's ends, for 30 days from the window's end; a service that counts as `other` has none."""
+    day, now = 86_400, 1_700_000_000.0
+
+    def drawing(service: str, days_ago: int, rate: float | None) -> Drawing:
+        rates = () if rate is None else (CorrectedRate("retrieval", rate, rate / 2, 2 * rate, 0.01, 150),)
+        until = int((now - days_ago * day) * 1e9)
+        return Drawing(f"{service}{days_ago}", service, 0, until, {}, "j1", until, 0.5, rates)
+
+    given = [drawing("shop", 1, None), drawing("shop", 5, 0.2), drawing("shop", 9, 0.1), drawing("old", 31, 0.3)]
+    held = Snapshot(drawings=given, at=now)
+    bounds = {
+        (sample.labels["service"], sample.labels["stage"], sample.labels["bound"]): sample.value
+        for sample in _samples(held, "ragtrace_corrected_rate_ratio")
+    }
+    assert bounds == {("shop", "retrieval", name): value for name, value in zip(BOUNDS, (0.2, 0.1, 0.4), strict=True)}
+    (at,) = _samples(held, "ragtrace_corrected_rate_timestamp_seconds")
+    assert (at.labels, at.value) == ({"service": "shop"}, now - 5 * day)
+    full = {("service", ""): tuple(f"s{number}" for number in range(BUDGETS["service"]))}
+    assert _samples(Snapshot(drawings=given, at=now, exposed=full), "ragtrace_corrected_rate_ratio") == []
 
 
 def test_gauges_of_an_empty_store() -> None:
