@@ -20,11 +20,10 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
-from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.gate.population import METRICS, SCORES
 from ragtrace.store import COVERAGE, migrate
 from ragtrace.store.tables import diagnosis, release, request, score, trait
-from ragtrace.types import content_hash
+from ragtrace.types import ANALYZER_VERSION, content_hash
 
 __all__ = ["fill"]
 

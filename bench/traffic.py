@@ -9,9 +9,9 @@ from itertools import islice
 from typing import Final
 
 from ragtrace.analyze.diagnosis import diagnose
-from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.store import Finished, Release, Store
 from ragtrace.types import (
+    ANALYZER_VERSION,
     Analysis,
     Candidate,
     Query,

@@ -46,8 +46,10 @@ from ragtrace.record import (
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
-    from ragtrace.collect import Screen, Writer
+    from ragtrace.collect import Screen, Screening, Writer
+    from ragtrace.config import Config
     from ragtrace.probe import Probe
+    from ragtrace.types import RequestRecord
 
 __all__ = [
     "Request",
@@ -70,6 +72,7 @@ __all__ = [
 ]
 
 _DEADLINE: Final = 5.0  # seconds
+_SCORING: Final = 0.05  # share of a processor core that compares scores with `low_score` where nothing is analyzed
 
 
 def configure(
@@ -110,7 +113,8 @@ def configure(
     global one, if the application has set one. The database is opened in the background: trouble with it is logged,
     and records wait in the spool until it is mended.
 
-    Raises: ConfigurationError for a value that cannot be used.
+    Raises: ConfigurationError for a value that cannot be used; MissingExtraError for `screen` above 0 without the
+        analyzer's packages (`pip install 'ragtrace[analyze]'`).
     """
     given = {
         "service": service,
@@ -143,6 +147,10 @@ def configure(
         "enabled": enabled,
     }
     config = load(**{**given, **held_settings()})
+    if config.enabled and config.screen:
+        from ragtrace.extras import require_analyzer
+
+        require_analyzer()
     shutdown()
     if not config.enabled:
         return
@@ -150,7 +158,6 @@ def configure(
         BackgroundSink,
         Periodic,
         RecentRequests,
-        Screening,
         Spool,
         UnsampledRequests,
         default_folder,
@@ -167,7 +174,7 @@ def configure(
         spool_bytes=config.spool_bytes,
         unsampled=UnsampledRequests(
             RecentRequests(config.recent_bytes, config.recent_seconds),
-            Screening(lambda: _open_screen(config.low_score), config.screen, config.service) if config.screen else None,
+            _screening(config),
             config.service,
         ),
         periodic=Periodic(close_overdue, _between_sweeps(config.request_ttl)),
@@ -223,10 +230,25 @@ def _open_store(url: str) -> Writer:
     return Store.open(url)
 
 
+def _screening(config: Config) -> Screening | None:
+    """What looks at requests outside the sample: the analyzer if it was asked for, else the threshold of scores."""
+    from ragtrace.collect import Screening
+
+    if config.screen:
+        return Screening(lambda: _open_screen(config.low_score), config.screen, config.service)
+    if config.low_score is not None:
+        return Screening(lambda: lambda record: _score_flags(record, config.low_score), _SCORING, config.service)
+    return None
+
+
 def _open_screen(low_score: float | None) -> Screen:
     from ragtrace.analyze import screen
 
     return lambda record: screen(record, low_score)
+
+
+def _score_flags(record: RequestRecord, low_score: float | None) -> tuple[str, ...]:
+    return ("low_retrieval_score",) if record.scores_below(low_score) else ()
 
 
 def _between_sweeps(ttl: float) -> float:

@@ -194,10 +194,11 @@ class Config:
         ),
     )
     screen: float = field(
-        default=0.05,
+        default=0.0,
         metadata=_about(
             _share,
-            "Share of a processor core that looks at requests outside the sample for reasons to keep them, 0 to 1.",
+            "Share of a processor core that analyzes requests outside the sample for reasons to keep them, 0 to 1; "
+            "above 0, the analyzer is loaded into the application (ragtrace[analyze]).",
             "RAGTRACE_SCREEN",
         ),
     )

@@ -19,6 +19,7 @@ from ragtrace.errors import RecordError
 from ragtrace.explanations import Explanation
 
 __all__ = [
+    "ANALYZER_VERSION",
     "SCHEMA_VERSION",
     "Addendum",
     "Analysis",
@@ -70,6 +71,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION: Final = 1
+ANALYZER_VERSION: Final = "coverage-11"  # raise it whenever a change could give a stored request another score
 
 _REMEMBERED: Final = 2000  # characters; the hashes of longer texts are not kept
 
@@ -354,6 +356,11 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
                     if known is None or candidate.rank < known.rank:
                         best[candidate.chunk_id] = candidate
         return tuple(sorted(best.values(), key=lambda candidate: candidate.rank))
+
+    def scores_below(self, bound: float | None) -> bool:
+        """Whether candidates have scores and none of them reaches `bound`; False without a bound."""
+        scores = [candidate.score for candidate in self.candidates if candidate.score is not None]
+        return bound is not None and bool(scores) and max(scores) < bound
 
     @property
     def moves(self) -> tuple[RankMove, ...]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.sending.prose import Prose
-from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.store import Finished, Job, Store
 from ragtrace.types import (
+    ANALYZER_VERSION,
     Analysis,
     Candidate,
     Diagnosis,

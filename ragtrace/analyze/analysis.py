@@ -26,6 +26,7 @@ from ragtrace.coverage.verifier import JudgedRelevance
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import ANSWER_RELEVANCE, INSTRUMENTS
 from ragtrace.types import (
+    ANALYZER_VERSION,
     Analysis,
     Candidate,
     Claim,
@@ -66,7 +67,7 @@ _UNKNOWN_SERVICE: Final = ServiceView()
 
 def judge_id(verified_by: VerifiedBy | None = None) -> str:
     """A short digest of the rules, the model and the calibration that judge: the label `judge`."""
-    parts = [coverage.ANALYZER_VERSION]
+    parts = [ANALYZER_VERSION]
     if verified_by is not None:
         parts += [verified_by.name, verified_by.weights, verified_by.calibration or ""]
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=4).hexdigest()
@@ -161,7 +162,7 @@ def examine(
     terms = coverage.match_facets(_terms(record, facets, gold), candidates, rewritten=coverage.asked(record))
     analysis = Analysis(
         request_id=record.request_id,
-        analyzer_version=coverage.ANALYZER_VERSION,
+        analyzer_version=ANALYZER_VERSION,
         record_revision=record.record_revision,
         reference=reference,
         reference_chunks=wanted,
@@ -401,8 +402,7 @@ def flags_of(
     answer = record.generation.answer if record.generation else None
     if answer is not None and is_abstention(answer):
         flags.append("abstention")
-    scores = [candidate.score for candidate in record.candidates if candidate.score is not None]
-    if low_score is not None and scores and max(scores) < low_score:
+    if record.scores_below(low_score):
         flags.append("low_retrieval_score")
     if analysis is not None:
         missed = {one.flag for one in _FLAGGING if _misses(analysis, one)}

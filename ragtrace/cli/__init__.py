@@ -1,7 +1,8 @@
 """The command line: one module per group of verbs, each of which imports what it needs when it runs.
 
-A RagtraceError becomes one line on stderr and exit code 2 (`RAGTRACE_DEBUG=1` shows the traceback); Ctrl-C ends with
-130. Any other exception is a fault of ragtrace: its traceback, and `FAULT`.
+A RagtraceError becomes one line on stderr and exit code 2 (`RAGTRACE_DEBUG=1` shows the traceback), and so does a
+package of the extra `analyze` that is not there; Ctrl-C ends with 130. Any other exception is a fault of ragtrace: its
+traceback, and `FAULT`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ragtrace.cli import (
 )
 from ragtrace.cli.doctor import version
 from ragtrace.errors import RagtraceError
+from ragtrace.extras import missing_extra
 from ragtrace.safe_text import harmless
 
 __all__ = ["FAULT", "app", "main"]
@@ -109,13 +111,13 @@ def main() -> int:
     """Run the command line on `sys.argv` and return the exit code."""
     try:
         _with_brackets(get_command(app))(prog_name="ragtrace")
-    except RagtraceError as error:
-        if os.environ.get("RAGTRACE_DEBUG") == "1":
+    except Exception as error:
+        refusal = error if isinstance(error, RagtraceError) else missing_extra(error)
+        if refusal is None or os.environ.get("RAGTRACE_DEBUG") == "1":
             traceback.print_exc()
-        print(f"ragtrace: {harmless(' '.join(str(error).split()))}", file=sys.stderr)
+        if refusal is None:
+            print("ragtrace: the error above is a fault of ragtrace; please report it", file=sys.stderr)
+            return FAULT
+        print(f"ragtrace: {harmless(' '.join(str(refusal).split()))}", file=sys.stderr)
         return 2
-    except Exception:
-        traceback.print_exc()
-        print("ragtrace: the error above is a fault of ragtrace; please report it", file=sys.stderr)
-        return FAULT
     return 0

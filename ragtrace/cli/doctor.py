@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, print_json, print_table, spooled
+from ragtrace.extras import EXTRA, find_missing
 
 if TYPE_CHECKING:
     from ragtrace.analyze.services import Judgeability, StageStates
+    from ragtrace.store import Store
 
 __all__ = ["Extra", "Tool", "doctor", "extras", "tools", "torch_device", "version"]
 
@@ -92,22 +94,31 @@ def _store(asked: str | None) -> dict[str, Any]:
 
 
 def _contents(url: str) -> dict[str, Any]:
-    from ragtrace.analyze.services import judgeability
     from ragtrace.store import ATTRIBUTION, Store
-    from ragtrace.triage import page_answers
     from ragtrace.types import to_builtins
 
     with Store.open(url) as store:
-        pages = page_answers(store)
         return {
             "rows": store.counts(),
             "queue": store.queue_depth(),
             "explanations": store.queue_depth(ATTRIBUTION),
             "spent_today": store.spent(),
             "faults": [to_builtins(fault) for fault in store.faults()],
-            "pages": None if pages is None else to_builtins(pages),
-            "services": [_service(judgeability(store, service)) for service in store.services()],
+            **(_judged(store) if find_missing() is None else {"pages": None, "services": []}),
         }
+
+
+def _judged(store: Store) -> dict[str, Any]:
+    """What on-call said of pages, and what can be judged of each service: the analyzer knows."""
+    from ragtrace.analyze.services import judgeability
+    from ragtrace.triage import page_answers
+    from ragtrace.types import to_builtins
+
+    pages = page_answers(store)
+    return {
+        "pages": None if pages is None else to_builtins(pages),
+        "services": [_service(judgeability(store, service)) for service in store.services()],
+    }
 
 
 def _service(found: Judgeability) -> dict[str, Any]:
@@ -291,7 +302,11 @@ def _by(requirements: Iterable[str]) -> list[tuple[str, list[str]]]:
         found = _REQUIREMENT.match(requirement)
         if found is not None and found[2] not in ("all", "dev"):
             grouped.setdefault(found[2], []).append(found[1])
-    return list(grouped.items())
+    analyzer = grouped.get(EXTRA, [])  # many extras bring it; its packages are listed once
+    apart: dict[str, list[str]] = {"cli": [], EXTRA: grouped.get("cli", [])}
+    return [
+        (name, [it for it in packages if it not in apart.get(name, analyzer)]) for name, packages in grouped.items()
+    ]
 
 
 def _version(package: str) -> str | None:

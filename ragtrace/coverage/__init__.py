@@ -60,7 +60,6 @@ from ragtrace.coverage.text import is_english
 from ragtrace.coverage.verifier import JudgedAnswer, Verifier, verify_answers
 
 __all__ = [
-    "ANALYZER_VERSION",
     "SUPPORTED",
     "Background",
     "JudgedAnswer",
@@ -115,5 +114,3 @@ __all__ = [
     "verify_answers",
     "why_no_relevance",
 ]
-
-ANALYZER_VERSION: Final = "coverage-11"  # raise it whenever a change could give a stored request another score

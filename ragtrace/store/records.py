@@ -21,7 +21,6 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from ragtrace.bounds import MOST_SKEW, sentences, settle
-from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.registry.instruments import REQUESTS
 from ragtrace.store import feedback, job_queue, populations, releases, requests, sources, totals
@@ -41,6 +40,7 @@ from ragtrace.store.rows import COVERAGE, Delta
 from ragtrace.store.tables import addendum, request
 from ragtrace.store.totals import uncounted
 from ragtrace.types import (
+    ANALYZER_VERSION,
     Addendum,
     Fault,
     Feedback,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.errors import CorruptStore
 from ragtrace.store import (
     assembly,
@@ -80,7 +79,7 @@ from ragtrace.store.rows import (
     TraceJudgement,
     Wanted,
 )
-from ragtrace.types import Analysis, Fault, Gold, Item, RequestRecord
+from ragtrace.types import ANALYZER_VERSION, Analysis, Fault, Gold, Item, RequestRecord
 
 __all__ = ["Store"]
 

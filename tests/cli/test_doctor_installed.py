@@ -12,6 +12,11 @@ REQUIREMENTS = [
     "msgspec>=0.19",
     "psycopg[binary]>=3.2; extra == 'server'",
     'ray>=2; extra == "ray"',
+    "numpy>=1.26; extra == 'analyze'",
+    "typer>=0.16; extra == 'analyze'",
+    "typer>=0.16; extra == 'cli'",
+    "numpy>=1.26; extra == 'ray'",
+    "typer>=0.16; extra == 'ray'",
     "ragtrace[otel,ray]; extra == 'all'",
     "pytest>=8; extra == 'dev'",
 ]
@@ -32,11 +37,15 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("packages")
 def test_extras_know_what_is_there() -> None:
-    """Each extra lists its packages with their versions; `all`, `dev` and the core are no extras of their own."""
-    server, ray = doctor.extras()
+    """Each extra lists its packages with their versions; `all`, `dev` and the core are no extras of their own.
+
+    Where one brings another, their packages are listed once.
+    """
+    server, ray, analyze, cli = doctor.extras()
 
     assert (server.name, server.packages, server.installed) == ("server", {"psycopg": "3.2.1"}, True)
     assert (ray.name, ray.packages, ray.installed) == ("ray", {"ray": None}, False)
+    assert [(it.name, list(it.packages)) for it in (analyze, cli)] == [("analyze", ["numpy"]), ("cli", ["typer"])]
 
 
 @pytest.mark.usefixtures("packages")

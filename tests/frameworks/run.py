@@ -16,7 +16,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _TORCH: Final = os.environ.get("TORCH", "torch==2.13.0")
-# What the tests need beside ragtrace[otel]. torch comes first and exact, so that nothing pulls another build.
+# What the tests need beside ragtrace[analyze,otel]. torch comes first and exact, so that nothing pulls another build.
 FRAMEWORKS: Final[dict[str, list[list[str]]]] = {
     "chroma": [["chromadb"]],
     "faiss": [["faiss-cpu"]],
@@ -61,7 +61,7 @@ def _passes(name: str, folder: Path) -> bool:
     for packages in FRAMEWORKS[name]:
         if subprocess.run([*install, *packages], cwd=ROOT).returncode:
             return False
-    if subprocess.run([*install, "--editable", ".[otel]", *TOOLS], cwd=ROOT).returncode:
+    if subprocess.run([*install, "--editable", ".[analyze,otel]", *TOOLS], cwd=ROOT).returncode:
         return False
     tests = [str(path.relative_to(ROOT)) for path in files_of(name)]
     return subprocess.run([python, "-m", "pytest", "--quiet", *tests, "--record", name], cwd=ROOT).returncode == 0

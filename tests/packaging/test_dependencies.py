@@ -10,8 +10,31 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+from ragtrace.extras import PACKAGES
+
 ROOT = Path(__file__).resolve().parents[2]
-OUTSIDE_THE_CORE = (
+OF_THE_HOST = (
+    "ragtrace/__init__.py",
+    "ragtrace/__main__.py",
+    "ragtrace/bounds.py",
+    "ragtrace/collect/",
+    "ragtrace/config.py",
+    "ragtrace/explanations.py",
+    "ragtrace/extras.py",
+    "ragtrace/objects.py",
+    "ragtrace/privacy.py",
+    "ragtrace/prompts.py",
+    "ragtrace/record/",
+    "ragtrace/registry/instruments.py",
+    "ragtrace/registry/model.py",
+    "ragtrace/resources.py",
+    "ragtrace/safe_text.py",
+    "ragtrace/store/",
+    "ragtrace/times.py",
+    "ragtrace/types.py",
+    "ragtrace/wrappers.py",
+)
+OUTSIDE = (  # of an extra of its own
     "ragtrace/coverage/facets/places.py",
     "ragtrace/dashboards/grafana.py",
     "ragtrace/engines/",
@@ -27,11 +50,19 @@ OUTSIDE_THE_CORE = (
 )
 
 
-def _declared() -> tuple[set[str], set[str]]:
+def _declared() -> tuple[set[str], dict[str, set[str]]]:
+    """The packages of a plain install, and those of each extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    core = {_name(requirement) for requirement in project["dependencies"]}
-    extras = {_name(it) for requirements in project["optional-dependencies"].values() for it in requirements}
-    return core, core | extras
+    extras = {extra: {_name(it) for it in several} for extra, several in project["optional-dependencies"].items()}
+    return {_name(requirement) for requirement in project["dependencies"]}, extras
+
+
+def _allowed(name: str) -> set[str]:
+    """What a module may import: the host's part what a plain install brings, all else what the analyzer has as well."""
+    core, extras = _declared()
+    if name.startswith(OUTSIDE):
+        return core.union(*extras.values())
+    return core if name.startswith(OF_THE_HOST) else core | extras["cli"] | extras["analyze"]
 
 
 def _name(requirement: str) -> str:
@@ -49,14 +80,13 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def test_every_import_is_declared() -> None:
-    """A third-party module that ragtrace imports belongs to a declared requirement, the core's to a core one."""
-    core, every = _declared()
+    """A third-party module that ragtrace imports belongs to a declared requirement, the host's to a plain install's."""
     distributions = metadata.packages_distributions()
     undeclared = []
     seen = set()
     for path in sorted((ROOT / "ragtrace").rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        allowed = every if name.startswith(OUTSIDE_THE_CORE) else core
+        allowed = _allowed(name)
         for module in set(_imported(path)) - set(sys.stdlib_module_names) - {"ragtrace"}:
             seen.add(module)
             known = distributions.get(module, [module])  # one that is not installed goes by its own name
@@ -65,3 +95,9 @@ def test_every_import_is_declared() -> None:
 
     assert "sqlalchemy" in seen
     assert undeclared == []
+
+
+def test_the_extra_of_the_analyzer_is_known_at_run_time() -> None:
+    """What is looked for where the analyzer is missing are the packages that its extra declares."""
+    _, extras = _declared()
+    assert set(PACKAGES.values()) == (extras["analyze"] | extras["cli"]) - {"ragtrace"}

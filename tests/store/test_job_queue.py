@@ -12,12 +12,11 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.coverage import ANALYZER_VERSION
 from ragtrace.store import Backlog, Finished, Job, Store, job_queue
 from ragtrace.store.job_queue import ATTEMPTS
 from ragtrace.store.tables import job as job_table
 from ragtrace.store.tables import request
-from ragtrace.types import RequestRecord
+from ragtrace.types import ANALYZER_VERSION, RequestRecord
 from tests.store.test_spans_concurrency import waits
 
 MakeRecord = Callable[..., RequestRecord]
