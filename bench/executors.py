@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 
 from bench.analyze import new_requests
 from ragtrace.analyze.executors import EXECUTORS, Work, executor_of
-from ragtrace.analyze.worker import WorkSummary
+from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.registry.instruments import ANALYSIS_COST
 from ragtrace.store import Store
 
@@ -82,7 +82,8 @@ def measured(subject: Subject, file: Path) -> Round:
     def note(summary: WorkSummary) -> None:
         told.append((time.perf_counter(), summary.done))
 
-    done = executor_of(subject.name, workers=subject.workers).run(Work(store=url, batch=4), on_progress=note)
+    work = Work(store=url, settings=WorkerSettings(batch=4))
+    done = executor_of(subject.name, workers=subject.workers).run(work, on_progress=note)
     assert done.failed == 0, done
     (first, some), (last, all_of_them) = next(each for each in told if each[1]), told[-1]
     assert last > first, "too few requests for a rate"

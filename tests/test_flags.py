@@ -21,6 +21,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import ragtrace
 from ragtrace.analyze import worker
+from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.export.exposition import exposition
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord
@@ -121,7 +122,7 @@ def test_the_worker_adds_what_its_analysis_shows(store: str) -> None:
     ragtrace.configure(store=store, service="s")
     sure, unsure = ask("water?"), ask("water?", UNSURE)
     assert ragtrace.shutdown()
-    assert worker.run(store, low_score=0.6).done == 2
+    assert worker.run(store, WorkerSettings(low_score=0.6)).done == 2
     found = stored(store)
     assert "abstention" in found[unsure.request_id].flags
     assert "low_retrieval_score" in found[sure.request_id].flags

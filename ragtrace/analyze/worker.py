@@ -32,7 +32,7 @@ from ragtrace.store.drift import INDEX
 from ragtrace.types import Analysis, Fault, Gold, RequestRecord, content_hash
 from ragtrace.types import replace as with_changes
 
-__all__ = ["LEASE_SECONDS", "WorkSummary", "finish", "run", "seen_chunks"]
+__all__ = ["LEASE_SECONDS", "WorkSummary", "WorkerSettings", "finish", "run", "seen_chunks"]
 
 
 LEASE_SECONDS: Final = 60.0
@@ -57,68 +57,82 @@ class WorkSummary:
     lost: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """How one worker works, and with what.
+
+    owner: its name on leases; None: one of this process. follow: it waits for more jobs where none is left, and looks
+    every poll_seconds. batch: jobs leased and committed together. limit: jobs after which it ends; None: none.
+    low_score: as in `flags_of`. depths: which requests get a job for an explanation as well; None: none. explainer:
+    does such jobs, one by one, while no other job waits. verifier: a model that judges the claims of answers;
+    embeddings: one that does so before it; without them words alone do. entities: a model that reads names in
+    questions. relevance, answers: models that tell which chunks answer a question and whether an answer speaks of it.
+    probe: asks the index about some requests once more, within a budget; None: the one that `ragtrace.configure` was
+    given.
+    """
+
+    owner: str | None = None
+    follow: bool = False
+    batch: int = 16
+    lease_seconds: float = LEASE_SECONDS
+    poll_seconds: float = 1.0
+    limit: int | None = None
+    low_score: float | None = None
+    depths: Depths | None = None
+    explainer: Explainer | None = None
+    verifier: AnswerVerifier | None = None
+    embeddings: AnswerVerifier | None = None
+    entities: ReadEntities | None = None
+    relevance: RelevanceJudge | None = None
+    answers: AnswerJudge | None = None
+    probe: Probe | None = None
+    probe_budget: ProbeBudget | None = None
+
+    @property
+    def models(self) -> Models:
+        """What judges beside words, and reads names in questions."""
+        layers = tuple(each for each in (self.embeddings, self.verifier) if each is not None)
+        return Models(layers, self.entities, self.relevance, self.answers)
+
+
 def run(
     store: Store | str,
+    settings: WorkerSettings = WorkerSettings(),
     *,
-    owner: str | None = None,
-    follow: bool = False,
-    batch: int = 16,
-    lease_seconds: float = LEASE_SECONDS,
-    poll_seconds: float = 1.0,
-    limit: int | None = None,
-    low_score: float | None = None,
-    depths: Depths | None = None,
-    explainer: Explainer | None = None,
-    verifier: AnswerVerifier | None = None,
-    embeddings: AnswerVerifier | None = None,
-    entities: ReadEntities | None = None,
-    relevance: RelevanceJudge | None = None,
-    answers: AnswerJudge | None = None,
-    probe: Probe | None = None,
-    probe_budget: ProbeBudget | None = None,
     on_progress: Callable[[WorkSummary], None] | None = None,
     on_result: OnResult | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> WorkSummary:
-    """Analyze pending jobs until none is left (`follow`: wait for more), `limit` is reached, or `stop()` is true.
+    """Analyze pending jobs until none is left, the settings say so, or `stop()` is true.
 
-    store: an open store or its URL. batch: jobs leased and committed together. low_score: as in `flags_of`. depths:
-    which requests get a job for an explanation as well; None: none. explainer: does such jobs, one by one, while no
-    other job waits. verifier: a model that judges the claims of answers; embeddings: one that does so before it;
-    without them words alone do. entities: a model that reads names in questions. relevance, answers: models
-    that tell which chunks answer a question and whether an answer speaks of it. probe: asks the index about
-    some requests once more, within a budget; None: the one that `ragtrace.configure` was given. on_progress is called
-    after each batch, on_result with each analysis that is committed.
+    store: an open store or its URL. on_progress is called after each batch, on_result with each analysis that is
+    committed.
 
     Raises: StoreError when the store cannot be used; a request that cannot be analyzed fails its own job only.
     """
     if isinstance(store, str):
         with Store.open(store) as opened:
-            return run(opened, owner=owner, follow=follow, batch=batch, lease_seconds=lease_seconds, limit=limit,
-                       poll_seconds=poll_seconds, low_score=low_score, depths=depths, explainer=explainer,
-                       verifier=verifier, embeddings=embeddings, entities=entities, relevance=relevance,
-                       answers=answers, probe=probe,
-                       probe_budget=probe_budget, on_progress=on_progress, on_result=on_result, stop=stop)  # fmt: skip
-    name = owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-    models = Models(tuple(each for each in (embeddings, verifier) if each is not None), entities, relevance, answers)
+            return run(opened, settings, on_progress=on_progress, on_result=on_result, stop=stop)
+    owner = settings.owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    batch, limit, seconds = settings.batch, settings.limit, settings.lease_seconds
     summary = WorkSummary()
-    services = Services(store, judge_id(models.verified_by()))
-    prober = _prober(store, probe or _configured(), probe_budget)
+    services = Services(store, judge_id(settings.models.verified_by()))
+    prober = _prober(store, settings.probe or _configured(), settings.probe_budget)
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
-        jobs = store.claim(name, limit=room, lease_seconds=lease_seconds) if room > 0 else []
+        jobs = store.claim(owner, limit=room, lease_seconds=seconds) if room > 0 else []
         results: Iterable[_Result] | None = None
         if jobs:
-            results = _work(store, jobs, lease_seconds, low_score, depths, models, services, prober, summary)
-        elif explainer is not None and room > 0:
-            results = _explain(store, explainer, name, lease_seconds, summary)
+            results = _work(store, jobs, settings, services, prober, summary)
+        elif settings.explainer is not None and room > 0:
+            results = _explain(store, settings.explainer, owner, seconds, summary)
         if results is not None:
             for record, analysis in results:
                 _tell(on_result, record, analysis)
             if on_progress:
                 on_progress(summary)
-        elif follow and room > 0:
-            time.sleep(poll_seconds)
+        elif settings.follow and room > 0:
+            time.sleep(settings.poll_seconds)
         else:
             break
     return summary
@@ -140,10 +154,7 @@ def _explain(
 def _work(
     store: Store,
     jobs: Sequence[Job],
-    lease_seconds: float,
-    low_score: float | None,
-    depths: Depths | None,
-    models: Models,
+    settings: WorkerSettings,
     services: Services,
     prober: IndexProber | None,
     summary: WorkSummary,
@@ -153,6 +164,7 @@ def _work(
     golds = store.find_golds({(record.service, record.query.original) for record in records.values()})
     releases = {service: store.releases(service) for service in {record.service for record in records.values()}}
     services.load(record.service for record in records.values())
+    models, lease_seconds, depths = settings.models, settings.lease_seconds, settings.depths
     judged: dict[str, Judged] = {}
     if models.asks:
         with holding(store, jobs, lease_seconds):
@@ -173,7 +185,7 @@ def _work(
         analyzed = _analyze(store, job, record, golds, releases, said, models, services, prober)
         if analyzed:
             outcome, odds[job.request_id] = analyzed
-            flagged = _add_flags(store, records[job.request_id], outcome.analysis, low_score)
+            flagged = _add_flags(store, records[job.request_id], outcome.analysis, settings.low_score)
             finished.append(replace(outcome, follow_up=None if depths is None else _follow_up(flagged, depths)))
         else:
             summary.failed += 1
@@ -327,7 +339,7 @@ def finish(
     left = waiting = _waiting(store)
     moved_at = time.monotonic()
     while left and time.monotonic() < moved_at + _PATIENCE:
-        run(store, limit=16, low_score=low_score)
+        run(store, WorkerSettings(limit=16, low_score=low_score))
         now = _waiting(store)
         on_progress(max(0, waiting - now), waiting)
         if now != left:

@@ -271,7 +271,7 @@ def analyze(
     from ragtrace.analyze.executors import Work, executor_of
     from ragtrace.analyze.explainer import Depths
     from ragtrace.analyze.index_probe import ProbeBudget
-    from ragtrace.analyze.worker import LEASE_SECONDS
+    from ragtrace.analyze.worker import LEASE_SECONDS, WorkerSettings
     from ragtrace.cli.terminal import existing
     from ragtrace.config import load
     from ragtrace.engines.model_names import as_baseline
@@ -284,19 +284,21 @@ def analyze(
     chosen = executor_of(executor.value, workers=workers, gpus_for_each=gpus_per_worker, ray_address=ray_address)
     work = Work(
         store=existing(store),
-        follow=follow,
-        limit=limit,
-        low_score=load().low_score,
-        depths=Depths.parse(explain, explain_rate) if explain else Depths.parse(rate=explain_rate),
+        settings=WorkerSettings(
+            follow=follow,
+            limit=limit,
+            low_score=load().low_score,
+            depths=Depths.parse(explain, explain_rate) if explain else Depths.parse(rate=explain_rate),
+            probe_budget=ProbeBudget(
+                suspected=probe_share, others=probe_sound, a_minute=probe_rate / workers, seconds=probe_seconds
+            ),
+        ),
         generator=generator,
         retriever=retriever,
         verifier=verifier,
         embeddings=embeddings,
         entities=entities,
         probe=probe,
-        probe_budget=ProbeBudget(
-            suspected=probe_share, others=probe_sound, a_minute=probe_rate / workers, seconds=probe_seconds
-        ),
         explaining={
             "budget": explain_budget,
             "settle": explain_settle or None,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ragtrace.analyze import worker
 from ragtrace.analyze.attribution import explain_record
 from ragtrace.analyze.explainer import Depths, Explainer
-from ragtrace.analyze.worker import WorkSummary
+from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
@@ -59,7 +59,7 @@ def before():
     time.sleep(60)
 depths = Depths.parse(rate=0.0)
 explainer = Explainer(AdditiveGenerator({}, before=before), depths=depths)
-worker.run(sys.argv[1], depths=depths, explainer=explainer, lease_seconds=1.0)
+worker.run(sys.argv[1], worker.WorkerSettings(depths=depths, explainer=explainer, lease_seconds=1.0))
 """
 
 
@@ -73,7 +73,7 @@ def explain(store: Store, generator: Any = None, depths: Depths = FLAGS_ONLY, **
     """Work through the queue with models, by default one that uses the old edition."""
     engine = AdditiveGenerator(WORTH) if generator is None else generator
     explainer = Explainer(engine, LinearRetriever(), depths=depths, **limits)
-    return worker.run(store, depths=depths, explainer=explainer)
+    return worker.run(store, WorkerSettings(depths=depths, explainer=explainer))
 
 
 def exposed(store: Store) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -124,7 +124,7 @@ def test_a_flagged_request_is_explained_stored_and_shown(store: Store) -> None:
 def test_the_coverage_analysis_is_left_as_it_was(store: Store) -> None:
     """Lists, verdicts and the last success speak of coverage alone."""
     store.write([recorded()])
-    worker.run(store, depths=FLAGS_ONLY)
+    worker.run(store, WorkerSettings(depths=FLAGS_ONLY))
     before = store.get_analysis("r"), store.find_requests(), store.last_success(), list(store.analyses())
     assert explain(store) == WorkSummary(done=1)
     assert (store.get_analysis("r"), store.find_requests(), store.last_success(), list(store.analyses())) == before
@@ -137,8 +137,8 @@ def test_a_worker_without_models_leaves_the_job(store: Store) -> None:
     assert worker.run(store) == WorkSummary(done=1)
     assert store.queue_depth(ATTRIBUTION)["pending"] == 0
     store.write([recorded("r2")])
-    assert worker.run(store, depths=FLAGS_ONLY) == WorkSummary(done=1)
-    assert worker.run(store, depths=FLAGS_ONLY) == WorkSummary()
+    assert worker.run(store, WorkerSettings(depths=FLAGS_ONLY)) == WorkSummary(done=1)
+    assert worker.run(store, WorkerSettings(depths=FLAGS_ONLY)) == WorkSummary()
     assert store.queue_depth(ATTRIBUTION)["pending"] == 1
     assert store.queue_depth()["pending"] == 0
     assert store.backlog()[ATTRIBUTION].oldest is not None
@@ -211,7 +211,7 @@ def test_a_budget_that_is_used_up_is_told_once_a_day(
     assert explainer.explain_next(store, "w") is None
     assert caplog.messages == []
     store.write([recorded("r1"), recorded("r2")])
-    assert worker.run(store, depths=FLAGS_ONLY).done == 2
+    assert worker.run(store, WorkerSettings(depths=FLAGS_ONLY)).done == 2
     for _ in range(3):
         assert explainer.explain_next(store, "w") is None
     [told] = caplog.messages
@@ -323,7 +323,7 @@ def test_poison_is_set_aside_and_stops_no_other(store: Store, tiny_causal_lm: Pa
     long = replace(recorded("long"), query=replace(recorded().query, original="the limit " * 100))
     store.write([long, recorded("short")])
     explainer = Explainer(CausalLM.load(tiny_causal_lm), CrossEncoder.load(tiny_cross_encoder), FLAGS_ONLY, budget=8)
-    summary = worker.run(store, depths=FLAGS_ONLY, explainer=explainer)
+    summary = worker.run(store, WorkerSettings(depths=FLAGS_ONLY, explainer=explainer))
     assert summary == WorkSummary(done=3, failed=1)
     assert store.queue_depth(ATTRIBUTION) == {"pending": 0, "leased": 0, "done": 1, "dead": 1}
     found = store.get_analysis("short", ATTRIBUTION)
@@ -345,11 +345,12 @@ def test_a_baseline_that_the_model_lacks_sets_the_job_aside(store: Store) -> Non
             return super().gradients(query, documents, of=of, baseline=baseline)
 
     store.write([recorded("r1")])
-    assert worker.run(store, depths=FLAGS_ONLY, explainer=Explainer(retriever=Lacking())) == WorkSummary(1, 1)
+    settings = WorkerSettings(depths=FLAGS_ONLY, explainer=Explainer(retriever=Lacking()))
+    assert worker.run(store, settings) == WorkSummary(1, 1)
     assert store.queue_depth(ATTRIBUTION)["dead"] == 1
     store.write([recorded("r2")])
     explainer = Explainer(retriever=Lacking(), baseline="zero", documents=2)
-    assert worker.run(store, depths=FLAGS_ONLY, explainer=explainer) == WorkSummary(2)
+    assert worker.run(store, WorkerSettings(depths=FLAGS_ONLY, explainer=explainer)) == WorkSummary(2)
     found = store.get_analysis("r2", ATTRIBUTION)
     assert found is not None
     assert found.explanation is not None
@@ -398,7 +399,7 @@ def test_a_killed_worker_loses_its_job_to_the_next(tmp_path: Path) -> None:
 def test_a_lost_lease_commits_nothing(store: Store) -> None:
     """A result that comes after another worker took the job over is dropped."""
     store.write([recorded()])
-    worker.run(store, depths=FLAGS_ONLY)
+    worker.run(store, WorkerSettings(depths=FLAGS_ONLY))
 
     def taken_over() -> None:
         assert store.claim("other", kinds=(ATTRIBUTION,), now=time.time() + 3600)
@@ -419,7 +420,7 @@ def test_another_model_of_the_same_name_explains_anew(store: Store, tiny_causal_
     for folder, flag in ((tiny_causal_lm, "thumbs_down"), (tiny_causal_lm, "vip"), (other, "late")):
         store.write([recorded()] if not shares else [])
         store.write([Addendum(request_id="r", service="s", addendum_id=flag, flags=(flag, "vip"))])
-        worker.run(store, depths=depths, explainer=Explainer(CausalLM.load(folder), depths=depths))
+        worker.run(store, WorkerSettings(depths=depths, explainer=Explainer(CausalLM.load(folder), depths=depths)))
         shares.append(shares_of(store))
     assert shares[0].shares == shares[1].shares
     assert shares[1].model == shares[2].model
@@ -502,7 +503,7 @@ def test_the_copying_model_is_settled_early(store: Store) -> None:
     example = make(random.Random(5), 8)
     store.write([record_of(example, "r", flags=("thumbs_down",), at=time.time_ns())])
     explainer = Explainer(CausalLM.load(FOLDER), depths=Depths.parse("thumbs_down=generator", rate=0.0))
-    assert worker.run(store, depths=explainer.depths, explainer=explainer) == WorkSummary(done=2)
+    assert worker.run(store, WorkerSettings(depths=explainer.depths, explainer=explainer)) == WorkSummary(done=2)
     found = shares_of(store)
     assert found.stopped == "settle"
     assert found.evaluations < 64

@@ -18,6 +18,7 @@ import ragtrace
 from ragtrace.analyze import examine, worker
 from ragtrace.analyze.analysis import ServiceView
 from ragtrace.analyze.index_probe import IndexProber, ProbeBudget
+from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.engines.faiss_index import FaissProbe
 from ragtrace.errors import ConfigurationError
 from ragtrace.export import evidence_path
@@ -154,7 +155,7 @@ def record_lost(url: str) -> Iterator[Callable[[str, FaissProbe, int], str]]:
 def analyzed(url: str, request_id: str, **given: Any) -> Analysis:
     """The request's analysis by a worker of this process."""
     with Store.open(url) as store:
-        worker.run(store, **given)
+        worker.run(store, WorkerSettings(**given))
         found = store.get_analysis(request_id)
     assert found is not None
     return found
@@ -254,7 +255,7 @@ def test_without_a_probe_nothing_is_called_absent_from_the_index(
     question = "When does the clubhouse bar open on weekdays?"
     known, unknown = fault.evidence, "not-known"
     with Store.open(url) as store:
-        worker.run(store, probe=_silent())
+        worker.run(store, WorkerSettings(probe=_silent()))
         for needed, cause in ((known, "returned_before"), (unknown, "absent_from_candidates")):
             store.put_gold([Gold(service="club", question=question, chunk_ids=(needed,))])
             analysis = analyzed(url, record_lost(question, fault.probe, DEPTH), probe=_silent())
@@ -436,7 +437,7 @@ def test_faults_of_a_probe_are_counted_in_the_store(url: str) -> None:
     record, _, _ = suspected()
     with Store.open(url) as store:
         store.write([record])
-        summary = worker.run(store, probe=CallableProbe(fails))
+        summary = worker.run(store, WorkerSettings(probe=CallableProbe(fails)))
         assert (summary.done, summary.failed) == (1, 0)
         assert [(one.service, one.where, one.kind, one.count) for one in store.faults()] == [
             ("club", "probe", "ConnectionError", 1)
@@ -457,7 +458,7 @@ def test_a_finding_goes_with_its_request(url: str) -> None:
     record, _, _ = suspected()
     with Store.open(url) as store:
         store.write([record])
-        worker.run(store, probe=asking())
+        worker.run(store, WorkerSettings(probe=asking()))
         assert store.counts()["index_probe"] == 1
         store.redo(again=True)
         worker.run(store)
@@ -483,7 +484,7 @@ def test_a_postmortem_names_the_cause_and_what_would_have_shown_it(url: str) -> 
             given: dict[str, Any] = {"request_id": f"r{number:04}", "started_at": at, "ended_at": at + 1_000_000}
             versions = {"index": "v2" if is_broken else "v1"}
             store.write([request_of(question, found, answer, versions=versions, **given)])
-        worker.run(store, probe=broken, probe_budget=ProbeBudget(a_minute=1_000))
+        worker.run(store, WorkerSettings(probe=broken, probe_budget=ProbeBudget(a_minute=1_000)))
         window = Window.of(now - 60 * MINUTE, now)
         report = triage_segment(store, "club", None, window, now=now)
         assert (report.stage, report.causes[0].cause) == ("retrieval", "missed_by_search")

@@ -12,6 +12,7 @@ import pytest
 from ragtrace.analyze import examine, worker
 from ragtrace.analyze.signs import evidence_odds
 from ragtrace.analyze.verification import judge_batch, judge_relevance, verified_by
+from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.coverage import JudgedAnswer
 from ragtrace.coverage.verifier import JudgedRelevance, Pair, Verdict
 from ragtrace.engines.calibration import Calibration
@@ -82,7 +83,7 @@ def test_scores_follow_the_verifier(store: Store) -> None:
     """What words alone support, the model may not; claims, scores and the verifier are stored together."""
     store.write([request(0), request(1)])
     verifier = Scripted(says(0.1), Calibration("temperature", "0123456789ab", ece=0.03))
-    assert worker.run(store, verifier=verifier).done == 2
+    assert worker.run(store, WorkerSettings(verifier=verifier)).done == 2
     assert verifier.calls == [2]
     analysis = store.get_analysis("r0")
     assert analysis is not None
@@ -110,7 +111,7 @@ def test_without_a_verifier_words_alone_judge(store: Store) -> None:
 def test_one_request_that_fails(store: Store) -> None:
     """Its job fails and is tried again; the others of the batch are done, and nothing unverified is stored for it."""
     store.write([request(number) for number in range(3)])
-    summary = worker.run(store, verifier=Scripted(unreadable), limit=3)
+    summary = worker.run(store, WorkerSettings(verifier=Scripted(unreadable), limit=3))
     assert (summary.done, summary.failed) == (2, 1)
     assert store.get_analysis("r1") is None
     assert store.get_analysis("r2") is not None
@@ -121,7 +122,7 @@ def test_answers_that_cannot_be_judged(answer: str | None, store: Store) -> None
     """They ask the model nothing, and their scores are undefined as without it."""
     store.write([request(0, answer)])
     verifier = Scripted(says(1.0))
-    assert worker.run(store, verifier=verifier).done == 1
+    assert worker.run(store, WorkerSettings(verifier=verifier)).done == 1
     assert verifier.calls == []
     analysis = store.get_analysis("r0")
     assert analysis is not None
@@ -226,7 +227,7 @@ def test_the_worker_asks_the_judges_and_stores_who_judged(store: Store) -> None:
     """The analysis names each model with its role, and the calibrations."""
     store.write([ranked()])
     judge = Judge(CALIBRATED)
-    assert worker.run(store, relevance=judge, answers=judge).done == 1
+    assert worker.run(store, WorkerSettings(relevance=judge, answers=judge)).done == 1
     analysis = store.get_analysis("ranked")
     assert analysis is not None
     assert analysis.diagnosis.stage == "ranking"
@@ -276,7 +277,7 @@ def test_what_a_judge_did_not_judge_is_judged_by_words(
     """No job fails; the analyses say who judged, and no request is judged in part."""
     store.write([request(number) for number in range(3)])
     judge = Failing(reason=reason)
-    assert worker.run(store, verifier=judge).done == 3
+    assert worker.run(store, WorkerSettings(verifier=judge)).done == 3
     found = {key: store.get_analysis(key) for key in ("r0", "r1", "r2")}
     assert {key for key, analysis in found.items() if analysis and analysis.verified_by is None} == by_words
     assert {key for key, analysis in found.items() if analysis and analysis.score("answer_coverage") == 1.0} == by_words

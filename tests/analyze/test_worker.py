@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.analyze import examine, worker
-from ragtrace.analyze.worker import WorkSummary
+from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord, content_hash
 from tests.analyze.examples import fill, outcome, request
@@ -26,7 +26,7 @@ def examine(*arguments, **named):
     time.sleep(0.005)
     return whole(*arguments, **named)
 worker.examine = examine
-worker.run(sys.argv[1], batch=4, lease_seconds=0.3, follow=True, poll_seconds=0.05)
+worker.run(sys.argv[1], worker.WorkerSettings(batch=4, lease_seconds=0.3, follow=True, poll_seconds=0.05))
 """
 
 
@@ -47,7 +47,7 @@ def test_limit_and_stop_end_the_work(tmp_path: Path) -> None:
     """No more than `limit` jobs, and none once `stop()` is true."""
     url = f"sqlite:///{tmp_path}/r.db"
     fill(url, 10)
-    assert worker.run(url, limit=3, batch=2).done == 3
+    assert worker.run(url, WorkerSettings(limit=3, batch=2)).done == 3
     assert worker.run(url, stop=lambda: True).done == 0
     assert worker.run(url).done == 7
 

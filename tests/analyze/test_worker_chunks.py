@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.analyze import worker
-from ragtrace.analyze.worker import seen_chunks
+from ragtrace.analyze.worker import WorkerSettings, seen_chunks
 from ragtrace.store import ChunkSeen, Store
 from ragtrace.types import Candidate, RequestRecord, RetrieveRun, content_hash
 
@@ -52,7 +52,7 @@ def test_the_worker_notes_drift_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with monkeypatch.context() as patched:
             patched.setattr(Store, "finish", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
-                worker.run(store, lease_seconds=-1.0)
+                worker.run(store, WorkerSettings(lease_seconds=-1.0))
         assert store.queue_depth()["done"] == 0
         assert worker.run(store).done == 2
         [drift] = store.drift("s")

@@ -115,7 +115,7 @@ class _Crew:
         self._started = 0
         self._stopping = False
         self._gone: list[str] = []  # owners that ended without finishing their jobs
-        self._places = [_Place(number, limit) for number, limit in enumerate(_shares(work.limit, workers))]
+        self._places = [_Place(number, limit) for number, limit in enumerate(_shares(work.settings.limit, workers))]
 
     @property
     def summary(self) -> WorkSummary:
@@ -175,7 +175,8 @@ class _Crew:
         place.before, place.state, place.starts_at = place.summary, State(), None
         self._started += 1
         place.owner = f"{self._name}.{self._started}"
-        place.worker = self._start(place.number, replace(self._work, limit=place.left), place.owner)
+        settings = replace(self._work.settings, limit=place.left)
+        place.worker = self._start(place.number, replace(self._work, settings=settings), place.owner)
 
     def _replace(self, place: _Place, error: Exception) -> None:
         if not (self._replaces and (place.has_begun or place.state.is_gone)):

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ragtrace.analyze import worker
 from ragtrace.analyze.explainer import Depths
-from ragtrace.analyze.index_probe import ProbeBudget
-from ragtrace.analyze.worker import OnResult, WorkSummary
+from ragtrace.analyze.worker import OnResult, WorkerSettings, WorkSummary
 from ragtrace.engines.models import gpu_count, torch_threads
 from ragtrace.errors import ConfigurationError, RagtraceError, WorkerError
 from ragtrace.probe import load_probe
@@ -49,29 +48,22 @@ _ELSEWHERE = ("http://", "https://", "chat:")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The settings of `worker.run`. Models go by name: each worker loads its own.
+    """What each worker gets. Models go by name: each worker loads its own.
 
-    store: the URL. probe: `module:attribute` of what
-    asks the index. explaining: further arguments of the `Explainer`. results: opens what takes each committed result, a
-    function of a module. torch_threads: of each worker's models on the CPU; None leaves them alone. environment:
-    variables that the worker's process gets before it loads anything.
+    store: the URL. settings: without models. probe: `module:attribute` of what asks the index. explaining: further
+    arguments of the `Explainer`. results: opens what takes each committed result, a function of a module.
+    torch_threads: of each worker's models on the CPU; None leaves them alone. environment: variables that the
+    worker's process gets before it loads anything.
     """
 
     store: str = field(repr=False)  # it may hold a password
-    follow: bool = False
-    limit: int | None = None
-    batch: int = 16
-    lease_seconds: float = 60.0
-    poll_seconds: float = 1.0
-    low_score: float | None = None
-    depths: Depths | None = None
+    settings: WorkerSettings = field(default_factory=WorkerSettings)
     generator: str | None = field(default=None, repr=False)  # so may the address of a server
     retriever: str | None = None
     verifier: str | None = None
     embeddings: str | None = None
     entities: str | None = None
     probe: str | None = None
-    probe_budget: ProbeBudget | None = None
     explaining: Mapping[str, Any] = field(default_factory=dict)
     results: OpenResults | None = None
     torch_threads: int | None = None
@@ -106,32 +98,19 @@ def do(
         torch_threads(work.torch_threads),
         work.results() if work.results is not None else nullcontext() as on_result,
     ):
-        explainer = _explainer(work)
-        verifier, embeddings, entities = _verifier(work.verifier), _embeddings(work.embeddings), _reader(work.entities)
-        probe = None if work.probe is None else load_probe(work.probe)
+        settings = replace(
+            work.settings,
+            owner=owner,
+            explainer=_explainer(work),
+            verifier=_verifier(work.verifier),
+            embeddings=_embeddings(work.embeddings),
+            entities=_reader(work.entities),
+            probe=None if work.probe is None else load_probe(work.probe),
+        )
         with Store.open(work.store) as store:
             if on_start is not None:
                 on_start()
-            return worker.run(
-                store,
-                owner=owner,
-                follow=work.follow,
-                batch=work.batch,
-                lease_seconds=work.lease_seconds,
-                poll_seconds=work.poll_seconds,
-                limit=work.limit,
-                low_score=work.low_score,
-                depths=work.depths,
-                explainer=explainer,
-                verifier=verifier,
-                embeddings=embeddings,
-                entities=entities,
-                probe=probe,
-                probe_budget=work.probe_budget,
-                on_progress=on_progress,
-                on_result=on_result,
-                stop=stop,
-            )
+            return worker.run(store, settings, on_progress=on_progress, on_result=on_result, stop=stop)
 
 
 def _explainer(work: Work) -> Explainer | None:
@@ -144,7 +123,7 @@ def _explainer(work: Work) -> Explainer | None:
     return Explainer(
         generator=load_generator(work.generator) if work.generator else None,
         retriever=load_retriever(work.retriever) if work.retriever else None,
-        depths=Depths.parse() if work.depths is None else work.depths,
+        depths=Depths.parse() if work.settings.depths is None else work.settings.depths,
         **work.explaining,
     )
 

@@ -21,7 +21,7 @@ import pytest
 from ragtrace.analyze import examine as whole
 from ragtrace.analyze import worker
 from ragtrace.analyze.executors import Work, executor_of
-from ragtrace.analyze.worker import OnResult
+from ragtrace.analyze.worker import OnResult, WorkerSettings
 from ragtrace.types import Analysis, RequestRecord
 
 FOLDER = "HELD_FOLDER"
@@ -116,7 +116,7 @@ def _sockets(process: Path) -> Iterator[str]:
 def main(executor: str, store: str, folder: str) -> None:
     """Two workers of an executor, one of them killed amid a batch."""
     killer = Killer(Path(folder))
-    work = Work(store=store, batch=8, results=held_once, environment={FOLDER: folder})
+    work = Work(store=store, settings=WorkerSettings(batch=8), results=held_once, environment={FOLDER: folder})
     summary = executor_of(executor, workers=2).run(work, stop=killer)
     told = {"done": summary.done, "failed": summary.failed, "lost": summary.lost}
     print(json.dumps({**told, "killed": killer.killed, "listening": sorted(killer.listening)}))

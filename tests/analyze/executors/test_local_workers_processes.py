@@ -9,7 +9,7 @@ import pytest
 
 from ragtrace.analyze import worker
 from ragtrace.analyze.executors import ProcessExecutor, Work, local_workers
-from ragtrace.analyze.worker import WorkSummary
+from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.errors import ConfigurationError, WorkerError
 from tests.analyze.examples import fill, outcome
 from tests.analyze.executors.held import FOLDER, Killer, held_once, noted_gpus
@@ -31,7 +31,7 @@ def test_a_worker_killed_amid_a_batch_loses_and_doubles_nothing(url: str, tmp_pa
     fill(url, 40)
     worker.run(calm)
     killer = Killer(tmp_path)
-    work = Work(store=url, batch=8, results=held_once, environment={FOLDER: str(tmp_path)})
+    work = Work(store=url, settings=WorkerSettings(batch=8), results=held_once, environment={FOLDER: str(tmp_path)})
     summary = ProcessExecutor(workers=2).run(work, stop=killer)
     assert killer.killed is not None
     assert summary == WorkSummary(done=40)
@@ -62,7 +62,7 @@ def test_a_process_that_somebody_ended_is_replaced(tmp_path: Path, caplog: pytes
     url = f"sqlite:///{tmp_path}/r.db"
     ids = fill(url, 24)
     killer = Killer(tmp_path, signal.SIGTERM)
-    work = Work(store=url, batch=8, results=held_once, environment={FOLDER: str(tmp_path)})
+    work = Work(store=url, settings=WorkerSettings(batch=8), results=held_once, environment={FOLDER: str(tmp_path)})
     assert ProcessExecutor(workers=1).run(work, stop=killer) == WorkSummary(done=24)
     assert None not in outcome(url, ids)[0].values()
     assert "was told to end by SIGTERM" in caplog.text

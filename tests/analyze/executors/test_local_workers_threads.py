@@ -11,7 +11,7 @@ import pytest
 
 from ragtrace.analyze import worker
 from ragtrace.analyze.executors import ThreadExecutor, Work
-from ragtrace.analyze.worker import OnResult, WorkSummary
+from ragtrace.analyze.worker import OnResult, WorkerSettings, WorkSummary
 from ragtrace.errors import ModelError
 from tests.analyze.examples import fill, outcome
 
@@ -37,8 +37,8 @@ def test_several_do_what_one_does(tmp_path: Path) -> None:
     fill(shared, 40)
     worker.run(calm)
     executor = ThreadExecutor(workers=3)
-    assert executor.run(Work(store=shared, batch=4, limit=10)) == WorkSummary(done=10)
-    assert executor.run(Work(store=shared, batch=4)) == WorkSummary(done=30)
+    assert executor.run(Work(store=shared, settings=WorkerSettings(batch=4, limit=10))) == WorkSummary(done=10)
+    assert executor.run(Work(store=shared, settings=WorkerSettings(batch=4))) == WorkSummary(done=30)
     assert outcome(shared, ids) == outcome(calm, ids)
 
 

@@ -10,7 +10,7 @@ import pytest
 from ragtrace.analyze.executors import supervisor
 from ragtrace.analyze.executors.supervisor import RESTARTS, watch
 from ragtrace.analyze.executors.work import State, Work
-from ragtrace.analyze.worker import WorkSummary
+from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.errors import WorkerError
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord
@@ -122,7 +122,7 @@ def test_a_worker_that_ends_is_replaced(clock: Clock, work: Work, caplog: pytest
     """Another one does what is left of its share, as another owner; what the first one did counts; it is said why."""
     stage = Stage([[working(4), dead(4)], [over(2)]], [[over(6)]])
     assert watch(stage.begin, work_with(work, limit=13), 2) == WorkSummary(done=12)
-    assert [(each.number, each.work.limit) for each in stage.started] == [(0, 7), (1, 6), (0, 3)]
+    assert [(each.number, each.work.settings.limit) for each in stage.started] == [(0, 7), (1, 6), (0, 3)]
     assert len({each.owner for each in stage.started}) == 3
     assert "worker 0 of the analyzer is replaced: its process was ended by SIGKILL" in caplog.text
 
@@ -202,9 +202,9 @@ def test_a_limit_is_shared(clock: Clock, work: Work, limit: int | None, shares: 
     """All do together no more than the limit; more workers than jobs are not started."""
     stage = Stage(*[[[over(0)]]] * 3)
     watch(stage.begin, work_with(work, limit=limit), 3)
-    assert [each.work.limit for each in stage.started] == shares
+    assert [each.work.settings.limit for each in stage.started] == shares
 
 
 def work_with(work: Work, limit: int | None) -> Work:
     """The work with a limit."""
-    return Work(store=work.store, limit=limit)
+    return Work(store=work.store, settings=WorkerSettings(limit=limit))
