@@ -116,36 +116,7 @@ def configure(
     Raises: ConfigurationError for a value that cannot be used; MissingExtraError for `screen` above 0 without the
         analyzer's packages (`pip install 'ragtrace[analyze]'`).
     """
-    given = {
-        "service": service,
-        "store": store,
-        "sample_rate": sample_rate,
-        "sample_floor": sample_floor,
-        "screen": screen,
-        "low_score": low_score,
-        "recent_bytes": recent_bytes,
-        "recent_seconds": recent_seconds,
-        "request_ttl": request_ttl,
-        "clock_skew": clock_skew,
-        "capture_content": capture_content,
-        "redact": redact,
-        "redact_patterns": redact_patterns,
-        "redactor": redactor,
-        "span_vocabularies": span_vocabularies,
-        "span_content": span_content,
-        "baggage": baggage,
-        "versions": versions,
-        "cites": cites,
-        "probe": probe,
-        "spool": spool,
-        "queue_bytes": queue_bytes,
-        "spool_bytes": spool_bytes,
-        "read_items": read_items,
-        "read_seconds": read_seconds,
-        "follow_threads": follow_threads,
-        "raise_errors": raise_errors,
-        "enabled": enabled,
-    }
+    given = {name: value for name, value in locals().items() if name != "tracer_provider"}
     config = load(**{**given, **held_settings()})
     if config.enabled and config.screen:
         from ragtrace.extras import require_analyzer

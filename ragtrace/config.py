@@ -1,6 +1,7 @@
 """Every setting of ragtrace, each declared once with its environment variable, its default and its meaning.
 
-An argument wins over the environment, the environment over the default.
+An argument or an option wins over the environment, the environment over the default. `Config` holds what an application
+is configured by, `SETTINGS` all settings, those of commands included.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from math import isfinite
 from typing import Any, Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
@@ -18,9 +19,25 @@ from ragtrace.bounds import LEAST_PROBABILITY, MOST_SKEW
 from ragtrace.errors import ConfigurationError
 from ragtrace.safe_text import masked
 
-__all__ = ["SWITCH", "Config", "http_address", "load", "read_probe", "shown_address"]
+__all__ = [
+    "PREFIX",
+    "SETTINGS",
+    "SWITCH",
+    "Config",
+    "Setting",
+    "http_address",
+    "load",
+    "read_probe",
+    "set_variables",
+    "shown_address",
+    "unknown_variables",
+    "variable",
+]
 
 _Parse: TypeAlias = Callable[[str, Any], Any]
+
+PREFIX: Final = "RAGTRACE_"
+"""How the names of the environment variables begin."""
 
 _STORES: Final = ("sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg")
 SWITCH: Final = {  # how a switch is written in a text
@@ -305,8 +322,8 @@ class Config:
         default=None,
         metadata=_about(
             read_probe,
-            "Asks the index once more where evidence may be missing: an object with probe(query, depth, exact) and "
-            "has(id or text), or module:attribute. Used by analyses in this process; ragtrace analyze has --probe.",
+            "Asks the index again, deeper and exactly, where evidence may be missing: probe(query, depth, exact) and "
+            "has(id or text), or module:attribute, or module:function() that makes it.",
             "RAGTRACE_PROBE",
         ),
     )
@@ -383,6 +400,151 @@ def _value(setting: Field[Any], argument: Any) -> Any:
         if text := os.environ.get(variable, "").strip():
             return parse(variable, text)
     return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting.
+
+    kind: what it is, in words. default: None where there is none. variables: of the environment; the first one that is
+    set counts. given: where it is given besides, as `configure(service=)` or the option of a command. secret: it may
+    hold a password, and is shown nowhere.
+    """
+
+    name: str
+    kind: str
+    default: Any
+    doc: str
+    variables: tuple[str, ...] = ()
+    given: str = ""
+    secret: bool = False
+
+
+_KINDS: Final[Mapping[_Parse, str]] = {
+    _text: "text",
+    _path: "path",
+    _store: "URL",
+    _share: "number from 0 to 1",
+    _rate: "number from 0 to 1",
+    _skew: "seconds",
+    _seconds: "seconds",
+    _number: "number",
+    _bytes: "bytes",
+    _whole: "whole number",
+    _count: "whole number",
+    _switch: "on or off",
+    _versions: "name=version, ...",
+    read_probe: "module:attribute",
+    privacy.read_capture: "full, redacted, hash or off",
+    privacy.read_patterns: "JSON object",
+    privacy.read_redactor: "function",
+    privacy.read_span_content: "on or off",
+}
+_OPTIONS: Final = {"store": "`--store`", "service": "`import --service`", "cites": "`import --cites`",
+                   "probe": "`analyze --probe`, `probe --probe`"}  # fmt: skip
+
+
+def _of_configure(declared: Field[Any]) -> Setting:
+    default = declared.default if declared.default_factory is MISSING else declared.default_factory()
+    option = _OPTIONS.get(declared.name)
+    return Setting(
+        name=declared.name,
+        kind=_KINDS.get(declared.metadata["parse"], "names, with commas"),
+        default=default,
+        doc=declared.metadata["doc"],
+        variables=declared.metadata["env"],
+        given=f"`configure({declared.name}=)`" + (f", {option}" if option else ""),
+        secret=not declared.repr,
+    )
+
+
+def _of(commands: str, name: str, kind: str, default: Any, doc: str, *further: str, secret: bool = False) -> Setting:
+    """A setting of commands; without one it is given by the environment alone."""
+    option = ", ".join(f"`{command} --{name.replace('_', '-')}`" for command in commands.split(", ") if command)
+    variables = (PREFIX + name.upper(), *further)
+    return Setting(name=name, kind=kind, default=default, doc=doc, variables=variables, given=option, secret=secret)
+
+
+_COMMANDS: Final = (
+    _of("analyze", "events", "on or off", False,
+        "Also send each score as an OpenTelemetry event over OTLP (OTEL_EXPORTER_OTLP_ENDPOINT)."),
+    _of("analyze, explain", "generator", "model", None,
+        "Explain what answers used: by a causal language model's folder or name, or URL#NAME of a server's.",
+        secret=True),
+    _of("", "generator_key", "text", None, "The key that the generator's server asks for.", secret=True),
+    _of("", "judge_key", "text", None, "The key that the server of a judge asks for.", secret=True),
+    _of("analyze, explain", "retriever", "model", None,
+        "Explain why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL."),
+    _of("analyze", "verifier", "model", None,
+        "Judge the claims of answers by a sequence classifier's folder or name (see `ragtrace verifier`)."),
+    _of("analyze", "embeddings", "model", None,
+        "Judge the claims of answers by a sentence encoder's folder or name as well, before any verifier."),
+    _of("analyze", "entities", "spaCy pipeline", None,
+        "Read the names in questions by this spaCy pipeline, where the application names no facets (ragtrace[spacy]); "
+        "a pipeline runs its own code."),
+    _of("analyze", "probe_share", "number from 0 to 1", 1.0,
+        "Share of the requests with a suspected retrieval that are asked about."),
+    _of("analyze", "probe_sound", "number from 0 to 1", 0.05, "The same of the requests whose retrieval looks sound."),
+    _of("analyze", "probe_rate", "number", 30.0,
+        "The most requests of one service that are asked about in a minute, by all workers of this command."),
+    _of("analyze", "probe_seconds", "seconds", 10.0,
+        "Judge a request without the probe when it has not answered after so long."),
+    _of("analyze", "explain", "flag=part+part, ...", None,
+        "Which flags buy an explanation by a worker with models, and of what: generator, query, retriever, joined by "
+        "+; host stands for all flags of the application, none for no flag at all."),
+    _of("analyze", "explain_rate", "number from 0 to 1", 0.01,
+        "Share of the sampled requests that are explained whatever their flags."),
+    _of("analyze", "explain_budget", "whole number", None,
+        "The most prompts that the generator scores for one part of an explanation."),
+    _of("analyze", "explain_settle", "number from 0 to 1", 0.9,
+        "Ends an estimate before its budget once, with this confidence, the most used document and the flags will stay "
+        "as they are; 0: never."),
+    _of("analyze", "explain_error", "nats", None,
+        "Ends an estimate before its budget once no document's share has a larger standard error."),
+    _of("analyze", "explain_documents", "whole number", 10,
+        "How many documents' retrieval is explained: the prompt's by rank, then other candidates."),
+    _of("analyze", "explain_baseline", "unk, mask, pad or zero", "unk",
+        "What the retriever's tokens are compared with: unk, mask, pad or zero."),
+    _of("analyze", "explain_gpu_seconds", "seconds", 3600.0, "What all workers together may spend on a GPU in a day."),
+    _of("analyze", "explain_cpu_seconds", "seconds", 3600.0, "The same for explanations without a GPU."),
+    _of("analyze", "executor", "thread, processes or ray", "thread", "Where workers run (ragtrace[ray] for ray)."),
+    _of("analyze", "workers", "whole number", 1, "How many; each loads its own models."),
+    _of("analyze", "gpus_per_worker", "number", None, "GPUs of each process or actor, also a part of one (0.5)."),
+    _of("analyze", "ray_address", "address", "local",
+        "A Ray that runs: auto, HOST:PORT or ray://HOST:PORT; local starts one on this machine.", "RAY_ADDRESS"),
+    _of("export", "max_series", "whole number", 100_000,
+        "How many series a scrape shows; of more the least important ones are left out."),
+    _of("", "remote_write_headers", "name=value, ...", None,
+        "Headers of remote write, written as OTEL_EXPORTER_OTLP_HEADERS has them.", secret=True),
+    _of("triage serve", "forward_authorization", "text", None,
+        'The header Authorization of reports that are posted on, such as "Bearer TOKEN".', secret=True),
+    _of("", "debug", "1", None, "Shows the traceback of an error that is one line otherwise."),
+)  # fmt: skip
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    setting.name: setting for setting in (*map(_of_configure, fields(Config)), *_COMMANDS)
+}
+"""All settings by name."""
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting, for reading it and for messages."""
+    return SETTINGS[name].variables[0]
+
+
+def set_variables() -> dict[str, str]:
+    """The settings that the environment gives, each with the variable that counts; an empty one gives nothing."""
+    given = {
+        setting.name: next((name for name in setting.variables if os.environ.get(name, "").strip()), None)
+        for setting in SETTINGS.values()
+    }
+    return {setting: name for setting, name in given.items() if name is not None}
+
+
+def unknown_variables() -> list[str]:
+    """Variables of the environment that look like settings and are none, such as misspelled ones."""
+    known = {name for setting in SETTINGS.values() for name in setting.variables}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
 
 
 def http_address(name: str, url: str, allowed: str) -> SplitResult:

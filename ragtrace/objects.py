@@ -8,6 +8,7 @@ import sys
 from operator import attrgetter
 from typing import Any
 
+from ragtrace.config import variable
 from ragtrace.errors import ConfigurationError
 
 __all__ = ["load_object"]
@@ -53,4 +54,6 @@ def _module(name: str, what: str, allowed: str) -> Any:
 
 
 def _broken(what: str, how: str, error: BaseException) -> ConfigurationError:
-    return ConfigurationError(f"{what}: {how}: {type(error).__name__}: {error}; RAGTRACE_DEBUG=1 shows the traceback")
+    return ConfigurationError(
+        f"{what}: {how}: {type(error).__name__}: {error}; {variable('debug')}=1 shows the traceback"
+    )

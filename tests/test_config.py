@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from ragtrace.config import Config, load
+import ragtrace
+from ragtrace.cli import app
+from ragtrace.config import PREFIX, SETTINGS, Config, load, set_variables, unknown_variables, variable
 from ragtrace.errors import ConfigurationError
 from ragtrace.privacy import Capture
 
@@ -16,8 +23,8 @@ from ragtrace.privacy import Capture
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for setting in fields(Config):
-        for variable in setting.metadata["env"]:
-            monkeypatch.delenv(variable, raising=False)
+        for name in setting.metadata["env"]:
+            monkeypatch.delenv(name, raising=False)
 
 
 def test_defaults() -> None:
@@ -141,3 +148,75 @@ def test_an_unknown_setting_is_a_type_error() -> None:
 def test_a_path_may_be_given_for_the_spool(tmp_path: Path) -> None:
     """Path objects are paths."""
     assert load(spool=tmp_path).spool == str(tmp_path)
+
+
+ROOT = Path(ragtrace.__file__).parents[1]
+VARIABLES = {name for setting in SETTINGS.values() for name in setting.variables}
+OTHERS = {"RAGTRACE_DATABASE_PASSWORD", "RAGTRACE_WHOLE_DEMO"}  # of collectors/compose.yaml, and of tests
+
+
+def test_the_arguments_of_configure_are_the_settings() -> None:
+    """Each once, and one that is no setting: the provider of spans."""
+    arguments = set(inspect.signature(ragtrace.configure).parameters)
+    assert arguments == {setting.name for setting in fields(Config)} | {"tracer_provider"}
+
+
+def _literals(path: Path) -> Iterator[str]:
+    """The texts in a module's code; its docstrings are documentation."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+def test_variables_are_named_in_the_table_alone() -> None:
+    """Code that reads a variable, or names it in a message, asks the table for its name."""
+    modules = [path for path in (ROOT / "ragtrace").rglob("*.py") if path.name != "config.py"]
+    named = {path.name: [text for text in _literals(path) if PREFIX in text] for path in modules}
+    assert len(modules) > 300
+    assert {name: texts for name, texts in named.items() if texts} == {}
+
+
+def test_what_documents_name_is_a_setting() -> None:
+    """Pages and docstrings name no variable that nothing reads."""
+    files = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", *(ROOT / "ragtrace").rglob("*.py")]
+    named = {name for file in files for name in re.findall(r"RAGTRACE_[A-Z_]*[A-Z]", file.read_text(encoding="utf-8"))}
+    assert variable("store") in named
+    assert named - VARIABLES - OTHERS == set()
+
+
+def _options(command: Any) -> Iterator[Any]:
+    yield from (parameter for parameter in command.params if parameter.param_type_name == "option")
+    for inner in getattr(command, "commands", {}).values():
+        yield from _options(inner)
+
+
+def test_options_have_variable_default_and_help_of_their_setting() -> None:
+    """What an option repeats of a setting is what the table says."""
+    by_variable = {setting.variables: setting for setting in SETTINGS.values()}
+    seen = set()
+    for option in _options(get_command(app)):
+        if option.envvar:
+            setting = by_variable[tuple(option.envvar)]
+            seen.add(setting.name)
+            assert option.opts == [f"--{setting.name.replace('_', '-')}"]
+            assert (option.help or "").startswith(setting.doc)
+            assert option.default == setting.default
+    assert {name for name, setting in SETTINGS.items() if "`analyze --" in setting.given} <= seen
+
+
+def test_the_environment_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts of it, what is empty, and what is misspelled."""
+    for name in ("OTEL_SERVICE_NAME", "RAGTRACE_SAMPEL_RATE", "RAGTRACE_WORKERS"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("RAGTRACE_SERVICE", " ")
+    given = set_variables()
+    assert (given["service"], given["workers"]) == ("OTEL_SERVICE_NAME", "RAGTRACE_WORKERS")
+    assert "RAGTRACE_SAMPEL_RATE" in unknown_variables()
+    assert "RAGTRACE_WORKERS" not in unknown_variables()

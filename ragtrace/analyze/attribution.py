@@ -24,6 +24,7 @@ from ragtrace.analyze.generator import (
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.analyze.retriever import RetrieverEngine, explain_retrieval
 from ragtrace.analyze.scores import Measure
+from ragtrace.config import SETTINGS
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.model_names import is_silent
 from ragtrace.engines.tokens import Baseline
@@ -56,7 +57,7 @@ OnProgress: TypeAlias = Callable[[Part, int], None]
 """Takes a part and how far it is: coalitions that were scored; of the retriever, sides (of two)."""
 
 PARTS: Final[tuple[Part, ...]] = ("generator", "query", "retriever")
-DOCUMENTS: Final = 10
+DOCUMENTS: Final[int] = SETTINGS["explain_documents"].default
 """Documents whose retrieval is explained, unless told otherwise."""
 _DESIGNS: Final = 4  # which coalitions are scored is found out by seed, for seconds where documents are many
 

@@ -16,6 +16,7 @@ from ragtrace.analyze.generator import ClosedEngine, Engine, GeneratorEngine
 from ragtrace.analyze.retriever import RetrieverEngine
 from ragtrace.analyze.scores import scores_of
 from ragtrace.analyze.totals import attribution_deltas
+from ragtrace.config import SETTINGS
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import (
     AttributionError,
@@ -67,10 +68,10 @@ class Depths:
     """
 
     by_flag: Mapping[str, frozenset[Part]]
-    rate: float = 0.01
+    rate: float = SETTINGS["explain_rate"].default
 
     @classmethod
-    def parse(cls, text: str = _DEFAULT, rate: float = 0.01) -> Depths:
+    def parse(cls, text: str = _DEFAULT, rate: float = SETTINGS["explain_rate"].default) -> Depths:
         """Read `FLAG=PART+PART,...`, parts being generator, query and retriever; `none` for no flag.
 
         Raises: ConfigurationError for another form, an unknown part, or a rate outside of [0, 1].
@@ -102,8 +103,8 @@ class Depths:
 
 
 ATTRIBUTION_VERSION: Final = "attribution-6"  # raise it whenever a change could give a stored request another result
-DAILY_SECONDS: Final = 3600.0
-SETTLE: Final = 0.9
+DAILY_SECONDS: Final[float] = SETTINGS["explain_gpu_seconds"].default
+SETTLE: Final[float] = SETTINGS["explain_settle"].default
 
 _REFUSED: Final = (400, 413, 422)  # what a server says of a prompt that it cannot take
 

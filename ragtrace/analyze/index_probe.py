@@ -18,6 +18,7 @@ from typing import Any, Final
 from ragtrace.analyze.analysis import ServiceView, with_probe
 from ragtrace.analyze.diagnosis import Release
 from ragtrace.analyze.stage_states import Case, is_certain
+from ragtrace.config import SETTINGS
 from ragtrace.errors import ConfigurationError, ProbeError
 from ragtrace.probe import DEEPER, Probe, ask, compare
 from ragtrace.types import Analysis, IndexProbe, RequestRecord, VerifiedBy, replace
@@ -40,10 +41,10 @@ class ProbeBudget:
     which the finding of a request is given up; deeper: times the depth that the application asked for.
     """
 
-    suspected: float = 1.0
-    others: float = 0.05
-    a_minute: float = 30.0
-    seconds: float = 10.0
+    suspected: float = SETTINGS["probe_share"].default
+    others: float = SETTINGS["probe_sound"].default
+    a_minute: float = SETTINGS["probe_rate"].default
+    seconds: float = SETTINGS["probe_seconds"].default
     deeper: int = DEEPER
 
     def __post_init__(self) -> None:

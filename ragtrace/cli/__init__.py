@@ -34,6 +34,7 @@ from ragtrace.cli import (
     verifier,
 )
 from ragtrace.cli.doctor import version
+from ragtrace.config import variable
 from ragtrace.errors import RagtraceError
 from ragtrace.extras import missing_extra
 from ragtrace.safe_text import harmless
@@ -113,7 +114,7 @@ def main() -> int:
         _with_brackets(get_command(app))(prog_name="ragtrace")
     except Exception as error:
         refusal = error if isinstance(error, RagtraceError) else missing_extra(error)
-        if refusal is None or os.environ.get("RAGTRACE_DEBUG") == "1":
+        if refusal is None or os.environ.get(variable("debug")) == "1":
             traceback.print_exc()
         if refusal is None:
             print("ragtrace: the error above is a fault of ragtrace; please report it", file=sys.stderr)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self, get_args
 
 import typer
 
-from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table, progress
+from ragtrace.config import SETTINGS
 from ragtrace.errors import ConfigurationError
 from ragtrace.times import TIMES, parse_time, shown_span
 
@@ -27,6 +28,9 @@ class ExecutorName(StrEnum):
     thread = "thread"
     processes = "processes"
     ray = "ray"
+
+
+_EXECUTOR: Final = ExecutorName(SETTINGS["executor"].default)
 
 
 def analyze(
@@ -51,220 +55,37 @@ def analyze(
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many jobs.")] = None,
-    events: Annotated[
-        bool,
-        typer.Option(
-            "--events",
-            envvar="RAGTRACE_EVENTS",
-            help="Also send each score as an OpenTelemetry event over OTLP (OTEL_EXPORTER_OTLP_ENDPOINT).",
-        ),
-    ] = False,
-    generator: Annotated[
-        str | None,
-        typer.Option(
-            "--generator",
-            metavar="MODEL",
-            envvar="RAGTRACE_GENERATOR",
-            help="Explain what answers used: by a causal language model's folder or name, or URL#NAME of a server's.",
-        ),
-    ] = None,
-    retriever: Annotated[
-        str | None,
-        typer.Option(
-            "--retriever",
-            metavar="MODEL",
-            envvar="RAGTRACE_RETRIEVER",
-            help="Explain why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL.",
-        ),
-    ] = None,
-    verifier: Annotated[
-        str | None,
-        typer.Option(
-            "--verifier",
-            metavar="MODEL",
-            envvar="RAGTRACE_VERIFIER",
-            help="Judge the claims of answers by a sequence classifier's folder or name (see `ragtrace verifier`).",
-        ),
-    ] = None,
-    embeddings: Annotated[
-        str | None,
-        typer.Option(
-            "--embeddings",
-            metavar="MODEL",
-            envvar="RAGTRACE_EMBEDDINGS",
-            help="Judge the claims of answers by a sentence encoder's folder or name as well, before any verifier.",
-        ),
-    ] = None,
-    entities: Annotated[
-        str | None,
-        typer.Option(
-            "--entities",
-            metavar="PIPELINE",
-            envvar="RAGTRACE_ENTITIES",
-            help="Read the names in questions by this spaCy pipeline, where the application names no facets "
-            "(ragtrace[spacy]); a pipeline runs its own code.",
-        ),
-    ] = None,
-    probe: Annotated[
-        str | None,
-        typer.Option(
-            "--probe",
-            metavar="MODULE:NAME",
-            envvar="RAGTRACE_PROBE",
-            help="Ask the index again, deeper and exactly, where evidence may be missing: an object of yours with "
-            "probe(query, depth, exact) and has(id or text), or a function() that makes it.",
-        ),
-    ] = None,
-    probe_share: Annotated[
-        float,
-        typer.Option(
-            "--probe-share",
-            min=0.0,
-            max=1.0,
-            envvar="RAGTRACE_PROBE_SHARE",
-            help="Share of the requests with a suspected retrieval that are asked about.",
-        ),
-    ] = 1.0,
-    probe_sound: Annotated[
-        float,
-        typer.Option(
-            "--probe-sound",
-            min=0.0,
-            max=1.0,
-            envvar="RAGTRACE_PROBE_SOUND",
-            help="The same of the requests whose retrieval looks sound.",
-        ),
-    ] = 0.05,
-    probe_rate: Annotated[
-        float,
-        typer.Option(
-            "--probe-rate",
-            min=0.0,
-            metavar="A_MINUTE",
-            envvar="RAGTRACE_PROBE_RATE",
-            help="The most requests of one service that are asked about in a minute, by all workers of this command.",
-        ),
-    ] = 30.0,
-    probe_seconds: Annotated[
-        float,
-        typer.Option(
-            "--probe-seconds",
-            min=0.01,
-            envvar="RAGTRACE_PROBE_SECONDS",
-            help="Judge a request without the probe when it has not answered after so long.",
-        ),
-    ] = 10.0,
-    explain: Annotated[
-        str | None,
-        typer.Option(
-            "--explain",
-            metavar="FLAG=PARTS,...",
-            envvar="RAGTRACE_EXPLAIN",
-            help="Which flags buy an explanation by a worker with models, and of what: generator, query, retriever, "
-            "joined by +; host stands for all flags of the application, none for no flag at all.",
-        ),
-    ] = None,
-    explain_rate: Annotated[
-        float,
-        typer.Option(
-            "--explain-rate",
-            min=0.0,
-            max=1.0,
-            envvar="RAGTRACE_EXPLAIN_RATE",
-            help="Share of the sampled requests that are explained whatever their flags.",
-        ),
-    ] = 0.01,
-    explain_budget: Annotated[
-        int | None,
-        typer.Option(
-            "--explain-budget",
-            min=2,
-            envvar="RAGTRACE_EXPLAIN_BUDGET",
-            help="The most prompts that the generator scores for one part of an explanation.",
-        ),
-    ] = None,
-    explain_settle: Annotated[
-        float,
-        typer.Option(
-            "--explain-settle",
-            min=0.0,
-            max=1.0,
-            envvar="RAGTRACE_EXPLAIN_SETTLE",
-            help="Ends an estimate before its budget once, with this confidence, the most used document and the flags "
-            "will stay as they are; 0: never.",
-        ),
-    ] = 0.9,
-    explain_error: Annotated[
-        float | None,
-        typer.Option(
-            "--explain-error",
-            metavar="NATS",
-            envvar="RAGTRACE_EXPLAIN_ERROR",
-            help="Ends an estimate before its budget once no document's share has a larger standard error.",
-        ),
-    ] = None,
-    explain_documents: Annotated[
-        int,
-        typer.Option(
-            "--explain-documents",
-            min=1,
-            envvar="RAGTRACE_EXPLAIN_DOCUMENTS",
-            help="How many documents' retrieval is explained: the prompt's by rank, then other candidates.",
-        ),
-    ] = 10,
-    explain_baseline: Annotated[
-        str,
-        typer.Option(
-            "--explain-baseline",
-            envvar="RAGTRACE_EXPLAIN_BASELINE",
-            help="What the retriever's tokens are compared with: unk, mask, pad or zero.",
-        ),
-    ] = "unk",
-    explain_gpu_seconds: Annotated[
-        float,
-        typer.Option(
-            "--explain-gpu-seconds",
-            min=0.0,
-            envvar="RAGTRACE_EXPLAIN_GPU_SECONDS",
-            help="What all workers together may spend on a GPU in a day.",
-        ),
-    ] = 3600.0,
-    explain_cpu_seconds: Annotated[
-        float,
-        typer.Option(
-            "--explain-cpu-seconds",
-            min=0.0,
-            envvar="RAGTRACE_EXPLAIN_CPU_SECONDS",
-            help="The same for explanations without a GPU.",
-        ),
-    ] = 3600.0,
-    executor: Annotated[
-        ExecutorName,
-        typer.Option("--executor", envvar="RAGTRACE_EXECUTOR", help="Where workers run (ragtrace[ray] for ray)."),
-    ] = ExecutorName.thread,
-    workers: Annotated[
-        int, typer.Option("--workers", min=1, envvar="RAGTRACE_WORKERS", help="How many; each loads its own models.")
-    ] = 1,
+    events: Annotated[bool, option("events")] = SETTINGS["events"].default,
+    generator: Annotated[str | None, option("generator", metavar="MODEL")] = None,
+    retriever: Annotated[str | None, option("retriever", metavar="MODEL")] = None,
+    verifier: Annotated[str | None, option("verifier", metavar="MODEL")] = None,
+    embeddings: Annotated[str | None, option("embeddings", metavar="MODEL")] = None,
+    entities: Annotated[str | None, option("entities", metavar="PIPELINE")] = None,
+    probe: Annotated[str | None, option("probe", metavar="MODULE:NAME")] = None,
+    probe_share: Annotated[float, option("probe_share", min=0.0, max=1.0)] = SETTINGS["probe_share"].default,
+    probe_sound: Annotated[float, option("probe_sound", min=0.0, max=1.0)] = SETTINGS["probe_sound"].default,
+    probe_rate: Annotated[float, option("probe_rate", min=0.0, metavar="A_MINUTE")] = SETTINGS["probe_rate"].default,
+    probe_seconds: Annotated[float, option("probe_seconds", min=0.01)] = SETTINGS["probe_seconds"].default,
+    explain: Annotated[str | None, option("explain", metavar="FLAG=PARTS,...")] = None,
+    explain_rate: Annotated[float, option("explain_rate", min=0.0, max=1.0)] = SETTINGS["explain_rate"].default,
+    explain_budget: Annotated[int | None, option("explain_budget", min=2)] = None,
+    explain_settle: Annotated[float, option("explain_settle", min=0.0, max=1.0)] = SETTINGS["explain_settle"].default,
+    explain_error: Annotated[float | None, option("explain_error", metavar="NATS")] = None,
+    explain_documents: Annotated[int, option("explain_documents", min=1)] = SETTINGS["explain_documents"].default,
+    explain_baseline: Annotated[str, option("explain_baseline")] = SETTINGS["explain_baseline"].default,
+    explain_gpu_seconds: Annotated[float, option("explain_gpu_seconds", min=0.0)] = SETTINGS[
+        "explain_gpu_seconds"
+    ].default,
+    explain_cpu_seconds: Annotated[float, option("explain_cpu_seconds", min=0.0)] = SETTINGS[
+        "explain_cpu_seconds"
+    ].default,
+    executor: Annotated[ExecutorName, option("executor")] = _EXECUTOR,
+    workers: Annotated[int, option("workers", min=1)] = SETTINGS["workers"].default,
     gpus_per_worker: Annotated[
         float | None,
-        typer.Option(
-            "--gpus-per-worker",
-            min=0.0,
-            metavar="GPUS",
-            envvar="RAGTRACE_GPUS_PER_WORKER",
-            help="GPUs of each process or actor, also a part of one (0.5).  [default: shared evenly]",
-            show_default=False,
-        ),
+        option("gpus_per_worker", min=0.0, metavar="GPUS", more="[default: shared evenly]", show_default=False),
     ] = None,
-    ray_address: Annotated[
-        str,
-        typer.Option(
-            "--ray-address",
-            metavar="ADDRESS",
-            envvar=["RAGTRACE_RAY_ADDRESS", "RAY_ADDRESS"],
-            help="A Ray that runs: auto, HOST:PORT or ray://HOST:PORT; local starts one on this machine.",
-        ),
-    ] = "local",
+    ray_address: Annotated[str, option("ray_address", metavar="ADDRESS")] = SETTINGS["ray_address"].default,
     as_json: JsonOption = False,
 ) -> None:
     """Score the recorded requests that wait in the queue. Killed at any moment, it can be run again."""

@@ -9,12 +9,14 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, print_json, print_table, spooled
+from ragtrace.config import SETTINGS, set_variables, unknown_variables
 from ragtrace.extras import EXTRA, find_missing
 
 if TYPE_CHECKING:
@@ -60,10 +62,20 @@ def _report(store: str | None) -> dict[str, Any]:
         "python": platform.python_version(),
         "executable": sys.executable,
         "torch_device": torch_device(),
+        "settings": _settings(),
         "extras": [_extra(extra) for extra in extras()],
         "store": state,
         "tools": [tool._asdict() for tool in tools()],
     }
+
+
+def _settings() -> dict[str, Any]:
+    """The settings that the environment gives, and its variables that are none; a secret's value is None."""
+    given = [
+        {"name": name, "variable": variable, "value": None if SETTINGS[name].secret else os.environ[variable]}
+        for name, variable in set_variables().items()
+    ]
+    return {"given": given, "unknown": unknown_variables()}
 
 
 def _extra(extra: Extra) -> dict[str, Any]:
@@ -86,7 +98,7 @@ def _store(asked: str | None) -> dict[str, Any]:
         state["spool"] = spooled(url, settings.spool)
         schema = check(url)
         state |= {"revision": schema.current, "head": schema.head}
-        if schema.current is not None or asked is not None or "RAGTRACE_STORE" in os.environ:
+        if schema.current is not None or asked is not None or config.variable("store") in os.environ:
             state |= _contents(existing(url))
     except RagtraceError as error:
         state["error"] = str(error)
@@ -153,6 +165,11 @@ def _lines(report: dict[str, Any]) -> Iterator[_Line]:
     yield _Line("ragtrace", report["ragtrace"])
     yield _Line("python", f"{report['python']} ({report['executable']})")
     yield _Line("torch device", report["torch_device"] or "no torch", "" if report["torch_device"] else _TORCH_REMEDY)
+    for setting in report["settings"]["given"]:
+        value = "given" if setting["value"] is None else setting["value"]
+        yield _Line(f"setting {setting['name']}", f"{value} ({setting['variable']})")
+    for name in report["settings"]["unknown"]:
+        yield _Line(name, "is no setting", _similar(name))
     for extra in report["extras"]:
         there = ", ".join(f"{package} {found}" for package, found in extra["packages"].items() if found)
         lacking = ", ".join(package for package, found in extra["packages"].items() if not found)
@@ -161,6 +178,12 @@ def _lines(report: dict[str, Any]) -> Iterator[_Line]:
     for tool in report["tools"]:
         yield _Line(tool["name"], tool["path"] or "not found (optional)", "" if tool["path"] else tool["remedy"])
     yield from _store_lines(report["store"])
+
+
+def _similar(name: str) -> str:
+    """What a misspelled variable was meant to be, if that can be guessed."""
+    known = [variable for setting in SETTINGS.values() for variable in setting.variables]
+    return "".join(f"did you mean {other}?" for other in get_close_matches(name, known, n=1, cutoff=0.8))
 
 
 def _store_lines(state: dict[str, Any]) -> Iterator[_Line]:

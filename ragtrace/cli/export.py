@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from ragtrace.cli.terminal import StoreOption, console
+from ragtrace.cli.terminal import StoreOption, console, option
+from ragtrace.config import SETTINGS
 
 if TYPE_CHECKING:
     from ragtrace.export.push import Target
@@ -48,15 +49,7 @@ def export(
         str | None, typer.Option("--remote-write", metavar="URL", help="Push by Prometheus remote write as well.")
     ] = None,
     every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="How often to push.")] = 30.0,
-    max_series: Annotated[
-        int,
-        typer.Option(
-            "--max-series",
-            min=1_000,
-            envvar="RAGTRACE_MAX_SERIES",
-            help="How many series a scrape shows; of more the least important ones are left out.",
-        ),
-    ] = 100_000,
+    max_series: Annotated[int, option("max_series", min=1_000)] = SETTINGS["max_series"].default,
 ) -> None:
     """Serve /metrics from committed results. One exporter per database: a second one waits for the first to end."""
     from ragtrace.cli.terminal import existing

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
+from ragtrace.config import variable
 from ragtrace.times import shown_time, written_time
 
 if TYPE_CHECKING:
@@ -412,11 +413,15 @@ def _print(summary: ReplaySummary) -> None:
     if summary.not_asked:
         say("the first questions have all failed, so the others were not asked")
     if not summary.has_versions:
-        say("no request carries versions, so the gate names no rollout: configure(versions=...) or RAGTRACE_VERSIONS")
+        say(
+            "no request carries versions, so the gate names no rollout: configure(versions=...) or "
+            f"{variable('versions')}"
+        )
     if summary.hidden:
         what = ", ".join(summary.hidden)
         say(
-            f"not captured: {what}, so most metrics are undefined; RAGTRACE_CAPTURE_CONTENT=full, in a store of its own"
+            f"not captured: {what}, so most metrics are undefined; {variable('capture_content')}=full, in a store of "
+            "its own"
         )
     if summary.unstored:
         say(f"{summary.unstored} requests wait in the spool for the store: ragtrace doctor --store {summary.store}")

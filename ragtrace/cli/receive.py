@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, print_json
+from ragtrace.config import variable
 from ragtrace.errors import ConfigurationError, RecordError
 
 if TYPE_CHECKING:
@@ -97,7 +98,9 @@ gold = typer.Typer(help=_GOLD, no_args_is_help=True)
 FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE...", help="The files to read.", show_default=False)]
 ServiceOption = Annotated[
     str | None,
-    typer.Option("--service", help="The application, in place of what the file names.  [default: RAGTRACE_SERVICE]"),
+    typer.Option(
+        "--service", help=f"The application, in place of what the file names.  [default: {variable('service')}]"
+    ),
 ]
 ColumnOption = Annotated[
     list[str] | None,
@@ -125,7 +128,8 @@ def import_files(
     cites: Annotated[
         bool | None,
         typer.Option(
-            "--cites/--no-cites", help="Whether the answers are meant to cite their sources.  [default: RAGTRACE_CITES]"
+            "--cites/--no-cites",
+            help=f"Whether the answers are meant to cite their sources.  [default: {variable('cites')}]",
         ),
     ] = None,
     store: StoreOption = None,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table, progress
+from ragtrace.config import variable
 from ragtrace.errors import ConfigurationError
 from ragtrace.times import shown_time
 
@@ -151,25 +152,8 @@ def _show(store: Store, request_id: str, as_json: bool) -> None:
 def explain(
     request_id: Annotated[str, typer.Argument(help="A request id, or as much of its beginning as is unique.")],
     store: StoreOption = None,
-    generator: Annotated[
-        str | None,
-        typer.Option(
-            "--generator",
-            metavar="MODEL",
-            envvar="RAGTRACE_GENERATOR",
-            help="Which documents the answer used: by a causal language model's folder or name, or URL#NAME of a "
-            "server's.",
-        ),
-    ] = None,
-    retriever: Annotated[
-        str | None,
-        typer.Option(
-            "--retriever",
-            metavar="MODEL",
-            envvar="RAGTRACE_RETRIEVER",
-            help="Why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL.",
-        ),
-    ] = None,
+    generator: Annotated[str | None, option("generator", metavar="MODEL")] = None,
+    retriever: Annotated[str | None, option("retriever", metavar="MODEL")] = None,
     query: Annotated[
         bool, typer.Option("--query", help="Also which words of the question the answer needs; doubles the cost.")
     ] = False,
@@ -399,15 +383,7 @@ def probe(
         str | None, typer.Argument(help="A request id, or as much of its beginning as is unique.", show_default=False)
     ] = None,
     query: Annotated[str | None, typer.Option("--query", help="Instead of a request: what to search for.")] = None,
-    named: Annotated[
-        str | None,
-        typer.Option(
-            "--probe",
-            metavar="MODULE:NAME",
-            envvar="RAGTRACE_PROBE",
-            help="Your object with probe(query, depth, exact) and has(id or text), or a function() that makes it.",
-        ),
-    ] = None,
+    named: Annotated[str | None, option("probe", metavar="MODULE:NAME")] = None,
     depth: Annotated[int, typer.Option("--depth", min=1, help="With --query: how many the application asks for.")] = 10,
     deeper: Annotated[int, typer.Option("--deeper", min=1, help="How many times deeper to ask.")] = 10,
     chunk: Annotated[
@@ -427,7 +403,7 @@ def probe(
         raise ConfigurationError("give a request id, or --query with what to search for")
     if named is None:
         raise ConfigurationError(
-            "no probe is given; give --probe MODULE:NAME or RAGTRACE_PROBE: your object with "
+            f"no probe is given; give --probe MODULE:NAME or {variable('probe')}: your object with "
             "probe(query, depth, exact) and has(id or text)"
         )
     asked = load_probe(named)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from ragtrace import config
+from ragtrace.config import SETTINGS, variable
 from ragtrace.errors import RecordError, StoreUnavailable
 from ragtrace.safe_text import harmless
 
@@ -28,6 +29,7 @@ __all__ = [
     "console",
     "existing",
     "find_record",
+    "option",
     "print_json",
     "print_table",
     "progress",
@@ -38,12 +40,21 @@ __all__ = [
 WIDTH: Final = 120
 _ID: Final = 36  # characters of a UUID
 
+
+def option(name: str, *, more: str = "", **details: Any) -> Any:
+    """The option of a command that gives a setting: flag, variables and help are those of the table of settings."""
+    setting = SETTINGS[name]
+    text = f"{setting.doc}  {more}" if more else setting.doc
+    return typer.Option(f"--{name.replace('_', '-')}", envvar=list(setting.variables), help=text, **details)
+
+
 StoreOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--store",
         metavar="URL",
-        help="The database: sqlite:///FILE or postgresql://...  [default: RAGTRACE_STORE, else sqlite:///ragtrace.db]",
+        help="The database: sqlite:///FILE or postgresql://...  "
+        f"[default: {variable('store')}, else {SETTINGS['store'].default}]",
         show_default=False,
     ),
 ]
@@ -124,7 +135,7 @@ def existing(store: str | None) -> str:
         raise StoreUnavailable(
             f"store {shown(url)} does not exist or is empty{held}; "
             f"record into it (ragtrace demo --store {shown(url)}), "
-            f"make it (ragtrace db upgrade --store {shown(url)}), or name another (--store URL or RAGTRACE_STORE)"
+            f"make it (ragtrace db upgrade --store {shown(url)}), or name another (--store URL or {variable('store')})"
         )
     Store.open(url).close()  # says at once what is wrong with it
     return url

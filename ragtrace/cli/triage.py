@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from ragtrace.cli.export import HostOption
-from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table
 from ragtrace.times import TIMES, shown_time
 
 if TYPE_CHECKING:
@@ -145,16 +145,7 @@ def serve(
         str | None,
         typer.Option("--forward", metavar="URL", help="Post each report there, too, as JSON with its Markdown."),
     ] = None,
-    authorization: Annotated[
-        str | None,
-        typer.Option(
-            "--forward-authorization",
-            metavar="HEADER",
-            envvar="RAGTRACE_FORWARD_AUTHORIZATION",
-            show_envvar=True,
-            help='The header Authorization of these posts, such as "Bearer TOKEN".',
-        ),
-    ] = None,
+    authorization: Annotated[str | None, option("forward_authorization", metavar="HEADER", show_envvar=True)] = None,
     lookback: LookbackOption = None,
     store: StoreOption = None,
 ) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import ragtrace
 from ragtrace.analyze import analyze_record
 from ragtrace.analyze.worker import finish
+from ragtrace.config import variable
 from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
 from ragtrace.demo.faults import SCENARIOS, Scenario, find_scenario, judge
 from ragtrace.demo.generation import BudgetPacker, ExtractiveAnswerer, Generator, LanguageModelAnswerer
@@ -214,7 +215,7 @@ def worker_process(store_url: str) -> Iterator[None]:
     """`ragtrace analyze --follow` runs inside of the block. The URL goes by environment: it may hold a password."""
     command = [sys.executable, "-m", "ragtrace", "analyze", "--follow"]
     silent = subprocess.DEVNULL
-    environment = {**os.environ, "RAGTRACE_STORE": store_url}
+    environment = {**os.environ, variable("store"): store_url}
     process = subprocess.Popen(command, env=environment, stdin=silent, stdout=silent, stderr=silent)
     try:
         yield

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, get_args, overload
 
+from ragtrace.config import variable
 from ragtrace.engines.labels import ROLES, Role
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import ConfigurationError
@@ -34,9 +35,9 @@ __all__ = [
     "load_retriever",
 ]
 
-API_KEY: Final = "RAGTRACE_GENERATOR_KEY"
+API_KEY: Final = variable("generator_key")
 """The environment variable that holds the key of a generator's server."""
-JUDGE_KEY: Final = "RAGTRACE_JUDGE_KEY"
+JUDGE_KEY: Final = variable("judge_key")
 """The environment variable that holds the key of a judge's server."""
 _CHAT: Final = "chat:"
 _SERVER: Final = ("http://", "https://")

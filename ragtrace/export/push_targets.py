@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Exemplar, Sample
 
-from ragtrace.config import http_address, shown_address
+from ragtrace.config import http_address, shown_address, variable
 from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.export.push import PushFailed
 from ragtrace.http_client import HttpClient, NoAnswer, retry_after
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HEADERS_VARIABLE", "OtlpTarget", "RemoteWriteTarget", "otlp_protocol"]
 
-HEADERS_VARIABLE: Final = "RAGTRACE_REMOTE_WRITE_HEADERS"
+HEADERS_VARIABLE: Final = variable("remote_write_headers")
 
 _EXTRA: Final = "remote-write"
 _SERIES: Final = 2000  # of one request, as Prometheus itself sends at most

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
 
+from ragtrace.config import SETTINGS, variable
+
 if TYPE_CHECKING:
     from ragtrace.gate.model import GateReport, Policy
     from ragtrace.gate.reports import Format
@@ -24,7 +26,7 @@ _OPTIONS: Final = {
     "baseline": ("SELECTION", "the requests that the gate compares with"),
     "candidate": ("SELECTION", "the requests that may go out or not"),
     "policy": ("FILE", "the policy; by default the defaults of ragtrace"),
-    "store": ("URL", "the database; by default RAGTRACE_STORE, else sqlite:///ragtrace.db"),
+    "store": ("URL", f"the database; by default {variable('store')}, else {SETTINGS['store'].default}"),
     "service": ("NAME", "the service, where the store knows several"),
     "reports": ("FOLDER", "write the report of each gate there, as HTML, Markdown, JSON and JUnit XML"),
 }

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
+from ragtrace.config import variable
 from ragtrace.errors import CorruptStore, MissingExtraError, SchemaMismatch, StoreError, StoreUnavailable
 from ragtrace.store.address import Address, Identity, Known, PostgresIdentity, SqliteIdentity
 from ragtrace.store.tables import MINUTE, Digest, Moment
@@ -350,7 +351,7 @@ _CORRUPT: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _BUSY_CODES: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _FORBIDDEN: Final = {"25006", "42501"}  # read_only_sql_transaction, insufficient_privilege
 _NO_TABLE: Final = "42P01"
-_OTHER: Final = "give another store (--store URL or RAGTRACE_STORE)"
+_OTHER: Final = f"give another store (--store URL or {variable('store')})"
 
 
 @contextmanager

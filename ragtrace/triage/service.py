@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ragtrace.config import http_address
+from ragtrace.config import http_address, variable
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.http_client import HttpClient
 from ragtrace.http_server import HttpServer, plain
@@ -159,8 +159,10 @@ class Forward:
         parts = http_address("--forward", url, "a URL that begins with http:// or https://")
         if "@" in parts.netloc:
             raise ConfigurationError.of(
-                "--forward", url, "a URL without user and password; give them in RAGTRACE_FORWARD_AUTHORIZATION, "
-                'for instance "Bearer TOKEN"'
+                "--forward",
+                url,
+                f"a URL without user and password; give them in {variable('forward_authorization')}, for instance "
+                '"Bearer TOKEN"',
             )  # fmt: skip
         headers = {"Content-Type": "application/json"} | ({"Authorization": authorization} if authorization else {})
         self._client = HttpClient(parts, headers=headers, seconds=_TIMEOUT, is_proxied=True)

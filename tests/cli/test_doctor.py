@@ -109,6 +109,17 @@ def test_store_that_was_asked_for_must_be_there(doctor: Doctor, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_says_what_the_environment_gives(doctor: Doctor) -> None:
+    """Values of settings, of secrets only that they are given, and variables that are misspelled."""
+    given = {"RAGTRACE_CITES": "true", "RAGTRACE_GENERATOR_KEY": "s3cret", "RAGTRACE_SAMPEL_RATE": "0.1"}
+    table, report = doctor(**given).stdout, json.loads(doctor("--json", **given).stdout)["settings"]
+    assert {"name": "cites", "variable": "RAGTRACE_CITES", "value": "true"} in report["given"]
+    assert {"name": "generator_key", "variable": "RAGTRACE_GENERATOR_KEY", "value": None} in report["given"]
+    assert "RAGTRACE_SAMPEL_RATE" in report["unknown"]
+    assert "did you mean RAGTRACE_SAMPLE_RATE?" in table
+    assert "s3cret" not in table + str(report)
+
+
 def test_corrupt_store_is_reported(doctor: Doctor, tmp_path: Path) -> None:
     """A file that is no database ends with 2; the rest of the report is still there."""
     (tmp_path / "broken.db").write_bytes(b"not a database" * 100)

@@ -26,6 +26,7 @@ from typing import Any, Final
 from ragtrace.analyze.executors.supervisor import watch
 from ragtrace.analyze.executors.work import OnProgress, State, Stop, Work, gpus_for_each, report, sendable
 from ragtrace.analyze.worker import WorkSummary
+from ragtrace.config import PREFIX
 from ragtrace.engines.models import load_package
 from ragtrace.errors import ConfigurationError, WorkerError
 from ragtrace.store.address import Address, from_anywhere
@@ -35,7 +36,7 @@ __all__ = ["RayExecutor"]
 _LOCAL: Final = "local"
 _CLIENT: Final = "ray://"
 _OBJECTS: Final = 80 << 20  # bytes; Ray refuses less than 75 MiB
-_TAKEN_ALONG: Final = ("RAGTRACE_", "OTEL_", "PG")  # variables of this process that workers read as well
+_TAKEN_ALONG: Final = (PREFIX, "OTEL_", "PG")  # variables of this process that workers read as well
 _LONG: Final = 30.0
 _PATIENCE: Final = 5.0
 
