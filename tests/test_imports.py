@@ -150,3 +150,18 @@ def test_the_store_is_kept_without_the_analyzer(tmp_path: Path) -> None:
         assert done.returncode == 0, f"{verb}: {done.stderr}"
     done = _without(analyzer, MAIN, "analyze", "--store", "sqlite:///cli.db", folder=tmp_path)
     assert (done.returncode, done.stderr) == (2, "ragtrace: numpy is not installed; pip install 'ragtrace[analyze]'\n")
+
+
+RECEIVER = """
+import importlib, pkgutil
+import ragtrace.receive as receive
+
+for module in pkgutil.walk_packages(receive.__path__, receive.__name__ + "."):
+    importlib.import_module(module.name)
+"""
+
+
+def test_a_receiver_needs_no_analyzer(tmp_path: Path) -> None:
+    """`ragtrace serve` takes spans with what the extra `serve` brings."""
+    brought = {"numpy", "prometheus_client", "rich", "typer"}
+    assert _without(set(PACKAGES) - brought, RECEIVER, folder=tmp_path).stderr == ""
