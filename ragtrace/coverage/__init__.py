@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ragtrace.coverage.answer import (
     answer_coverage,
     claim_supports,
