@@ -12,10 +12,12 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.http import at_once
 from ragtrace.engines.judge_budget import Budget, Reservation
 from ragtrace.engines.judge_prompts import PROMPTS, JudgePrompt
@@ -23,7 +25,7 @@ from ragtrace.engines.labels import ROLES, Role
 from ragtrace.engines.model_server import Client, Limits
 from ragtrace.engines.pair_cache import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines.tokens import readable
-from ragtrace.errors import ConfigurationError, NotJudged, ServerError
+from ragtrace.errors import ConfigurationError, ModelError, NotJudged, ServerError
 
 if TYPE_CHECKING:
     from ragtrace.coverage.verifier import Pair, Verdict
@@ -57,6 +59,18 @@ class JudgeUsage:
     odd: int = 0
 
 
+class _State:
+    """What a judge learns of its server while it asks, whatever the role.
+
+    characters: of all prompts. is_silent: whether the server tells no log-probabilities; None: not known yet.
+    """
+
+    def __init__(self) -> None:
+        self.usage = JudgeUsage()
+        self.characters = 0
+        self.is_silent: bool | None = None
+
+
 class ChatJudge:
     """A language model behind an OpenAI-compatible server, in all three roles.
 
@@ -72,14 +86,16 @@ class ChatJudge:
         concurrency: requests at a time. timeout: seconds until an answer must have come. retries: of a request that
             failed for a passing reason; a server's Retry-After is kept to, up to a minute.
         max_characters: of a text in one prompt; a longer one is read in windows, the largest probability counts.
+        calibrations: of its probabilities in each role; `in_role` has that of one role as its `calibration`.
         options: further fields of each request; None takes one out, such as `seed` for a server that knows none.
         cache_bytes: for what was said before; 0: nothing is kept.
 
-    Raises: ConfigurationError for arguments, MissingExtraError without the http extra.
+    Raises: ConfigurationError for arguments, ModelError for a calibration of another judge, MissingExtraError without
+        the http extra.
     """
 
     roles: Final[frozenset[Role]] = frozenset(ROLES)
-    calibration: Final = None
+    calibration: Calibration | None = None
     device: Final = "remote"
 
     def __init__(
@@ -95,6 +111,7 @@ class ChatJudge:
         timeout: float = 30.0,
         retries: int = 2,
         max_characters: int = 24_000,
+        calibrations: Mapping[Role, Calibration] | None = None,
         options: Mapping[str, Any] | None = None,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
@@ -126,9 +143,11 @@ class ChatJudge:
         self._cache = PairCache(cache_bytes)
         self._lock = threading.Lock()
         self._asking = threading.Lock()
-        self._usage = JudgeUsage()
-        self._characters = 0
-        self._is_silent: bool | None = None  # whether the server tells no log-probabilities; None: not known yet
+        self._state = _State()
+        self._calibrations = dict(calibrations or {})
+        for calibration in self._calibrations.values():
+            if calibration.model != self.digest:
+                raise ModelError(f"calibration {calibration.id} is of another judge than {model!r}; fit it again")
 
     @property
     def digest(self) -> str:
@@ -143,11 +162,13 @@ class ChatJudge:
     @property
     def usage(self) -> JudgeUsage:
         """What was asked so far."""
-        return self._usage
+        return self._state.usage
 
-    def in_role(self, _: Role) -> ChatJudge:
-        """Itself: it has all roles."""
-        return self
+    def in_role(self, role: Role) -> ChatJudge:
+        """The same judge, with the same connections, usage and cache, whose `calibration` is that of this role."""
+        other = copy(self)
+        other.calibration = self._calibrations.get(role)
+        return other
 
     def close(self) -> None:
         """Close the connections to the server, for good."""
@@ -160,7 +181,11 @@ class ChatJudge:
             ServerError where it refuses for a reason that does not pass.
         """
         rows = self._judged("entails", pairs)
-        return [(row[0], min(row[1], 1.0 - row[0])) if row else (0.0, 0.0) for row in rows]
+        supports = self._calibrated("entails", [row[0] if row else 0.0 for row in rows])
+        return [
+            (support, min(row[1], 1.0 - support)) if row else (0.0, 0.0)
+            for support, row in zip(supports, rows, strict=True)
+        ]
 
     def relevant(self, pairs: Sequence[Pair]) -> list[float]:
         """The probability in [0, 1] that the chunk of each (question, chunk) holds what answers the question, or a
@@ -176,7 +201,15 @@ class ChatJudge:
 
     def _yes(self, role: Role, pairs: Sequence[Pair]) -> list[float]:
         rows = self._judged(role, pairs)
-        return [row[0] if row else 0.5 if second.strip() else 0.0 for row, (_, second) in zip(rows, pairs, strict=True)]
+        shares = self._calibrated(role, [row[0] if row else 0.5 for row in rows])
+        return [
+            share if row else 0.5 if second.strip() else 0.0
+            for share, row, (_, second) in zip(shares, rows, pairs, strict=True)
+        ]
+
+    def _calibrated(self, role: Role, shares: list[float]) -> list[float]:
+        calibration = self._calibrations.get(role)
+        return shares if calibration is None else [float(share) for share in calibration.apply(shares)]
 
     def _judged(self, role: Role, pairs: Sequence[Pair]) -> list[Shares]:
         """The largest probability of each word over the windows of each pair; nothing where a text is empty."""
@@ -211,10 +244,10 @@ class ChatJudge:
         into: dict[bytes, Shares] = {}
         try:
             with self._asking:
-                if self._is_silent is None:
+                if self._state.is_silent is None:
                     self._ask(prompt, texts, keys[:1], into, 1 + self._samples)
                     keys = keys[1:]
-            self._ask(prompt, texts, keys, into, self._samples if self._is_silent else 1)
+            self._ask(prompt, texts, keys, into, self._samples if self._state.is_silent else 1)
         finally:
             self._cache.put(into)
         return into
@@ -239,23 +272,23 @@ class ChatJudge:
 
     def _shares(self, prompt: JudgePrompt, text: str, reservation: Reservation) -> Shares:
         """The probability of each word; nothing where the answer is none of them."""
-        if not self._is_silent:
+        if not self._state.is_silent:
             try:
                 found = self._post(text, reservation, logprobs=True, temperature=0, seed=0)
             except ServerError as error:
-                if self._is_silent is False or error.status not in _UNKNOWN_FIELD:
+                if self._state.is_silent is False or error.status not in _UNKNOWN_FIELD:
                     raise
             else:
                 tokens = _first_tokens(found)
                 if tokens is not None:
-                    self._is_silent = False
+                    self._state.is_silent = False
                     return self._noted(_normalized(tokens, prompt.words))
-                if self._is_silent is False:
+                if self._state.is_silent is False:
                     return self._noted(())
         said = []
         for seed in range(self._samples):
             said.append(_word(_text(self._post(text, reservation, temperature=1, seed=seed)), prompt.words))
-            self._is_silent = True
+            self._state.is_silent = True
         return self._noted(_voted(said, prompt.words))
 
     def _noted(self, shares: Shares) -> Shares:
@@ -288,13 +321,14 @@ class ChatJudge:
 
     def _count(self, *, characters: int = 0, **more: float) -> None:
         with self._lock:
-            self._characters += characters
-            sums = {name: getattr(self._usage, name) + more.get(name, 0) for name in JudgeUsage.__slots__}
-            self._usage = JudgeUsage(**sums)
+            self._state.characters += characters
+            sums = {name: getattr(self._state.usage, name) + more.get(name, 0) for name in JudgeUsage.__slots__}
+            self._state.usage = JudgeUsage(**sums)
 
     def _tokens_per_character(self) -> float:
         with self._lock:
-            return self._usage.prompt_tokens / self._characters if self._characters else _TOKENS_PER_CHARACTER
+            tokens, characters = self._state.usage.prompt_tokens, self._state.characters
+        return tokens / characters if characters else _TOKENS_PER_CHARACTER
 
 
 def _windows(text: str, limit: int) -> Iterator[str]:

@@ -188,7 +188,7 @@ def load_judge(
 
         url, name = _at_server("judge", model)
         key = JUDGE_KEY if JUDGE_KEY in os.environ else None
-        return ChatJudge(url, name, chat=address != model, api_key_env=key, budget=budget)
+        return ChatJudge(url, name, chat=address != model, api_key_env=key, budget=budget).in_role(role)
     _refuse_url("judge", model)
     if role == "entails":
         from ragtrace.engines.verifier import EntailmentVerifier

@@ -16,11 +16,12 @@ import pytest
 from ragtrace.config import Config
 from ragtrace.coverage import JudgedAnswer, verify_answers
 from ragtrace.coverage.answer import score_answer
+from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.chat_judge import ChatJudge, JudgeUsage
 from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.judge_prompts import PROMPTS
 from ragtrace.engines.labels import ROLES, Role
-from ragtrace.errors import ConfigurationError, NotJudged, ServerError
+from ragtrace.errors import ConfigurationError, ModelError, NotJudged, ServerError
 from ragtrace.privacy import read_capture
 from ragtrace.record.content import ContentPolicy
 from ragtrace.types import GenerateRun, Generation, PackedChunk, Packing, PackRun, Query, RequestRecord
@@ -398,6 +399,27 @@ def test_a_prompt_changes_with_its_version(role: Role) -> None:
     prompt = PROMPTS[role]
     text = json.dumps([prompt.text, prompt.words])
     assert (prompt.version, blake2b(text.encode(), digest_size=4).hexdigest()) == VERSIONS[role]
+
+
+def test_each_role_has_its_calibration(server: Served) -> None:
+    """Of this judge, by its digest; usage and what was said before are those of all roles."""
+    digest = judge(server).digest
+    calibrations: dict[Role, Calibration] = {
+        "relevant": Calibration("temperature", digest, temperature=2.0),
+        "entails": Calibration("temperature", digest, offset=100.0),
+    }
+    server.fail(said(("yes", 0.9), ("no", 0.1)), said(("yes", 0.9), ("no", 0.1)), said(("contradicted", 1.0)))
+    asked = judge(server, calibrations=calibrations)
+    relevant = asked.in_role("relevant")
+    assert relevant.relevant(PAIRS[:1]) == [pytest.approx(0.75)]
+    assert asked.answers(PAIRS[:1]) == [pytest.approx(0.9)]
+    assert asked.verify(PAIRS[:1])[0] == pytest.approx((1.0, 0.0))
+    assert relevant.calibration is calibrations["relevant"]
+    assert asked.in_role("answers").calibration is None
+    assert asked.relevant(PAIRS[:1]) == relevant.relevant(PAIRS[:1])
+    assert (relevant.usage.requests, len(server.seen())) == (3, 3)
+    with pytest.raises(ModelError, match="is of another judge than 'tiny'"):
+        judge(server, samples=3, calibrations=calibrations)
 
 
 def test_the_digest_tells_judges_apart(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,9 @@ def test_a_model_in_two_roles_is_loaded_once(tmp_path: Path) -> None:
     assert judges.answers._model is judges.relevant._model
     chat = "chat:http://localhost:9/v1#small"
     judges = load_judges({"entails": chat, "relevant": chat, "answers": folder})
-    assert judges.entails is judges.relevant
+    assert isinstance(judges.entails, ChatJudge)
+    assert isinstance(judges.relevant, ChatJudge)
+    assert judges.entails._cache is judges.relevant._cache
     assert isinstance(judges.answers, RelevanceClassifier)
 
 
