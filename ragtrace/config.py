@@ -473,6 +473,11 @@ _COMMANDS: Final = (
         secret=True),
     _of("", "generator_key", "text", None, "The key that the generator's server asks for.", secret=True),
     _of("", "judge_key", "text", None, "The key that the server of a judge asks for.", secret=True),
+    _of("analyze", "judge", "role=model, ...", None,
+        "Who judges in a role (entails, relevant, answers): a classifier's folder or name, or chat:URL#NAME of a "
+        "server's; more than one by several options, or with commas.", secret=True),
+    _of("analyze", "judge_tokens", "whole number", None,
+        "The most tokens that judges behind servers may read and write in an hour, by all workers of this command."),
     _of("analyze, explain", "retriever", "model", None,
         "Explain why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL."),
     _of("analyze", "verifier", "model", None,

@@ -60,6 +60,8 @@ def analyze(
     retriever: Annotated[str | None, option("retriever", metavar="MODEL")] = None,
     verifier: Annotated[str | None, option("verifier", metavar="MODEL")] = None,
     embeddings: Annotated[str | None, option("embeddings", metavar="MODEL")] = None,
+    judge: Annotated[list[str] | None, option("judge", metavar="ROLE=MODEL")] = None,
+    judge_tokens: Annotated[int | None, option("judge_tokens", min=0)] = None,
     entities: Annotated[str | None, option("entities", metavar="PIPELINE")] = None,
     probe: Annotated[str | None, option("probe", metavar="MODULE:NAME")] = None,
     probe_share: Annotated[float, option("probe_share", min=0.0, max=1.0)] = SETTINGS["probe_share"].default,
@@ -95,12 +97,15 @@ def analyze(
     from ragtrace.analyze.worker import LEASE_SECONDS, WorkerSettings
     from ragtrace.cli.terminal import existing
     from ragtrace.config import load
-    from ragtrace.engines.model_names import as_baseline
+    from ragtrace.engines.model_names import as_baseline, as_judges
     from ragtrace.export.events import sending_events
     from ragtrace.store import ATTRIBUTION, COVERAGE, Store
 
     if (service is not None or since is not None) and not (redo or again):
         raise ConfigurationError("--service and --since choose what --redo and --again enqueue; give one of these too")
+    judges = as_judges(judge or ())
+    if verifier and "entails" in judges:
+        raise ConfigurationError("--verifier and --judge entails=MODEL both judge claims; give one of them")
     began = None if since is None else parse_time("--since", since)
     chosen = executor_of(executor.value, workers=workers, gpus_for_each=gpus_per_worker, ray_address=ray_address)
     work = Work(
@@ -118,6 +123,8 @@ def analyze(
         retriever=retriever,
         verifier=verifier,
         embeddings=embeddings,
+        judges=judges,
+        judge_tokens=None if judge_tokens is None else judge_tokens / workers,
         entities=entities,
         probe=probe,
         explaining={

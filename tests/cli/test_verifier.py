@@ -47,6 +47,17 @@ def test_analyze_with_a_verifier(cli: Cli, store_url: str, tmp_path: Path) -> No
     assert {claim["layer"] for claim in shown["analysis"]["claims"]} == {"entailment"}
 
 
+def test_analyze_with_judges(cli: Cli, store_url: str, tmp_path: Path) -> None:
+    """What judged in each role stands with the analysis; roles come by several options, or with commas in one."""
+    model = str(save_classifier(tmp_path / "model", "contradiction", "neutral", "entailment"))
+    other = str(save_classifier(tmp_path / "other", "LABEL_0"))
+    options = ("--judge", f"entails={model}", "--judge", f"relevant={other},answers={other}")
+    done = cli("analyze", "--store", store_url, *options)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(cli("show", IDS[0], "--store", store_url, "--json").stdout)
+    assert shown["analysis"]["verified_by"]["name"] == "model + relevant: other + answers: other"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -54,6 +65,9 @@ def test_analyze_with_a_verifier(cli: Cli, store_url: str, tmp_path: Path) -> No
         (("verifier", "evaluate", "./nowhere", "--data", "d"), "no model folder"),
         (("verifier", "calibrate", "org/name", "--data", "d"), "or --out FILE"),
         (("analyze", "--verifier", "./nowhere"), "no model folder"),
+        (("analyze", "--judge", "claims=m"), "ROLE=MODEL, each role once: entails, relevant, answers"),
+        (("analyze", "--judge", "relevant=./nowhere"), "no model folder"),
+        (("analyze", "--verifier", "m", "--judge", "entails=m"), "both judge claims"),
     ],
 )
 def test_errors(arguments: tuple[str, ...], message: str, cli: Cli, store_url: str) -> None:

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ragtrace.analyze import worker
 from ragtrace.analyze.explainer import Depths
 from ragtrace.analyze.worker import OnResult, WorkerSettings, WorkSummary
+from ragtrace.engines.judge_budget import Budget
+from ragtrace.engines.labels import Role
+from ragtrace.engines.model_names import load_judges
 from ragtrace.engines.models import gpu_count, torch_threads
 from ragtrace.errors import ConfigurationError, RagtraceError, WorkerError
 from ragtrace.probe import load_probe
@@ -51,7 +54,8 @@ class Work:
     """What each worker gets. Models go by name: each worker loads its own.
 
     store: the URL. settings: without models. probe: `module:attribute` of what asks the index. explaining: further
-    arguments of the `Explainer`. results: opens what takes each committed result, a function of a module.
+    arguments of the `Explainer`. judges: by role, `entails` in place of verifier. judge_tokens: that those behind
+    servers may spend in an hour. results: opens what takes each committed result, a function of a module.
     torch_threads: of each worker's models on the CPU; None leaves them alone. environment: variables that the
     worker's process gets before it loads anything.
     """
@@ -62,6 +66,8 @@ class Work:
     retriever: str | None = None
     verifier: str | None = None
     embeddings: str | None = None
+    judges: Mapping[Role, str] = field(default_factory=dict, repr=False)
+    judge_tokens: float | None = None
     entities: str | None = None
     probe: str | None = None
     explaining: Mapping[str, Any] = field(default_factory=dict)
@@ -72,7 +78,7 @@ class Work:
     @property
     def has_local_models(self) -> bool:
         """Whether torch computes in the workers themselves."""
-        named = (self.generator, self.retriever, self.verifier, self.embeddings)
+        named = (self.generator, self.retriever, self.verifier, self.embeddings, *self.judges.values())
         return any(name is not None and not name.startswith(_ELSEWHERE) for name in named)
 
     @property
@@ -98,11 +104,14 @@ def do(
         torch_threads(work.torch_threads),
         work.results() if work.results is not None else nullcontext() as on_result,
     ):
+        judges = load_judges(work.judges, budget=Budget(tokens_per_hour=work.judge_tokens))
         settings = replace(
             work.settings,
             owner=owner,
             explainer=_explainer(work),
-            verifier=_verifier(work.verifier),
+            verifier=judges.entails or _verifier(work.verifier),
+            relevance=judges.relevant,
+            answers=judges.answers,
             embeddings=_embeddings(work.embeddings),
             entities=_reader(work.entities),
             probe=None if work.probe is None else load_probe(work.probe),
