@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 
 from bench.verdicts.measurement import STAGES
 from bench.verdicts.pipeline import SERVICES
-from ragtrace.alerts.policy import Policy, known_registry, policy
+from ragtrace.alerts._policy import Policy, known_registry, policy
+from ragtrace.alerts._traffic import minutes
 from ragtrace.alerts.settings import read_settings
-from ragtrace.alerts.traffic import minutes
 from ragtrace.analyze.diagnosis import stages_in_scope
 from ragtrace.types import Stage
 

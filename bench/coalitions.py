@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 from bench.prefill import SHAPES, large, matrix_rate, peak, scarce, timed, work_of
 from bench.prompts import ANSWER, DOCUMENT, DOCUMENTS, VOCABULARY, Peer, Prompts, Request
 from ragtrace.attribution import shapley_values
-from ragtrace.engines.scoring import Scores, score_batched, score_shared
+from ragtrace.engines._scoring import Scores, score_batched, score_shared
 
 SEED: Final = 7
 FEW: Final = 6  # sequences that are compared between devices

@@ -31,12 +31,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate.judgment import decide, judge
+from ragtrace.gate._judgment import decide, judge
+from ragtrace.gate._population import load
+from ragtrace.gate._selfcheck import worsen
 from ragtrace.gate.model import Comparison, Policy, Population
 from ragtrace.gate.policy import default_policy
-from ragtrace.gate.population import load
 from ragtrace.gate.selection import parse
-from ragtrace.gate.selfcheck import worsen
 from ragtrace.wilson import wilson
 
 AGAIN: Final = 0.3

@@ -22,8 +22,8 @@ import torch
 
 from ragtrace.attribution import Attribution, Rule, integrated_gradients_of_many
 from ragtrace.demo.corpus import load_corpus, load_questions
+from ragtrace.engines._gradients import TokenGradients
 from ragtrace.engines.encoder import Encoder, packaged_encoder
-from ragtrace.engines.gradients import TokenGradients
 
 QUERY, PASSAGE, SPECIAL = 18, 128, 2  # tokens
 Ours = tuple[str, Rule, int, float]

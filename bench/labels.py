@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 from bench.datasets import DATA, read_rows
 from bench.support import interval
 from ragtrace.analyze import ServiceView, analyze_record, examine
-from ragtrace.analyze.doubt_model import log_odds_of
+from ragtrace.analyze._doubt_model import log_odds_of
 from ragtrace.coverage import SUPPORTED, judge_claims
 from ragtrace.engines.training.examples import is_held_out
 from ragtrace.types import (

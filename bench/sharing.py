@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 from bench.games import FAMILIES, KnownGame, synthetic_games, tabled_games
 from ragtrace.attribution import shapley_values
 from ragtrace.attribution.game import Coalitions
-from ragtrace.attribution.shapley.gaussian_process import GaussianProcess
-from ragtrace.engines.scoring import Edge, grow
+from ragtrace.attribution.shapley._gaussian_process import GaussianProcess
+from ragtrace.engines._scoring import Edge, grow
 
 DOCUMENT, QUESTION, ANSWER = 120, 20, 64  # tokens
 PLAYERS, MULTIPLES, PER_FAMILY = (8, 10, 12), (6, 8, 12, 16), 6

@@ -121,7 +121,7 @@ def _options() -> Any:
     parser.add_argument("--judge-noise", dest="noise", type=float, metavar="SHARE",
                         help="ask a judge that knows the labels, and errs so often in each role")  # fmt: skip
     parser.add_argument(
-        "--fit", action="store_true", help="fit the doubt scores and print ragtrace/analyze/doubt_model.py's"
+        "--fit", action="store_true", help="fit the doubt scores and print ragtrace/analyze/_doubt_model.py's"
     )
     parser.add_argument("--detail", action="store_true", help="show each fault of each domain")
     parser.add_argument("--examples", type=int, default=0, help="errors of each sort to show")

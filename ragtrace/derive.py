@@ -207,7 +207,7 @@ def triage_schema(_: Registry) -> str:
     """The JSON Schema of a triage report, `docs/reference/triage.schema.json`."""
     from ragtrace.triage import Report  # late: it needs the instruments that this module writes
 
-    return _schema(Report, "ragtrace triage report", "ragtrace/triage/report.py")
+    return _schema(Report, "ragtrace triage report", "ragtrace/triage/_report.py")
 
 
 def gate_schema(_: Registry) -> str:

@@ -501,7 +501,7 @@ class StageFinding(_Struct, frozen=True, kw_only=True):
     """What is known of one stage of a request, and by what.
 
     `sound` and `broken` are proven; `suspected` points to a break without proof; `not_known` is neither. `reason` says
-    why a stage is suspected or not known, in one of the words of `ragtrace.analyze.stage_states.REASONS`; None else.
+    why a stage is suspected or not known, in one of the words of `ragtrace.analyze._stage_states.REASONS`; None else.
     `doubted`: whether the stage looks broken by what no later stage can change: retrieval and ranking by the question
     and the chunks, whatever the answer says of them; it proves nothing of one request, and tells much of many.
     `evidence`: what the state rests on, a line each.

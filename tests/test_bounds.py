@@ -10,7 +10,7 @@ import pytest
 from ragtrace.bounds import EARLIEST, LEAST_PROBABILITY, sampling_weight, sentences, settle, settle_moment
 from ragtrace.config import load
 from ragtrace.errors import ConfigurationError
-from ragtrace.triage.statistics import share_of
+from ragtrace.triage._statistics import share_of
 from ragtrace.types import Query, RequestRecord, RetrieveRun, decode_record, encode_record
 
 SECOND = 1_000_000_000

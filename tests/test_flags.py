@@ -242,7 +242,7 @@ def test_what_was_dropped_is_exported(store: str) -> None:
 
 def test_what_was_not_screened_is_counted(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With credit for one request only, the others are told as skipped."""
-    monkeypatch.setattr("ragtrace.collect.screening._CREDIT", 1e-9)
+    monkeypatch.setattr("ragtrace.collect._screening._CREDIT", 1e-9)
     ragtrace.configure(store=store, screen=1e-9, **OUTSIDE)
     first, *_ = [ask("water?", UNSURE) for _ in range(20)]
     assert ragtrace.shutdown()

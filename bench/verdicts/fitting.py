@@ -1,4 +1,4 @@
-"""Fits the doubt scores of `ragtrace.analyze.doubt_model`, and says how they do where the fit did not look.
+"""Fits the doubt scores of `ragtrace.analyze._doubt_model`, and says how they do where the fit did not look.
 
 Each score is a logistic regression of requests that break at its stage against sound ones (and, where the answer must
 not count against a stage, against those that break behind it), both outcomes and all domains weighed alike. It is
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.verdicts.model import MIX
-from ragtrace.analyze.doubt_model import place_odds
+from ragtrace.analyze._doubt_model import place_odds
 
 __all__ = ["SCORES", "Fitted", "Recipe", "Row", "fit_all", "logistic", "outcome_weights", "printed"]
 
@@ -98,7 +98,7 @@ def fit_all(rows: Sequence[Row]) -> list[Fitted]:
 
 
 def printed(fitted: Iterable[Fitted], rows: Sequence[Row]) -> str:
-    """The constants for `ragtrace.analyze.doubt_model`, and the left-out figures behind them as comments."""
+    """The constants for `ragtrace.analyze._doubt_model`, and the left-out figures behind them as comments."""
     lines = []
     for one in fitted:
         recipe = one.recipe

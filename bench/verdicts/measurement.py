@@ -18,8 +18,8 @@ from bench.verdicts.model import MIX, Domain, Fault, Injector, Path, Question, S
 from bench.verdicts.pipeline import SERVICES, Natural, Service, index_of, path_of
 from bench.verdicts.recording import SERVICE, answer_text, record_of
 from ragtrace.analyze import ServiceView, examine
-from ragtrace.analyze.doubt_model import USUAL, features_of, log_odds_of, usable
-from ragtrace.analyze.verification import judge_batch, judge_relevance
+from ragtrace.analyze._doubt_model import USUAL, features_of, log_odds_of, usable
+from ragtrace.analyze._verification import judge_batch, judge_relevance
 from ragtrace.coverage import Background, JudgedAnswer
 from ragtrace.coverage.verifier import JudgedRelevance
 from ragtrace.types import Analysis, Gold, RequestRecord

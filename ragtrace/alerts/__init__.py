@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ragtrace.alerts.files import FILES, Checked, check, generated, render, run_tests, write
+from ragtrace.alerts._files import FILES, Checked, check, generated, render, run_tests, write
 
 __all__ = ["FILES", "Checked", "check", "generated", "render", "run_tests", "write"]

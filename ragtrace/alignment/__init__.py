@@ -3,7 +3,7 @@
 Everything here is arithmetic on rankings; no model is needed.
 """
 
-from ragtrace.alignment.failures import (
+from ragtrace.alignment._failures import (
     FlagProbabilities,
     expected_warg_change,
     flag_probabilities,
@@ -11,7 +11,7 @@ from ragtrace.alignment.failures import (
     normal_draws,
     wasted_retrieval,
 )
-from ragtrace.alignment.rankings import (
+from ragtrace.alignment._rankings import (
     Ranked,
     Ranking,
     rank_by_score,

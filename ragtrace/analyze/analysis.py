@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace import coverage
+from ragtrace.analyze._doubt_model import Usual
+from ragtrace.analyze._signs import evidence_odds, signs_of, with_facets
+from ragtrace.analyze._stage_states import Case, judge_stages
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE, Release, diagnose
-from ragtrace.analyze.doubt_model import Usual
 from ragtrace.analyze.scores import ScoreInput, candidate_recall, evidence_recall, scores_of
-from ragtrace.analyze.signs import evidence_odds, signs_of, with_facets
-from ragtrace.analyze.stage_states import Case, judge_stages
 from ragtrace.coverage import is_abstention
 from ragtrace.coverage.verifier import JudgedRelevance
 from ragtrace.registry import Instrument

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.analyze.alignment import align, ranking_of
-from ragtrace.analyze.generator import (
+from ragtrace.analyze._generator import (
     ClosedEngine,
     Engine,
     GeneratorEngine,
@@ -21,8 +20,9 @@ from ragtrace.analyze.generator import (
     explain_words,
     leave_out_documents,
 )
+from ragtrace.analyze._retriever import RetrieverEngine, explain_retrieval
+from ragtrace.analyze.alignment import align, ranking_of
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
-from ragtrace.analyze.retriever import RetrieverEngine, explain_retrieval
 from ragtrace.analyze.scores import Measure
 from ragtrace.config import SETTINGS
 from ragtrace.engines.causal_lm import CausalLM

@@ -1,8 +1,8 @@
 """The first broken stage of a request, its owner, its proof and the rollout to suspect; used by everything that judges.
 
-The states of the stages come from `ragtrace.analyze.stage_states`. The verdict names the first stage that is broken, in
-the order of the path, and says what is not known before it. A request is healthy only where every stage that applies is
-sound; where none is broken and some are suspected or not known, no break was found.
+The states of the stages come from `ragtrace.analyze._stage_states`. The verdict names the first stage that is broken,
+in the order of the path, and says what is not known before it. A request is healthy only where every stage that applies
+is sound; where none is broken and some are suspected or not known, no break was found.
 Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §4.
 """
 

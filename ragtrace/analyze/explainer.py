@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from ragtrace.analyze._generator import ClosedEngine, Engine, GeneratorEngine
+from ragtrace.analyze._retriever import RetrieverEngine
+from ragtrace.analyze._totals import attribution_deltas
 from ragtrace.analyze.analysis import FLAGS
 from ragtrace.analyze.attribution import DOCUMENTS, PARTS, Part, explain_record
 from ragtrace.analyze.claim_attribution import resting_on
-from ragtrace.analyze.generator import ClosedEngine, Engine, GeneratorEngine
-from ragtrace.analyze.retriever import RetrieverEngine
 from ragtrace.analyze.scores import scores_of
-from ragtrace.analyze.totals import attribution_deltas
 from ragtrace.config import SETTINGS
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import (

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ragtrace.analyze._stage_states import Case, is_certain
 from ragtrace.analyze.analysis import ServiceView, with_probe
 from ragtrace.analyze.diagnosis import Release
-from ragtrace.analyze.stage_states import Case, is_certain
 from ragtrace.config import SETTINGS
 from ragtrace.errors import ConfigurationError, ProbeError
 from ragtrace.probe import DEEPER, Probe, ask, compare

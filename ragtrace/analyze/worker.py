@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from ragtrace.analyze._doubt_model import log_odds_of
+from ragtrace.analyze._totals import analysis_deltas
+from ragtrace.analyze._verification import AnswerVerifier, Judged, Models, judge
 from ragtrace.analyze.analysis import examine, flags_of, judge_id
-from ragtrace.analyze.doubt_model import log_odds_of
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
 from ragtrace.analyze.services import Services
-from ragtrace.analyze.totals import analysis_deltas
-from ragtrace.analyze.verification import AnswerVerifier, Judged, Models, judge
 from ragtrace.coverage import ReadEntities
 from ragtrace.coverage.verifier import AnswerJudge, RelevanceJudge
 from ragtrace.errors import CorruptStore, RecordError

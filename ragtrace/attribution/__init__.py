@@ -3,7 +3,8 @@
 Everything here is arithmetic on functions that somebody else provides; no model is needed.
 """
 
-from ragtrace.attribution.faithfulness import Curves, Estimate, aipc, aipc_difference, perturbation_curves
+from ragtrace.attribution._faithfulness import Curves, Estimate, aipc, aipc_difference, perturbation_curves
+from ragtrace.attribution._surrogate import SparseSurrogate, sparse_surrogate
 from ragtrace.attribution.game import CoalitionLog, Game
 from ragtrace.attribution.integrated_gradients import (
     Attribution,
@@ -16,7 +17,6 @@ from ragtrace.attribution.integrated_gradients import (
 from ragtrace.attribution.leave_one_out import LeftOut, leave_one_out, score_drops
 from ragtrace.attribution.shapley import ShapleyValues, default_budget, shapley_values
 from ragtrace.attribution.spans import Span, Unit, WeightedSpan, merged_into_words
-from ragtrace.attribution.surrogate import SparseSurrogate, sparse_surrogate
 
 __all__ = [
     "Attribution",

@@ -1,10 +1,10 @@
 """Takes finished items over from the host's threads and brings them to the store, through a spool on disk."""
 
-from ragtrace.collect.delivery import Writer
-from ragtrace.collect.screening import RecentRequests, Screen, Screening, UnsampledRequests
-from ragtrace.collect.sink import BackgroundSink
+from ragtrace.collect._delivery import Writer
+from ragtrace.collect._screening import RecentRequests, Screen, Screening, UnsampledRequests
+from ragtrace.collect._sink import BackgroundSink
+from ragtrace.collect._threads import Periodic
 from ragtrace.collect.spool import Spool, default_folder, fallback_folder
-from ragtrace.collect.threads import Periodic
 
 __all__ = [
     "BackgroundSink",

@@ -2,6 +2,30 @@
 
 from __future__ import annotations
 
+from ragtrace.coverage._claims import abstains_somewhere, is_abstention, split_claims
+from ragtrace.coverage._equivalence import PromptEvidence
+from ragtrace.coverage._evidence import (
+    asked,
+    candidate_recall,
+    evidence_depth,
+    evidence_overlap,
+    evidence_precision,
+    evidence_recall,
+    evidence_token_share,
+    lost_evidence,
+    rank_shift,
+    truncated_tokens,
+    united,
+)
+from ragtrace.coverage._query import joint_query_coverage, match_facets, query_coverage
+from ragtrace.coverage._questions import needs_retrieval
+from ragtrace.coverage._reference import (
+    are_alike,
+    evidence_presence,
+    proxy_classes,
+    proxy_reference,
+    standings,
+)
 from ragtrace.coverage.answer import (
     answer_coverage,
     claim_supports,
@@ -19,21 +43,6 @@ from ragtrace.coverage.citations import (
     find_citations,
     first_number,
 )
-from ragtrace.coverage.claims import abstains_somewhere, is_abstention, split_claims
-from ragtrace.coverage.equivalence import PromptEvidence
-from ragtrace.coverage.evidence import (
-    asked,
-    candidate_recall,
-    evidence_depth,
-    evidence_overlap,
-    evidence_precision,
-    evidence_recall,
-    evidence_token_share,
-    lost_evidence,
-    rank_shift,
-    truncated_tokens,
-    united,
-)
 from ragtrace.coverage.facets import (
     ReadEntities,
     contradictions,
@@ -42,15 +51,6 @@ from ragtrace.coverage.facets import (
     facet_matrix,
     key_terms,
     resolve_times,
-)
-from ragtrace.coverage.query import joint_query_coverage, match_facets, query_coverage
-from ragtrace.coverage.questions import needs_retrieval
-from ragtrace.coverage.reference import (
-    are_alike,
-    evidence_presence,
-    proxy_classes,
-    proxy_reference,
-    standings,
 )
 from ragtrace.coverage.relevance import Background, answer_relevance, why_no_relevance
 from ragtrace.coverage.support import Rationale, rationales

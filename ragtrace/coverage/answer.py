@@ -12,8 +12,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from ragtrace.coverage._claims import claim_weight, is_abstention, shared_citations, split_claims
 from ragtrace.coverage.citations import SUPPORTED, without_citations
-from ragtrace.coverage.claims import claim_weight, is_abstention, shared_citations, split_claims
 from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, Vocabulary, opposition
 from ragtrace.coverage.support.contradiction import containment, rarities_of
 from ragtrace.coverage.support.lexical import Ground

@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ragtrace.coverage._equivalence import hold_the_same, repeat_each_other
 from ragtrace.coverage.citations import SUPPORTED
-from ragtrace.coverage.equivalence import hold_the_same, repeat_each_other
 from ragtrace.coverage.relevance import Rarity, spoken_of
 from ragtrace.coverage.support import Evidence, Statement
 from ragtrace.coverage.support.lexical import Ground

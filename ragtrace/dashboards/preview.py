@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from ragtrace.dashboards._panels import APPLIES, COLORS, HARDLY_JUDGED, Dashboard, Panel, Target
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.panels import APPLIES, COLORS, HARDLY_JUDGED, Dashboard, Panel, Target
 from ragtrace.dashboards.prometheus import Exemplar, Prometheus, Series, Span
 from ragtrace.dashboards.promql import ANY, RELEASES, TRACE_URL, gained
 from ragtrace.html_page import asset, embedded, standalone, tag

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from ragtrace.config import http_address
-from ragtrace.dashboards.panels import Panel
+from ragtrace.dashboards._panels import Panel
 from ragtrace.dashboards.promql import ANY
 from ragtrace.errors import ConfigurationError, PrometheusError
 from ragtrace.http_client import HttpClient, NoAnswer

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 
 import ragtrace
+from ragtrace.demo._faults import find_scenario
+from ragtrace.demo._pipeline import Components, PolicyAssistant
+from ragtrace.demo._retrieval import kept_embeddings
 from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
-from ragtrace.demo.faults import find_scenario
-from ragtrace.demo.pipeline import Components, PolicyAssistant
-from ragtrace.demo.retrieval import kept_embeddings
 from ragtrace.demo.runner import SERVICE, build_components, tracer_provider
 
 __all__ = ["ask", "assistant", "components", "grounding", "healthy", "recall", "selection", "write_questions"]

@@ -15,7 +15,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ragtrace.demo.faults import Truth
+from ragtrace.demo._faults import Truth
 from ragtrace.export import evidence_path
 from ragtrace.registry.instruments import (
     ANSWER_COVERAGE,

@@ -17,12 +17,10 @@ import ragtrace
 from ragtrace.analyze import analyze_record
 from ragtrace.analyze.worker import finish
 from ragtrace.config import variable
-from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
-from ragtrace.demo.faults import SCENARIOS, Scenario, find_scenario, judge
-from ragtrace.demo.generation import BudgetPacker, ExtractiveAnswerer, Generator, LanguageModelAnswerer
-from ragtrace.demo.pipeline import Components, Outcome, PolicyAssistant
-from ragtrace.demo.report import Case, DemoResult, ScenarioResult, summarize
-from ragtrace.demo.retrieval import (
+from ragtrace.demo._faults import SCENARIOS, Scenario, find_scenario, judge
+from ragtrace.demo._generation import BudgetPacker, ExtractiveAnswerer, Generator, LanguageModelAnswerer
+from ragtrace.demo._pipeline import Components, Outcome, PolicyAssistant
+from ragtrace.demo._retrieval import (
     CrossEncoderReranker,
     DenseIndex,
     Embed,
@@ -31,6 +29,8 @@ from ragtrace.demo.retrieval import (
     Retriever,
     VerbatimRewriter,
 )
+from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
+from ragtrace.demo.report import Case, DemoResult, ScenarioResult, summarize
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.encoder import Encoder, packaged_encoder

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from ragtrace.engines._scoring import positions
 from ragtrace.engines.models import (
     OutOfMemoryError,
     device_of,
@@ -23,7 +24,6 @@ from ragtrace.engines.models import (
     revision_of,
     torch_threads,
 )
-from ragtrace.engines.scoring import positions
 from ragtrace.engines.tokens import GivenText, joined
 from ragtrace.errors import ModelError
 
@@ -186,7 +186,7 @@ class CausalLM:
         Raises: ModelError for an empty answer, a prompt that does not fit into the model's context with it, or prompts
             behind which its tokens differ.
         """
-        from ragtrace.engines.scoring import score_verified, score_whole
+        from ragtrace.engines._scoring import score_verified, score_whole
 
         own, heads = self._cut(prompts, answer, like)
         if not heads:
@@ -209,7 +209,7 @@ class CausalLM:
         """
         import numpy as np
 
-        from ragtrace.engines.gradients import attention_times_gradient
+        from ragtrace.engines._gradients import attention_times_gradient
 
         cut = self._continued(prompt, answer)
         self._check_length(len(cut.before), len(cut.own))

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ragtrace.engines._judge_prompts import PROMPTS, JudgePrompt
+from ragtrace.engines._model_server import Client, Limits
+from ragtrace.engines._pair_cache import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.http import at_once
 from ragtrace.engines.judge_budget import Budget, Reservation
-from ragtrace.engines.judge_prompts import PROMPTS, JudgePrompt
 from ragtrace.engines.labels import ROLES, Role
-from ragtrace.engines.model_server import Client, Limits
-from ragtrace.engines.pair_cache import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines.tokens import readable
 from ragtrace.errors import ConfigurationError, ModelError, NotJudged, ServerError
 

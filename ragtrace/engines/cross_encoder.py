@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from ragtrace.engines.gradients import (
+from ragtrace.engines._gradients import (
     EmbeddedText,
     Features,
     TokenGradients,

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ragtrace.engines._http_dialects import DIALECTS, detect
+from ragtrace.engines._model_server import Client, Dialect, Limits, Usage
 from ragtrace.engines.causal_lm import Generated
-from ragtrace.engines.http_dialects import DIALECTS, detect
-from ragtrace.engines.model_server import Client, Dialect, Limits, Usage
 from ragtrace.engines.tokens import ScoredToken, united
 from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
 

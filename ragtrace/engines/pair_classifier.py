@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from ragtrace.coverage.verifier import gather
+from ragtrace.engines._pair_cache import CACHE_BYTES, PairCache, pair_key
+from ragtrace.engines._pair_encoding import encode_pairs, windows, without_special_tokens
 from ragtrace.engines.calibration import FILE, Calibration
 from ragtrace.engines.labels import Outputs, Role, read_form, read_outputs
 from ragtrace.engines.models import (
@@ -25,8 +27,6 @@ from ragtrace.engines.models import (
     torch_threads,
     weights_digest,
 )
-from ragtrace.engines.pair_cache import CACHE_BYTES, PairCache, pair_key
-from ragtrace.engines.pair_encoding import encode_pairs, windows, without_special_tokens
 from ragtrace.engines.tokens import readable
 from ragtrace.errors import ConfigurationError, ModelError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from ragtrace.export._server import MetricsServer, serve
 from ragtrace.export.exposition import exposition
-from ragtrace.export.server import MetricsServer, serve
 
 __all__ = ["MetricsServer", "exposition", "serve"]

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, Offsets
-from ragtrace.export.evidence_path import claim_summary, claim_views
-from ragtrace.export.explanation_shading import (
+from ragtrace.export._explanation_shading import (
     FAINTEST,
     LEAST_SHARE,
     LEVELS,
@@ -22,7 +21,7 @@ from ragtrace.export.explanation_shading import (
     weighed,
     words,
 )
-from ragtrace.export.explanation_view import (
+from ragtrace.export._explanation_view import (
     Document,
     View,
     advice,
@@ -38,6 +37,7 @@ from ragtrace.export.explanation_view import (
     unit_of,
     view,
 )
+from ragtrace.export.evidence_path import claim_summary, claim_views
 from ragtrace.html_page import Html, asset, embedded, join, standalone, tag
 from ragtrace.types import Claim, RequestRecord
 

@@ -17,8 +17,7 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, TokenWeights
-from ragtrace.export.evidence_path import heading, labeled, plain_table, shown_rank
-from ragtrace.export.explanation_shading import (
+from ragtrace.export._explanation_shading import (
     LEAST_SHARE,
     LEVELS,
     PALETTE,
@@ -31,7 +30,7 @@ from ragtrace.export.explanation_shading import (
     weighed,
     words,
 )
-from ragtrace.export.explanation_view import (
+from ragtrace.export._explanation_view import (
     Document,
     View,
     advice,
@@ -47,6 +46,7 @@ from ragtrace.export.explanation_view import (
     unit_of,
     view,
 )
+from ragtrace.export.evidence_path import heading, labeled, plain_table, shown_rank
 from ragtrace.types import RequestRecord
 
 __all__ = ["render"]

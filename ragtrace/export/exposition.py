@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.openmetrics import exposition as openmetrics_format
 from prometheus_client.samples import Exemplar as PrometheusExemplar
 
-from ragtrace.export.series import MAX_SERIES, Budget, Key, Point, Table, fold, series_count, within, zeros
+from ragtrace.export._series import MAX_SERIES, Budget, Key, Point, Table, fold, series_count, within, zeros
 from ragtrace.registry import UNIT_NAMES, Instrument, instruments
 from ragtrace.registry.instruments import (
     ATTRIBUTES,
@@ -274,7 +274,7 @@ def families(held: Snapshot, budget: Budget | None = None, max_series: int = MAX
     """Every metric family of the registry, in the registry's order; those without a series are left out.
 
     budget: names what senders name, and knows afterwards what got a place; None: `held`'s own. max_series: how many
-    series are shown; of more the least important ones are left out (`ragtrace.export.series`).
+    series are shown; of more the least important ones are left out (`ragtrace.export._series`).
     """
     names = held.budget() if budget is None else budget
     folding = fold(held.totals, names)

@@ -15,9 +15,9 @@ from typing import Final, Protocol
 from prometheus_client.metrics_core import Metric
 
 from ragtrace.errors import ConfigurationError, StoreError
+from ragtrace.export._lease import LeasedStore
+from ragtrace.export._series import MAX_SERIES
 from ragtrace.export.exposition import collected
-from ragtrace.export.lease import LeasedStore
-from ragtrace.export.series import MAX_SERIES
 
 __all__ = [
     "PUSH_SECONDS",

@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ragtrace.gate.judgment import judge
+    from ragtrace.gate._judgment import judge
+    from ragtrace.gate._population import compared
     from ragtrace.gate.model import Comparison, GateReport, Policy, Population, Rule
     from ragtrace.gate.policy import read_policy
-    from ragtrace.gate.population import compared
     from ragtrace.gate.runs import check_itself, compare, run
 
 __all__ = [
@@ -33,8 +33,8 @@ _PLACES: Final = {
     **dict.fromkeys(("Comparison", "GateReport", "Policy", "Population", "Rule"), "model"),
     "check_itself": "runs",
     "compare": "runs",
-    "compared": "population",
-    "judge": "judgment",
+    "compared": "_population",
+    "judge": "_judgment",
     "read_policy": "policy",
     "run": "runs",
 }

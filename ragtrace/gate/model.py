@@ -115,7 +115,7 @@ class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Rule(_Strict, frozen=True, kw_only=True):
-    """What one metric must hold. `metric` is an id of the metric registry, or of `ragtrace.gate.population`.
+    """What one metric must hold. `metric` is an id of the metric registry, or of `ragtrace.gate._population`.
 
     margin: the largest worsening that is tolerated, > 0, in the metric's unit; with `relative`, as a share of the
     baseline's mean. segment_margins: other margins by segment. floor: what the candidate's own mean must reach (must

@@ -12,18 +12,18 @@ import msgspec
 import numpy as np
 
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.gate.blind_spots import blind_spots
-from ragtrace.gate.breaks import find_breaks, stage_shares, version_changes
-from ragtrace.gate.judgment import decide, first_broken, judge
+from ragtrace.gate._blind_spots import blind_spots
+from ragtrace.gate._breaks import find_breaks, stage_shares, version_changes
+from ragtrace.gate._judgment import decide, first_broken, judge
+from ragtrace.gate._population import METRICS, compared, load
 from ragtrace.gate.model import Comparison, GateReport, Policy, Population, Rule, SideSummary
 from ragtrace.gate.policy import check_policy, read_policy
-from ragtrace.gate.population import METRICS, compared, load
 from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.selection import parse
 from ragtrace.store import GateRun, Store
 
 if TYPE_CHECKING:
-    from ragtrace.gate.selfcheck import SelfCheck
+    from ragtrace.gate._selfcheck import SelfCheck
 
 __all__ = ["check_itself", "compare", "read_report", "run", "save"]
 
@@ -68,7 +68,7 @@ def check_itself(
     candidate: another run of the same version, as of a second replay; then the sides of each pair are exchanged at
     random instead. The other arguments and errors are those of `run`. progress: told how many splits are done.
     """
-    from ragtrace.gate.selfcheck import selfcheck
+    from ragtrace.gate._selfcheck import selfcheck
 
     chosen = _policy(policy, seed)
     metrics = [rule.metric for rule in chosen.rules]

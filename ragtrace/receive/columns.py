@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.spans import number
+from ragtrace.receive._spans import number
 
 __all__ = ["COLUMNS", "Columns", "Named", "collapsed", "columns_of", "is_empty", "names_of", "with_star"]
 

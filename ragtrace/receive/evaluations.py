@@ -19,8 +19,8 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 
 from ragtrace.errors import RecordError
+from ragtrace.receive._spans import identifier, jsonish, question_in, text
 from ragtrace.receive.columns import Columns, Named, columns_of, is_empty, names_of, with_star
-from ragtrace.receive.spans import identifier, jsonish, question_in, text
 from ragtrace.record.coercion import Chunk, Unreadable, read_chunks, told_apart
 from ragtrace.types import (
     Candidate,

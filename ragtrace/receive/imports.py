@@ -20,10 +20,10 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ragtrace.config import Config
 from ragtrace.errors import RecordError
-from ragtrace.receive.assembly import assemble
+from ragtrace.receive._assembly import assemble
+from ragtrace.receive._otlp import Received, read_json, read_protobuf
+from ragtrace.receive._spans import ReceivedSpan, SpanEvent, Status, whole
 from ragtrace.receive.evaluations import read_evaluations
-from ragtrace.receive.otlp import Received, read_json, read_protobuf
-from ragtrace.receive.spans import ReceivedSpan, SpanEvent, Status, whole
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 from ragtrace.types import Gold, RequestRecord, decode_record, replace

@@ -38,7 +38,7 @@ from ragtrace.types import (
 )
 
 if TYPE_CHECKING:
-    from ragtrace.record.redaction import Redactor
+    from ragtrace.record._redaction import Redactor
 
 __all__ = ["ContentPolicy", "packed_of", "scrub"]
 
@@ -65,7 +65,7 @@ class ContentPolicy:
         self._is_full = self.capture.chunks == self.capture.metadata == "full"
 
     def _redactor_of(self, config: Config) -> Redactor:
-        from ragtrace.record.redaction import Redactor
+        from ragtrace.record._redaction import Redactor
 
         return Redactor(
             config.redact, config.redact_patterns, config.redactor, lambda kind: self.report("redact", kind)

@@ -18,15 +18,15 @@ from opentelemetry import baggage
 from opentelemetry.context import Context, create_key, get_current, set_value
 from opentelemetry.trace import format_trace_id, get_current_span
 
+from ragtrace.record._recorder import Recorder
+from ragtrace.record._recording import Recording, describe_error
+from ragtrace.record._sampling import is_sampled, new_request_id
+from ragtrace.record._spans import Attributes
 from ragtrace.record.coercion import Chunk, Known, Unreadable, read_facets, read_prompt
 from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.chunks import read_chunk
 from ragtrace.record.coercion.values import label, plain, size
 from ragtrace.record.guard import Identity, behind, guarded, identity
-from ragtrace.record.recorder import Recorder
-from ragtrace.record.recording import Recording, describe_error
-from ragtrace.record.sampling import is_sampled, new_request_id
-from ragtrace.record.spans import Attributes
 from ragtrace.types import Addendum, Candidate, Facet, Item, Query, RequestRecord, RetrieveRun, StageRun
 
 __all__ = [

@@ -10,6 +10,9 @@ from typing import Any, ClassVar, Final, overload
 from opentelemetry.context import get_current
 
 from ragtrace.prompts import escaped
+from ragtrace.record._recorder import Recorder
+from ragtrace.record._recording import Parts, Recording, describe_error
+from ragtrace.record._spans import Attributes
 from ragtrace.record.coercion import (
     Chunk,
     Chunks,
@@ -34,10 +37,7 @@ from ragtrace.record.coercion.chunks import items_of
 from ragtrace.record.coercion.recognition import read_moves
 from ragtrace.record.coercion.values import label, size, whole
 from ragtrace.record.guard import guarded
-from ragtrace.record.recorder import Recorder
-from ragtrace.record.recording import Parts, Recording, describe_error
 from ragtrace.record.requests import KEY, Given, Left, Part, RequestRecording, is_joined, known_from
-from ragtrace.record.spans import Attributes
 from ragtrace.types import GenerateRun, Generation, PackRun, RerankRun, RetrieveRun, StageRun, replace
 
 __all__ = ["GenerateRecording", "PackRecording", "RerankRecording", "RetrieveRecording", "StageRecording"]

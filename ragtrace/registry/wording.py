@@ -1,6 +1,6 @@
 """The words for verdicts, states and reasons: what a report, an alert, a dashboard and a page call them.
 
-Verdicts and states are closed lists. A reason is one of those of `ragtrace.analyze.stage_states.REASONS`; each has a
+Verdicts and states are closed lists. A reason is one of those of `ragtrace.analyze._stage_states.REASONS`; each has a
 noun for what was seen. What would let more be judged stands in `ragtrace.analyze.services`.
 """
 

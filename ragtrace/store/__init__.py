@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ragtrace.store.compaction import Space
-from ragtrace.store.erasure import Erased, Subject
-from ragtrace.store.garbage import Swept
-from ragtrace.store.inspection import Inspected
-from ragtrace.store.leases import Heartbeat
+from ragtrace.store._compaction import Space
+from ragtrace.store._erasure import Erased, Subject
+from ragtrace.store._garbage import Swept
+from ragtrace.store._inspection import Inspected
+from ragtrace.store._leases import Heartbeat
+from ragtrace.store._schema import check, migrate
+from ragtrace.store._store import Store
 from ragtrace.store.retention import Kept, Pruned
 from ragtrace.store.rows import (
     ATTRIBUTION,
@@ -50,8 +52,6 @@ from ragtrace.store.rows import (
     Traits,
     Wanted,
 )
-from ragtrace.store.schema import check, migrate
-from ragtrace.store.store import Store
 from ragtrace.store.totals import histogram_deltas
 
 __all__ = [

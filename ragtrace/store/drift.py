@@ -15,8 +15,8 @@ import sqlalchemy as sa
 
 from ragtrace.registry.instruments import CHUNK_DRIFT
 from ragtrace.store import totals
+from ragtrace.store._releases import CAME_AT
 from ragtrace.store.database import chunks, clean, insert, take_turn
-from ragtrace.store.releases import CAME_AT
 from ragtrace.store.rows import ChunkSeen, Delta, Drift
 from ragtrace.store.tables import chunk_identity, release
 from ragtrace.types import content_hash

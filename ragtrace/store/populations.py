@@ -15,8 +15,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANSWER_COVERAGE
+from ragtrace.store._golds import question_hash
 from ragtrace.store.database import bigint, clean, insert, pages
-from ragtrace.store.golds import question_hash
 from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, MeasuredRequest, Replayed, Traits, Wanted
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, release, request, score, trait
 from ragtrace.types import GenerateRun, RequestRecord

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore
 from ragtrace.store import label_budget, totals
-from ragtrace.store.content import read_traffic, write_traffic
+from ragtrace.store._content import read_traffic, write_traffic
 from ragtrace.store.database import chunks, clean, insert
 from ragtrace.store.rows import Citing, ServiceTraffic
 from ragtrace.store.tables import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ragtrace.triage.alerts import Alert, Payload, judge_alert, read_payload, triage_alert
-from ragtrace.triage.evidence import Window, draw, hardly_judged
+from ragtrace.triage._alerts import Alert, Payload, judge_alert, read_payload, triage_alert
+from ragtrace.triage._evidence import Window, draw, hardly_judged
+from ragtrace.triage._report import PageAnswers, Report
+from ragtrace.triage._walk import page_answers, triage_request, triage_segment
 from ragtrace.triage.rendering import markdown, pages_text, render
-from ragtrace.triage.report import PageAnswers, Report
-from ragtrace.triage.walk import page_answers, triage_request, triage_segment
 
 __all__ = [
     "Alert",

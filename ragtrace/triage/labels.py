@@ -33,7 +33,7 @@ from ragtrace.label_statistics import (
 )
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import CorrectedRate, Drawing, Drawn, MeasuredRequest, RequestLabel, Store, Wanted
-from ragtrace.triage.evidence import Window
+from ragtrace.triage._evidence import Window
 
 __all__ = [
     "ANY",

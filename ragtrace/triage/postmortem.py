@@ -11,9 +11,9 @@ from ragtrace.analyze.diagnosis import is_new
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.registry.wording import cause_words
 from ragtrace.store import Release, Store
-from ragtrace.triage.alerts import Alert
-from ragtrace.triage.checks import stretch
-from ragtrace.triage.evidence import (
+from ragtrace.triage._alerts import Alert
+from ragtrace.triage._checks import stretch
+from ragtrace.triage._evidence import (
     ORDER,
     OWNERS,
     SHOWN,
@@ -27,7 +27,10 @@ from ragtrace.triage.evidence import (
     objective_text,
     tally,
 )
-from ragtrace.triage.releases import rollouts
+from ragtrace.triage._releases import rollouts
+from ragtrace.triage._report import Report
+from ragtrace.triage._statistics import share_of
+from ragtrace.triage._walk import triage_segment
 from ragtrace.triage.rendering import (
     began,
     cause_text,
@@ -41,9 +44,6 @@ from ragtrace.triage.rendering import (
     table,
     written,
 )
-from ragtrace.triage.report import Report
-from ragtrace.triage.statistics import share_of
-from ragtrace.triage.walk import triage_segment
 from ragtrace.types import Stage
 
 __all__ = ["BLANK", "postmortem"]

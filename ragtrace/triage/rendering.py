@@ -18,7 +18,7 @@ from rich.text import Text
 from ragtrace.export.evidence_path import labeled, plain_table
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.safe_text import UNSAFE, harmless
-from ragtrace.triage.report import (
+from ragtrace.triage._report import (
     AlertFacts,
     CauseCount,
     Check,

@@ -24,9 +24,9 @@ from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.http_client import HttpClient
 from ragtrace.http_server import HttpServer, plain
 from ragtrace.store import Store
-from ragtrace.triage.alerts import Alert, read_payload, triage_alert
+from ragtrace.triage._alerts import Alert, read_payload, triage_alert
+from ragtrace.triage._report import Report
 from ragtrace.triage.rendering import markdown
-from ragtrace.triage.report import Report
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment

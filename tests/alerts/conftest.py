@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
-from ragtrace.alerts.policy import Policy, known_registry, policy
+from ragtrace.alerts._policy import Policy, known_registry, policy
 from ragtrace.alerts.settings import read_settings
 
 Written: TypeAlias = Callable[..., Path]

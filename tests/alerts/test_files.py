@@ -11,7 +11,7 @@ import yaml
 
 from ragtrace import resources
 from ragtrace.alerts import check, render, run_tests, write
-from ragtrace.analyze.stage_states import REASONS
+from ragtrace.analyze._stage_states import REASONS
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from tests.alerts.conftest import Written

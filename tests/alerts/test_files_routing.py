@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from ragtrace.alerts import render
-from ragtrace.alerts.annotations import labeled_owner
-from ragtrace.alerts.files import alertmanager
+from ragtrace.alerts._annotations import labeled_owner
+from ragtrace.alerts._files import alertmanager
 from tests.alerts.conftest import Made, Written
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragtrace.alerts.platform import platform_alerts
-from ragtrace.alerts.policy import known_registry, policy
+from ragtrace.alerts._platform import platform_alerts
+from ragtrace.alerts._policy import known_registry, policy
 from ragtrace.alerts.settings import read_settings
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.instruments import CORRECTED_RATE, CORRECTED_RATE_TIMESTAMP

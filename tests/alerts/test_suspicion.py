@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from bench.alerting import EVERY, WEEK, Counts, Flags, Traffic, burning, clear_rises, firing, raised
-from ragtrace.alerts.policy import Policy
-from ragtrace.alerts.traffic import minutes
+from ragtrace.alerts._policy import Policy
+from ragtrace.alerts._traffic import minutes
 from tests.alerts.conftest import Made
 
 SEGMENTS = 5

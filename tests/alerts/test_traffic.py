@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.alerts.traffic import Phase, gauge, judged, ramp
+from ragtrace.alerts._traffic import Phase, gauge, judged, ramp
 from tests.alerts.conftest import Made
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtrace.analyze.alignment_report.rescoring import Skipped
-from ragtrace.analyze.alignment_report.stability import settling_of
-from ragtrace.analyze.generator import explain_documents
+from ragtrace.analyze._generator import explain_documents
+from ragtrace.analyze.alignment_report._rescoring import Skipped
+from ragtrace.analyze.alignment_report._stability import settling_of
 from ragtrace.analyze.prompts import SubsetPrompts
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.types import (

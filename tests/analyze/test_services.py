@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from ragtrace.analyze import analyze_record, worker
+from ragtrace.analyze._doubt_model import log_odds_of
 from ragtrace.analyze.analysis import ServiceView, examine
-from ragtrace.analyze.doubt_model import log_odds_of
 from ragtrace.analyze.services import KEPT, Services
 from ragtrace.coverage import Background
 from ragtrace.store import ServiceTraffic, Store
-from ragtrace.store.erasure import Subject
+from ragtrace.store._erasure import Subject
 from ragtrace.types import Analysis, Candidate, RequestRecord, RetrieveRun, StageState, replace
 from tests.analyze.examples import request
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ragtrace.analyze._signs import Signs, signs_of
 from ragtrace.analyze.analysis import judged_answer
-from ragtrace.analyze.signs import Signs, signs_of
 from ragtrace.coverage import united
 from ragtrace.coverage.miscitation import SURE
 from ragtrace.types import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.analyze.doubt_model import (
+from ragtrace.analyze._doubt_model import (
     ACQUITTAL,
     GENERATION,
     RANKING,
@@ -19,8 +19,8 @@ from ragtrace.analyze.doubt_model import (
     Lines,
     place_odds,
 )
-from ragtrace.analyze.signs import Signs
-from ragtrace.analyze.stage_states import REASONS, Case, judge_stages
+from ragtrace.analyze._signs import Signs
+from ragtrace.analyze._stage_states import REASONS, Case, judge_stages
 from ragtrace.types import Citation, Claim, Facet, FacetMatch, IndexProbe, LostChunk, ProbedChunk, StageFinding
 
 SOUND = Signs(
@@ -178,7 +178,7 @@ def test_a_refusal_beside_a_chunk_as_good_as_those_of_the_prompt_makes_ranking_s
              "declined": True, "supported": None, "answered": None}  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "ragtrace.analyze.stage_states.RANKING", replace(RANKING, base=2.0, weights={}, lines=Lines(suspected=0.0))
+            "ragtrace.analyze._stage_states.RANKING", replace(RANKING, base=2.0, weights={}, lines=Lines(suspected=0.0))
         )
         declined = judged(level)["ranking"]
         assert (declined.state, declined.reason) == ("suspected", "refused")

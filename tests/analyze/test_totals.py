@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ragtrace.analyze import analyze_record
-from ragtrace.analyze.stage_states import REASONS
-from ragtrace.analyze.totals import LATE_AFTER_SECONDS, analysis_deltas
+from ragtrace.analyze._stage_states import REASONS
+from ragtrace.analyze._totals import LATE_AFTER_SECONDS, analysis_deltas
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import Delta
 from ragtrace.types import Analysis, Diagnosis, GenerateRun, Generation, Gold, Reference, RequestRecord, StageFinding

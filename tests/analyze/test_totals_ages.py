@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.analyze.totals import DATES, analysis_deltas, candidate_ages
+from ragtrace.analyze._totals import DATES, analysis_deltas, candidate_ages
 from ragtrace.registry.instruments import CANDIDATE_AGE
 from ragtrace.types import Analysis, Candidate, RequestRecord, RetrieveRun
 

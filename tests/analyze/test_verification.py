@@ -10,8 +10,8 @@ from typing import Literal
 import pytest
 
 from ragtrace.analyze import examine, worker
-from ragtrace.analyze.signs import evidence_odds
-from ragtrace.analyze.verification import judge_batch, judge_relevance, verified_by
+from ragtrace.analyze._signs import evidence_odds
+from ragtrace.analyze._verification import judge_batch, judge_relevance, verified_by
 from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.coverage import JudgedAnswer
 from ragtrace.coverage.verifier import JudgedRelevance, Pair, Verdict

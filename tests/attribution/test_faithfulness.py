@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.attribution import Curves, aipc, aipc_difference, perturbation_curves
-from ragtrace.attribution.faithfulness import area_between
+from ragtrace.attribution._faithfulness import area_between
 from ragtrace.attribution.game import Coalitions, Values
 from ragtrace.errors import AttributionError, ConfigurationError
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ragtrace.attribution import sparse_surrogate
+from ragtrace.attribution._surrogate import answer_logits
 from ragtrace.attribution.game import Coalitions, Values
-from ragtrace.attribution.surrogate import answer_logits
 from ragtrace.errors import AttributionError, ConfigurationError
 
 EFFECTS = np.array([3.0, 0.0, 0.0, -2.0, 0.0, 0.0, 0.0, 0.0])

@@ -21,7 +21,7 @@ from bench.alerting import (
     read_pools,
     read_request,
 )
-from ragtrace.alerts.policy import known_registry, policy
+from ragtrace.alerts._policy import known_registry, policy
 from ragtrace.alerts.settings import read_settings
 from ragtrace.types import Stage
 

@@ -16,8 +16,8 @@ from bench import ingest
 from bench.sending import Load, Prose, prepare
 from bench.sending.traces import HEAD
 from bench.stored import LARGEST, fill, room_for
-from ragtrace.receive.assembly import assemble
-from ragtrace.receive.otlp import read_protobuf
+from ragtrace.receive._assembly import assemble
+from ragtrace.receive._otlp import read_protobuf
 from ragtrace.store import Store
 
 pytest.importorskip("starlette")

@@ -29,7 +29,7 @@ from typing import Any
 
 import ragtrace
 from ragtrace.collect import BackgroundSink
-from ragtrace.collect.delivery import Delivery
+from ragtrace.collect._delivery import Delivery
 from ragtrace.record.stages import PackRecording, RankingRecording
 
 sys.path.insert(0, os.path.dirname(__file__))

@@ -194,7 +194,7 @@ sending.join()
 CROWDED = (
     AS_HOST
     + """
-from ragtrace.receive.limits import Limits
+from ragtrace.receive._limits import Limits
 from ragtrace.receive.server import connections
 
 def ask():

@@ -29,8 +29,8 @@ from ragtrace.analyze.worker import run as analyze
 from ragtrace.cli import app
 from ragtrace.dashboards.prometheus import Prometheus
 from ragtrace.export import exposition
-from ragtrace.receive.assembly import Assembler
-from ragtrace.receive.otlp import parse_json, split
+from ragtrace.receive._assembly import Assembler
+from ragtrace.receive._otlp import parse_json, split
 from ragtrace.record import conventions as names
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import GateRun, PageJudgment, SpanPart, Store

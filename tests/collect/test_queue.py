@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.collect.queue import Queue, Waiting, weigh
+from ragtrace.collect._queue import Queue, Waiting, weigh
 from ragtrace.types import (
     Addendum,
     Candidate,

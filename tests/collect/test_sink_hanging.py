@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.collect import delivery
+from ragtrace.collect import _delivery as delivery
 from ragtrace.types import Item, RequestRecord
 from tests.collect.drafts import FakeDraft
 

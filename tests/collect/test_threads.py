@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ragtrace.collect import threads
-from ragtrace.collect.threads import FlushBarrier, Worker
+from ragtrace.collect import _threads as threads
+from ragtrace.collect._threads import FlushBarrier, Worker
 from ragtrace.types import RequestRecord
 
 

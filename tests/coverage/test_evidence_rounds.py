@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.coverage import asked, lost_evidence, united
-from ragtrace.coverage.evidence import rounds_of
+from ragtrace.coverage._evidence import rounds_of
 from ragtrace.types import (
     Candidate,
     DroppedChunk,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ragtrace.coverage import are_alike, evidence_presence
-from ragtrace.coverage.reference import restated_share, spoken_share
+from ragtrace.coverage._reference import restated_share, spoken_share
 from ragtrace.types import Candidate, Claim, replace
 
 QUESTION = "How many apprentices did the glass makers of Aldford employ?"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import promql_parser as promql
 
+from ragtrace.dashboards._panels import Panel, Target
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.panels import Panel, Target
 
 __all__ = ["Asked", "asked", "panels", "parsed", "targets"]
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from ragtrace.dashboards import UIDS
+from ragtrace.dashboards._panels import COLUMNS, Dashboard, Panel, Target, sound_share
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.panels import COLUMNS, Dashboard, Panel, Target, sound_share
 from ragtrace.dashboards.promql import WINDOW
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from tests.dashboards.asked import asked, panels, parsed, targets

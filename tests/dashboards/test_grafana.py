@@ -13,8 +13,8 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard as Model
 
 from ragtrace.dashboards import FILES, UIDS
+from ragtrace.dashboards._grafana import TAG, dashboard_json
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.grafana import TAG, dashboard_json
 from ragtrace.registry.instruments import STAGES
 from tests.dashboards.schema import DASHBOARD, PLUGINS
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ragtrace.dashboards.panels import Dashboard, Panel, Section, Target
+from ragtrace.dashboards._panels import Dashboard, Panel, Section, Target
 from ragtrace.dashboards.preview import legend, page, read
 from ragtrace.dashboards.prometheus import Exemplar, Prometheus, Series, Span
 from tests.dashboards.browser import examined

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ragtrace.dashboards.panels import Panel
+from ragtrace.dashboards._panels import Panel
 from ragtrace.dashboards.prometheus import Prometheus, Span, seconds_of
 from ragtrace.errors import ConfigurationError, PrometheusError
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ragtrace.demo.corpus import load_questions
-from ragtrace.demo.faults import (
+from ragtrace.demo._faults import (
     SCENARIOS,
     AlteringGenerator,
     KeywordRewriter,
@@ -17,8 +16,9 @@ from ragtrace.demo.faults import (
     alter,
     find_scenario,
 )
-from ragtrace.demo.generation import Answer, Context
-from ragtrace.demo.retrieval import Hit, VerbatimRewriter
+from ragtrace.demo._generation import Answer, Context
+from ragtrace.demo._retrieval import Hit, VerbatimRewriter
+from ragtrace.demo.corpus import load_questions
 from ragtrace.errors import ConfigurationError
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ragtrace.demo._faults import Truth, judge
+from ragtrace.demo._generation import Answer, Context, PackedHit
+from ragtrace.demo._pipeline import Outcome
+from ragtrace.demo._retrieval import Hit
 from ragtrace.demo.corpus import Question
-from ragtrace.demo.faults import Truth, judge
-from ragtrace.demo.generation import Answer, Context, PackedHit
-from ragtrace.demo.pipeline import Outcome
-from ragtrace.demo.retrieval import Hit
 
 _QUESTION = Question("How long?", "deadline", (), {"a": "It is 30 days.", "b": "It is not paid."})
 _TEXTS = {"a": "Notice. It is 30 days.", "b": "Exception. It is not paid.", "c": "Other."}

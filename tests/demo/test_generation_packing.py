@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from ragtrace.demo.generation import BudgetPacker
-from ragtrace.demo.retrieval import Hit
+from ragtrace.demo._generation import BudgetPacker
+from ragtrace.demo._retrieval import Hit
 from ragtrace.engines.encoder import Encoder
 
 

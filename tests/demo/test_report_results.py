@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ragtrace.demo.faults import Truth
+from ragtrace.demo._faults import Truth
 from ragtrace.demo.report import Agreement, Case, summarize
 from ragtrace.types import Analysis, Diagnosis, RequestRecord, Score, Stage
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtrace.demo.retrieval import cache_folder, kept_embeddings
+from ragtrace.demo._retrieval import cache_folder, kept_embeddings
 
 
 class Counting:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragtrace.engines._gradients import attention_times_gradient
 from ragtrace.engines.causal_lm import CausalLM
-from ragtrace.engines.gradients import attention_times_gradient
 from ragtrace.errors import ModelError
 
 torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")

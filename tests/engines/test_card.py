@@ -14,13 +14,14 @@ import pytest
 from numpy.typing import NDArray
 
 from ragtrace.attribution import integrated_gradients_of_many
-from ragtrace.engines import precision, scoring
+from ragtrace.engines import _scoring as scoring
+from ragtrace.engines import precision
+from ragtrace.engines._scoring import abilities, score_batched, score_shared, score_verified
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.encoder import Encoder, packaged_encoder
 from ragtrace.engines.models import OutOfMemoryError, pass_on_unless_memory
 from ragtrace.engines.precision import CheckedScoring
-from ragtrace.engines.scoring import abilities, score_batched, score_shared, score_verified
 from tests.engines.pretending import pretended
 from tests.engines.test_scoring import OWN, _gpt2, _llama, _made, _qwen, _sequences
 from tests.models.copying import make, prompt_of

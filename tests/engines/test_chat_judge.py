@@ -16,10 +16,10 @@ import pytest
 from ragtrace.config import Config
 from ragtrace.coverage import JudgedAnswer, verify_answers
 from ragtrace.coverage.answer import score_answer
+from ragtrace.engines._judge_prompts import PROMPTS
 from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.chat_judge import ChatJudge, JudgeUsage
 from ragtrace.engines.judge_budget import Budget
-from ragtrace.engines.judge_prompts import PROMPTS
 from ragtrace.engines.labels import ROLES, Role
 from ragtrace.errors import ConfigurationError, ModelError, NotJudged, ServerError
 from ragtrace.privacy import read_capture

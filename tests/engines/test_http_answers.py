@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ragtrace.engines._http_dialects import Vllm
 from ragtrace.engines.http import HttpLM
-from ragtrace.engines.http_dialects import Vllm
 from ragtrace.engines.tokens import ScoredToken, may_say
 from ragtrace.errors import ModelError, ScoringStopped, ServerError
 from tests.engines.serving import Served

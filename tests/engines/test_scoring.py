@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtrace.engines import scoring
+from ragtrace.engines import _scoring as scoring
+from ragtrace.engines._scoring import positions, same_scale, score_batched, score_shared, window
 from ragtrace.engines.causal_lm import CausalLM
-from ragtrace.engines.scoring import positions, same_scale, score_batched, score_shared, window
 from ragtrace.errors import ModelError
 
 torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")

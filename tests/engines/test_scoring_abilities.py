@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtrace.engines import scoring
-from ragtrace.engines.scoring import abilities, score_batched, score_verified, score_whole
+from ragtrace.engines import _scoring as scoring
+from ragtrace.engines._scoring import abilities, score_batched, score_verified, score_whole
 from ragtrace.errors import ModelError
 
 torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")

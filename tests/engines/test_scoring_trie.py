@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.engines.scoring import Edge, Pack, cut_edge, grow, pack_edges
+from ragtrace.engines._scoring import Edge, Pack, cut_edge, grow, pack_edges
 
 _SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=12), min_size=1, max_size=20)
 

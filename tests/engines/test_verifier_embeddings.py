@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ragtrace.analyze import analyze_record
-from ragtrace.analyze.verification import judge_batch, verified_by
+from ragtrace.analyze._verification import judge_batch, verified_by
 from ragtrace.coverage import JudgedAnswer, score_answer
 from ragtrace.engines.verifier import EmbeddingVerifier
 from ragtrace.types import Query, replace

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ragtrace.explanations import Explanation, TokenWeights
+from ragtrace.export._explanation_shading import LEVELS, PALETTE
 from ragtrace.export.explanation_html import hue, opacity, page
-from ragtrace.export.explanation_shading import LEVELS, PALETTE
 from ragtrace.types import Claim, PackRun, replace
 from tests.export.explained import ANSWER, QUESTION, TEXTS, explanation, left_out, record, tokens
 

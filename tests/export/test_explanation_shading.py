@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.explanations import GeneratorAttribution
-from ragtrace.export.explanation_shading import (
+from ragtrace.export._explanation_shading import (
     LEVELS,
     PALETTE,
     Strength,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, Precision, RetrieverAttribution
-from ragtrace.export.explanation_view import (
+from ragtrace.export._explanation_view import (
     advice,
     bounds,
     certainty,

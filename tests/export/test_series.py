@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.export import series
-from ragtrace.export.series import MAX_JUDGES, Budget, Key, Point, fold
+from ragtrace.export import _series as series
+from ragtrace.export._series import MAX_JUDGES, Budget, Key, Point, fold
 from ragtrace.store import Exemplar, Total, label_budget
 from ragtrace.store.label_budget import OTHER
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.exposition import generate_latest
 
+from ragtrace.export._series import MAX_SERIES, Key, Point, Table, series_count, within
 from ragtrace.export.exposition import Snapshot, collector, families
-from ragtrace.export.series import MAX_SERIES, Key, Point, Table, series_count, within
 from ragtrace.registry.instruments import QUERY_COVERAGE, REQUESTS, SLI_REQUESTS
 from ragtrace.store import Total
 from ragtrace.store.totals import histogram_deltas

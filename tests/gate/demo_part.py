@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from ragtrace.demo._pipeline import Components, PolicyAssistant
 from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
-from ragtrace.demo.pipeline import Components, PolicyAssistant
 from ragtrace.demo.pipelines import ask, assistant, components
 
 CODE = "home"

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from ragtrace.gate.breaks import find_breaks, stage_shares
+from ragtrace.gate._breaks import find_breaks, stage_shares
 from ragtrace.gate.model import Cell, Comparison, Decision, GateReport, Policy, Population, Rule, SideSummary
 from ragtrace.gate.reports.sentences import headline, next_steps
 from tests.gate.populations import pair, population

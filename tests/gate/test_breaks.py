@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtrace.gate.breaks import find_breaks, stage_shares, version_changes
+from ragtrace.gate._breaks import find_breaks, stage_shares, version_changes
 from ragtrace.gate.model import Comparison, VersionChange
 from ragtrace.types import Stage
 from tests.gate.populations import STAGES, pair, population

@@ -18,9 +18,9 @@ import pytest
 from typer.testing import CliRunner
 
 from ragtrace.cli import app
+from ragtrace.demo._faults import find_scenario, judge
+from ragtrace.demo._pipeline import TOP_K, Components, Outcome
 from ragtrace.demo.corpus import Question, load_corpus, load_questions
-from ragtrace.demo.faults import find_scenario, judge
-from ragtrace.demo.pipeline import TOP_K, Components, Outcome
 from ragtrace.demo.pipelines import components, write_questions
 from ragtrace.demo.runner import SERVICE
 from tests.gate import demo_part

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.gate.judgment import alpha_shares, decide, first_broken, holm, judge
+from ragtrace.gate._judgment import alpha_shares, decide, first_broken, holm, judge
 from ragtrace.gate.model import Cell, Policy, Rule
 from ragtrace.gate.policy import default_rule
 from tests.gate.populations import RULES, pair, population, traffic_pair, unpaired

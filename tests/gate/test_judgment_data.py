@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
 from ragtrace.errors import MissingExtraError
-from ragtrace.gate.judgment import judge
+from ragtrace.gate._judgment import judge
 from ragtrace.gate.model import Comparison, Policy, Population, Rule
-from ragtrace.gate.statistics import shares
+from ragtrace.gate.statistics import _shares as shares
 from tests.gate.populations import RULES, pair, population, traffic, traffic_pair, unpaired
 from tests.gate.verdicts import KINDS, SCORE, of, scores, sure, verdict
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.gate.population import Sides, load
+from ragtrace.gate._population import Sides, load
 from ragtrace.gate.selection import Selection, parse
 from ragtrace.store import Finished, Store
 from ragtrace.types import Analysis

@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from ragtrace.gate.judgment import judge
+from ragtrace.gate._judgment import judge
+from ragtrace.gate._population import METRICS
 from ragtrace.gate.model import Cell, Policy, Rule
-from ragtrace.gate.population import METRICS
 from tests.gate.populations import pair, population, unpaired
 
 KINDS: Final = ("boolean", "score", "quantity")

@@ -32,8 +32,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from ragtrace import config
 from ragtrace.errors import CorruptStore
-from ragtrace.receive.assembly import Assembler, assemble
-from ragtrace.receive.otlp import read_protobuf
+from ragtrace.receive._assembly import Assembler, assemble
+from ragtrace.receive._otlp import read_protobuf
 from ragtrace.record import conventions as names
 from ragtrace.store import DueTrace, Store
 from ragtrace.store.database import clean

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ragtrace.dashboards._panels import Panel
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.panels import Panel
 from ragtrace.dashboards.preview import findings, preview, releases
 from ragtrace.dashboards.prometheus import Prometheus, Span
 from ragtrace.dashboards.promql import RELEASES, VARIABLE_QUERIES, gained

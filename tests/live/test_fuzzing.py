@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragtrace.receive.otlp import parse_json, parse_protobuf, split
+from ragtrace.receive._otlp import parse_json, parse_protobuf, split
 from ragtrace.store import SpanPart, Store
 from tests.live.body_fuzzing import MOST, ROUND, Report, hold, round_of, rounds_of, spans_in
 from tests.live.otlp_bodies import PROTOBUF, TRACES, Body, body_of, model_of

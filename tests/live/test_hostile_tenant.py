@@ -21,8 +21,8 @@ import sqlalchemy as sa
 
 from ragtrace.analyze.worker import run as analyze
 from ragtrace.export import exposition
-from ragtrace.receive.logs import parse_logs_json
-from ragtrace.receive.otlp import parse_json
+from ragtrace.receive._logs import parse_logs_json
+from ragtrace.receive._otlp import parse_json
 from ragtrace.record import conventions as names
 from ragtrace.store import Store, Subject
 from ragtrace.store.tables import metadata

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from ragtrace.errors import StoreUnavailable
 from ragtrace.registry.instruments import OUTCOMES
 from ragtrace.store import Store, check, migrate
+from ragtrace.store._records import Batch
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database
-from ragtrace.store.records import Batch
 from ragtrace.store.tables import job
 from ragtrace.types import Feedback, Item, RequestRecord
 

@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from ragtrace.alerts import check, render, run_tests, write
-from ragtrace.alerts.policy import known_registry, policy
-from ragtrace.alerts.recording import selector
+from ragtrace.alerts._policy import known_registry, policy
+from ragtrace.alerts._recording import selector
+from ragtrace.alerts._traffic import JUDGE, SERVICE, Phase, judged, requests
 from ragtrace.alerts.settings import read_settings
-from ragtrace.alerts.traffic import JUDGE, SERVICE, Phase, judged, requests
 from ragtrace.wilson import wilson
 from tests.alerts.batches import in_batches
 from tests.alerts.mutants import MUTANTS, Mutant, failing

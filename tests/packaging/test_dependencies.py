@@ -35,16 +35,16 @@ OF_THE_HOST = (
     "ragtrace/wrappers.py",
 )
 OUTSIDE = (  # of an extra of its own
-    "ragtrace/coverage/facets/places.py",
-    "ragtrace/dashboards/grafana.py",
+    "ragtrace/coverage/facets/_places.py",
+    "ragtrace/dashboards/_grafana.py",
     "ragtrace/engines/",
     "ragtrace/export/push_targets.py",
     "ragtrace/demo/",
     "ragtrace/gate/plugin.py",  # pytest itself loads it
     "ragtrace/http_client.py",
-    "ragtrace/receive/logs.py",
-    "ragtrace/receive/otlp.py",
-    "ragtrace/receive/otlp_json.py",
+    "ragtrace/receive/_logs.py",
+    "ragtrace/receive/_otlp.py",
+    "ragtrace/receive/_otlp_json.py",
     "ragtrace/receive/server/",
     "ragtrace/record/instrumentation/",
 )

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ragtrace import config
-from ragtrace.receive.assembly import Assembler, assemble
+from ragtrace.receive._assembly import Assembler, assemble
+from ragtrace.receive._spans import ReceivedSpan
 from ragtrace.receive.imports import read_export
-from ragtrace.receive.spans import ReceivedSpan
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord
 

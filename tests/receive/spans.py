@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ragtrace.receive.assembly import assemble
-from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.receive._assembly import assemble
+from ragtrace.receive._spans import ReceivedSpan
 from ragtrace.types import RequestRecord
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragtrace import config
 from ragtrace.bounds import EARLIEST
-from ragtrace.receive.assembly import Assembler
+from ragtrace.receive._assembly import Assembler
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 from ragtrace.store.tables import job

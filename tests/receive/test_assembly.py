@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.receive import spans, trace_tree
-from ragtrace.receive.assembly import assemble
-from ragtrace.receive.spans import ReceivedSpan, SpanEvent
+from ragtrace.receive import _spans as spans
+from ragtrace.receive import _trace_tree as trace_tree
+from ragtrace.receive._assembly import assemble
+from ragtrace.receive._spans import ReceivedSpan, SpanEvent
 from ragtrace.types import GenerateRun, PackRun, RerankRun, RetrieveRun, encode_record, replace
 from tests.receive.spans import TRACE, assembled, model, retriever, span
 

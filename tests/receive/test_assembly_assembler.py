@@ -11,11 +11,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from ragtrace.bounds import EARLIEST
 from ragtrace.errors import CorruptStore, StoreError
-from ragtrace.receive import assembly
-from ragtrace.receive.assembly import Assembler, record_of
-from ragtrace.receive.otlp import split
-from ragtrace.receive.spans import ReceivedSpan, SpanEvent
-from ragtrace.receive.trace_tree import ReadSpan
+from ragtrace.receive import _assembly as assembly
+from ragtrace.receive._assembly import Assembler, record_of
+from ragtrace.receive._otlp import split
+from ragtrace.receive._spans import ReceivedSpan, SpanEvent
+from ragtrace.receive._trace_tree import ReadSpan
 from ragtrace.store import Assembled, DueTrace, SpanPart, Store, StoredPart
 from ragtrace.types import RequestRecord, replace
 from tests.receive.spans import TRACE

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from ragtrace.receive import assembly
-from ragtrace.receive.assembly import Assembler, record_of
-from ragtrace.receive.trace_tree import ReadSpan
+from ragtrace.receive import _assembly as assembly
+from ragtrace.receive._assembly import Assembler, record_of
+from ragtrace.receive._trace_tree import ReadSpan
 from ragtrace.store import Assembled, DueTrace, Store
 from ragtrace.types import RequestRecord, replace
 from tests.receive.test_assembly import request

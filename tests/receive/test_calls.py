@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragtrace.receive.spans import ReceivedSpan, SpanEvent
+from ragtrace.receive._spans import ReceivedSpan, SpanEvent
 from ragtrace.types import GenerateRun, PackRun, RerankRun, RetrieveRun
 from tests.receive.spans import assembled, model, span
 from tests.receive.test_assembly import PROMPT, TEXTS, request

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.assembly import assemble
+from ragtrace.receive._assembly import assemble
+from ragtrace.receive._spans import ReceivedSpan
 from ragtrace.receive.imports import read_export
-from ragtrace.receive.spans import ReceivedSpan
 from ragtrace.types import RequestRecord
 from tests.receive.test_otlp import SPAN, batch, message
 

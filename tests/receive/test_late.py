@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace import config
-from ragtrace.receive.assembly import Assembler
-from ragtrace.receive.spans import ReceivedSpan, SpanEvent
+from ragtrace.receive._assembly import Assembler
+from ragtrace.receive._spans import ReceivedSpan, SpanEvent
 from ragtrace.store import Store, Subject
 from ragtrace.store.tables import content, span_part, trace
 from ragtrace.types import RequestRecord, replace

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from ragtrace import config
 from ragtrace.errors import RecordError
-from ragtrace.receive.logs import Judged, parse_logs_json, parse_logs_protobuf, read_logs
+from ragtrace.receive._logs import Judged, parse_logs_json, parse_logs_protobuf, read_logs
 from ragtrace.record.content import ContentPolicy
 
 TRACE = "5b8efff798038103d269b633813fc60c"

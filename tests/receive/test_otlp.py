@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.limits import Allowance, Limits, TooLarge
-from ragtrace.receive.otlp import Received, read_json, read_protobuf, split
+from ragtrace.receive._limits import Allowance, Limits, TooLarge
+from ragtrace.receive._otlp import Received, read_json, read_protobuf, split
 
 SPAN: dict[str, Any] = {
     "traceId": "5b8efff798038103d269b633813fc60c",

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from ragtrace.receive.limits import Allowance, Limits, TooLarge
-from ragtrace.receive.otlp_json import check, parse_message, requests
+from ragtrace.receive._limits import Allowance, Limits, TooLarge
+from ragtrace.receive._otlp_json import check, parse_message, requests
 
 scalars: st.SearchStrategy[Any] = st.sampled_from(
     [
@@ -96,7 +96,7 @@ def test_values(value: Any, step: int) -> None:
     """They are counted without being made: what stands in texts is none, wherever the bytes are cut."""
     body, expected = json.dumps(value, ensure_ascii=False).encode(), count(value)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("ragtrace.receive.otlp_json._STEP", step)
+        patched.setattr("ragtrace.receive._otlp_json._STEP", step)
         check(body, Allowance(Limits(values=expected)))
         if expected and len(body) > expected - 1:
             with pytest.raises(TooLarge):

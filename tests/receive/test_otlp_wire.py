@@ -11,8 +11,8 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.limits import Allowance, Limits, TooLarge
-from ragtrace.receive.otlp import check_message, joined_scopes, parse_protobuf, scopes
+from ragtrace.receive._limits import Allowance, Limits, TooLarge
+from ragtrace.receive._otlp import check_message, joined_scopes, parse_protobuf, scopes
 from tests.receive.test_otlp import message
 
 TRACES: Literal["traces"] = "traces"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace import config
-from ragtrace.receive.assembly import Assembler
-from ragtrace.receive.tenants import LONGEST, NO_RIGHTS, Rights, believed, own_service, owned
+from ragtrace.receive._assembly import Assembler
+from ragtrace.receive._tenants import LONGEST, NO_RIGHTS, Rights, believed, own_service, owned
 from ragtrace.store import Store
 from ragtrace.types import Feedback, RequestRecord
 from tests.receive.test_assembly import request

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.receive.tenants import NO_RIGHTS, Everybody, Rights, Tokens
+from ragtrace.receive._tenants import NO_RIGHTS, Everybody, Rights, Tokens
 
 GOOD = "# tenants\nalpha  alpha-token-0123456789\nbeta beta-token-0123456789  # new\n\nbeta beta-token-9876543210\n"
 GOOD += "gamma gamma-größe-0123456789\n"

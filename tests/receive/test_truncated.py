@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ragtrace.analyze import analyze_record
+from ragtrace.receive._otlp import read_json
+from ragtrace.receive._spans import Generated, ReceivedSpan, SpanEvent
 from ragtrace.receive.dialects import read_span
 from ragtrace.receive.imports import read_export
-from ragtrace.receive.otlp import read_json
-from ragtrace.receive.spans import Generated, ReceivedSpan, SpanEvent
 from ragtrace.types import RequestRecord, RerankRun, RetrieveRun
 from tests.receive.spans import assembled, model, retriever, span
 

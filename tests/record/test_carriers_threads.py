@@ -16,7 +16,7 @@ from opentelemetry import trace
 from opentelemetry.context import attach, detach, get_current, set_value
 
 import ragtrace
-from ragtrace.record import carriers
+from ragtrace.record import _carriers as carriers
 from ragtrace.types import RerankRun, RetrieveRun
 
 GIVEN = ThreadPoolExecutor.submit

@@ -436,7 +436,7 @@ def test_a_fault_of_ours_never_reaches_the_host(configure: Any, monkeypatch: pyt
     def explode(*args: object, **kwargs: object) -> None:
         raise RuntimeError("a bug of ours")
 
-    monkeypatch.setattr("ragtrace.record.verbs.RetrieveInstrument.recording", explode)
+    monkeypatch.setattr("ragtrace.record._verbs.RetrieveInstrument.recording", explode)
     assert search("q") == HITS
     assert recorded.faults == [("record.retrieve", "RuntimeError")]
 

@@ -12,11 +12,11 @@ import pytest
 
 import ragtrace
 from ragtrace.record import close_overdue
+from ragtrace.record._recorder import OpenRequests
+from ragtrace.record._verbs import retrieve
 from ragtrace.record.guard import Guard
 from ragtrace.record.instrumentation.runs import close_request, open_request
-from ragtrace.record.recorder import OpenRequests
 from ragtrace.record.requests import RequestRecording
-from ragtrace.record.verbs import retrieve
 
 
 def opened() -> OpenRequests:

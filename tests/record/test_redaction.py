@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.privacy import DETECTORS
-from ragtrace.record.redaction import Redactor
+from ragtrace.record._redaction import Redactor
 
 PIECES = [
     "john@example.com", "+49 170 1234567", "4111 1111 1111 1111", "DE89370400440532013000", "192.168.0.1", "fe80::1",

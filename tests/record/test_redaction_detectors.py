@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ragtrace.privacy import DETECTORS
-from ragtrace.record import redaction
-from ragtrace.record.redaction import FINDERS
+from ragtrace.record import _redaction as redaction
+from ragtrace.record._redaction import FINDERS
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7bq\nabc=\n-----END RSA PRIVATE KEY-----"
 

@@ -48,7 +48,7 @@ def limited(recorded: Any, limit: int | None) -> None:
     limits = SpanLimits(max_span_attributes=SpanLimits.UNSET if limit is None else limit)
     recorded.provider = TracerProvider(span_limits=limits)
     recorded.provider.add_span_processor(SimpleSpanProcessor(recorded.exporter))
-    ragtrace.record.recorder.active().tracing.given = recorded.provider  # type: ignore[union-attr]
+    ragtrace.record._recorder.active().tracing.given = recorded.provider  # type: ignore[union-attr]
 
 
 def test_openinference_kinds_and_documents(configure: Any) -> None:
@@ -216,7 +216,7 @@ def test_exceptions_follow_the_policy(configure: Any, capture: str, message: str
 def test_our_own_faults_quote_no_content(configure: Any) -> None:
     """The message of an exception of ours follows the policy for errors."""
     recorded = configure(capture_content={"error": "redacted"}, raise_errors=False)
-    recorder = ragtrace.record.recorder.active()
+    recorder = ragtrace.record._recorder.active()
     assert recorder is not None
     recorder.guard.caught("here", ValueError(f"cannot read {MAIL}"))
     (fault,) = recorded.items

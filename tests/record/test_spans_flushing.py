@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from opentelemetry.trace import NoOpTracerProvider
 
-from ragtrace.record.spans import precede
+from ragtrace.record._spans import precede
 
 
 class Provider(NoOpTracerProvider):

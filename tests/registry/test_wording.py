@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from ragtrace.analyze import stage_states
+from ragtrace.analyze import _stage_states as stage_states
 from ragtrace.analyze.diagnosis import CAUSE_COMPONENTS
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import CAUSES, FIXES, PROBE_CAUSES, REASONS, STATES, VERDICTS, cause_words, reason_words

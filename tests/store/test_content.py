@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import Store
-from ragtrace.store import content as owner
-from ragtrace.store.content import Bundles, bundled, decompress, remove_texts
-from ragtrace.store.records import Batch
+from ragtrace.store import _content as owner
+from ragtrace.store._content import Bundles, bundled, decompress, remove_texts
+from ragtrace.store._records import Batch
 from ragtrace.store.tables import bundle, content
 from ragtrace.types import Candidate, RequestRecord, RetrieveRun, content_hash
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragtrace.errors import CorruptStore, StoreUnavailable
 from ragtrace.store import Store
-from ragtrace.store.content import (
+from ragtrace.store._content import (
     Bundles,
     bundled,
     compress,

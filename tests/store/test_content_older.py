@@ -11,8 +11,8 @@ import sqlalchemy as sa
 import zstandard
 
 from ragtrace.store import Store, migrate
+from ragtrace.store._content import bundled, fetch_texts, write_bundles
 from ragtrace.store.address import Address
-from ragtrace.store.content import bundled, fetch_texts, write_bundles
 from ragtrace.store.database import Database
 from ragtrace.store.tables import content
 from ragtrace.types import content_hash

@@ -22,11 +22,17 @@ from ragtrace.store import (
     SpanPart,
     Store,
     Subject,
-    erasure,
-    garbage,
     label_budget,
-    requests,
     totals,
+)
+from ragtrace.store import (
+    _erasure as erasure,
+)
+from ragtrace.store import (
+    _garbage as garbage,
+)
+from ragtrace.store import (
+    _requests as requests,
 )
 from ragtrace.store.tables import content, counted, feedback, request, tenant_service
 from ragtrace.types import Addendum, Fault, Feedback, GenerateRun, Generation, RequestRecord, content_hash

@@ -9,7 +9,7 @@ import pytest
 
 from ragtrace.registry.instruments import OUTCOMES
 from ragtrace.store import Exemplar, Store, TraceJudgement
-from ragtrace.store.feedback import Outcome, outcome_of
+from ragtrace.store._feedback import Outcome, outcome_of
 from ragtrace.types import Feedback, RequestRecord, replace
 
 MakeRecord = Callable[..., RequestRecord]

@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.errors import CorruptStore, StoreError
-from ragtrace.store import Store, Swept, garbage, records
-from ragtrace.store.content import GRANULARITY, Removed, Texts, remove_texts
-from ragtrace.store.garbage import MARGIN, Bloom
-from ragtrace.store.leases import UpkeepLease
+from ragtrace.store import Store, Swept
+from ragtrace.store import _garbage as garbage
+from ragtrace.store import _records as records
+from ragtrace.store._content import GRANULARITY, Removed, Texts, remove_texts
+from ragtrace.store._garbage import MARGIN, Bloom
+from ragtrace.store._leases import UpkeepLease
 from ragtrace.store.tables import content, lease, request
 from ragtrace.types import Addendum, GenerateRun, Generation, RequestRecord, content_hash
 
@@ -174,7 +176,7 @@ def test_writers_reuse_what_is_swept(
 ) -> None:
     """Several writers use texts again while the collection, over and over, takes them for garbage; none is missing."""
     if prepared:
-        monkeypatch.setattr("ragtrace.store.content._MANY", 1)
+        monkeypatch.setattr("ragtrace.store._content._MANY", 1)
     answers = [f"answer {number}" for number in range(30)]
     failed: list[BaseException] = []
     deleted, turns, stop = 0, [0, 0, 0], threading.Event()

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ragtrace.errors import RecordError
 from ragtrace.store import Finished, Store, totals
-from ragtrace.store.records import Batch
+from ragtrace.store._records import Batch
 from ragtrace.store.tables import bundle, request
 from ragtrace.types import (
     Addendum,

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Store, Subject, records, requests
+from ragtrace.store import Store, Subject
+from ragtrace.store import _records as records
+from ragtrace.store import _requests as requests
 from ragtrace.types import GenerateRun, Generation, RequestRecord, replace
 from tests.store.test_spans_concurrency import waits
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from ragtrace.store import Finished, Store
-from ragtrace.store.requests import find_query
+from ragtrace.store._requests import find_query
 from ragtrace.types import RequestRecord
 
 MakeRecord = Callable[..., RequestRecord]

@@ -35,16 +35,18 @@ from ragtrace.store import (
     Store,
     Wanted,
     check,
-    content,
     migrate,
     totals,
 )
+from ragtrace.store import (
+    _content as content,
+)
+from ragtrace.store._content import compress
+from ragtrace.store._records import Batch
+from ragtrace.store._schema import VERSION_TABLE
 from ragtrace.store.address import Address
-from ragtrace.store.content import compress
 from ragtrace.store.database import Database
 from ragtrace.store.populations import traits_of
-from ragtrace.store.records import Batch
-from ragtrace.store.schema import VERSION_TABLE
 from ragtrace.store.tables import metadata
 from ragtrace.types import (
     Addendum,

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import SourceState, Store
-from ragtrace.store.sources import counts_query, find_query
+from ragtrace.store._sources import counts_query, find_query
 from ragtrace.types import SourceReport
 
 

@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore
 from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, migrate
+from ragtrace.store._content import GRANULARITY, compress
+from ragtrace.store._garbage import MARGIN
 from ragtrace.store.address import Address
-from ragtrace.store.content import GRANULARITY, compress
 from ragtrace.store.database import Database
-from ragtrace.store.garbage import MARGIN
 from ragtrace.store.tables import content, metadata, request, span_part
 from ragtrace.types import Candidate, RequestRecord, RetrieveRun, content_hash
 from tests.store.parts import ONE, TWO, bodies, execute, text

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
-from ragtrace.alerts.platform import platform_alerts
-from ragtrace.alerts.policy import known_registry, policy
+from ragtrace.alerts._platform import platform_alerts
+from ragtrace.alerts._policy import known_registry, policy
 from ragtrace.alerts.settings import read_settings
 from ragtrace.errors import ConfigurationError
 from ragtrace.triage import judge_alert, markdown, read_payload, triage_alert

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Mapping
 import pytest
 
 from ragtrace.store import Sampled
-from ragtrace.triage.checks import check, doubts
-from ragtrace.triage.evidence import Sample, Window
-from ragtrace.triage.statistics import has_risen
+from ragtrace.triage._checks import check, doubts
+from ragtrace.triage._evidence import Sample, Window
+from ragtrace.triage._statistics import has_risen
 from ragtrace.types import Stage, StageState
 
 HOUR = 3_600_000_000_000

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
-from ragtrace.demo.faults import (
+from ragtrace.demo._faults import (
     LOST_SOURCE,
     REBUILT_INDEX,
     SCENARIOS,
@@ -24,7 +23,8 @@ from ragtrace.demo.faults import (
     index_without,
     judge,
 )
-from ragtrace.demo.pipeline import TOP_K, Components, Outcome
+from ragtrace.demo._pipeline import TOP_K, Components, Outcome
+from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
 from ragtrace.demo.runner import SERVICE, build_components, run
 from ragtrace.store import Store
 from ragtrace.triage import Report, triage_request

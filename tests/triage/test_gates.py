@@ -9,8 +9,8 @@ import pytest
 from bench.traffic import SERVICE, Break
 from ragtrace.store import GateRun, Store
 from ragtrace.triage import markdown, triage_request, triage_segment
+from ragtrace.triage._releases import gate_note
 from ragtrace.triage.postmortem import postmortem
-from ragtrace.triage.releases import gate_note
 from tests.triage.conftest import END, WINDOW
 
 if TYPE_CHECKING:

@@ -188,7 +188,7 @@ def test_an_alert_that_breaks_the_walk_is_put_aside(
             raise ZeroDivisionError("oh")
         return walk(store, service, segment, *rest, **options)
 
-    monkeypatch.setattr("ragtrace.triage.alerts.triage_segment", faulty)
+    monkeypatch.setattr("ragtrace.triage._alerts.triage_segment", faulty)
     assert post(receiver.port, payload(alert(segment="cursed"), alert(segment="limit")))[0] == 200
     until(lambda: len(reports(tmp_path / "out")) == 1)
     (reason,) = until(lambda: list((tmp_path / "out" / "failed").glob("*.txt")))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.triage.statistics import find_episode, share_of
+from ragtrace.triage._statistics import find_episode, share_of
 from ragtrace.wilson import wilson
 
 

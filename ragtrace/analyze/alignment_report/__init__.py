@@ -1,10 +1,10 @@
 """The paper's analyses over a store: failure rates, WARG, its stability, and the words that retrieval goes by."""
 
-from ragtrace.analyze.alignment_report.rates import AgainstChance, Group, Row, Sweep, WeightedMean
-from ragtrace.analyze.alignment_report.report import AlignmentReport, Basis, alignment_report
-from ragtrace.analyze.alignment_report.rescoring import CONDITIONS, under_condition
-from ragtrace.analyze.alignment_report.stability import Curve, Point
-from ragtrace.analyze.alignment_report.words import Overlap, Share
+from ragtrace.analyze.alignment_report._rates import AgainstChance, Group, Row, Sweep, WeightedMean
+from ragtrace.analyze.alignment_report._report import AlignmentReport, Basis, alignment_report
+from ragtrace.analyze.alignment_report._rescoring import CONDITIONS, under_condition
+from ragtrace.analyze.alignment_report._stability import Curve, Point
+from ragtrace.analyze.alignment_report._words import Overlap, Share
 
 __all__ = [
     "CONDITIONS",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from ragtrace.analyze.executors.local_workers import ProcessExecutor, ThreadExecutor
-from ragtrace.analyze.executors.ray_actors import RayExecutor
-from ragtrace.analyze.executors.work import OnProgress, Stop, Work
+from ragtrace.analyze.executors._local_workers import ProcessExecutor, ThreadExecutor
+from ragtrace.analyze.executors._ray_actors import RayExecutor
+from ragtrace.analyze.executors._work import OnProgress, Stop, Work
 from ragtrace.analyze.worker import WorkSummary
 from ragtrace.errors import ConfigurationError
 

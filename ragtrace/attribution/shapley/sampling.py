@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.attribution.game import Coalitions, Values, complements, decode, encode
-from ragtrace.attribution.shapley.values import Fitted, kernel_weights, share_residual, undefined
+from ragtrace.attribution.shapley._values import Fitted, kernel_weights, share_residual, undefined
 from ragtrace.errors import ConfigurationError
 from ragtrace.numeric import is_integer, is_real
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ragtrace.coverage.facets.extraction import ReadEntities, extract_facets, key_terms, resolve_times
-from ragtrace.coverage.facets.matching import MET, Judgment, contradictions, facet_in_text, facet_matrix, judge_facet
+from ragtrace.coverage.facets._extraction import ReadEntities, extract_facets, key_terms, resolve_times
+from ragtrace.coverage.facets._matching import MET, Judgment, contradictions, facet_in_text, facet_matrix, judge_facet
 
 __all__ = [
     "MET",

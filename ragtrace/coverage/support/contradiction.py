@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support.placement import Around, Placed, Relation, likeness, relations
+from ragtrace.coverage.support._placement import Around, Placed, Relation, likeness, relations
 from ragtrace.coverage.support.readings import Reading, Statement, Vocabulary, Window
 from ragtrace.coverage.text import is_content, stem
 from ragtrace.coverage.values import Value, same_kind, says

@@ -11,9 +11,9 @@ from functools import cached_property, lru_cache
 from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
+from ragtrace.coverage._claims import FRAME_WORDS, mentions_blanked
 from ragtrace.coverage.citations import without_citations
-from ragtrace.coverage.claims import FRAME_WORDS, mentions_blanked
-from ragtrace.coverage.support.placement import Placed
+from ragtrace.coverage.support._placement import Placed
 from ragtrace.coverage.text import (
     Readings,
     content_stems,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from ragtrace.dashboards._panels import Dashboard
 from ragtrace.dashboards.contents.analyzer import ANALYZER
 from ragtrace.dashboards.contents.attribution import ATTRIBUTION
 from ragtrace.dashboards.contents.outcomes import OUTCOMES
 from ragtrace.dashboards.contents.overview import OVERVIEW
 from ragtrace.dashboards.contents.sources import SOURCES
 from ragtrace.dashboards.contents.stages import CITATION, GENERATION, RANKING, RETRIEVAL
-from ragtrace.dashboards.panels import Dashboard
 
 __all__ = ["DASHBOARDS"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.dashboards.panels import ANALYZE, FEW_SAMPLES, Dashboard, Panel, Section, Target, commands
+from ragtrace.dashboards._panels import ANALYZE, FEW_SAMPLES, Dashboard, Panel, Section, Target, commands
 from ragtrace.dashboards.promql import RANGE, WINDOW, increase, rate, share
 from ragtrace.registry.instruments import DIAGNOSES, REQUESTS
 from ragtrace.registry.instruments import OUTCOMES as JUDGEMENTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.dashboards.panels import (
+from ragtrace.dashboards._panels import (
     ANALYZE,
     APART,
     APPLIES,

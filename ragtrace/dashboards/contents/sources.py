@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.dashboards.panels import FEW_SAMPLES, Dashboard, Panel, Section, Target, commands
+from ragtrace.dashboards._panels import FEW_SAMPLES, Dashboard, Panel, Section, Target, commands
 from ragtrace.dashboards.promql import quantile, selector, share
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.dashboards.panels import (
+from ragtrace.dashboards._panels import (
     ANALYZE,
     FEW_SAMPLES,
     Dashboard,

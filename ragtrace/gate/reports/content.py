@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.gate.judgment import FEWEST
+from ragtrace.gate._judgment import FEWEST
+from ragtrace.gate._population import METRICS, is_hint
 from ragtrace.gate.model import Break, Cell, GateReport, Kind, Policy, VersionChange
-from ragtrace.gate.population import METRICS, is_hint
 from ragtrace.registry.instruments import STAGES
 from ragtrace.triage.rendering import plain
 

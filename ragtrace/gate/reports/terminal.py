@@ -12,15 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled, plain_table
+from ragtrace.gate._population import METRICS
 from ragtrace.gate.model import Break, Cell, GateReport
-from ragtrace.gate.population import METRICS
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Section, floor_of, hidden, place, result, sections
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
 from ragtrace.triage.rendering import percent, plain, show_command
 
 if TYPE_CHECKING:
-    from ragtrace.gate.selfcheck import SelfCheck
+    from ragtrace.gate._selfcheck import SelfCheck
 
 __all__ = ["render_report", "render_selfcheck"]
 

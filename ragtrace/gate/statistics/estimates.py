@@ -21,6 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.gate.model import Policy, Rule
+from ragtrace.gate.statistics._shares import (
+    IndependentShares,
+    PairTable,
+    fisher_mid_p,
+    inferiority,
+    mcnemar_mid_p,
+    optimize,
+    special,
+)
 from ragtrace.gate.statistics.means import (
     EXCHANGE_LIMIT,
     RESAMPLE_LIMIT,
@@ -31,15 +40,6 @@ from ragtrace.gate.statistics.means import (
     exchange_p_values,
     resample,
     side_of,
-)
-from ragtrace.gate.statistics.shares import (
-    IndependentShares,
-    PairTable,
-    fisher_mid_p,
-    inferiority,
-    mcnemar_mid_p,
-    optimize,
-    special,
 )
 from ragtrace.wilson import effective_size
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.gate.model import Comparison, Population, Rule
-from ragtrace.gate.statistics.shares import special
+from ragtrace.gate.statistics._shares import special
 
 __all__ = [
     "EXCHANGE_LIMIT",

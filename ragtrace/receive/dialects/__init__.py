@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ragtrace.receive._spans import NOTHING, Dialect, Packed, ReceivedSpan, Reranked, Retrieved, SpanReading, Step
 from ragtrace.receive.dialects import genai, langfuse, openinference, openllmetry, own, trulens, vercel
-from ragtrace.receive.spans import NOTHING, Dialect, Packed, ReceivedSpan, Reranked, Retrieved, SpanReading, Step
 from ragtrace.types import replace
 
 __all__ = ["DIALECTS", "read_span"]

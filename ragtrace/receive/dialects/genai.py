@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ragtrace.receive.spans import (
+from ragtrace.receive._spans import (
     Attributes,
     Generated,
     Judgement,

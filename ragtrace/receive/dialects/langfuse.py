@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ragtrace.receive.spans import (
+from ragtrace.receive._spans import (
     Attributes,
     Generated,
     ReceivedSpan,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ragtrace.receive.spans import (
+from ragtrace.receive._spans import (
     Attributes,
     Generated,
     Groups,

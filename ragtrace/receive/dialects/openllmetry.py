@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from ragtrace.receive.dialects import genai
-from ragtrace.receive.spans import (
+from ragtrace.receive._spans import (
     NOTHING,
     Attributes,
     Generated,
@@ -31,6 +30,7 @@ from ragtrace.receive.spans import (
     usage,
     whole,
 )
+from ragtrace.receive.dialects import genai
 from ragtrace.record import conventions as names
 
 __all__ = ["name", "read", "recognizes"]

@@ -9,8 +9,7 @@ import sys
 from itertools import islice
 from typing import Any, Final
 
-from ragtrace.receive.dialects import genai, openinference
-from ragtrace.receive.spans import (
+from ragtrace.receive._spans import (
     Attributes,
     Generated,
     Packed,
@@ -26,6 +25,7 @@ from ragtrace.receive.spans import (
     usage,
     whole,
 )
+from ragtrace.receive.dialects import genai, openinference
 from ragtrace.record import conventions as names
 from ragtrace.types import DroppedChunk
 

@@ -9,7 +9,7 @@ import ast
 import re
 from typing import Any, Final
 
-from ragtrace.receive.spans import (
+from ragtrace.receive._spans import (
     NOTHING,
     Attributes,
     Generated,

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ragtrace.receive.dialects.genai import messages
-from ragtrace.receive.spans import (
+from ragtrace.receive._spans import (
     Attributes,
     Generated,
     ReceivedSpan,
@@ -20,6 +19,7 @@ from ragtrace.receive.spans import (
     usage,
     whole,
 )
+from ragtrace.receive.dialects.genai import messages
 
 __all__ = ["name", "read", "recognizes"]
 

@@ -25,14 +25,14 @@ from typing import Any, Final
 
 from ragtrace.config import Config
 from ragtrace.errors import ConfigurationError, MissingExtraError, RagtraceError
-from ragtrace.receive.assembly import Assembler, Counted, Fate
-from ragtrace.receive.limits import Limits
-from ragtrace.receive.server import rpc as rpc_server
-from ragtrace.receive.server.app import make_app
-from ragtrace.receive.server.commit_queue import Intake
-from ragtrace.receive.server.ingest import Taking
-from ragtrace.receive.server.meter import Meter
-from ragtrace.receive.tenants import Access, Claim, Everybody, Tokens
+from ragtrace.receive._assembly import Assembler, Counted, Fate
+from ragtrace.receive._limits import Limits
+from ragtrace.receive._tenants import Access, Claim, Everybody, Tokens
+from ragtrace.receive.server import _rpc as rpc_server
+from ragtrace.receive.server._app import make_app
+from ragtrace.receive.server._commit_queue import Intake
+from ragtrace.receive.server._ingest import Taking
+from ragtrace.receive.server._meter import Meter
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 
@@ -201,7 +201,7 @@ def run(store_url: str, config: Config, settings: ReceiverSettings, ready: Calla
         import uvicorn
     except ImportError:
         raise MissingExtraError("uvicorn", "serve") from None
-    from ragtrace.receive.server.connections import connections
+    from ragtrace.receive.server._connections import connections
 
     access: Access = Everybody() if settings.tokens is None else Tokens(settings.tokens)
     scrapers = _scrapers(settings)

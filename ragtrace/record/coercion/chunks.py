@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ragtrace.record.coercion._passages import UNSPACED
 from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.dispatch import adapter_of, items_in, read_adapted
-from ragtrace.record.coercion.passages import UNSPACED
 from ragtrace.record.coercion.values import Chunk, Get, Unreadable, first, number, plain, text
 from ragtrace.record.guard import attempt
 from ragtrace.types import content_hash

@@ -7,8 +7,8 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, NamedTuple
 
+from ragtrace.record.coercion._passages import SHORTEST, Wording, locate
 from ragtrace.record.coercion.chunks import APART
-from ragtrace.record.coercion.passages import SHORTEST, Wording, locate
 from ragtrace.record.coercion.values import Chunk
 from ragtrace.types import Candidate, RankMove
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ragtrace.prompts import escaped, parsed, placeholder
-from ragtrace.record.coercion.passages import Passage, Wording, locate
+from ragtrace.record.coercion._passages import Passage, Wording, locate
 from ragtrace.types import GenerateRun, PackedChunk, PackRun, StageRun, replace
 
 __all__ = ["as_given", "cut_out", "make_template", "templated"]

@@ -17,8 +17,8 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type:
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from ragtrace.errors import RagtraceError
+from ragtrace.record._recorder import Recorder, active
 from ragtrace.record.guard import guarded
-from ragtrace.record.recorder import Recorder, active
 
 __all__ = ["INTEGRATIONS", "Instrumentor", "Patches", "called_from", "usable_recorder"]
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, Final
 
+from ragtrace.record._recording import Recording, within
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.guard import guarded
 from ragtrace.record.instrumentation.base import Instrumentor, usable_recorder
@@ -18,7 +19,6 @@ from ragtrace.record.instrumentation.runs import (
     open_request,
     read_question,
 )
-from ragtrace.record.recording import Recording, within
 from ragtrace.record.requests import RequestRecording, current_recording
 
 __all__ = ["HaystackInstrumentor"]

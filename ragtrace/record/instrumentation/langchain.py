@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import wrapt
 from opentelemetry.context import attach, get_current
 
+from ragtrace.record._recording import Recording, within
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.guard import guarded
 from ragtrace.record.instrumentation.base import Instrumentor, Patches
@@ -29,7 +30,6 @@ from ragtrace.record.instrumentation.runs import (
     finish,
     read_question,
 )
-from ragtrace.record.recording import Recording, within
 
 __all__ = ["LangChainInstrumentor"]
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
+from ragtrace.record._streams import Following, is_passed_through, pass_through
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.coercion.values import first, text
 from ragtrace.record.guard import guarded
@@ -24,7 +25,6 @@ from ragtrace.record.instrumentation.runs import (
     end_retrieval,
     finish,
 )
-from ragtrace.record.streams import Following, is_passed_through, pass_through
 
 __all__ = ["LlamaIndexInstrumentor"]
 

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import wrapt
 
+from ragtrace.record._recording import Recording
+from ragtrace.record._streams import Passing
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.coercion.values import first
 from ragtrace.record.guard import guarded
 from ragtrace.record.instrumentation.base import INTEGRATIONS, Instrumentor, called_from
 from ragtrace.record.instrumentation.runs import begin_generation, begin_stage, covered, read_question
-from ragtrace.record.recording import Recording
 from ragtrace.record.stages import StageRecording
-from ragtrace.record.streams import Passing
 
 __all__ = ["OpenAIInstrumentor", "RecordedAsyncStream", "RecordedStream"]
 

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from opentelemetry.context import Context, attach, create_key, get_current, get_value, set_value
 
+from ragtrace.record._recording import Recording, is_failure, within
+from ragtrace.record._verbs import GenerateInstrument, PackInstrument, RerankInstrument, RetrieveInstrument
 from ragtrace.record.coercion import Known, read_chunks, read_packing, read_prompt
 from ragtrace.record.coercion.values import first, text
 from ragtrace.record.guard import guarded
 from ragtrace.record.instrumentation.base import usable_recorder
-from ragtrace.record.recording import Recording, is_failure, within
 from ragtrace.record.requests import RequestRecording, current_recording
-from ragtrace.record.verbs import GenerateInstrument, PackInstrument, RerankInstrument, RetrieveInstrument
 from ragtrace.types import PackRun, RerankRun, RetrieveRun
 
 __all__ = [

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final
 
+from ragtrace.record._recording import Recording
 from ragtrace.record.guard import guarded
 from ragtrace.record.instrumentation.base import INTEGRATIONS, Instrumentor, called_from, usable_recorder
 from ragtrace.record.instrumentation.runs import begin_stage, covered
-from ragtrace.record.recording import Recording
 
 __all__ = ["SentenceTransformersInstrumentor"]
 

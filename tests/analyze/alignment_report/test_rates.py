@@ -11,7 +11,7 @@ import pytest
 
 from ragtrace.alignment import warg, warg_chance, warg_floor, wasted_retrieval
 from ragtrace.analyze.alignment import align
-from ragtrace.analyze.alignment_report.rates import Explained, Observation, Row, observed, rates
+from ragtrace.analyze.alignment_report._rates import Explained, Observation, Row, observed, rates
 from ragtrace.explanations import Explanation, GeneratorAttribution
 from tests.analyze.alignment_report.explained import request
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragtrace.analyze.alignment_report.rates import estimated
+from ragtrace.analyze.alignment_report._rates import estimated
 
 
 def test_requests_count_by_the_inverse_of_their_probability() -> None:
@@ -32,7 +32,7 @@ def test_many_requests_are_resampled_a_few_at_a_time(monkeypatch: pytest.MonkeyP
     """How many resamples are held at once does not change their number or order."""
     values = [float(each % 7) for each in range(50)]
     whole = estimated(values, [1.0] * 50)
-    monkeypatch.setattr("ragtrace.analyze.alignment_report.rates._CELLS", 170)
+    monkeypatch.setattr("ragtrace.analyze.alignment_report._rates._CELLS", 170)
 
     assert estimated(values, [1.0] * 50) == whole
 

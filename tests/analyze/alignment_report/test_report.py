@@ -74,7 +74,7 @@ def test_services_and_times_are_chosen(store: Store) -> None:
 
 def test_many_requests_are_read_page_by_page(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """None is lost between two pages."""
-    monkeypatch.setattr("ragtrace.analyze.alignment_report.rates._PAGE", 3)
+    monkeypatch.setattr("ragtrace.analyze.alignment_report._rates._PAGE", 3)
     explain(store, *(request(f"r{at}", started_at=at) for at in range(8)))
 
     assert alignment_report(store).basis.requests == 8

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragtrace.analyze.alignment_report.rescoring import Skipped, reexplained, rescored, sampled_records
+from ragtrace.analyze.alignment_report._rescoring import Skipped, reexplained, rescored, sampled_records
 from ragtrace.errors import ConfigurationError, ModelError, ServerError
 from ragtrace.store import Store
 from tests.analyze.alignment_report.explained import GENERATOR, request, write
@@ -58,7 +58,7 @@ def test_takes_the_newest_sampled_requests(store: Store) -> None:
 
 def test_looks_further_where_few_were_sampled(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A first look that finds too few is followed by wider ones."""
-    monkeypatch.setattr("ragtrace.analyze.alignment_report.rescoring._FIRST", 2)
+    monkeypatch.setattr("ragtrace.analyze.alignment_report._rescoring._FIRST", 2)
     write(store, *(request(f"r{at}", started_at=at, head_sampled=at < 2, flags=("slow",)) for at in range(9)))
 
     assert [each.request_id for each in sampled_records(store, 2)] == ["r1", "r0"]

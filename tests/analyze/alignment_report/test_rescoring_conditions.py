@@ -8,7 +8,7 @@ import pytest
 
 from ragtrace.analyze.alignment import ranking_of
 from ragtrace.analyze.alignment_report import under_condition
-from ragtrace.analyze.alignment_report.rates import condition_of
+from ragtrace.analyze.alignment_report._rates import condition_of
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.errors import ConfigurationError
 from ragtrace.types import PackedChunk, Packing, PackRun, RequestRecord, replace

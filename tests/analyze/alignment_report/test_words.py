@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ragtrace.analyze.alignment_report.rates import Explained
-from ragtrace.analyze.alignment_report.words import overlaps, sampled_words, shares
+from ragtrace.analyze.alignment_report._rates import Explained
+from ragtrace.analyze.alignment_report._words import overlaps, sampled_words, shares
 from ragtrace.explanations import Explanation, RetrieverAttribution, TokenWeights
 from ragtrace.types import Candidate, Query, RequestRecord, RetrieveRun, replace
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.analyze.executors import supervisor
-from ragtrace.analyze.executors.supervisor import RESTARTS, watch
-from ragtrace.analyze.executors.work import State, Work
+from ragtrace.analyze.executors import _supervisor as supervisor
+from ragtrace.analyze.executors._supervisor import RESTARTS, watch
+from ragtrace.analyze.executors._work import State, Work
 from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.errors import WorkerError
 from ragtrace.store import Store

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ragtrace.attribution import CoalitionLog, default_budget, shapley_values
-from ragtrace.attribution.shapley.estimation import METHODS
+from ragtrace.attribution.shapley._estimation import METHODS
 from ragtrace.errors import AttributionError, ConfigurationError
 from tests.attribution.games import ESTIMATORS, SAMPLING, CountedGame, random_table, table_game
 

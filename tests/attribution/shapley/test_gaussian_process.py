@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.games import KnownGame, synthetic_games
 from ragtrace.attribution import shapley_values
 from ragtrace.attribution.game import all_coalitions, complements, encode
-from ragtrace.attribution.shapley.gaussian_process import (
+from ragtrace.attribution.shapley._gaussian_process import (
     ADDITIVE,
     GaussianProcess,
     Prior,
@@ -22,8 +22,8 @@ from ragtrace.attribution.shapley.gaussian_process import (
     minimized,
     signs,
 )
-from ragtrace.attribution.shapley.values import coalition_weights
-from ragtrace.engines.scoring import Edge, grow
+from ragtrace.attribution.shapley._values import coalition_weights
+from ragtrace.engines._scoring import Edge, grow
 from tests.attribution.games import random_table, table_game
 
 PRIOR = Prior(np.array([0.2, 0.5, 0.7, 0.35]), 0.05)

@@ -7,8 +7,8 @@ import pytest
 
 from ragtrace.attribution import shapley_values
 from ragtrace.attribution.game import all_coalitions, encode
+from ragtrace.attribution.shapley._values import kernel_weights
 from ragtrace.attribution.shapley.sampling import random_pool, sub_pools
-from ragtrace.attribution.shapley.values import kernel_weights
 from ragtrace.errors import ConfigurationError
 from tests.attribution.games import CountedGame, random_table, table_game
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from ragtrace.coverage.facets import places
-from ragtrace.coverage.facets.places import place_match, place_of, places_in
+from ragtrace.coverage.facets import _places as places
+from ragtrace.coverage.facets._places import place_match, place_of, places_in
 
 
 @pytest.mark.parametrize(

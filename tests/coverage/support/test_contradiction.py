@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragtrace.coverage import judge_claims
-from ragtrace.coverage.support.placement import Around, Placed, likeness
+from ragtrace.coverage.support._placement import Around, Placed, likeness
 from ragtrace.types import Candidate, Claim, PackedChunk
 
 GATA = "Therefore, GATA-3 is required for the maintenance of a normal number of stem cells and for their entry."

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ragtrace.gate import compare
-from ragtrace.gate.breaks import stage_shares
+from ragtrace.gate._breaks import stage_shares
 from ragtrace.gate.model import Comparison, GateReport, Policy
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.sentences import cell_sentence, facts, flips, headline, next_steps, remarks

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragtrace.gate.statistics._shares import mcnemar_mid_p
 from ragtrace.gate.statistics.estimates import Spread, detectable, needed, power
-from ragtrace.gate.statistics.shares import mcnemar_mid_p
 
 SPREADS = st.builds(
     Spread,

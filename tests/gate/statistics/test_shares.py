@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
-from ragtrace.gate.statistics.shares import IndependentShares, PairTable, fisher_mid_p, inferiority, mcnemar_mid_p
+from ragtrace.gate.statistics._shares import IndependentShares, PairTable, fisher_mid_p, inferiority, mcnemar_mid_p
 
 Z = 1.959964
 COUNTS = st.integers(0, 40)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from ragtrace.analyze.totals import analysis_deltas
+from ragtrace.analyze._totals import analysis_deltas
+from ragtrace.demo._faults import SCENARIOS
 from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
-from ragtrace.demo.faults import SCENARIOS
 from ragtrace.demo.runner import SERVICE, run
 from ragtrace.store import Finished, Store
 from ragtrace.types import Analysis, RequestRecord, Stage, replace

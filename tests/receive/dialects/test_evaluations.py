@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ragtrace.receive._spans import Judgement, SpanEvent
 from ragtrace.receive.dialects import read_span
-from ragtrace.receive.spans import Judgement, SpanEvent
 from tests.receive.spans import span
 
 EVENT = SpanEvent(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.receive.spans import ReceivedSpan, SpanEvent
+from ragtrace.receive._spans import ReceivedSpan, SpanEvent
 from ragtrace.types import RequestRecord
 from tests.receive.spans import assembled, span
 from tests.receive.test_assembly import TEXTS

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ragtrace.analyze import analyze_record
-from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.receive._spans import ReceivedSpan
 from ragtrace.types import ErrorInfo, RetrieveRun
 from tests.receive.spans import assembled, model, retriever, span
 from tests.receive.test_assembly import PROMPT, TEXTS, request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.receive._spans import ReceivedSpan
 from tests.receive.spans import assembled, retriever, span
 from tests.receive.test_assembly import TEXTS
 

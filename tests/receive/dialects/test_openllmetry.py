@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.receive._spans import ReceivedSpan
 from ragtrace.types import GenerateRun, RequestRecord, RerankRun
 from tests.receive.spans import assembled, model, retriever, span
 

@@ -14,9 +14,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import ragtrace
 from ragtrace.bounds import settle
-from ragtrace.receive.assembly import assemble
-from ragtrace.receive.otlp import read_protobuf
-from ragtrace.receive.spans import ReceivedSpan
+from ragtrace.receive._assembly import assemble
+from ragtrace.receive._otlp import read_protobuf
+from ragtrace.receive._spans import ReceivedSpan
 from ragtrace.record import conventions as names
 from ragtrace.store import Store
 from ragtrace.types import PackRun, RequestRecord, RerankRun

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragtrace.receive.limits import Limits
-from ragtrace.receive.server import bodies
-from ragtrace.receive.server.bodies import Refused, inflated, received
+from ragtrace.receive._limits import Limits
+from ragtrace.receive.server import _bodies as bodies
+from ragtrace.receive.server._bodies import Refused, inflated, received
 
 MEMBERS = Limits().members
 

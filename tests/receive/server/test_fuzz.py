@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ragtrace import config
 from ragtrace.errors import RecordError
-from ragtrace.receive.assembly import Assembler
-from ragtrace.receive.logs import parse_logs_json
-from ragtrace.receive.otlp import parse_json, parse_protobuf, read_protobuf
+from ragtrace.receive._assembly import Assembler
+from ragtrace.receive._logs import parse_logs_json
+from ragtrace.receive._otlp import parse_json, parse_protobuf, read_protobuf
 from ragtrace.store import DueTrace
 from tests.receive.server.batches import anything, requests
 from tests.receive.server.test_routes import JSON, PROTOBUF, Receiver, Status

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from ragtrace.receive.limits import Limits, Share
-from ragtrace.receive.server import ingest
-from ragtrace.receive.server.bodies import Refused
-from ragtrace.receive.server.ingest import Accounts, Places, Turns
+from ragtrace.receive._limits import Limits, Share
+from ragtrace.receive.server import _ingest as ingest
+from ragtrace.receive.server._bodies import Refused
+from ragtrace.receive.server._ingest import Accounts, Places, Turns
 from ragtrace.store import SpanPart
 from tests.receive.server.test_routes import ALPHA, BETA, JSON, SMALL, Receiver
 from tests.receive.test_otlp import SPAN, batch

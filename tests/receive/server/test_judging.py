@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ragtrace import config
-from ragtrace.receive.assembly import Assembler
+from ragtrace.receive._assembly import Assembler
 from tests.receive.server.test_routes import ALPHA, BETA, JSON, PROTOBUF, Receiver
 from tests.receive.server.test_rpc import Receiver as RpcReceiver
 from tests.receive.spans import TRACE
@@ -120,7 +120,7 @@ def log(exporter: Any) -> None:
 
 def test_protobuf_answer(guarded: Receiver) -> None:
     """An empty message."""
-    from ragtrace.receive.logs import parse_logs_json
+    from ragtrace.receive._logs import parse_logs_json
 
     body = parse_logs_json(logs(OF_TRACE))[0].SerializeToString()
     bearer = {"authorization": f"Bearer {ALPHA}", "content_type": PROTOBUF}

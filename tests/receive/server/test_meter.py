@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ragtrace import config
 from ragtrace.errors import StoreUnavailable
-from ragtrace.receive.assembly import Assembler
-from ragtrace.receive.server.meter import Meter
+from ragtrace.receive._assembly import Assembler
+from ragtrace.receive.server._meter import Meter
 from ragtrace.registry.instruments import ATTRIBUTES, INSTRUMENTS
 from tests.receive.server.test_judging import OF_TRACE
 from tests.receive.server.test_routes import ALPHA, JSON, SCRAPER, Receiver
@@ -98,7 +98,7 @@ def test_assembly(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     assembler = Assembler(receiver.store, config.load(), counted=meter.assembled)
     receiver.send(batch(SPAN), content_type=JSON)
     assembler.step(now=time.time() + 100)
-    monkeypatch.setattr("ragtrace.receive.assembly.record_of", lambda told, count: 1 / 0)
+    monkeypatch.setattr("ragtrace.receive._assembly.record_of", lambda told, count: 1 / 0)
     receiver.send(batch(SPAN | {"name": "again"}), content_type=JSON)
     assembler.step(now=time.time() + 100)
     found = scraped(meter.exposition())

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from ragtrace import config
-from ragtrace.receive.limits import Limits
-from ragtrace.receive.server.app import make_app
-from ragtrace.receive.server.commit_queue import Intake
-from ragtrace.receive.server.connections import connections
-from ragtrace.receive.server.ingest import Taking
-from ragtrace.receive.server.meter import Meter
-from ragtrace.receive.tenants import Everybody, Tokens
+from ragtrace.receive._limits import Limits
+from ragtrace.receive._tenants import Everybody, Tokens
+from ragtrace.receive.server._app import make_app
+from ragtrace.receive.server._commit_queue import Intake
+from ragtrace.receive.server._connections import connections
+from ragtrace.receive.server._ingest import Taking
+from ragtrace.receive.server._meter import Meter
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 from tests.receive.test_otlp import SPAN, batch, message

@@ -16,13 +16,14 @@ import pytest
 
 from ragtrace import config
 from ragtrace.errors import StoreUnavailable
-from ragtrace.receive.limits import Limits, Share
-from ragtrace.receive.server import ingest, rpc
-from ragtrace.receive.server.commit_queue import Intake
-from ragtrace.receive.server.ingest import Taking
-from ragtrace.receive.server.meter import Meter
-from ragtrace.receive.server.rpc import start
-from ragtrace.receive.tenants import Tokens
+from ragtrace.receive._limits import Limits, Share
+from ragtrace.receive._tenants import Tokens
+from ragtrace.receive.server import _ingest as ingest
+from ragtrace.receive.server import _rpc as rpc
+from ragtrace.receive.server._commit_queue import Intake
+from ragtrace.receive.server._ingest import Taking
+from ragtrace.receive.server._meter import Meter
+from ragtrace.receive.server._rpc import start
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 from tests.receive.test_otlp import message

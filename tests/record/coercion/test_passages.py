@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragtrace.record.coercion import Known, read_packing
-from ragtrace.record.coercion.passages import Wording, locate, rows_of
+from ragtrace.record.coercion._passages import Wording, locate, rows_of
 from ragtrace.types import Candidate, PackedChunk
 
 HEADER = "Northwind Mutual, Policy Wordings for Private Customers in Ireland, Section Household and Travel:"

@@ -1,0 +1,295 @@
+"""The alerts of the stages' owners: what burns its budget, what is suspected more than usual, and what drifts.
+
+Of the stages of a segment the earliest broken one speaks, and it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from ragtrace.alerts._annotations import labeled_owner, of_burn, of_instrument, of_suspicion
+from ragtrace.alerts._policy import Indicator, Policy
+from ragtrace.alerts._recording import (
+    PAGE_BURNING,
+    TICKET_BURNING,
+    Pattern,
+    Rule,
+    burning,
+    either,
+    increase,
+    risen,
+    selector,
+    silences,
+    states,
+)
+from ragtrace.alerts.settings import BurnRate, Drift, Duration, Growth
+
+__all__ = ["drift_alerts", "indicator_alerts", "suspicion_alerts"]
+
+_BY_SOURCE: Final = "service, source"
+
+
+def indicator_alerts(made: Policy) -> Iterator[Rule]:
+    """The page and the ticket of each stage, in the order in which a break is looked for."""
+    for indicator in made.indicators:
+        yield _page(made, indicator)
+        yield _burn_ticket(made, indicator)
+
+
+def _page(made: Policy, indicator: Indicator) -> Rule:
+    pairs = made.settings.burn_rates.page
+    expr = either(*(_gated(indicator, pair) for pair in pairs))
+    released = _released(made, indicator)
+    return {
+        "alert": f"Ragtrace{indicator.name.title()}Page",
+        "expr": f"(\n{expr}\n)\n{released}" if released else expr,
+        "for": str(made.settings.hold.page[indicator.name]),
+        "keep_firing_for": str(made.settings.hold.keep_firing),
+        "labels": _labels(made, indicator.name, "page"),
+        "annotations": of_burn(made, indicator, "page", pairs),
+    }
+
+
+def _burn_ticket(made: Policy, indicator: Indicator) -> Rule:
+    """A ticket is not for what its own page tells."""
+    pairs = made.settings.burn_rates.ticket
+    released = _released(made, indicator)
+    parts = []
+    for pair in pairs:
+        own = _burned(PAGE_BURNING, (indicator.name,), pair.short)
+        own = f"({own} {released})" if released else own
+        parts.append(f"({_gated(indicator, pair)}\nunless on (service, segment) {own})")
+    return {
+        "alert": f"Ragtrace{indicator.name.title()}Ticket",
+        "expr": either(*parts),
+        "for": str(made.settings.hold.ticket),
+        "labels": _labels(made, indicator.name, "ticket"),
+        "annotations": of_burn(made, indicator, "ticket", pairs),
+    }
+
+
+def _labels(made: Policy, stage: str, severity: str) -> dict[str, str]:
+    return {"severity": severity, "stage": stage, "owner": labeled_owner(made, stage)}
+
+
+def _gated(indicator: Indicator, pair: BurnRate) -> str:
+    burns = selector(burning(pair), stage=indicator.name)
+    if not indicator.upstream:
+        return burns
+    return f"{burns}\nunless on (service, segment) {selector(PAGE_BURNING, stage=_any(indicator.upstream))}"
+
+
+def _any(stages: tuple[str, ...]) -> str:
+    return stages[0] if len(stages) == 1 else Pattern("|".join(stages))
+
+
+def _burned(series: str, stages: tuple[str, ...], over: Duration) -> str:
+    """What burned at some time of a window that still holds its requests."""
+    return f"max_over_time({selector(series, stage=_any(stages))}[{over}])"
+
+
+def _released(made: Policy, indicator: Indicator) -> str:
+    """The condition of a stage that pages only after a release: one of its components, not long ago."""
+    within = made.settings.releases.required.get(indicator.name)
+    if within is None:
+        return ""
+    components = Pattern("|".join(indicator.stage.components))
+    released = selector(made.series("release_timestamp"), component=components)
+    return f"and on (service) (max by (service) ({released} <= time()) > time() - {within.seconds:g})"
+
+
+def suspicion_alerts(made: Policy) -> Iterator[Rule]:
+    """The ticket of each stage for a rise of doubt that began there.
+
+    A stage keeps still while it burns or an earlier one does, and while a rise that began at an earlier one lasts.
+    """
+    for indicator in made.indicators:
+        parts = []
+        for comparison in made.settings.growth.suspected.windows:
+            window = comparison.window
+            burned = (*indicator.upstream, indicator.name)
+            lines = [selector(risen(window), stage=indicator.name)]
+            lines += [
+                f"unless on (service, segment) {_burned(series, burned, window)}"
+                for series in (PAGE_BURNING, TICKET_BURNING)
+            ]
+            if indicator.upstream:
+                lines.append(f"unless on (service, segment) {_burned(risen(), indicator.upstream, window)}")
+            lines += silences(made, partial(selector, states(window)))
+            parts.append("(" + "\n".join(lines) + ")")
+        yield {
+            "alert": f"Ragtrace{indicator.name.title()}SuspectedTicket",
+            "expr": either(*parts),
+            "for": str(made.settings.hold.ticket),
+            "labels": _labels(made, indicator.name, "ticket"),
+            "annotations": of_suspicion(made, indicator),
+        }
+
+
+def drift_alerts(made: Policy) -> Iterator[Rule]:
+    """The tickets of growth and of sources."""
+    yield _rank_shift(made)
+    yield _candidate_age(made)
+    yield _delay(made)
+    yield _freshness(made)
+    yield _reports(made)
+    yield _volume(made)
+
+
+def _rank_shift(made: Policy) -> Rule:
+    growth = made.settings.growth.rank_shift
+    shift = made.instrument("rank_shift")
+    means = _grown(shift.name, growth, "service, segment, reference", {"stratum": "random"})
+    ranking = next(stage for stage in made.registry.stages if stage.name == shift.stage)
+    earlier = tuple(one.name for one in made.indicators if one.stage.order < ranking.order)
+
+    def known(labels: dict[str, str]) -> str:
+        return increase(f"{shift.name}_count", growth.window, by="service, segment", labels=labels)
+
+    quiet = f"unless on (service, segment) {_burned(PAGE_BURNING, earlier, growth.window)}"
+    expr = [f"max by (service, segment) (\n{means}\n)", quiet]
+    return _ticket(
+        made,
+        "RankShift",
+        "rank_shift",
+        expr="\n".join([*expr, *silences(made, known)]),
+        summary="ranking: reranking moves the evidence further in {{ $labels.segment }} of {{ $labels.service }}",
+        description=f"Over the last {growth.window.name} reranking moved the evidence by {{{{ $value | humanize }}}} "
+        f"ranks on average: more than {growth.factor:g} times as far as in the {growth.baseline.name} before.",
+        labels=("service", "segment"),
+    )
+
+
+def _candidate_age(made: Policy) -> Rule:
+    growth = made.settings.growth.candidate_age
+    return _ticket(
+        made,
+        "CandidateAge",
+        "candidate_age",
+        expr=_grown(made.series("candidate_age"), growth, _BY_SOURCE, {}),
+        summary="retrieval: what is found in {{ $labels.source }} of {{ $labels.service }} has become older",
+        description=f"Over the last {growth.window.name} the best candidate of the source was "
+        "{{ $value | humanizeDuration }} old on average: more than "
+        f"{growth.factor:g} times as old as in the {growth.baseline.name} before.",
+    )
+
+
+def _grown(name: str, growth: Growth, by: str, labels: dict[str, str]) -> str:
+    """The mean of a histogram where it exceeds its floor and its own past."""
+
+    def mean(window: Duration, past: str = "") -> str:
+        total, count = (increase(name + part, window, past, by=by, labels=labels) for part in ("_sum", "_count"))
+        return f"(\n  {total}\n  / ({count} >= {growth.minimum:g})\n)"
+
+    before = mean(growth.baseline, f" offset {growth.window}")
+    return f"{mean(growth.window)}\n> {growth.factor:g} * {before}\n> {growth.floor:g}"
+
+
+def _delay(made: Policy) -> Rule:
+    """Against the usual of the last history, and of the one before it: a delay that lasts is soon part of the last."""
+    sources, name = made.settings.sources, made.series("source_delay")
+    drift = sources.delay
+
+    def grown(past: Duration) -> str:
+        usual = f"quantile_over_time(0.95, {name}[{sources.history}] offset {past})"
+        return (
+            f"max by ({_BY_SOURCE}) ({name})\n"
+            f"> {drift.factor:g} * max by ({_BY_SOURCE}) ({usual})\n"
+            f"> {drift.floor.seconds:g}"
+        )
+
+    limits = [
+        f"max by ({_BY_SOURCE}) ({selector(name, limit.labels)}) > {limit.delay.seconds:g}"
+        for limit in sources.limits
+        if limit.delay is not None
+    ]
+    return _ticket(
+        made,
+        "SourceDelay",
+        "source_delay",
+        expr=either(grown(sources.hold), grown(sources.history), *limits),
+        summary="retrieval: ingestion of {{ $labels.source }} of {{ $labels.service }} is late",
+        description="A change takes {{ $value | humanizeDuration }} to become searchable: more than "
+        f"{drift.factor:g} times what was usual in the last {sources.history.name}, or more than its limit.",
+    )
+
+
+def _freshness(made: Policy) -> Rule:
+    sources, name = made.settings.sources, made.series("source_newest_timestamp")
+    limits = [
+        f"(time() - max by ({_BY_SOURCE}) ({selector(name, limit.labels)})) > {limit.freshness.seconds:g}"
+        for limit in sources.limits
+        if limit.freshness is not None
+    ]
+    return _ticket(
+        made,
+        "SourceFreshness",
+        "source_newest_timestamp",
+        expr=either(_stopped(name, sources.freshness, sources.history), *limits),
+        summary="retrieval: {{ $labels.source }} of {{ $labels.service }} gets no new documents",
+        description="Its newest document is {{ $value | humanizeDuration }} old: more than "
+        f"{sources.freshness.factor:g} times the usual time between two of them, or more than its limit.",
+    )
+
+
+def _reports(made: Policy) -> Rule:
+    sources = made.settings.sources
+    return _ticket(
+        made,
+        "SourceReport",
+        "source_report_timestamp",
+        expr=_stopped(made.series("source_report_timestamp"), sources.report, sources.history),
+        summary="retrieval: ingestion of {{ $labels.source }} of {{ $labels.service }} reports nothing",
+        description="Its last report is {{ $value | humanizeDuration }} old: more than "
+        f"{sources.report.factor:g} times the usual time between two of them.",
+    )
+
+
+def _stopped(name: str, drift: Drift, history: Duration) -> str:
+    """A time that moves no more: its age exceeds so many of the usual steps.
+
+    The usual step is that of the history before the last one, or a long stop would become usual. What did not move
+    then is not expected to move.
+    """
+    age = f"(time() - max by ({_BY_SOURCE}) ({name}))"
+    steps = f"max by ({_BY_SOURCE}) (changes({name}[{history}] offset {history}))"
+    return f"{age}\n> {drift.factor * history.seconds:g} / ({steps} > 0)\n> {drift.floor.seconds:g}"
+
+
+def _volume(made: Policy) -> Rule:
+    volume = made.settings.sources.volume
+    documents = f"sum by ({_BY_SOURCE}) ({made.series('source_documents')})"
+    most, least = (
+        f"{extreme}_over_time({documents}[{volume.window}:{made.settings.sources.hold}])" for extreme in ("max", "min")
+    )
+    return _ticket(
+        made,
+        "SourceVolume",
+        "source_documents",
+        expr=either(f"{documents} < {1 - volume.fall:g} * {most}", f"{documents} > {1 + volume.rise:g} * {least}"),
+        summary="retrieval: {{ $labels.source }} of {{ $labels.service }} has another number of documents",
+        description=f'It has {{{{ $value | printf "%.0f" }}}} documents: {volume.fall:.0%} fewer or {volume.rise:.0%} '
+        f"more than at another time of the last {volume.window.name}.",
+    )
+
+
+def _ticket(
+    made: Policy,
+    name: str,
+    watched: str,
+    *,
+    expr: str,
+    summary: str,
+    description: str,
+    labels: tuple[str, ...] = ("service", "source"),
+) -> Rule:
+    instrument = made.instrument(watched)
+    return {
+        "alert": f"Ragtrace{name}Ticket",
+        "expr": expr,
+        "for": str(made.settings.sources.hold),
+        "labels": _labels(made, instrument.stage or "", "ticket"),
+        "annotations": of_instrument(made, instrument, "ticket", summary, description, labels),
+    }

@@ -1,0 +1,284 @@
+"""Doubt about each stage of a request: logistic scores of its features, and the lines between the states.
+
+What is usual differs: answers in words of their own, manuals whose entries are alike, questions of three words. Where a
+service is known, the place of a score among those of its other requests counts beside the score itself.
+
+Weights and lines are fitted by `python bench/verdict.py --fit` on requests written by hand and on faults of two
+injectors, and are judged on domains and injectors that a fit did not see (docs/explanation/verdict.md has the figures).
+A stage is sound below the first line, suspected from the second on, and broken from the third on, where it has one. The
+scores of a component are no signs of its own stage: the retriever's tell of ranking alone, the reranker's of nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from ragtrace.analyze._signs import Signs
+
+__all__ = [
+    "ACQUITTAL",
+    "GENERATION",
+    "RANKING",
+    "RETRIEVAL",
+    "USUAL",
+    "Doubt",
+    "Level",
+    "Lines",
+    "Usual",
+    "features_of",
+    "log_odds_of",
+    "place_odds",
+    "usable",
+]
+
+_DIGITS: Final = 3  # of log odds that are kept
+
+
+USUAL: Final = 40  # requests of a service from which on the place of a score among theirs tells something
+_INSIDE: Final = 0.99  # of the range of places: the least and the greatest of all are no certainty
+
+Usual: TypeAlias = Mapping[str, Sequence[float]]
+"""The log odds that other requests of a service had, by the name of the score."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """The log odds below which a stage is sound, and from which on it is suspected or broken; None where a score never
+    says so."""
+
+    sound: float | None = None
+    suspected: float | None = None
+    broken: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The log odds of a doubt, and the lines that it lies between. is_broken: whether the score alone reaches its line
+    of proof, whatever is usual."""
+
+    odds: float
+    lines: Lines
+    is_broken: bool
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it lies below the line of soundness."""
+        return self.lines.sound is not None and self.odds < self.lines.sound
+
+    @property
+    def is_suspected(self) -> bool:
+        """Whether it reaches the line of suspicion."""
+        return self.lines.suspected is not None and self.odds >= self.lines.suspected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """A logistic score: log odds = base + Σ weight · feature, and the lines between the states.
+
+    lines: for the score alone. unusual: the weight of the log odds of its place among those of the service's other
+    requests, added where enough of these are known; known: the lines for that sum, which proves nothing: a request may
+    be the first of its kind. heard: how calibrated models of relevance and entailment change the log odds (None: by
+    nothing that they said); sure: the line of proof of that sum.
+    """
+
+    name: str
+    base: float
+    weights: Mapping[str, float]
+    lines: Lines
+    unusual: float
+    known: Lines
+    heard: Callable[[Signs], float | None] = lambda signs: None
+    sure: float | None = None
+
+    def log_odds(self, signs: Signs) -> float:
+        """The score's log odds by the signs, with what models said."""
+        given = features_of(signs)
+        words = self.base + math.fsum(weight * given[name] for name, weight in self.weights.items())
+        return words + (self.heard(signs) or 0.0)
+
+    def level(self, signs: Signs, usual: Usual) -> Level:
+        """The score of a request's signs beside those of the service's other requests, with the lines that apply."""
+        odds, others = self.log_odds(signs), usual.get(self.name, ())
+        line = self.lines.broken if self.heard(signs) is None else self.sure
+        is_broken = line is not None and odds >= line
+        if len(others) < USUAL:
+            return Level(odds, self.lines, is_broken)
+        return Level(odds + self.unusual * place_odds(odds, others), self.known, is_broken)
+
+
+def place_odds(value: float, others: Sequence[float]) -> float:
+    """The log odds of the share of `others` that lie below a value, ties by half; finite."""
+    known = np.asarray(others, dtype=np.float64)
+    place = float((known < value).mean() + 0.5 * (known == value).mean())
+    inside = _INSIDE * place + (1 - _INSIDE) / 2
+    return math.log(inside / (1 - inside))
+
+
+# What is taken for a sign that could not be computed: about its mean over sound requests.
+_NEUTRAL: Final = {
+    "pool_match": 0.4,
+    "packed_match": 0.4,
+    "pool_facets": 0.9,
+    "supported": 0.5,
+    "weakest": 0.5,
+    "answered": 0.3,
+    "on_topic": 0.2,
+    "relevance": 0.6,
+    "outside": 0.3,
+    "foreign": 0.3,
+    "contradicted": 0.0,
+}
+_DERIVED: Final[Mapping[str, Callable[[Signs], float]]] = {
+    "declined": lambda signs: float(signs.declined),
+    "hedged": lambda signs: float(signs.hedged),
+    "unclaimed": lambda signs: float(signs.supported is None),
+    "left_count": lambda signs: math.log1p(signs.left_count),
+    "altered": lambda signs: signs.altered or 0.0,
+    "left_standing": lambda signs: signs.left_standing or 0.0,
+    "lead": lambda signs: (signs.left_match or 0.0) - (signs.packed_match or 0.0),
+    "facets_lead": lambda signs: _or(signs.left_facets, 0.9) - _or(signs.packed_facets, 0.9),
+    "odd": lambda signs: math.log1p(signs.odd or 0),
+    "absent": lambda signs: math.log1p(signs.absent or 0),
+}
+
+
+def features_of(signs: Signs) -> dict[str, float]:
+    """The features of the scores by name."""
+    plain = {name: _or(getattr(signs, name), neutral) for name, neutral in _NEUTRAL.items()}
+    return plain | {name: of(signs) for name, of in _DERIVED.items()}
+
+
+def usable(signs: Signs) -> tuple[str, ...]:
+    """The names of the scores that say something of a request with these signs."""
+    found = []
+    if signs.pool_match is not None:
+        found += ["RETRIEVAL", "ACQUITTAL"]
+    if signs.left_match is not None and signs.packed_match is not None:
+        found.append("RANKING")
+    if signs.supported is not None and not signs.declined and signs.readable:
+        found.append("GENERATION")
+    return tuple(found)
+
+
+def log_odds_of(signs: Signs) -> dict[str, float]:
+    """What is kept of a request, so that others can be set beside it: the log odds of each score, by its name."""
+    return {name: round(_BY_NAME[name].log_odds(signs), _DIGITS) for name in usable(signs)}
+
+
+def _or(value: float | None, neutral: float) -> float:
+    return neutral if value is None else float(value)
+
+
+# What a calibrated model says is a ratio of likelihoods, and its log is added as it is: no weight is fitted to any one
+# model. A "yes" of a model that is asked whether the answer speaks of the question proves nothing right, so that only a
+# "no" counts; claims that are borne out count a little.
+_BORNE_OUT: Final = -1.0  # the least that entailed claims say against a break of generation, which may lie elsewhere
+
+
+def _heard_of_ranking(signs: Signs) -> float | None:
+    return None if signs.left_odds is None or signs.packed_odds is None else signs.left_odds - signs.packed_odds
+
+
+def _heard_of_retrieval(signs: Signs) -> float | None:
+    return None if signs.pool_odds is None else -signs.pool_odds
+
+
+def _heard_of_answer_rest(signs: Signs) -> float | None:
+    return None if signs.rest_odds is None else -signs.rest_odds
+
+
+def _heard_of_generation(signs: Signs) -> float | None:
+    if signs.false_odds is None and signs.answer_odds is None:
+        return None
+    return max(_or(signs.false_odds, 0.0), _BORNE_OUT) + max(0.0, -_or(signs.answer_odds, 0.0))
+
+
+# RETRIEVAL: 7083 requests, 2748 broken; left out:
+#   sound: 63.0% of sound requests (46.6% in hr), 23.1% of broken ones
+#   suspected: 6.6% of sound requests (12.7% in chats), 39.9% of broken ones
+#   known, sound: 62.1% of sound requests (58.3% in hr), 22.7% of broken ones
+#   known, suspected: 6.8% of sound requests (9.3% in law), 42.1% of broken ones
+RETRIEVAL: Final = Doubt(
+    name="RETRIEVAL",
+    base=1.78,
+    weights={"pool_match": -2.49, "pool_facets": -1.29, "declined": 1.37},
+    lines=Lines(sound=-0.24, suspected=0.65),
+    unusual=2.0,
+    known=Lines(sound=0.52, suspected=4.57),
+    heard=_heard_of_retrieval,
+)
+# ACQUITTAL: 4193 requests, 2748 broken; left out:
+#   sound: 64.4% of sound requests (54.2% in odd), 21.3% of broken ones
+#   known, sound: 65.4% of sound requests (60.4% in odd), 23.0% of broken ones
+ACQUITTAL: Final = Doubt(
+    name="ACQUITTAL",
+    base=2.45,
+    weights={
+        "pool_match": -0.92,
+        "pool_facets": -1.36,
+        "declined": 2.84,
+        "supported": -0.71,
+        "answered": -2.83,
+        "unclaimed": -0.66,
+    },
+    lines=Lines(sound=-0.33),
+    unusual=2.0,
+    known=Lines(sound=0.50),
+    heard=_heard_of_answer_rest,
+)
+# RANKING: 9893 requests, 4550 broken; left out:
+#   sound: 95.1% of sound requests (81.8% in chats), 15.7% of broken ones
+#   suspected: 4.9% of sound requests (18.2% in chats), 84.3% of broken ones
+#   broken: 0.6% of sound requests (1.2% in odd), 61.6% of broken ones
+#   known, sound: 95.1% of sound requests (86.4% in chats), 14.8% of broken ones
+#   known, suspected: 4.9% of sound requests (13.6% in chats), 85.2% of broken ones
+RANKING: Final = Doubt(
+    name="RANKING",
+    base=0.68,
+    weights={
+        "lead": 12.50,
+        "facets_lead": 2.52,
+        "packed_match": 2.93,
+        "left_count": -0.70,
+        "left_standing": 3.31,
+        "declined": 1.22,
+        "answered": -0.69,
+    },
+    lines=Lines(sound=0.44, suspected=0.44, broken=2.38),
+    unusual=1.0,
+    known=Lines(sound=2.47, suspected=2.47),
+    heard=_heard_of_ranking,
+    sure=5.0,
+)
+# GENERATION: 5722 requests, 3686 broken; left out:
+#   sound: 79.0% of sound requests (71.1% in finance), 25.5% of broken ones
+#   suspected: 8.1% of sound requests (15.2% in odd), 54.7% of broken ones
+#   broken: 0.6% of sound requests (3.6% in finance), 16.8% of broken ones
+#   known, sound: 78.8% of sound requests (73.0% in odd), 26.2% of broken ones
+#   known, suspected: 7.7% of sound requests (13.1% in odd), 55.8% of broken ones
+GENERATION: Final = Doubt(
+    name="GENERATION",
+    base=0.65,
+    weights={
+        "supported": -1.75,
+        "weakest": -0.66,
+        "foreign": 0.54,
+        "odd": 1.52,
+        "absent": 0.38,
+        "contradicted": 1.19,
+        "altered": 2.49,
+        "on_topic": -1.42,
+    },
+    lines=Lines(sound=-0.17, suspected=1.17, broken=2.59),
+    unusual=2.0,
+    known=Lines(sound=1.90, suspected=4.81),
+    heard=_heard_of_generation,
+    sure=4.0,
+)
+
+_BY_NAME: Final = {doubt.name: doubt for doubt in (RETRIEVAL, ACQUITTAL, RANKING, GENERATION)}

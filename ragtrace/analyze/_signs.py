@@ -1,0 +1,382 @@
+"""The signs of one request: what its question, chunks and answer show of each stage, in figures.
+
+The rules of `ragtrace.analyze._stage_states` read nothing else of the texts. One that is not computed is None, never 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace import coverage
+from ragtrace.coverage.miscitation import miscitation
+from ragtrace.coverage.relevance import Background, Rarity, question_match, spoken_of
+from ragtrace.coverage.support import Evidence, Statement
+from ragtrace.coverage.support.figures import Figures
+from ragtrace.coverage.support.lexical import Ground
+from ragtrace.coverage.support.readings import Reading, Window
+from ragtrace.coverage.text import content_words, is_prose, speaks_english
+from ragtrace.coverage.verifier import ENTAILMENT, JudgedRelevance
+from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
+
+__all__ = ["Signs", "evidence_odds", "signs_of", "with_facets"]
+
+
+MOST: Final = 20  # figures and dates of one claim that are looked up
+SUREST: Final = 5.0  # log odds beyond which no model of relevance or entailment is believed
+FEWEST: Final = 4  # pairs of words of a claim, from which it can be a copy of what the prompt says
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """Shares in [0, 1]; a sign that cannot be computed is None. Those of the question are means over its parts.
+
+    - asked: content words of the question. pool_match, packed_match, left_match: of its words, what the best candidate,
+      the best chunk of the prompt and the best candidate outside of it (`left_chunk`, of `left_count`) hold in one
+      place.
+    - left_standing: how far the retriever's score of `left_chunk` stands out of the rest (`standings`); it judges what
+      came after the retriever.
+    - pool_facets, packed_facets, left_facets: the same for the facets that one chunk meets together.
+    - declined: the answer abstains, wholly; hedged: it says somewhere that the evidence is silent; readable: it is
+      prose in English, as are the chunks of the prompt.
+    - supported: the weight of its claims that the prompt supports over that of all; weakest: the least support of a
+      claim; answered: of the question's words, what a supported claim holds together with the chunk that supports it;
+      on_topic: what any claim holds.
+    - outside: the share of the claims' words beyond the question that stand in no chunk of the prompt; foreign: the
+      largest such share of one claim; absent: how many such words there are.
+    - odd_figures, odd_dates, odd_names: claims with a figure that is neither stated nor computed, with a date or a name
+      that the prompt does not state, over all claims; odd: how many of these there are; unproven: figures that a claim
+      says it computes, and that no operation gives.
+    - contradicted: the largest contradiction of a claim; altered: of a claim that the prompt contradicts, the share of
+      its pairs of words that one place of the contradicting chunk has: near 1, it is a copy with something changed.
+    - relevance: how likely the answer is one to this question and not to another (`coverage.answer_relevance`).
+    - pool_odds, packed_odds, left_odds: log odds that the evidence is among the candidates, in the prompt, or only
+      outside of it, as far as a model of relevance tells (`evidence_odds`); rest_odds: that what the answer rests on is
+      evidence; false_odds: that one of its claims is not borne out by the prompt, by a model of entailment;
+      answer_odds: that the answer speaks of what was asked, by a model; left_judged: the most relevant chunk outside of
+      the prompt, by the model.
+    - cited: of the claims that the prompt supports (`citable`), the share that carry a citation; miscited: how sure it
+      is that a claim cites the wrong chunk, of the claim for which it is surest; wrong_citation: that claim, the chunk
+      that it cites, and the one that bears it out.
+    """
+
+    left_chunk: str | None = None
+    left_count: int = 0
+    asked: int = 0
+    pool_match: float | None = None
+    packed_match: float | None = None
+    left_match: float | None = None
+    left_standing: float | None = None
+    pool_facets: float | None = None
+    packed_facets: float | None = None
+    left_facets: float | None = None
+    declined: bool = False
+    hedged: bool = False
+    readable: bool = True
+    claims: int = 0
+    supported: float | None = None
+    weakest: float | None = None
+    answered: float | None = None
+    on_topic: float | None = None
+    outside: float | None = None
+    foreign: float | None = None
+    odd_figures: float | None = None
+    odd_dates: float | None = None
+    odd_names: float | None = None
+    absent: int | None = None
+    odd: int | None = None
+    unproven: int = 0
+    contradicted: float | None = None
+    altered: float | None = None
+    relevance: float | None = None
+    pool_odds: float | None = None
+    packed_odds: float | None = None
+    left_odds: float | None = None
+    rest_odds: float | None = None
+    false_odds: float | None = None
+    answer_odds: float | None = None
+    left_judged: str | None = None
+    citable: int = 0
+    cited: float | None = None
+    miscited: float | None = None
+    wrong_citation: str | None = None
+
+    def before_answer(self) -> Signs:
+        """The signs that do not depend on what the answer says."""
+        return replace(
+            self,
+            declined=False,
+            hedged=False,
+            supported=None,
+            answered=None,
+            relevance=None,
+            rest_odds=None,
+            false_odds=None,
+            answer_odds=None,
+        )
+
+
+def signs_of(
+    record: RequestRecord,
+    facets: Sequence[Facet],
+    matrix: NDArray[np.float64],
+    judged: coverage.JudgedAnswer | None,
+    background: Background | None = None,
+    relevance: float | None = None,
+    prompt: coverage.PromptEvidence | None = None,
+    relevances: JudgedRelevance | None = None,
+) -> Signs:
+    """The signs of a record. matrix: `facet_matrix` of the facets and the record's candidates; judged: the claims of
+    its answer, None where they cannot be judged; background: what the service usually returns; relevance: of its
+    answer to its question; prompt: what stands in it, read here where it is not given; relevances: what models say of
+    chunks and answer."""
+    candidates = record.candidates
+    chunks = record.packing.chunks if record.packing else ()
+    pool = [Evidence.read(item.chunk_id, item.text or "") for item in candidates]
+    packed = [Evidence.read(chunk.chunk_id, chunk.text or "") for chunk in chunks]
+    rarity = Rarity(pool or packed, background)
+    answer = (record.generation.answer if record.generation else None) or ""
+    claims = [claim for claim in judged.claims if claim.factual] if judged else []
+    return Signs(
+        **_question_signs(
+            record, pool, packed, rarity, prompt or coverage.PromptEvidence(record.query.original, chunks, candidates)
+        ),
+        **_facet_signs(candidates, chunks, facets, matrix),
+        declined=coverage.is_abstention(answer),
+        hedged=coverage.abstains_somewhere(answer),
+        readable=is_prose(answer) and not any(_is_foreign(chunk.text or "") for chunk in chunks),
+        claims=len(claims),
+        relevance=relevance,
+        **(_model_signs(record, claims, relevances) if relevances and relevances.is_calibrated else {}),
+        **(_citation_signs(record, judged, packed, rarity) if judged and claims else {}),
+        **(_answer_signs(record.query.original, claims, packed, rarity) if claims else {}),
+    )
+
+
+def with_facets(signs: Signs, record: RequestRecord, facets: Sequence[Facet], matrix: NDArray[np.float64]) -> Signs:
+    """The signs of a record as they are by other facets. matrix: as in `signs_of`."""
+    chunks = record.packing.chunks if record.packing else ()
+    found: dict[str, Any] = dict.fromkeys(("pool_facets", "packed_facets", "left_facets"))
+    return replace(signs, **found | _facet_signs(record.candidates, chunks, facets, matrix))
+
+
+def _is_foreign(text: str) -> bool:
+    return not coverage.is_english(text) or (not text.isascii() and not speaks_english(text))
+
+
+def _question_signs(
+    record: RequestRecord,
+    pool: Sequence[Evidence],
+    packed: Sequence[Evidence],
+    rarity: Rarity,
+    prompt: coverage.PromptEvidence,
+) -> dict[str, Any]:
+    query, candidates = record.query.original, record.candidates
+    chunks = record.packing.chunks if record.packing else ()
+    asked = content_words(query)
+    if not asked:
+        return {}
+    held = {chunk.chunk_id for chunk in chunks if not chunk.truncated}
+    of_pool = question_match(query, pool, rarity)
+    outside = [place for place, item in enumerate(candidates) if item.chunk_id not in held]
+    left = _not_stood_in(sorted(outside, key=lambda at: -of_pool[:, at].mean()), candidates, prompt)
+    best_left = left[0] if left else None
+    found = (
+        {}
+        if best_left is None
+        else {
+            "left_chunk": candidates[best_left].chunk_id,
+            "left_standing": float(coverage.standings(candidates)[best_left]),
+        }
+    )
+    return found | {
+        "left_count": len(outside),
+        "asked": len(set(asked)),
+        "pool_match": _best(of_pool) if any(item.text for item in candidates) else None,
+        "packed_match": _best(question_match(query, packed, rarity)) if any(c.text for c in chunks) else None,
+        "left_match": _best(of_pool[:, left]) if any(candidates[at].text for at in left) else None,
+    }
+
+
+def _not_stood_in(
+    places: Sequence[int], candidates: Sequence[Candidate], prompt: coverage.PromptEvidence
+) -> Sequence[int]:
+    """The places of candidates outside of the prompt from the best on that nothing in it stands in for."""
+    for at, place in enumerate(places):
+        if prompt.leaves_out(candidates[place]):
+            return places[at:]
+    return ()
+
+
+def _best(match: NDArray[np.float64]) -> float:
+    """Of each part of the question the best chunk; of these the mean."""
+    return float(match.max(axis=1, initial=0.0).mean()) if match.size else 0.0
+
+
+def _facet_signs(
+    candidates: Sequence[Candidate],
+    chunks: Sequence[PackedChunk],
+    facets: Sequence[Facet],
+    matrix: NDArray[np.float64],
+) -> dict[str, Any]:
+    if not facets or not candidates:
+        return {}
+    weights = np.array([facet.weight for facet in facets])
+    joint = weights @ np.nan_to_num(matrix, nan=0.0) / weights.sum()
+    held = {chunk.chunk_id for chunk in chunks if not chunk.truncated}
+    inside = np.array([item.chunk_id in held for item in candidates], dtype=bool)
+    return {
+        "pool_facets": float(joint.max()),
+        "packed_facets": float(joint[inside].max(initial=0.0)),
+        "left_facets": float(joint[~inside].max(initial=0.0)) if (~inside).any() else None,
+    }
+
+
+def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence], rarity: Rarity) -> dict[str, Any]:
+    asked = frozenset(content_words(query))
+    by_id = {chunk.chunk_id: chunk for chunk in packed}
+    ground = Ground([chunk.reading for chunk in packed], Reading(query)) if packed else None
+    weight = sum(claim.weight for claim in claims)
+    answered, on_topic, altered = [0.0], [0.0], [0.0]
+    foreign, outside, beyond, count, unproven = [0.0], 0, 0, 0, 0
+    odd = {"odd_figures": 0, "odd_dates": 0, "odd_names": 0}
+    figures = Figures([chunk.reading for chunk in packed], query)
+    statements = [Statement.read(claim) for claim in claims]
+    answer = "\n".join(claim.text for claim in claims)
+    for claim, statement in zip(claims, statements, strict=True):
+        words = frozenset(content_words(claim.text))
+        on_topic.append(rarity.share(asked, words & asked))
+        chunk = by_id.get(claim.best_chunk or "")
+        if chunk is not None and (claim.support or 0.0) >= coverage.SUPPORTED:
+            told = words & asked
+            rest = asked - told
+            held = rarity.share(asked, told)
+            answered.append(held + (1 - held) * spoken_of(rest, chunk, rarity) if rest else held)
+        if chunk is not None and (claim.contradiction or 0.0) >= coverage.SUPPORTED:
+            altered.append(max(_copied(statement, window) for window in chunk.windows))
+        new = [word for word in words if word not in asked]
+        absent = [word for word in new if ground is None or not _stands(word, ground)]
+        beyond += len(new)
+        outside += len(absent)
+        if len(new) >= 4:
+            foreign.append(len(absent) / len(new))
+        if ground is not None:
+            origins = _origins(statement, claim.text, ground, figures, answer)
+            unproven += origins.count("unproven")
+            for what, number in _odd(statement, ground, origins).items():
+                odd[what] += number > 0
+                count += number
+    return {
+        "supported": sum(claim.weight for claim in claims if (claim.support or 0.0) >= coverage.SUPPORTED) / weight,
+        "weakest": min(claim.support or 0.0 for claim in claims),
+        "answered": max(answered),
+        "on_topic": max(on_topic),
+        "outside": outside / beyond if beyond else None,
+        "foreign": max(foreign),
+        **{what: number / len(claims) for what, number in odd.items()},
+        "absent": outside,
+        "odd": count,
+        "unproven": unproven,
+        "altered": max(altered),
+        "contradicted": max(claim.contradiction or 0.0 for claim in claims),
+    }
+
+
+def _model_signs(record: RequestRecord, claims: Sequence[Claim], said: JudgedRelevance) -> dict[str, Any]:
+    found: dict[str, Any] = {"answer_odds": None if said.answer is None else log_odds(said.answer)}
+    judged = [claim for claim in claims if claim.layer == ENTAILMENT and claim.support is not None]
+    if judged and len(judged) == len(claims):
+        found["false_odds"] = evidence_odds([1.0 - (claim.support or 0.0) for claim in judged])
+    if not said.candidates:
+        return found
+    held = {chunk.chunk_id for chunk in record.packing.chunks if not chunk.truncated} if record.packing else set()
+    count = len(said.candidates)
+    left = {key: value for key, value in said.candidates.items() if key not in held}
+    supported = [claim.best_chunk or "" for claim in judged if (claim.support or 0.0) >= coverage.SUPPORTED]
+    rests = [said.packed.get(chunk_id, 0.0) for chunk_id in supported]
+    return found | {
+        "pool_odds": evidence_odds(said.candidates.values(), count),
+        "packed_odds": evidence_odds(said.packed.values(), count),
+        "left_odds": evidence_odds(left.values(), count),
+        "left_judged": max(left, key=lambda key: left[key], default=None),
+        "rest_odds": log_odds(max(rests)) if rests else None,
+    }
+
+
+def evidence_odds(chances: Iterable[float], count: int | None = None) -> float:
+    """The log odds that one of several chances holds, where at most one does and each of `count` may be it.
+
+    chances: each that of one by itself, at even odds before, in [0, 1]. The mean of their odds: among many that are
+    judged one by one, one that stands out by mistake is nothing unusual.
+    """
+    odds = [math.exp(log_odds(chance)) for chance in chances]
+    mean = math.fsum(odds) / max(1, count or len(odds))
+    return math.log(min(max(mean, math.exp(-SUREST)), math.exp(SUREST)))
+
+
+def log_odds(chance: float) -> float:
+    """The log odds of a chance, as far from 0 as `SUREST` at most: no model is that sure."""
+    inside = min(max(chance, 1e-9), 1 - 1e-9)
+    return min(max(math.log(inside / (1 - inside)), -SUREST), SUREST)
+
+
+def _citation_signs(
+    record: RequestRecord, judged: coverage.JudgedAnswer, packed: Sequence[Evidence], rarity: Rarity
+) -> dict[str, Any]:
+    factual = [both for both in zip(judged.claims, judged.supports, strict=True) if both[0].factual]
+    supported = [claim for claim, _ in factual if (claim.support or 0.0) >= coverage.SUPPORTED]
+    template = record.generation.prompt_template if record.generation else None
+    is_numbered = coverage.first_number(template) is not None
+    found = [
+        (wrong, claim)
+        for claim, support in factual
+        if (wrong := miscitation(claim, packed, support, rarity, is_numbered=is_numbered)) is not None
+    ]
+    wrong, claim = max(found, key=lambda each: each[0].sureness, default=(None, None))
+    return {
+        "citable": len(supported),
+        "cited": sum(_is_cited(claim) for claim in supported) / len(supported) if supported else None,
+        "miscited": wrong.sureness if wrong else None,
+        "wrong_citation": f"“{claim.text}” cites {wrong.cited}; {wrong.other} bears it out"
+        if wrong and claim
+        else None,
+    }
+
+
+def _is_cited(claim: Claim) -> bool:
+    return any(mark.chunk_id for mark in claim.citations)
+
+
+def _origins(statement: Statement, text: str, ground: Ground, figures: Figures, answer: str) -> list[str]:
+    """Where the values of a claim come from that its evidence does not state: `date`, or as `Figures.origin`."""
+    exact = [value for value in statement.stated if value.is_exact]
+    unheld = [value for value in exact[:MOST] if not ground.holds(value)]
+    return ["date" if value.dates else figures.origin(value, text, answer) for value in unheld]
+
+
+def _odd(statement: Statement, ground: Ground, origins: Sequence[str]) -> dict[str, int]:
+    """How many figures, dates and names of unknown origin a claim has."""
+    return {
+        "odd_figures": origins.count("unknown"),
+        "odd_dates": origins.count("date"),
+        "odd_names": sum(not ground.names(name) for name in statement.names),
+    }
+
+
+def _copied(statement: Statement, window: Window) -> float:
+    """The share of a claim's neighboring words, its values apart, that are neighbors in a window; 0 for a short one."""
+    words = [term for term, place in zip(statement.terms, statement.places, strict=True) if place < 0]
+    pairs = [" ".join(two) for two in pairwise(words)]
+    if len(pairs) < FEWEST:
+        return 0.0
+    return sum(pair in window.pairs for pair in pairs) / len(pairs)
+
+
+def _stands(word: str, ground: Ground) -> bool:
+    return word in ground.vocabulary or (len(word) >= 4 and word[:4] in ground.stems)

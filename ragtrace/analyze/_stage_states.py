@@ -1,0 +1,385 @@
+"""The state of each stage of a request: sound, broken, suspected or not known, and why.
+
+Sound needs evidence as broken does; what single requests cannot prove is suspected or not known. With gold evidence
+retrieval and ranking are known. Without it retrieval is broken only by proof (a constraint that the rewrite dropped and
+nothing meets), since words and scores can only cast doubt; the answer may acquit retrieval and ranking, where a
+supported claim that answers the question rests on a chunk of the prompt, and never convicts them. Nothing is lost in
+ranking where nothing was left out. Generation is judged where words can follow it: English prose.
+Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverage Metrics", §4; the states are ours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from ragtrace.analyze._doubt_model import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, Doubt, Level, Usual
+from ragtrace.analyze._signs import Signs
+from ragtrace.coverage import SUPPORTED
+from ragtrace.coverage.miscitation import SURE
+from ragtrace.coverage.verifier import ENTAILMENT
+from ragtrace.registry.wording import probe_lines
+from ragtrace.types import Claim, FacetMatch, IndexProbe, LostChunk, Reference, Stage, StageFinding, StageState, replace
+
+__all__ = ["REASONS", "Case", "is_certain", "judge_stages"]
+
+REASONS: Final = (
+    "corpus_gap",  # the same, and the whole index holds nothing better: a probe has asked it
+    "facet_not_found",  # no candidate meets a facet that is certain: a gap of the corpus, or of recall
+    "low_match",  # no chunk speaks of the question as evidence would, or one outside of the prompt does so better
+    "unsupported",  # weak words: claims whose support by the prompt's words is below `SUPPORTED`
+    "contradicted",  # claims that the prompt seems to contradict
+    "refused",  # the answer declines, and nothing tells whether rightly
+    "not_recorded",  # the stage, or the texts that it is judged by, were not recorded
+    "language",  # words cannot follow it: data, or another language than English
+    "undecided",  # words tell neither
+)
+"""Why a stage is suspected or not known: the values of the label `reason`."""
+
+CERTAIN: Final = ("version",)  # kinds that are read with precision; a time may be the asker's own ("two weeks ago")
+FACET_MET: Final = 0.5  # match from which a facet is met
+MATCHED: Final = 0.8  # share of the question's words in one chunk that meets all facets, which then matches it
+COPIED: Final = 0.75  # share of a claim's pairs of words in one place of the prompt, from which it is a copy of it
+CITED: Final = 0.9  # share of the claims with a citation, from which on they are cited
+FEW_CITED: Final = 0.5  # share below which citations are missing
+MISCITED: Final = 0.93  # sureness that a claim cites the wrong chunk, from which it is suspected; `SURE` breaks
+RIGHT: Final = 0.5  # sureness below which no citation is held to be wrong
+CLAIMS: Final = 2  # supported claims of an answer, from which the lack of any citation is no matter of style
+DOUBTED: Final = 0.0  # log odds of retrieval by question and candidates alone, from which it is in doubt
+LEAD: Final = 0.1  # share of the question's words, or of its facets, that a chunk must have more to have the better
+SPEAKS: Final = 0.4  # share of the question's words in a chunk outside of the prompt, from which its lead proves a loss
+WORDS: Final = 3  # content words of a question, from which shares of them tell that much
+
+
+_UNCITED: Final = (
+    "the answer cites nothing at all, and the answers of this service cite; "
+    "if they are no longer meant to, set cites=False"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What the stages of one request are judged by.
+
+    before_answer: the signs as they are whatever the answer says, with the facets that count then; retrieved, packed,
+    answered: whether these stages were recorded; is_empty: whether no candidate was found; left_out: whether a
+    candidate is not whole in the prompt; cites: whether citations are judged; resolves: whether marks of
+    other answers of the service named chunks of their prompts; unjudged: why the claims cannot be, if so
+    (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks that are not whole in the prompt;
+    facets: how the candidates meet each; terms: how they meet the question's key terms, which judge nothing and are
+    named where retrieval is suspected; claims: of the answer; probe: what the index said when it was
+    asked once more; usual: the scores of the service's other requests.
+    """
+
+    signs: Signs
+    before_answer: Signs
+    retrieved: bool
+    is_empty: bool = False
+    packed: bool
+    answered: bool
+    left_out: bool
+    cites: bool
+    resolves: bool = False
+    unjudged: str | None
+    reference: Reference
+    lost: Sequence[LostChunk] = ()
+    facets: Sequence[FacetMatch] = ()
+    terms: Sequence[FacetMatch] = ()
+    claims: Sequence[Claim] = ()
+    probe: IndexProbe | None = None
+    usual: Usual = field(default_factory=dict)
+
+    def level(self, doubt: Doubt) -> Level:
+        """The score of the request's signs, beside what is usual."""
+        return doubt.level(self.signs, self.usual)
+
+
+def judge_stages(case: Case) -> tuple[StageFinding, ...]:
+    """The finding of each stage that applies, in the order of the path."""
+    retrieval, ranking = _with_probe(_retrieval(case), case.probe), _ranking(case)
+    found = (retrieval, ranking, _generation(case, is_evident=_is_evident(case, retrieval, ranking)))
+    return tuple(_with_doubt(each, case) for each in ((*found, _citation(case)) if case.cites else found))
+
+
+def _with_doubt(found: StageFinding, case: Case) -> StageFinding:
+    """The finding, and whether the stage is in doubt by what no later stage can change.
+
+    Faults of generation leave these shares of retrieval and ranking as they are, so that a rise in many requests tells
+    where it began. The states do not: an answer may acquit, and one that declines may cast suspicion.
+    """
+    if found.state == "broken":
+        doubted = True
+    elif found.stage == "retrieval":
+        doubted = case.reference != "oracle" and _is_retrieval_doubted(case, found)
+    elif found.stage == "ranking":
+        doubted = case.reference != "oracle" and _is_ranking_doubted(case)
+    else:
+        doubted = found.state == "suspected" or found.reason == "refused"
+    return replace(found, doubted=doubted)
+
+
+def _is_retrieval_doubted(case: Case, found: StageFinding) -> bool:
+    if found.reason in ("facet_not_found", "corpus_gap") or (case.retrieved and case.is_empty):
+        return True
+    signs = case.before_answer
+    return signs.pool_match is not None and RETRIEVAL.log_odds(signs) >= DOUBTED
+
+
+def _is_ranking_doubted(case: Case) -> bool:
+    signs = case.before_answer
+    if not (case.packed and case.left_out) or signs.left_match is None or signs.packed_match is None:
+        return False
+    return RANKING.level(signs, {}).is_suspected
+
+
+def _finding(stage: Stage, state: StageState, reason: str | None = None, *evidence: str) -> StageFinding:
+    return StageFinding(stage=stage, state=state, reason=reason, evidence=evidence)
+
+
+def _retrieval(case: Case) -> StageFinding:
+    signs = case.signs
+    if not case.retrieved:
+        return _finding("retrieval", "not_known", "not_recorded")
+    if case.reference == "oracle":
+        absent = [
+            f"evidence {loss.chunk_id} is not among the candidates{f'; {loss.reason}' if loss.reason else ''}"
+            for loss in case.lost
+            if loss.where == "retrieval"
+        ]
+        dropped = [f"the rewritten query dropped {_named(match)}" for match in case.facets if match.in_rewrite is False]
+        return _finding("retrieval", "broken", None, *absent, *dropped) if absent else _finding("retrieval", "sound")
+    unmet = [match for match in case.facets if is_certain(match) and match.match < FACET_MET and match.reason is None]
+    if gone := [match for match in unmet if match.in_rewrite is False]:
+        lines = [
+            f"the rewritten query dropped {_named(each)}, and no candidate meets it{_instead(each)}" for each in gone
+        ]
+        return _finding("retrieval", "broken", None, *lines)
+    if case.is_empty:
+        return _finding("retrieval", "suspected", "low_match", "the retriever returned nothing")
+    if signs.pool_match is None:
+        return _finding("retrieval", "not_known", "not_recorded" if not _has_texts(case) else "undecided")
+    if unmet:
+        lines = [f"no candidate meets {_named(match)}{_instead(match)}" for match in unmet]
+        return _finding("retrieval", "suspected", "facet_not_found", *lines)
+    if _is_matched(signs) or case.level(ACQUITTAL).is_sound:
+        return _finding("retrieval", "sound")
+    if case.level(RETRIEVAL).is_suspected:
+        return _finding(
+            "retrieval",
+            "suspected",
+            "refused" if signs.declined else "low_match",
+            *_retrieval_lines(signs),
+            *_term_lines(case),
+        )
+    return _finding("retrieval", "not_known", "refused" if signs.declined else "undecided")
+
+
+def _with_probe(found: StageFinding, probe: IndexProbe | None) -> StageFinding:
+    """The state of retrieval, and what the index said when it was asked once more: evidence that the candidates lack
+    proves a break; that nothing is better proves none, and makes a facet that nothing meets a gap of the corpus."""
+    if probe is None or probe.outcome not in ("found", "nothing_better"):
+        return found
+    lines = (*found.evidence, *probe_lines(probe))
+    if probe.cause is not None:
+        return _finding("retrieval", "broken", None, *lines)
+    if found.reason == "facet_not_found" and probe.outcome == "nothing_better" and probe.exact:
+        told = (f"for the owners of the sources: {', '.join(probe.sources)}",) if probe.sources else ()
+        return replace(found, reason="corpus_gap", evidence=(*lines, *told))
+    return replace(found, evidence=lines)
+
+
+def _ranking(case: Case) -> StageFinding:
+    signs = case.signs
+    if not case.packed:
+        return _finding("ranking", "not_known", "not_recorded")
+    if case.reference == "oracle":
+        lost = [_loss_line(loss) for loss in case.lost if loss.where != "retrieval"]
+        return _finding("ranking", "broken", None, *lost) if lost else _finding("ranking", "sound")
+    if not case.left_out or (_is_matched(signs) and not _leads(signs)):
+        return _finding("ranking", "sound")
+    if signs.left_match is None or signs.packed_match is None:
+        return _finding("ranking", "not_known", "undecided" if _has_texts(case) else "not_recorded")
+    level = case.level(RANKING)
+    lines = _ranking_lines(case)
+    by_model = RANKING.heard(signs)
+    is_judged = by_model is not None
+    is_better = _leads(signs) if by_model is None else by_model > 0.0
+    if level.is_broken and is_better and (is_judged or (signs.left_match >= SPEAKS and signs.asked >= WORDS)):
+        return _finding("ranking", "broken", None, *lines)
+    if level.is_suspected and (is_better or signs.declined):
+        return _finding("ranking", "suspected", "low_match" if is_better else "refused", *lines)
+    if case.reference == "proxy" and any(loss.where != "retrieval" for loss in case.lost):
+        return _finding("ranking", "suspected", "low_match", *lines)
+    if level.is_sound and not (signs.declined and not _is_behind(signs)):
+        return _finding("ranking", "sound")
+    return _finding("ranking", "not_known", "refused" if signs.declined else "undecided")
+
+
+def _is_evident(case: Case, retrieval: StageFinding, ranking: StageFinding) -> bool:
+    """Whether the evidence is in the prompt, as far as question and chunks tell: a break of generation needs that."""
+    if case.reference == "oracle":
+        return retrieval.state == ranking.state == "sound"
+    if retrieval.state in ("broken", "suspected") or ranking.state in ("broken", "suspected"):
+        return False
+    return _is_matched(case.signs) or case.level(RETRIEVAL).is_sound
+
+
+def _generation(case: Case, *, is_evident: bool) -> StageFinding:
+    signs = case.signs
+    if not case.answered or not case.packed:
+        return _finding("generation", "not_known", "not_recorded")
+    if signs.declined:
+        if case.reference == "oracle" and not case.lost:
+            return _finding("generation", "broken", None, "the answer declines, and the evidence is in the prompt")
+        state: StageState = "suspected" if case.reference != "oracle" and _is_matched(signs) else "not_known"
+        return _finding("generation", state, "refused")
+    if case.unjudged in ("language", "no_evidence_text") or not signs.readable:
+        return _finding(
+            "generation", "not_known", "not_recorded" if case.unjudged == "no_evidence_text" else "language"
+        )
+    if signs.supported is None:
+        return _finding("generation", "not_known", "undecided")
+    level, lines = case.level(GENERATION), _claim_lines(case.claims)
+    is_invented = level.is_broken and not signs.hedged
+    if is_evident and (is_invented or (case.reference == "oracle" and _is_proven(signs))):
+        return _finding("generation", "broken", None, *lines)
+    if _is_altered(signs) or level.is_suspected:
+        return _finding("generation", "suspected", "contradicted" if signs.contradicted else "unsupported", *lines)
+    if level.is_sound and signs.supported >= SUPPORTED and not signs.unproven:
+        return _finding("generation", "sound")
+    return _finding("generation", "not_known", "undecided", *lines)
+
+
+def _is_altered(signs: Signs) -> bool:
+    """Whether one thing of a claim stands exchanged in its place; the place may be that of another line or version."""
+    return (signs.contradicted or 0.0) >= SUPPORTED
+
+
+def _is_proven(signs: Signs) -> bool:
+    """Whether the evidence proves an answer wrong, which is in the prompt: it is told in the prompt's own words with
+    something exchanged in it, or a value of unknown origin."""
+    is_copied = not signs.absent or (signs.altered or 0.0) >= COPIED
+    return (is_copied and _is_altered(signs)) or (not signs.absent and bool(signs.odd))
+
+
+def _citation(case: Case) -> StageFinding:
+    signs = case.signs
+    if signs.cited is None:
+        return _finding("citation", "not_known", "refused" if signs.declined else "undecided")
+    if not signs.readable:
+        return _finding("citation", "not_known", "language")
+    uncited = [claim for claim in case.claims if claim.factual and not any(mark.chunk_id for mark in claim.citations)]
+    lines = [f"{_uncited(claim)}: “{claim.text}”" for claim in uncited]
+    marks = [mark for claim in case.claims for mark in claim.citations]
+    if case.resolves and marks and not any(mark.chunk_id for mark in marks):
+        return _finding("citation", "broken", None, *lines)
+    is_bare = signs.cited == 0 and signs.citable >= CLAIMS and not marks
+    if is_bare and not signs.hedged:  # who says what is not in the documents has nothing to cite for it
+        return _finding("citation", "broken", None, *lines, _UNCITED)
+    miscited = signs.miscited or 0.0
+    if miscited >= MISCITED and signs.wrong_citation:
+        lines = [signs.wrong_citation, *lines]
+    if miscited >= SURE:
+        return _finding("citation", "broken", None, *lines)
+    if signs.cited < FEW_CITED or miscited >= MISCITED:
+        return _finding("citation", "suspected", "unsupported" if signs.cited >= FEW_CITED else "undecided", *lines)
+    if signs.cited >= CITED and miscited < RIGHT:
+        return _finding("citation", "sound")
+    return _finding("citation", "not_known", "undecided", *lines)
+
+
+def _is_matched(signs: Signs) -> bool:
+    """Whether a chunk of the prompt meets all facets, of which there are some, and speaks of the question."""
+    has_facets = signs.packed_facets is not None and signs.packed_facets >= 1.0
+    return has_facets and signs.packed_match is not None and signs.packed_match >= MATCHED
+
+
+def _leads(signs: Signs) -> bool:
+    """Whether some chunk outside of the prompt speaks better of the question, or meets more facets, than any in it."""
+    by_facets = (signs.left_facets or 0.0) - (1.0 if signs.packed_facets is None else signs.packed_facets)
+    return (signs.left_match or 0.0) - (signs.packed_match or 0.0) >= LEAD or by_facets >= LEAD
+
+
+def _is_behind(signs: Signs) -> bool:
+    """Whether the best chunk of the prompt speaks clearly better of the question than any outside of it."""
+    return (signs.packed_match or 0.0) - (signs.left_match or 0.0) >= LEAD
+
+
+def _has_texts(case: Case) -> bool:
+    return case.unjudged != "no_evidence_text"
+
+
+def is_certain(match: FacetMatch) -> bool:
+    """Whether a facet is what the question requires: given by the host, or of a kind that is read with precision."""
+    return match.facet.source != "query" or match.facet.kind in CERTAIN
+
+
+def _named(match: FacetMatch) -> str:
+    return f"the {match.facet.kind} “{match.facet.value}”"
+
+
+def _instead(match: FacetMatch) -> str:
+    """What is stated in the facet's place, where it is contradicted and not merely missing."""
+    return f" ({match.contradicted_by} states {match.given})" if match.contradicted_by else ""
+
+
+def _retrieval_lines(signs: Signs) -> list[str]:
+    return [
+        f"no candidate speaks of the question: the best has {signs.pool_match or 0.0:.0%} of its words in one place"
+    ]
+
+
+def _term_lines(case: Case) -> list[str]:
+    unmet = [match for match in case.terms if match.match < FACET_MET and match.reason is None]
+    return [f"no candidate states {', '.join(f'“{match.facet.value}”' for match in unmet)}"] if unmet else []
+
+
+def _ranking_lines(case: Case) -> list[str]:
+    signs = case.signs
+    lines = [
+        f"{signs.left_chunk or 'a candidate'}, which is not whole in the prompt, holds "
+        f"{signs.left_match or 0.0:.0%} of the question's words in one place; the best chunk of the prompt "
+        f"{signs.packed_match or 0.0:.0%}"
+    ]
+    if by_model := RANKING.heard(signs):
+        place, there = ("outside of", f": {signs.left_judged}") if by_model > 0 else ("in", "")
+        lines.append(f"a model of relevance finds the evidence {place} the prompt{there} (odds {_odds(by_model)})")
+    return [*lines, *(_loss_line(loss) for loss in case.lost if loss.where != "retrieval")]
+
+
+def _odds(log: float) -> str:
+    return f"{math.exp(abs(log)):.0f} to 1"
+
+
+def _loss_line(loss: LostChunk) -> str:
+    known = "; ".join(filter(None, (_ranks(loss), loss.reason)))
+    return f"evidence {loss.chunk_id} was lost in {loss.where} ({known})"
+
+
+def _ranks(loss: LostChunk) -> str:
+    """The ranks that are known; without one after it, the loss's reason says whether there was a reranker."""
+    if loss.rank_before is None:
+        return ""
+    after = f", {loss.rank_after} after" if loss.rank_after else ""
+    return f"rank {loss.rank_before} before rerank{after}" if after else f"rank {loss.rank_before}"
+
+
+def _claim_lines(claims: Sequence[Claim]) -> list[str]:
+    factual = [claim for claim in claims if claim.factual]
+    against = [claim for claim in factual if (claim.contradiction or 0) >= SUPPORTED]
+    lines = [f"contradicts {claim.best_chunk}: “{claim.text}” ({claim.reason})" for claim in against]
+    for claim in factual:
+        if claim not in against and (claim.support or 0) < SUPPORTED:
+            weak = "not supported by" if claim.layer == ENTAILMENT else "weak words in"
+            other = claim.unselected_chunk
+            where = f", but supported by {other}, which it does not hold in full" if other else ""
+            why = f" ({claim.reason})" if claim.reason else ""
+            lines.append(f"{weak} the prompt{where}: “{claim.text}”{why}")
+    return lines
+
+
+def _uncited(claim: Claim) -> str:
+    dangling = dict.fromkeys(mark.marker for mark in claim.citations)
+    return f"{', '.join(dangling)} names no chunk of the prompt" if dangling else "no citation"

@@ -1,0 +1,283 @@
+"""`shapley_values`: chooses the estimator and the budget, evaluates the game, and stops when the estimate is good
+enough: its errors are small, or what is read from its ranking will hardly change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace.alignment import expected_warg_change, flag_probabilities, normal_draws
+from ragtrace.attribution.game import CoalitionLog, Coalitions, Game, Values, all_coalitions, checked_players
+from ragtrace.attribution.shapley._gaussian_process import GaussianProcess
+from ragtrace.attribution.shapley._values import (
+    Fitted,
+    ShapleyValues,
+    exact_values,
+    share_residual,
+    token_mean,
+    undefined,
+)
+from ragtrace.attribution.shapley.sampling import KernelShap, MonteCarloShap, PairedMonteCarloShap, Permutations
+from ragtrace.errors import AttributionError, ConfigurationError
+from ragtrace.numeric import check_seed, is_integer, is_real
+
+__all__ = ["METHODS", "default_budget", "shapley_values"]
+
+N_DRAWS = 200
+WARG_CHANGE = 0.02
+PERSISTENCE = 0.9
+EXACT_BY_DEFAULT = 6  # up to so many players the default budget is 2^k
+MAX_EXACT = 20  # players: a million coalitions are the most that a run holds
+LARGE = 8192  # evaluations beyond which the Gaussian process, whose cost is cubic, gives way to permutations
+_NO_TOKENS = "the answer has no tokens"
+ROUND = 8  # evaluations, four pairs, between two looks at the stopping conditions
+METHODS: dict[str, type[Any]] = {
+    "kernelshap": KernelShap,
+    "mcshap": MonteCarloShap,
+    "pmcshap": PairedMonteCarloShap,
+    "permutation": Permutations,
+    "gp": GaussianProcess,
+}
+
+
+class Estimator(Protocol):
+    """Which coalitions to evaluate, nested in the budget, and what follows from their values."""
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+
+    def coalitions(self, n_players: int, budget: int, seed: int) -> Coalitions:
+        """`(n, k)` with n <= budget; for 2 <= budget < 2^k."""
+
+    def estimate(self, coalitions: Coalitions, values: Values, seed: int) -> Fitted:
+        """Values and errors; `coalitions` as the method above returned them."""
+
+
+def default_budget(n_players: int) -> int:
+    """2^k evaluations up to 6 players, where that is at most 64; 8 k beyond. Raises: as `CoalitionLog`."""
+    k = checked_players(n_players)
+    return 1 << k if k <= EXACT_BY_DEFAULT else 8 * k
+
+
+def shapley_values(
+    game: Game,
+    n_players: int,
+    *,
+    method: str = "auto",
+    budget: int | None = None,
+    seed: int = 0,
+    continue_from: CoalitionLog | None = None,
+    target_standard_error: float | None = None,
+    settle: float | None = None,
+    ranking: Sequence[int] | None = None,
+    **options: Any,
+) -> ShapleyValues:
+    """Shapley values of the players of a game with one column of values per output token.
+
+    Args:
+        game: `(n, k)` coalitions to `(n, m)` values; called once with all coalitions unless a condition may stop it.
+        n_players: k, 0 to 30.
+        method: "exact", "kernelshap", "mcshap", "pmcshap", "permutation", "gp", or "auto": exact where the budget
+            reaches 2^k, else "gp", and "permutation" beyond 8,192 evaluations.
+        budget: the most distinct coalitions that the estimate rests on, 2 or more; default `default_budget(k)`.
+        seed: same seed, same result; a larger budget evaluates a superset.
+        continue_from: the log of an earlier result; what it knows is not evaluated again, and no condition ends the run
+            before it is used.
+        target_standard_error, settle, ranking: see `Stopping`.
+        options: gp (and auto): prior, costs (see `GaussianProcess`); kernelshap: paired; mcshap, pmcshap: n_fits,
+            pool_share; pmcshap: released.
+
+    Raises: ConfigurationError for arguments, AttributionError for players or what the game returns.
+    Source: RAG-E, §3.2; docs/explanation/attribution.md for the estimators.
+    """
+    n_players = checked_players(n_players)
+    log = _continued(continue_from, n_players)
+    stopping = Stopping(target_standard_error, settle, ranking, n_players)
+    check_seed(seed)
+    limit = _budget(method, n_players, budget)
+    estimator = _estimator(method, n_players, limit, options)
+    all_known = len(log) == 1 << n_players and (method == "auto" or limit == len(log))
+    rounds = _rounds(limit, n_players) if stopping.wanted else [limit]
+    for spent, further in zip(rounds, [*rounds[1:], limit], strict=True):
+        if estimator is None or spent >= 1 << n_players or all_known:
+            return _exact(game, log)
+        if spent < limit and _is_known(estimator, further, seed, log):
+            continue
+        coalitions = estimator.coalitions(n_players, spent, seed)
+        log.evaluate(game, coalitions)
+        fitted = _fitted(estimator, coalitions, log.values_of(coalitions), seed)
+        stopped = stopping.reached(fitted, seed) if spent < limit else None
+        result = _result(fitted, log, estimator.name, len(coalitions), stopped)
+        if stopped is not None:
+            break
+    return result
+
+
+def _continued(log: CoalitionLog | None, n_players: int) -> CoalitionLog:
+    """A log of its own with what is known already."""
+    if log is None:
+        return CoalitionLog(n_players)
+    if not isinstance(log, CoalitionLog):
+        raise ConfigurationError.of("continue_from", type(log).__name__, "the attribute `log` of an earlier result")
+    if log.n_players != n_players:
+        raise AttributionError(f"the log has {log.n_players} players, the game {n_players}; continue from its own log")
+    return log.copy()
+
+
+def _budget(method: str, n_players: int, budget: int | None) -> int:
+    """The evaluations that may be used, at most 2^k."""
+    most = 1 << n_players
+    if budget is None:
+        return most if method == "exact" else default_budget(n_players)
+    if not is_integer(budget) or budget < min(2, most):
+        raise ConfigurationError.of("budget", budget, "an integer of at least 2: the empty and the full coalition")
+    if method == "exact" and budget < most:
+        raise ConfigurationError.of("budget", budget, f'at least 2^{n_players} = {most} for "exact", or another method')
+    return min(int(budget), most)
+
+
+def _estimator(method: str, n_players: int, budget: int, options: dict[str, Any]) -> Estimator | None:
+    """The estimator of this name with its options; None for "exact"."""
+    if method not in ("auto", "exact", *METHODS):
+        raise ConfigurationError.of("method", method, ", ".join(["auto", "exact", *METHODS]))
+    kind = None if method == "exact" else GaussianProcess if method == "auto" else METHODS[method]
+    allowed = [] if kind is None else [field.name for field in fields(kind)]
+    for name in options:
+        if name not in allowed:
+            raise ConfigurationError.of("option", name, f"of {', '.join(allowed) or 'none'} for the method {method}")
+    if kind is None:
+        return None
+    chosen: Estimator = kind(**options)
+    return Permutations() if method == "auto" and budget > LARGE else chosen
+
+
+def _rounds(budget: int, n_players: int) -> list[int]:
+    """The budgets after which the estimate is looked at: from 2k on, each 8 or a sixteenth above the one before.
+
+    A look costs a fit, which takes ever longer.
+    """
+    looks = [min(2 * max(n_players, 1), budget)]
+    while looks[-1] < budget:
+        looks.append(min(looks[-1] + ROUND * max(1, looks[-1] // (16 * ROUND)), budget))
+    return looks
+
+
+def _is_known(estimator: Estimator, budget: int, seed: int, log: CoalitionLog) -> bool:
+    """Whether the log holds what this budget buys: then there is no reason to stop at less."""
+    return budget < 1 << log.n_players and log.knows(estimator.coalitions(log.n_players, budget, seed))
+
+
+def _fitted(estimator: Estimator, coalitions: Coalitions, values: Values, seed: int) -> Fitted:
+    """Values and errors; without an output token there is nothing to estimate."""
+    if values.shape[1]:
+        return estimator.estimate(coalitions, values, seed)
+    return undefined(np.zeros((coalitions.shape[1], 0)), _NO_TOKENS)
+
+
+def _exact(game: Game, log: CoalitionLog) -> ShapleyValues:
+    """The closed form over all 2^k coalitions."""
+    k = log.n_players
+    if k > MAX_EXACT:
+        raise AttributionError(
+            f"2^{k} coalitions are more than can be held; give a budget below, or at most {MAX_EXACT} players"
+        )
+    coalitions = all_coalitions(k)
+    log.evaluate(game, coalitions)
+    values = log.values_of(coalitions)
+    phi = exact_values(coalitions, values)
+    phi = share_residual(phi, values[-1] - values[0]) if k else phi
+    reason = None if values.shape[1] else _NO_TOKENS
+    return _result(Fitted(phi, np.zeros_like(phi), np.zeros((k, k)), reason), log, "exact", len(coalitions), None)
+
+
+def _result(fitted: Fitted, log: CoalitionLog, method: str, n_evaluations: int, stopped: str | None) -> ShapleyValues:
+    """The estimate beside the values of the empty and the full coalition."""
+    empty, full = log.values_of(np.array([[False], [True]]).repeat(log.n_players, axis=1))
+    return ShapleyValues(
+        values=fitted.values,
+        standard_error=fitted.standard_error,
+        empty=empty,
+        full=full,
+        n_evaluations=n_evaluations,
+        exact=method == "exact",
+        method=method,
+        covariance=fitted.covariance,
+        log=log,
+        stopped=stopped,
+        reason=fitted.reason,
+    )
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """The conditions on which a run ends before its budget; the first that holds ends it.
+
+    target_standard_error: the largest standard error of a player's score (its mean over the tokens).
+    settle: the confidence, in (0.5, 1), at which the best player and both flags (wasted retrieval, noise distraction)
+        are those of the estimate; the expected change of WARG(0.9) must be at most 0.02 as well.
+    ranking: the players in the retriever's order, which the flags compare with; None: their own order.
+    """
+
+    target_standard_error: float | None
+    settle: float | None
+    ranking: Sequence[int] | None
+    n_players: int
+
+    def __post_init__(self) -> None:
+        target, settle = self.target_standard_error, self.settle
+        if target is not None and not (is_real(target) and target > 0):
+            raise ConfigurationError.of("target_standard_error", target, "a number above 0, or None")
+        if settle is not None and not (is_real(settle) and 0.5 < settle < 1):
+            raise ConfigurationError.of("settle", settle, "a confidence between 0.5 and 1, for instance 0.9, or None")
+        if self.ranking is not None and not _ranks_each(self.ranking, self.n_players):
+            allowed = f"each player from 0 to {self.n_players - 1} once, or None"
+            raise ConfigurationError.of("ranking", self.ranking, allowed)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is any condition."""
+        return self.target_standard_error is not None or self.settle is not None
+
+    def reached(self, estimate: Fitted, seed: int) -> str | None:
+        """The name of the condition that holds, or None; while errors are undefined none does."""
+        if not np.isfinite(estimate.covariance).all() or not estimate.values.size:
+            return None
+        error = np.sqrt(np.diagonal(estimate.covariance).clip(0).max())
+        if self.target_standard_error is not None and error <= self.target_standard_error:
+            return "target_standard_error"
+        if self.settle is not None and self._settled(estimate, self.settle, seed):
+            return "settle"
+        return None
+
+    def _settled(self, estimate: Fitted, confidence: float, seed: int) -> bool:
+        """Whether draws from the estimate's distribution agree with it."""
+        order = list(range(self.n_players)) if self.ranking is None else list(self.ranking)
+        scores = token_mean(estimate.values)[order]
+        draws = normal_draws(scores, estimate.covariance[np.ix_(order, order)], n_draws=N_DRAWS, seed=seed)
+        if (draws.argmax(axis=1) == scores.argmax()).mean() < confidence:
+            return False
+        return (
+            _agreement(scores, draws) >= confidence and expected_warg_change(scores, draws, PERSISTENCE) <= WARG_CHANGE
+        )
+
+
+def _ranks_each(ranking: Any, n_players: int) -> bool:
+    """Whether it is a sequence of all players: of integers, since floats and truth values are other indices."""
+    ordered = isinstance(ranking, Sequence | np.ndarray) and all(map(is_integer, ranking))
+    return ordered and sorted(ranking) == list(range(n_players))
+
+
+def _agreement(scores: NDArray[np.float64], draws: NDArray[np.float64]) -> float:
+    """The least share of draws that set a flag as the estimate does; 1 where the flags are undefined."""
+    estimated, drawn = flag_probabilities(scores[None]), flag_probabilities(draws)
+    if estimated is None or drawn is None:
+        return 1.0
+    wasted = abs(drawn.wasted_retrieval - estimated.wasted_retrieval)
+    noise = abs(drawn.noise_distraction - estimated.noise_distraction)
+    return 1 - max(wasted, noise)

@@ -1,0 +1,344 @@
+"""The verbs `request`, `retrieve`, `rerank`, `pack`, `generate`: each a decorator and a context manager. Behind each
+stands an instrument: which inputs it looks for, what it records, what the host gets in a `with` block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, overload
+
+from ragtrace.record import _handles as handles
+from ragtrace.record._decorators import Instrument, Slot
+from ragtrace.record._handles import Request
+from ragtrace.record._recorder import Recorder
+from ragtrace.record._recording import Recording
+from ragtrace.record.requests import JoinedRecording, RequestRecording, current_recording, put_baggage
+from ragtrace.record.stages import GenerateRecording, PackRecording, RerankRecording, RetrieveRecording, StageRecording
+from ragtrace.types import Facet
+
+__all__ = [
+    "GenerateInstrument",
+    "PackInstrument",
+    "RerankInstrument",
+    "RetrieveInstrument",
+    "generate",
+    "pack",
+    "request",
+    "rerank",
+    "retrieve",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+H = TypeVar("H")
+
+Versions: TypeAlias = Mapping[str, str]
+Facets: TypeAlias = Iterable[Facet | Mapping[str, Any]]
+From: TypeAlias = Callable[..., Any]  # takes a value from the decorated function's arguments, or from its result
+
+_QUERY: Final = Slot(
+    ("query", "question", "q", "user_query", "search_query", "query_text", "text", "prompt", "message", "input"), (str,)
+)
+_CANDIDATES: Final = Slot(
+    ("candidates", "documents", "docs", "hits", "results", "chunks", "nodes", "passages", "ranked", "items"),
+    (list, tuple),
+)
+_LABEL: Final = Slot(is_label=True)
+
+
+@overload
+def request(function: F, /) -> F: ...
+@overload
+def request(
+    *,
+    query: str | From | None = None,
+    query_class: str | From | None = None,
+    segment: str | From | None = None,
+    facets: str | Facets | From | None = None,
+    tenant_id: str | From | None = None,
+    session_id: str | From | None = None,
+    request_id: str | From | None = None,
+    flag: str | bool | From | None = None,
+    cites: bool | str | From | None = None,
+    versions: Versions | None = None,
+    name: str | None = None,
+) -> Instrument[Request]: ...
+def request(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    query: str | From | None = None,
+    query_class: str | From | None = None,
+    segment: str | From | None = None,
+    facets: str | Facets | From | None = None,
+    tenant_id: str | From | None = None,
+    session_id: str | From | None = None,
+    request_id: str | From | None = None,
+    flag: str | bool | From | None = None,
+    cites: bool | str | From | None = None,
+    versions: Versions | None = None,
+    name: str | None = None,
+) -> Any:
+    """Record a request: all stages that run inside of it stand in one record.
+
+        @ragtrace.request(query="payload.question", segment="payload.product")
+        def answer(payload): ...
+
+        with ragtrace.request(query=text, query_class="policy_date") as request:
+            request.flag("vip")
+
+    As a decorator, arguments say where a value is: a parameter's name, a dotted path that begins with one, or a
+    function of the arguments; `query_class`, `segment`, `tenant_id`, `session_id`, `request_id` and `flag` may also
+    be the value itself, as `cites` is (whether the answer is meant to cite its sources; by default that is learned from
+    what the application's answers do). In a `with` statement they are the values.
+    """
+    given = {
+        "query": query,
+        "query_class": query_class,
+        "segment": segment,
+        "facets": facets,
+        "tenant_id": tenant_id,
+        "session_id": session_id,
+        "request_id": request_id,
+        "flag": flag,
+        "cites": cites,
+    }
+    return _made(_RequestInstrument(given, name=name, versions=versions), function)
+
+
+@overload
+def retrieve(function: F, /) -> F: ...
+@overload
+def retrieve(
+    *,
+    query: str | From | None = None,
+    top_k: str | int | From | None = None,
+    source: str | From | None = None,
+    returns: str | From | None = None,
+    versions: Versions | None = None,
+    name: str | None = None,
+) -> Instrument[handles.Retrieval]: ...
+def retrieve(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    query: str | From | None = None,
+    top_k: str | int | From | None = None,
+    source: str | From | None = None,
+    returns: str | From | None = None,
+    versions: Versions | None = None,
+    name: str | None = None,
+) -> Any:
+    """Record a retriever call: its query and every candidate that it returns.
+
+        @ragtrace.retrieve
+        def search(query: str, top_k: int) -> list[Hit]: ...
+
+        with ragtrace.retrieve(query=text, top_k=50) as run:
+            run.candidates(index.search(text, 50))
+
+    `returns` says where in the value the candidates are: a dotted path (`"hits"`) or a function of the value.
+    """
+    given = {"query": query, "top_k": top_k, "source": source}
+    return _made(RetrieveInstrument(given, name=name, versions=versions, returns=returns), function)
+
+
+@overload
+def rerank(function: F, /) -> F: ...
+@overload
+def rerank(
+    *,
+    candidates: str | Iterable[Any] | From | None = None,
+    returns: str | From | None = None,
+    versions: Versions | None = None,
+    name: str | None = None,
+) -> Instrument[handles.Reranking]: ...
+def rerank(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    candidates: str | Iterable[Any] | From | None = None,
+    returns: str | From | None = None,
+    versions: Versions | None = None,
+    name: str | None = None,
+) -> Any:
+    """Record a reranker call: each chunk's rank before and after. Without an input list, the last retriever's is it.
+
+    @ragtrace.rerank
+    def rerank(query: str, hits: list[Hit]) -> list[Hit]: ...
+    """
+    given = {"candidates": candidates}
+    return _made(RerankInstrument(given, name=name, versions=versions, returns=returns), function)
+
+
+@overload
+def pack(function: F, /) -> F: ...
+@overload
+def pack(
+    *,
+    budget: str | int | From | None = None,
+    candidates: str | Iterable[Any] | From | None = None,
+    returns: str | From | None = None,
+    versions: Versions | None = None,
+    name: str | None = None,
+) -> Instrument[handles.Packing]: ...
+def pack(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    budget: str | int | From | None = None,
+    candidates: str | Iterable[Any] | From | None = None,
+    returns: str | From | None = None,
+    versions: Versions | None = None,
+    name: str | None = None,
+) -> Any:
+    """Record a packing: which chunks reached the prompt, in which order, cut where, and which did not, and why.
+
+        @ragtrace.pack(budget="max_tokens")
+        def build_prompt(hits, max_tokens): ...
+
+    The function may return chunks, a mapping or object with `chunks`, `dropped`, `budget_tokens` and `prompt`, or
+    just the prompt: then the candidates whose text stands in it were packed.
+    """
+    given = {"budget": budget, "candidates": candidates}
+    return _made(PackInstrument(given, name=name, versions=versions, returns=returns), function)
+
+
+@overload
+def generate(function: F, /) -> F: ...
+@overload
+def generate(
+    *,
+    model: str | From | None = None,
+    prompt: str | Iterable[Any] | From | None = None,
+    returns: str | From | None = None,
+    versions: Versions | None = None,
+    name: str | None = None,
+) -> Instrument[handles.Generation]: ...
+def generate(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    model: str | From | None = None,
+    prompt: str | Iterable[Any] | From | None = None,
+    returns: str | From | None = None,
+    versions: Versions | None = None,
+    name: str | None = None,
+) -> Any:
+    """Record a generator call: the answer, its citations, token usage and finish reason; a stream is joined.
+
+    @ragtrace.generate(model="gpt-4o")
+    def complete(prompt: str) -> str: ...
+    """
+    given = {"model": model, "prompt": prompt}
+    return _made(GenerateInstrument(given, name=name, versions=versions, returns=returns), function)
+
+
+def _made(instrument: Instrument[Any], function: Callable[..., Any] | None) -> Any:
+    return instrument if function is None else instrument(function)
+
+
+class _RequestInstrument(Instrument[Request]):
+    """Records requests."""
+
+    operation = "request"
+    slots: ClassVar[Mapping[str, Slot]] = {
+        "query": _QUERY,
+        "query_class": _LABEL,
+        "segment": _LABEL,
+        "facets": Slot(),
+        "tenant_id": _LABEL,
+        "session_id": _LABEL,
+        "request_id": _LABEL,
+        "flag": _LABEL,
+        "cites": Slot(),
+    }
+
+    def record(self, recorder: Recorder, name: str, inputs: Mapping[str, Any]) -> Recording:
+        """A request; inside of another one, a part of that."""
+        values = {**inputs, "versions": self.versions}
+        request_id = values.pop("request_id", None)
+        outer = current_recording(recorder)
+        if outer is not None:
+            known = {
+                "query": outer.query,
+                "segment": outer.segment,
+                "query_class": outer.query_class,
+                "cites": outer.cites,
+            }
+            outer.update({key: value for key, value in values.items() if known.get(key) is None})
+            return JoinedRecording(recorder, name, outer)
+        recording = RequestRecording(recorder, name, None if request_id is None else str(request_id) or None)
+        recording.update(values)
+        if recorder.config.baggage:
+            put_baggage(recording)
+        return recording
+
+    def handle(self, recording: Recording | None) -> Request:
+        """The request."""
+        if isinstance(recording, JoinedRecording):
+            return Request(recording.outer)
+        return Request(recording if isinstance(recording, RequestRecording) else None)
+
+
+class _StageInstrument(Instrument[H]):
+    """Records runs of one stage."""
+
+    recording: type[StageRecording]
+    handle_type: Callable[[Recording | None], H]
+
+    def record(self, recorder: Recorder, name: str, inputs: Mapping[str, Any]) -> Recording:
+        """A run of the stage."""
+        recording = self.recording(recorder, name, inputs, self.given)
+        if self.versions is not None:
+            recording.request.update({"versions": self.versions})
+        return recording
+
+    def handle(self, recording: Recording | None) -> H:
+        """What takes the stage's result."""
+        return self.handle_type(recording)
+
+
+class RetrieveInstrument(_StageInstrument[handles.Retrieval]):
+    """Records retriever calls."""
+
+    operation = "retrieve"
+    recording = RetrieveRecording
+    handle_type = handles.Retrieval
+    slots: ClassVar[Mapping[str, Slot]] = {
+        "query": _QUERY,
+        "top_k": Slot(("top_k", "k", "limit", "n_results", "num_results")),
+        "source": _LABEL,
+    }
+
+
+class RerankInstrument(_StageInstrument[handles.Reranking]):
+    """Records reranker calls."""
+
+    operation = "rerank"
+    recording = RerankRecording
+    handle_type = handles.Reranking
+    slots: ClassVar[Mapping[str, Slot]] = {"candidates": _CANDIDATES}
+
+
+class PackInstrument(_StageInstrument[handles.Packing]):
+    """Records packings."""
+
+    operation = "pack"
+    recording = PackRecording
+    handle_type = handles.Packing
+    slots: ClassVar[Mapping[str, Slot]] = {
+        "candidates": _CANDIDATES,
+        "budget": Slot(("budget", "budget_tokens", "token_budget", "max_tokens", "max_context_tokens")),
+    }
+
+
+class GenerateInstrument(_StageInstrument[handles.Generation]):
+    """Records generator calls."""
+
+    operation = "generate"
+    recording = GenerateRecording
+    handle_type = handles.Generation
+    slots: ClassVar[Mapping[str, Slot]] = {
+        "model": Slot(("model", "model_name"), is_label=True),
+        "prompt": Slot(("prompt", "messages")),
+    }

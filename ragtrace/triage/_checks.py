@@ -1,0 +1,380 @@
+"""The check of one stage: whether it is broken, in doubt or sound in a window, and in which segments.
+
+A stage is judged over the requests in which no earlier one is broken or suspected. Broken is counted among the requests
+that are judged sound or broken; what is not known stands beside it, and so does what is in doubt, among all requests.
+Both are compared with what they were.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from ragtrace.alerts.settings import Suspicion, read_settings
+from ragtrace.analyze.services import remedy
+from ragtrace.triage._evidence import (
+    ENOUGH,
+    ORDER,
+    OWNERS,
+    Counted,
+    Evidence,
+    Judged,
+    budget,
+    reasons_of,
+    tally,
+    weighed,
+)
+from ragtrace.triage._report import (
+    Check,
+    CheckState,
+    Onset,
+    Recovery,
+    SegmentLine,
+    SegmentState,
+    Tally,
+    Unjudged,
+    UnjudgedState,
+)
+from ragtrace.triage._statistics import Episode, find_episode, growth, has_risen, share_of
+from ragtrace.triage.rendering import UNJUDGED, clock, counted, percent, plain, written
+from ragtrace.types import Stage, replace
+
+__all__ = [
+    "TITLES",
+    "Doubt",
+    "Stretch",
+    "baseline",
+    "broken_by_themselves",
+    "by_segment",
+    "check",
+    "doubts",
+    "not_checked",
+    "recovery",
+    "rise_text",
+    "stretch",
+]
+
+TITLES: Final[dict[Stage, str]] = {
+    "retrieval": "Do the candidates hold what was asked?",
+    "ranking": "Did the evidence reach the prompt?",
+    "generation": "Does the prompt support the answer?",
+    "citation": "Are the claims cited, by what supports them?",
+}
+NOT_APPLICABLE: Final = "does not apply: these answers are not judged by citations"
+_NOTHING: Final = Tally(count=0, of=0, share=None, low=0.0, high=1.0)
+_SEGMENTS: Final = 12
+_SURE: Final = 3.0  # standard deviations: of hundreds of stages of segments, chance breaks none
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """When something was so more often than around that time: the requests before, during and after."""
+
+    what: Counted
+    before: tuple[Judged, ...]
+    during: tuple[Judged, ...]
+    after: tuple[Judged, ...]
+    earliest: int
+    latest: int
+    ended_at: int | None
+
+    def onset(self, stage: Stage) -> Onset:
+        """The beginning, with the shares on both sides."""
+        return Onset(
+            earliest=written(self.earliest),
+            latest=written(self.latest),
+            since=_share(self.during, stage, self.what),
+            before=_share(self.before, stage, self.what),
+        )
+
+
+def stretch(evidence: Evidence, stage: Stage, what: Counted = "broken") -> Stretch | None:
+    """The stretch that reaches into the window; None where the share did not change, or changed back before."""
+    requests = evidence.among(stage, what)
+    episode = find_episode(
+        [request.shows(stage, what) for request in requests], [request.weight for request in requests]
+    )
+    if episode is None or requests[episode.end - 1].row.started_at < evidence.window.since:
+        return None
+    return _stretch(requests, episode, evidence.window.before, what)
+
+
+def _stretch(requests: Sequence[Judged], episode: Episode, beginning: int, what: Counted) -> Stretch:
+    return Stretch(
+        what=what,
+        before=tuple(requests[: episode.start]),
+        during=tuple(requests[episode.start : episode.end]),
+        after=tuple(requests[episode.end :]),
+        earliest=requests[episode.earliest - 1].row.started_at if episode.earliest else beginning,
+        latest=requests[episode.latest].row.started_at,
+        ended_at=requests[episode.end].row.started_at if episode.end < len(requests) else None,
+    )
+
+
+def _share(requests: Sequence[Judged], stage: Stage, what: Counted) -> Tally:
+    return share_of(weighed(requests, lambda request: request.shows(stage, what)))
+
+
+def baseline(evidence: Evidence, stage: Stage, risen: Stretch | None) -> Sequence[Judged]:
+    """What the window is compared with: the requests before the break where its beginning is seen, else the time before
+    the window."""
+    return risen.before if risen and risen.before else evidence.before(stage)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """In how many requests a stage is in doubt. risen: the stretch in which they are more: its own, or where its rise
+    is too small to be clear by itself, that of the later stage that follows from it."""
+
+    unjudged: Unjudged
+    risen: Stretch | None
+
+
+def check(evidence: Evidence, stage: Stage, doubt: Unjudged) -> Check:
+    """Judge one stage in the window.
+
+    Broken: the lower bound of the broken share is above the budget, in the window or in the stretch of it in which the
+    share rose; or the share is above the budget and clearly above what it was before. Recovered: broken, until the
+    share fell again for certain. Doubted: none of these, and in doubt in more requests than before.
+
+    doubt: the stage's own of `doubts`.
+    """
+    allowed, risen = budget(stage), stretch(evidence, stage)
+    earlier = baseline(evidence, stage, risen)
+    now, before = tally(evidence.now(stage), stage), tally(earlier, stage)
+    during = tally(risen.during, stage) if risen else None
+    state = _state(now, before, during, allowed)
+    over = recovery(risen, stage) if state == "broken" else None
+    if over and over.state == "recovered":
+        state = "recovered"
+    unknown = _sides(evidence, stage, "not_known", stretch(evidence, stage, "not_known"))
+    unjudged = (doubt, _unjudged(*unknown, stage, "not_known"))
+    finding = over.finding if over and state == "recovered" else _finding(state, now, before, allowed, risen, during)
+    reaching = evidence.since(evidence.in_scope(stage))
+    if state == "no_data" and len(reaching) >= ENOUGH:
+        state, finding = "unjudged", _hardly(now, reaching, stage)
+    if doubt.has_risen and state not in ("broken", "recovered"):
+        why = f", which follows from {doubt.follows}" if doubt.follows else ""
+        state, finding = "doubted", f"no break is proven, but more is in doubt than before{why}; {finding}"
+    return Check(
+        stage=stage,
+        title=TITLES[stage],
+        state=state,
+        owner=OWNERS[stage],
+        budget=allowed,
+        finding=finding,
+        now=now,
+        before=before,
+        unjudged=tuple(each for each in unjudged if each.now.count or each.before.count),
+        values=tuple(each for each in evidence.values(stage, earlier) if each.now_count or each.before_count),
+    )
+
+
+def doubts(evidence: Evidence) -> dict[Stage, Doubt]:
+    """In how many requests each stage is in doubt, and where a rise of that began.
+
+    A break of one stage makes later ones doubtful, and leaves earlier ones as they are. So a clear rise follows from
+    the first stage that rose by more than a part of it, as it does for the alerts (`growth.suspected`).
+    """
+    found: dict[Stage, Doubt] = {}
+    for place, stage in enumerate(ORDER):
+        risen = stretch(evidence, stage, "doubted")
+        now, before = _sides(evidence, stage, "doubted", risen)
+        own = _unjudged(now, before, stage, "doubted")
+        if own.has_risen:
+            began, unsure = _began(now, before, ORDER[:place], stage)
+            own = replace(own, follows=began, unsure=unsure)
+            if began and not found[began].unjudged.has_risen:
+                cause = replace(_unjudged(now, before, began, "doubted"), has_risen=True, unsure=unsure)
+                found[began] = Doubt(cause, risen)
+        found[stage] = Doubt(own, risen)
+    return found
+
+
+def _began(
+    now: Sequence[Judged], before: Sequence[Judged], earlier: Sequence[Stage], stage: Stage
+) -> tuple[Stage | None, tuple[Stage, ...]]:
+    """The first earlier stage that surely rose with the stage, if any; and those before it that may have."""
+    settings = _suspicion()
+    limit = settings.part * _growth(now, before, stage)[0]
+    unsure: list[Stage] = []
+    for one in earlier:
+        grown, error = _growth(now, before, one)
+        if grown - settings.sure * error > limit:
+            return one, tuple(unsure)
+        if grown + settings.sure * error > limit:
+            unsure.append(one)
+    return None, tuple(unsure)
+
+
+def _growth(now: Sequence[Judged], before: Sequence[Judged], stage: Stage) -> tuple[float, float]:
+    """How much more often than before a stage is in doubt, and the standard error of that."""
+    return growth(*(weighed(requests, lambda each: each.shows(stage, "doubted")) for requests in (now, before)))
+
+
+@cache
+def _suspicion() -> Suspicion:
+    return read_settings().growth.suspected
+
+
+def _sides(
+    evidence: Evidence, stage: Stage, what: UnjudgedState, risen: Stretch | None
+) -> tuple[Sequence[Judged], Sequence[Judged]]:
+    """The requests since a share rose where that is seen, else those of the window; and those before."""
+    requests = evidence.among(stage, what)
+    if risen and risen.before and len(risen.after) < ENOUGH:  # it goes on, as far as anybody knows
+        return (*risen.during, *risen.after), risen.before
+    return evidence.since(requests), evidence.until(requests)
+
+
+def _unjudged(now: Sequence[Judged], before: Sequence[Judged], stage: Stage, what: UnjudgedState) -> Unjudged:
+    """The share of the doubted or of the not known, now and before; the reasons that grew most first, since a usual one
+    explains no rise."""
+    now_weighed, before_weighed = (weighed(each, lambda one: one.shows(stage, what)) for each in (now, before))
+    now_reasons, usual = (
+        Counter(one.reason(stage, what) for one in each if one.shows(stage, what)) for each in (now, before)
+    )
+    scale = len(now) / len(before) if before else 0.0
+    reasons = reasons_of(now_reasons.elements(), stage)
+    return Unjudged(
+        state=what,
+        now=share_of(now_weighed),
+        before=share_of(before_weighed),
+        has_risen=has_risen(now_weighed, before_weighed),
+        reasons=tuple(sorted(reasons, key=lambda each: usual[each.reason] * scale - each.count)),
+    )
+
+
+def rise_text(unjudged: Unjudged) -> str:
+    """`in doubt: rises from 6 % to 21 %: words that do not match the question`."""
+    why = f": {unjudged.reasons[0].words}" if unjudged.reasons else ""
+    change = f"rises from {percent(unjudged.before.share)} to {percent(unjudged.now.share)}"
+    return f"{UNJUDGED[unjudged.state]}: {change}{why}"
+
+
+def _hardly(now: Tally, reaching: Sequence[Judged], stage: Stage) -> str:
+    """In how few of the requests that reach it a stage is judged, and what would help."""
+    told = f"judged in {now.of:,} of the {len(reaching):,} requests that reach it, {ENOUGH} are needed"
+    others = (one.row.reasons.get(stage) or "undecided" for one in reaching if not one.is_judged(stage))
+    most = reasons_of(others, stage)
+    helpful = remedy(stage, most[0].reason) if most else None
+    return f"{told}; to judge more: {helpful}" if helpful else told
+
+
+def recovery(risen: Stretch | None, stage: Stage) -> Recovery:
+    """Recovered: the share fell again, the requests since then are within the budget, and they are clearly better than
+    those of the break."""
+    if risen is None or risen.ended_at is None:
+        return Recovery(state="not_recovered", finding="not recovered yet: nothing shows that the share fell again")
+    during, after = tally(risen.during, stage), tally(risen.after, stage)
+    since, allowed = written(risen.ended_at), budget(stage)
+    told = f"since {clock(since)} {counted(after)}, the objective allows {percent(allowed)}"
+    told += f"; during the break {counted(during)}"
+    if after.of >= ENOUGH and after.low > allowed:
+        return Recovery(state="not_recovered", finding=f"better, but still broken: {told}", since=since, after=after)
+    if after.of < ENOUGH or after.share is None or after.share > allowed or after.high >= during.low:
+        return Recovery(state="unclear", finding=f"not enough data to tell: {told}", since=since, after=after)
+    return Recovery(state="recovered", finding=f"back within the objective: {told}", since=since, after=after)
+
+
+def not_checked(stage: Stage, broken: Stage | None) -> Check:
+    """A stage behind the first broken one; None: one that does not apply."""
+    return Check(
+        stage=stage,
+        title=TITLES[stage],
+        state="not_checked",
+        owner=OWNERS[stage],
+        budget=budget(stage),
+        finding=f"not checked, since {broken} is broken before it" if broken else NOT_APPLICABLE,
+        now=_NOTHING,
+        before=_NOTHING,
+    )
+
+
+def _state(now: Tally, before: Tally, during: Tally | None, allowed: float) -> CheckState:
+    if now.of < ENOUGH or now.share is None:
+        return "no_data"
+    if now.low > allowed or (during and during.of >= ENOUGH and during.low > allowed):
+        return "broken"
+    worse = before.of >= ENOUGH and now.low > before.high
+    if now.share > allowed:
+        return "broken" if worse else "unclear"
+    return "worse" if worse else "good"
+
+
+def _finding(
+    state: CheckState, now: Tally, before: Tally, allowed: float, risen: Stretch | None, during: Tally | None
+) -> str:
+    told = f"{counted(now)}, the objective allows {percent(allowed)}"
+    if state == "no_data":
+        return f"not enough data: {now.of} requests reach this stage and are judged, {ENOUGH} are needed"
+    if state == "unclear":
+        return f"not enough data to tell: {told}, but so few requests may be chance (at least {percent(now.low)})"
+    if state == "worse":
+        return f"worse than before, but within the objective: {told}; before {counted(before)}"
+    if state == "good":
+        return f"within the objective: {told}"
+    if risen and during and now.low <= allowed:
+        return (
+            f"broken since {clock(written(risen.latest))}: {counted(during)}, the objective allows {percent(allowed)}"
+        )
+    compared = f"; before {counted(before)}" if before.of else "; there is nothing before to compare with"
+    return f"{told}, surely at least {percent(now.low)}{compared}"
+
+
+# segment by segment
+
+
+def by_segment(evidence: Evidence, stage: Stage) -> tuple[tuple[SegmentLine, ...], int]:
+    """The segments with most broken requests in the window, and how many others there are."""
+    judged = evidence.at(stage)
+    broken = Counter(request.row.segment for request in evidence.now(stage) if request.is_broken(stage))
+    segments = sorted({request.row.segment for request in judged}, key=lambda name: (-broken[name], name))
+    over = recovery(stretch(evidence, stage), stage).state == "recovered"
+    lines = tuple(_line(evidence.of_segment(name), name, stage, over=over) for name in segments[:_SEGMENTS])
+    return lines, max(0, len(segments) - _SEGMENTS)
+
+
+def _line(evidence: Evidence, segment: str, stage: Stage, *, over: bool) -> SegmentLine:
+    risen = stretch(evidence, stage)
+    now, before = tally(evidence.now(stage), stage), tally(baseline(evidence, stage, risen), stage)
+    state, since = _segment_state(risen, stage, now, over=over)
+    return SegmentLine(segment=segment, state=state, now=now, before=before, recovered_since=since)
+
+
+def _segment_state(risen: Stretch | None, stage: Stage, now: Tally, *, over: bool) -> tuple[SegmentState, str | None]:
+    """over: whether all segments together have recovered. A few good requests at the end of one segment say nothing by
+    themselves."""
+    allowed = budget(stage)
+    if now.of < ENOUGH:
+        return "no_data", None
+    if now.low <= allowed and (risen is None or tally(risen.during, stage).low <= allowed):
+        return ("unclear" if now.share is not None and now.share > allowed else "good"), None
+    found = recovery(risen, stage)
+    if found.state == "recovered":
+        return "recovered", found.since
+    return ("better" if over and found.state == "unclear" else "broken"), None
+
+
+def broken_by_themselves(evidence: Evidence, before: Stage | None) -> str:
+    """The segments that are broken though all together are not, in words: a rare one moves no share of the traffic.
+    before: the stage that is broken over all; only what breaks earlier is told then."""
+    stages = ORDER[: ORDER.index(before)] if before else ORDER
+    names = sorted({request.row.segment for request in evidence.requests})
+    parts = ((name, evidence.of_segment(name)) for name in names)
+    found = [(name, stage, part) for name, part in parts if (stage := _first_broken(part, stages))]
+    told = [f"{plain(name)} at {stage}, {counted(tally(part.now(stage), stage))}" for name, stage, part in found]
+    more = f", and {len(told) - _NAMED} more" if told[_NAMED:] else ""
+    return "; ".join(told[:_NAMED]) + more
+
+
+def _first_broken(evidence: Evidence, stages: Sequence[Stage]) -> Stage | None:
+    for stage in stages:
+        now = evidence.now(stage)
+        if len(now) >= ENOUGH and tally(now, stage, _SURE).low > budget(stage):
+            return stage if check(evidence, stage, doubts(evidence)[stage].unjudged).state == "broken" else None
+    return None

@@ -1,0 +1,148 @@
+"""Shares of a sample: with bounds, whether one has risen, and since when, as far as counts tell for certain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from math import log, sqrt
+from typing import Final, TypeAlias
+
+from ragtrace.triage._report import Tally
+from ragtrace.wilson import ONE_SIDED_95, effective_size, wilson
+
+__all__ = ["Episode", "Weighed", "find_episode", "growth", "has_risen", "share_of"]
+
+Weighed: TypeAlias = Sequence[tuple[bool, float]]
+"""Of each request whether it counts, and its weight: the inverse of the probability with which it was kept."""
+
+_ENOUGH: Final = 20  # requests on both sides, below which no share is said to have risen
+_CLEARLY: Final = 3.0  # standard errors of the difference of two shares
+_GROWTH: Final = 0.05  # by which a share must have grown to be worth a word
+_BLOCKS: Final = 80  # places at which a search looks before it looks closely
+_NEAR: Final = 2.0  # log-likelihood within which another place of the change is as good
+_ROUNDING: Final = 1e-9
+
+
+def share_of(weighed: Weighed, z: float = ONE_SIDED_95) -> Tally:
+    """The share of those that count: of the traffic, not of the sample (Hájek's estimate).
+
+    z: standard deviations to its bounds.
+    """
+    if not weighed:
+        return Tally(count=0, of=0, share=None, low=0.0, high=1.0)
+    share, size = _share_and_size(weighed)
+    low, high = wilson(share * size, size, z)
+    return Tally(count=sum(counts for counts, _ in weighed), of=len(weighed), share=share, low=low, high=high)
+
+
+def _share_and_size(weighed: Weighed) -> tuple[float, float]:
+    """The share, and how many requests drawn evenly would tell as much of it."""
+    if len({weight for _, weight in weighed}) == 1:
+        return sum(counts for counts, _ in weighed) / len(weighed), float(len(weighed))
+    whole = sum(weight for _, weight in weighed)
+    share = sum(weight for counts, weight in weighed if counts) / whole
+    variance = sum((weight * (counts - share)) ** 2 for counts, weight in weighed) / whole**2
+    return share, effective_size(share, variance, whole**2 / sum(weight**2 for _, weight in weighed))
+
+
+def has_risen(now: Weighed, before: Weighed) -> bool:
+    """Whether a share is clearly, and by five points or more, above what it was: two proportions, one-sided, with at
+    least twenty requests on both sides, or with what tells as much as twenty that were drawn evenly."""
+    if not now or not before:
+        return False
+    if min(_share_and_size(each)[1] for each in (now, before)) < _ENOUGH:
+        return False
+    grown, error = growth(now, before)
+    return grown >= max(_GROWTH, _CLEARLY * error)
+
+
+def growth(now: Weighed, before: Weighed) -> tuple[float, float]:
+    """By how much a share is above what it was, and the standard error of that if nothing changed; both sides hold
+    requests."""
+    (share, size), (earlier, earlier_size) = _share_and_size(now), _share_and_size(before)
+    pooled = (share * size + earlier * earlier_size) / (size + earlier_size)
+    return share - earlier, sqrt(pooled * (1 - pooled) * (1 / size + 1 / earlier_size))
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """The stretch `[start, end)` of a sequence in which the share of the bad is higher than around it.
+
+    earliest and latest bound where it may have started, ends_earliest and ends_latest where it may have ended.
+    """
+
+    start: int
+    end: int
+    earliest: int
+    latest: int
+    ends_earliest: int
+    ends_latest: int
+
+
+def find_episode(bad: Sequence[bool], weights: Sequence[float] | None = None) -> Episode | None:
+    """The stretch that stands out most; None where chance explains the sequence as well.
+
+    weights: the inverse of the probabilities with which the requests were kept, where they differ.
+
+    The stretch that maximizes the likelihood of two shares (inside, outside) over that of one share, when the gain
+    exceeds what the best of all stretches of an even sequence has in about 1 of 100 cases. An end that is as likely
+    behind the last of the sequence is taken to lie there: the episode goes on.
+    Source: Siegmund, "Sequential Analysis" (1985), chapter 11: the epidemic alternative.
+    """
+    count = len(bad)
+    if count < 2 or not any(bad):
+        return None
+    counts = _counts(weights or [1.0] * count)
+    gains = _Gains(
+        [0.0, *accumulate(each if is_bad else 0.0 for is_bad, each in zip(bad, counts, strict=True))],
+        [0.0, *accumulate(counts)],
+    )
+    coarse = sorted({round(step * count / _BLOCKS) for step in range(_BLOCKS + 1)})
+    _, start, end = max((gains.of(one, two), one, two) for one in coarse for two in coarse if one < two)
+    step = count // _BLOCKS + 1
+    for _ in range(2):
+        start = max(range(max(0, start - step), min(end, start + step + 1)), key=lambda one: gains.of(one, end))
+        end = max(range(max(start + 1, end - step), min(count, end + step) + 1), key=lambda two: gains.of(start, two))
+    best = gains.of(start, end)
+    if best < _threshold(count):
+        return None
+    if gains.of(start, count) >= best - _NEAR:
+        end = count
+        best = gains.of(start, end)
+    starts = [one for one in range(end) if gains.of(one, end) >= best - _NEAR]
+    ends = [two for two in range(start + 1, count + 1) if gains.of(start, two) >= best - _NEAR]
+    return Episode(start, end, min(starts), max(starts), min(ends), max(ends))
+
+
+def _threshold(count: int) -> float:
+    return 4.5 + log(count)
+
+
+def _counts(weights: Sequence[float]) -> list[float]:
+    """For how many observations each request counts: together for as many as would tell as much if all were drawn alike
+    (Kish), and none for more than one, so that a single bad request of great weight is no change by itself."""
+    scale = sum(weights) / sum(weight**2 for weight in weights)
+    return [min(1.0, weight * scale) for weight in weights]
+
+
+class _Gains:
+    """Log-likelihood gained by giving a stretch a share of its own, and a higher one; 0 where it is lower."""
+
+    def __init__(self, bad: Sequence[float], known: Sequence[float]) -> None:
+        self._bad, self._known = bad, known
+        self._even = _likelihood(bad[-1], known[-1])
+
+    def of(self, start: int, end: int) -> float:
+        inside, length = self._bad[end] - self._bad[start], self._known[end] - self._known[start]
+        if inside * self._known[-1] <= self._bad[-1] * length:
+            return 0.0
+        outside = _likelihood(self._bad[-1] - inside, self._known[-1] - length)
+        return _likelihood(inside, length) + outside - self._even
+
+
+def _likelihood(bad: float, known: float) -> float:
+    good = known - bad
+    if min(bad, good) <= _ROUNDING:
+        return 0.0
+    return bad * log(bad / known) + good * log(good / known)
