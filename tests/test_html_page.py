@@ -7,8 +7,7 @@ import hashlib
 import json
 from html.parser import HTMLParser
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.html_page import Html, embedded, join, standalone, tag
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from ragtrace.prompts import escaped, parsed, placeholder, rebuild
 from ragtrace.types import PackedChunk

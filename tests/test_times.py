@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.times import parse_span, parse_time, shown_span, shown_time, written_time

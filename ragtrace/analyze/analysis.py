@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from dataclasses import replace as dataclass_replace
+from dataclasses import dataclass, field, replace as dataclass_replace
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import chain

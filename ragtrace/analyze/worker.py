@@ -29,8 +29,7 @@ from ragtrace.probe import Probe, load_probe
 from ragtrace.record import active
 from ragtrace.store import ATTRIBUTION, ChunkSeen, Finished, FollowUp, Job, Release, Store
 from ragtrace.store.drift import INDEX
-from ragtrace.types import Analysis, Fault, Gold, RequestRecord, content_hash
-from ragtrace.types import replace as with_changes
+from ragtrace.types import Analysis, Fault, Gold, RequestRecord, content_hash, replace as with_changes
 
 __all__ = ["LEASE_SECONDS", "WorkSummary", "WorkerSettings", "finish", "run", "seen_chunks"]
 

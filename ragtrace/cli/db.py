@@ -304,8 +304,7 @@ def check(
 ) -> None:
     """Check whether a store is complete and readable. Exit code 1: it has damage; 2: it cannot be read at all."""
     from ragtrace.cli.terminal import existing
-    from ragtrace.store import Store
-    from ragtrace.store import check as schema
+    from ragtrace.store import Store, check as schema
 
     url = existing(store)
     with Store.open(url) as opened:

@@ -46,8 +46,7 @@ def render_alerts(
     time_scale: ScaleOption = 1.0,
 ) -> None:
     """Write recording rules, alerting rules, Alertmanager's configuration and the scenarios that test them."""
-    from ragtrace.alerts import render as rendered
-    from ragtrace.alerts import write
+    from ragtrace.alerts import render as rendered, write
 
     files = rendered(config, time_scale=time_scale)
     try:
@@ -61,9 +60,7 @@ def render_alerts(
 @alerts.command("check")
 def check_alerts(config: ConfigOption = None, time_scale: ScaleOption = 1.0) -> None:
     """Check rules and routes with promtool and amtool, or as far as it goes without them."""
-    from ragtrace.alerts import check as checked
-    from ragtrace.alerts import render as rendered
-    from ragtrace.alerts import write
+    from ragtrace.alerts import check as checked, render as rendered, write
 
     with TemporaryDirectory() as folder:
         write(Path(folder), rendered(config, time_scale=time_scale))
@@ -73,8 +70,7 @@ def check_alerts(config: ConfigOption = None, time_scale: ScaleOption = 1.0) -> 
 @alerts.command("test")
 def run_scenarios(config: ConfigOption = None) -> None:
     """Run the scenarios (faults by stage, low traffic, silence) against the rules with promtool."""
-    from ragtrace.alerts import render as rendered
-    from ragtrace.alerts import run_tests, write
+    from ragtrace.alerts import render as rendered, run_tests, write
 
     with TemporaryDirectory() as folder:
         write(Path(folder), rendered(config))

@@ -84,8 +84,7 @@ def train(
     from ragtrace.engines.encoder import packaged_encoder
     from ragtrace.engines.training.evaluation import some
     from ragtrace.engines.training.examples import read_examples
-    from ragtrace.engines.training.training import Settings
-    from ragtrace.engines.training.training import train as run
+    from ragtrace.engines.training.training import Settings, train as run
 
     settings = Settings(pairs=pairs, batch_size=batch_size, seed=seed, precision=_precision(precision), threads=threads)
     examples = read_examples(data, _names(sets))
@@ -180,8 +179,7 @@ def _loaded(
 
 def _fit(verifier: EntailmentVerifier, examples: Sequence[Example], method: str, sets: str | None, path: Path) -> None:
     from ragtrace.engines.calibration import as_method
-    from ragtrace.engines.training.evaluation import CALIBRATE_ON
-    from ragtrace.engines.training.evaluation import calibrate as fit
+    from ragtrace.engines.training.evaluation import CALIBRATE_ON, calibrate as fit
 
     with progress() as bar:
         task = bar.add_task("calibrating", total=None)
@@ -203,8 +201,7 @@ def _tell(
     path: Path | None = None,
 ) -> None:
     """Measure and print; `path`: keep the report there."""
-    from ragtrace.engines.training.evaluation import evaluate as measured
-    from ragtrace.engines.training.evaluation import report, some
+    from ragtrace.engines.training.evaluation import evaluate as measured, report, some
     from ragtrace.safe_text import dumps
 
     with progress() as bar:

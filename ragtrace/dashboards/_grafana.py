@@ -20,11 +20,13 @@ from grafana_foundation_sdk.builders import (
 )
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models import common as common_models
-from grafana_foundation_sdk.models import dashboard as models
-from grafana_foundation_sdk.models import heatmap as heatmap_models
-from grafana_foundation_sdk.models import prometheus as prometheus_models
-from grafana_foundation_sdk.models import text as text_models
+from grafana_foundation_sdk.models import (
+    common as common_models,
+    dashboard as models,
+    heatmap as heatmap_models,
+    prometheus as prometheus_models,
+    text as text_models,
+)
 
 from ragtrace.dashboards._panels import COLORS, Dashboard, Link, Panel, Target, Threshold
 from ragtrace.dashboards.promql import ANY, RELEASES, TRACE_URL, VARIABLE_QUERIES

@@ -14,11 +14,11 @@ from ragtrace.analyze.alignment_report import (
     Curve,
     Group,
     Overlap,
+    Point as Budget,
     Row,
     Share,
     WeightedMean,
 )
-from ragtrace.analyze.alignment_report import Point as Budget
 from ragtrace.export.charts import DotRow, Level, Point, Series, dot_chart, line_chart
 
 __all__ = ["Section", "plots", "sections"]

@@ -13,8 +13,7 @@ from importlib import metadata
 from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
 
-from prometheus_client import CollectorRegistry
-from prometheus_client import exposition as text_format
+from prometheus_client import CollectorRegistry, exposition as text_format
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.openmetrics import exposition as openmetrics_format
 from prometheus_client.samples import Exemplar as PrometheusExemplar

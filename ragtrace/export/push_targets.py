@@ -25,8 +25,7 @@ from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import INSTRUMENTS
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics.export import Metric as OtlpMetric
-    from opentelemetry.sdk.metrics.export import MetricExporter
+    from opentelemetry.sdk.metrics.export import Metric as OtlpMetric, MetricExporter
 
 __all__ = ["HEADERS_VARIABLE", "OtlpTarget", "RemoteWriteTarget", "otlp_protocol"]
 

@@ -12,11 +12,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import _feedback as feedback
-from ragtrace.store import _records as records
-from ragtrace.store import _requests as requests
-from ragtrace.store import _spans as spans
-from ragtrace.store import services
+from ragtrace.store import _feedback as feedback, _records as records, _requests as requests, _spans as spans, services
 from ragtrace.store._content import read_record
 from ragtrace.store.database import Database, clean, look_up
 from ragtrace.store.rows import Assembled, SpanPart, TraceJudgement

@@ -18,23 +18,11 @@ import sqlalchemy as sa
 
 from ragtrace.store import (
     _audit as audit,
-)
-from ragtrace.store import (
     _compaction as compaction,
-)
-from ragtrace.store import (
     _garbage as garbage,
-)
-from ragtrace.store import (
     _records as records,
-)
-from ragtrace.store import (
     _requests as requests,
-)
-from ragtrace.store import (
     _spans as spans,
-)
-from ragtrace.store import (
     label_budget,
     retention,
     services,

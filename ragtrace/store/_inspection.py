@@ -11,8 +11,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import _compaction as compaction
-from ragtrace.store import _spans as spans
+from ragtrace.store import _compaction as compaction, _spans as spans
 from ragtrace.store._content import fetch_texts, read_addendum, read_analysis, read_gold, read_record, read_traffic
 from ragtrace.store.database import Database, pages
 from ragtrace.store.tables import (

@@ -23,12 +23,15 @@ import sqlalchemy as sa
 from ragtrace.bounds import MOST_SKEW, sentences, settle
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.registry.instruments import REQUESTS
-from ragtrace.store import _feedback as feedback
-from ragtrace.store import _job_queue as job_queue
-from ragtrace.store import _releases as releases
-from ragtrace.store import _requests as requests
-from ragtrace.store import _sources as sources
-from ragtrace.store import populations, totals
+from ragtrace.store import (
+    _feedback as feedback,
+    _job_queue as job_queue,
+    _releases as releases,
+    _requests as requests,
+    _sources as sources,
+    populations,
+    totals,
+)
 from ragtrace.store._content import (
     Slots,
     Texts,

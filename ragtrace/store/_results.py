@@ -11,9 +11,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSES, ANALYSIS_COST
-from ragtrace.store import _job_queue as job_queue
-from ragtrace.store import _requests as requests
-from ragtrace.store import label_budget, totals
+from ragtrace.store import _job_queue as job_queue, _requests as requests, label_budget, totals
 from ragtrace.store._content import read_analysis, write_analysis
 from ragtrace.store.database import Database, bigint, chunks, clean, insert, pages
 from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp, Judge, RequestRow, verifier_of

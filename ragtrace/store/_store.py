@@ -13,66 +13,30 @@ from typing import Self
 from ragtrace.errors import CorruptStore
 from ragtrace.store import (
     _assembly as assembly,
-)
-from ragtrace.store import (
     _audit as audit,
-)
-from ragtrace.store import (
     _compaction as compaction,
-)
-from ragtrace.store import (
     _erasure as erasure,
-)
-from ragtrace.store import (
     _feedback as feedback,
-)
-from ragtrace.store import (
     _garbage as garbage,
-)
-from ragtrace.store import (
     _golds as golds,
-)
-from ragtrace.store import (
     _inspection as inspection,
-)
-from ragtrace.store import (
     _job_queue as job_queue,
-)
-from ragtrace.store import (
     _labels as labels,
-)
-from ragtrace.store import (
     _leases as leases,
-)
-from ragtrace.store import (
     _records as records,
-)
-from ragtrace.store import (
     _releases as releases,
-)
-from ragtrace.store import (
     _requests as requests,
-)
-from ragtrace.store import (
     _results as results,
-)
-from ragtrace.store import (
     _schema as schema,
-)
-from ragtrace.store import (
     _sources as sources,
-)
-from ragtrace.store import (
     _spans as spans,
-)
-from ragtrace.store import (
     drift,
     label_budget,
     populations,
     retention,
+    services as service_views,
     totals,
 )
-from ragtrace.store import services as service_views
 from ragtrace.store._compaction import Space
 from ragtrace.store._erasure import Erased, Subject
 from ragtrace.store._garbage import Swept

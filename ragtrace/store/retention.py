@@ -14,8 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import sqlalchemy as sa
 
-from ragtrace.store import _spans as spans
-from ragtrace.store import totals
+from ragtrace.store import _spans as spans, totals
 from ragtrace.store._leases import UpkeepLease
 from ragtrace.store.database import Database, chunks, pages
 from ragtrace.store.tables import (

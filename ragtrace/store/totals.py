@@ -21,8 +21,7 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSIS_COST, ATTRIBUTION_BUDGET_EXHAUSTED
-from ragtrace.store import _audit as audit
-from ragtrace.store import label_budget
+from ragtrace.store import _audit as audit, label_budget
 from ragtrace.store.database import Database, chunks, clean, insert, pages
 from ragtrace.store.rows import ATTRIBUTION, Delta, Exemplar, Labels, Total
 from ragtrace.store.tables import counted, exposed, release, source, source_report, spending, success, total

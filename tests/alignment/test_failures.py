@@ -6,8 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy import int64
 
 from ragtrace.alignment import flag_probabilities, noise_distraction, wasted_retrieval

@@ -8,8 +8,7 @@ from itertools import permutations
 from statistics import mean
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.alignment import rbo, warg, warg_adjusted, warg_chance, warg_floor, warg_normalized
 from ragtrace.errors import ConfigurationError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.attribution import Curves, aipc, aipc_difference, perturbation_curves
 from ragtrace.attribution._faithfulness import area_between

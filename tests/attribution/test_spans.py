@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.attribution import merged_into_words
 from ragtrace.attribution.spans import split, without

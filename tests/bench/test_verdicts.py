@@ -35,8 +35,7 @@ from bench.verdicts.recording import (
 from bench.verdicts.report import mixed, outcome, report, risk_curve
 from ragtrace.coverage.text import content_words
 from ragtrace.store import Store
-from ragtrace.types import RequestRecord, StageRun
-from ragtrace.types import replace as changed
+from ragtrace.types import RequestRecord, StageRun, replace as changed
 
 TOWNS = """
 domain: towns

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragtrace.coverage import SUPPORTED, answer_coverage, claim_supports, contradiction_rate, judge_claims
 from ragtrace.coverage.verifier import sparse

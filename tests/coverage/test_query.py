@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.coverage import extract_facets, joint_query_coverage, match_facets, query_coverage
 from ragtrace.types import Candidate, Facet, replace

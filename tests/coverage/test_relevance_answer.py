@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.coverage import answer_relevance, why_no_relevance
 from ragtrace.coverage._questions import expected_answer

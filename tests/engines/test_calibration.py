@@ -7,8 +7,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.engines.calibration import Calibration, Method, as_method, expected_calibration_error, logits
 from ragtrace.errors import ConfigurationError, ModelError

@@ -14,8 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ragtrace.attribution import integrated_gradients_of_many
-from ragtrace.engines import _scoring as scoring
-from ragtrace.engines import precision
+from ragtrace.engines import _scoring as scoring, precision
 from ragtrace.engines._scoring import abilities, score_batched, score_shared, score_verified
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
-from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric as OtlpMetric
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric as OtlpMetric
 from prometheus_client.metrics_core import Metric
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
@@ -159,8 +158,10 @@ def test_mistakes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_grpc_is_a_protocol_too(metrics: tuple[Metric, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment names it, as for every OTLP exporter; the same metrics arrive."""
     grpc = pytest.importorskip("grpc", reason="pip install ragtrace[otel]")
-    from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as messages
-    from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2_grpc as service
+    from opentelemetry.proto.collector.metrics.v1 import (
+        metrics_service_pb2 as messages,
+        metrics_service_pb2_grpc as service,
+    )
 
     class Service(service.MetricsServiceServicer):
         """Keeps the names that arrive."""

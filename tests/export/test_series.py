@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.export import _series as series
 from ragtrace.export._series import MAX_JUDGES, Budget, Key, Point, fold

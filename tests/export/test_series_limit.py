@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from prometheus_client.exposition import generate_latest
 
 from ragtrace.export._series import MAX_SERIES, Key, Point, Table, series_count, within

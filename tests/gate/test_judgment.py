@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.gate._judgment import alpha_shares, decide, first_broken, holm, judge
 from ragtrace.gate.model import Cell, Policy, Rule

@@ -35,8 +35,7 @@ from tests.dashboards.history import (
     prometheus,
 )
 from tests.dashboards.pictures import pixels
-from tests.live.prometheus import Prometheus as Running
-from tests.live.prometheus import await_
+from tests.live.prometheus import Prometheus as Running, await_
 
 END = float(int(time.time()) // 60 * 60)
 SPAN = Span(END - SHOWN_SECONDS, END)

@@ -21,8 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ragtrace import resources
 from ragtrace.analyze import worker
 from ragtrace.export import exposition, serve
-from ragtrace.store import Store, check, label_budget, migrate
-from ragtrace.store import _job_queue as job_queue
+from ragtrace.store import Store, _job_queue as job_queue, check, label_budget, migrate
 from ragtrace.types import (
     Candidate,
     Fault,

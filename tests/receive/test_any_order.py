@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragtrace import config
 from ragtrace.bounds import EARLIEST

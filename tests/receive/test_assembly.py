@@ -7,11 +7,9 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from ragtrace.receive import _spans as spans
-from ragtrace.receive import _trace_tree as trace_tree
+from ragtrace.receive import _spans as spans, _trace_tree as trace_tree
 from ragtrace.receive._assembly import assemble
 from ragtrace.receive._spans import ReceivedSpan, SpanEvent
 from ragtrace.types import GenerateRun, PackRun, RerankRun, RetrieveRun, encode_record, replace

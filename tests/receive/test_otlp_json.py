@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.json_format import ParseDict, ParseError
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from ragtrace.receive._limits import Allowance, Limits, TooLarge

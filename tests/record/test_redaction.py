@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.privacy import DETECTORS
 from ragtrace.record._redaction import Redactor

@@ -10,8 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.errors import SchemaMismatch, StoreUnavailable
-from ragtrace.store import Finished, Store, Subject
-from ragtrace.store import _compaction as compaction
+from ragtrace.store import Finished, Store, Subject, _compaction as compaction
 from ragtrace.store.tables import addendum, analysis, bundle, gold, metadata, request
 from ragtrace.types import Addendum, Gold, RequestRecord
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Store
-from ragtrace.store import _content as owner
+from ragtrace.store import Store, _content as owner
 from ragtrace.store._content import Bundles, bundled, decompress, remove_texts
 from ragtrace.store._records import Batch
 from ragtrace.store.tables import bundle, content

@@ -8,8 +8,7 @@ from random import Random
 import pytest
 import sqlalchemy as sa
 import zstandard
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.errors import CorruptStore, StoreUnavailable
 from ragtrace.store import Store

@@ -22,17 +22,11 @@ from ragtrace.store import (
     SpanPart,
     Store,
     Subject,
+    _erasure as erasure,
+    _garbage as garbage,
+    _requests as requests,
     label_budget,
     totals,
-)
-from ragtrace.store import (
-    _erasure as erasure,
-)
-from ragtrace.store import (
-    _garbage as garbage,
-)
-from ragtrace.store import (
-    _requests as requests,
 )
 from ragtrace.store.tables import content, counted, feedback, request, tenant_service
 from ragtrace.types import Addendum, Fault, Feedback, GenerateRun, Generation, RequestRecord, content_hash

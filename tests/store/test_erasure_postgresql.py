@@ -11,8 +11,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import SpanPart, Store, Subject
-from ragtrace.store import _compaction as compaction
+from ragtrace.store import SpanPart, Store, Subject, _compaction as compaction
 from ragtrace.store.tables import addendum, analysis, bundle, request, span_part
 from ragtrace.types import Addendum, Feedback, GenerateRun, Generation, RequestRecord
 

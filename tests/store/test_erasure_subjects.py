@@ -10,8 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
-from ragtrace.store import Assembled, SpanPart, Store, Subject, TraceJudgement
-from ragtrace.store import _erasure as erasure
+from ragtrace.store import Assembled, SpanPart, Store, Subject, TraceJudgement, _erasure as erasure
 from ragtrace.store.tables import request
 from ragtrace.types import Feedback, RequestRecord
 from tests.store.parts import bodies

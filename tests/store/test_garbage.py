@@ -10,13 +10,10 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.errors import CorruptStore, StoreError
-from ragtrace.store import Store, Swept
-from ragtrace.store import _garbage as garbage
-from ragtrace.store import _records as records
+from ragtrace.store import Store, Swept, _garbage as garbage, _records as records
 from ragtrace.store._content import GRANULARITY, Removed, Texts, remove_texts
 from ragtrace.store._garbage import MARGIN, Bloom
 from ragtrace.store._leases import UpkeepLease

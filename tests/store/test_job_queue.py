@@ -12,11 +12,9 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Backlog, Finished, Job, Store
-from ragtrace.store import _job_queue as job_queue
+from ragtrace.store import Backlog, Finished, Job, Store, _job_queue as job_queue
 from ragtrace.store._job_queue import ATTEMPTS
-from ragtrace.store.tables import job as job_table
-from ragtrace.store.tables import request
+from ragtrace.store.tables import job as job_table, request
 from ragtrace.types import ANALYZER_VERSION, RequestRecord
 from tests.store.test_spans_concurrency import waits
 

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Store, Subject
-from ragtrace.store import _records as records
-from ragtrace.store import _requests as requests
+from ragtrace.store import Store, Subject, _records as records, _requests as requests
 from ragtrace.types import GenerateRun, Generation, RequestRecord, replace
 from tests.store.test_spans_concurrency import waits
 

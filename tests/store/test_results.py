@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ragtrace.store import Finished, Store, tables
-from ragtrace.store import _job_queue as job_queue
+from ragtrace.store import Finished, Store, _job_queue as job_queue, tables
 from ragtrace.store._content import compress
 from ragtrace.types import Claim, RequestRecord, Score, replace
 

@@ -34,12 +34,10 @@ from ragtrace.store import (
     SourceState,
     Store,
     Wanted,
+    _content as content,
     check,
     migrate,
     totals,
-)
-from ragtrace.store import (
-    _content as content,
 )
 from ragtrace.store._content import compress
 from ragtrace.store._records import Batch

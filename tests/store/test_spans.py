@@ -8,8 +8,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from ragtrace.store import Assembled, SpanPart, Store
-from ragtrace.store import _spans as spans
+from ragtrace.store import Assembled, SpanPart, Store, _spans as spans
 from ragtrace.store.tables import span_part, trace
 from ragtrace.types import RequestRecord
 from tests.store.parts import bodies

@@ -10,10 +10,16 @@ from collections.abc import Callable, Sequence
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject
-from ragtrace.store import _assembly as assembly
-from ragtrace.store import _requests as requests
-from ragtrace.store import _spans as spans
+from ragtrace.store import (
+    Assembled,
+    DueTrace,
+    SpanPart,
+    Store,
+    Subject,
+    _assembly as assembly,
+    _requests as requests,
+    _spans as spans,
+)
 from tests.store.parts import ONE, THREE, TWO, MakeRecord, assembled, part, read, saying, text
 
 

@@ -17,8 +17,7 @@ from typing import Final, TypeAlias
 
 from ragtrace.coverage.facets._entities import codes_in, is_law, is_provision, is_title, names_in
 from ragtrace.coverage.facets._places import is_adjective, is_language, place_of, places_in
-from ragtrace.coverage.facets._terms import is_plain_word
-from ragtrace.coverage.facets._terms import key_terms as terms_in
+from ragtrace.coverage.facets._terms import is_plain_word, key_terms as terms_in
 from ragtrace.coverage.text import content_words, is_english_question
 from ragtrace.coverage.values import DateRange, values
 from ragtrace.coverage.values.dates import LANGUAGES, MONTHS, locale_data

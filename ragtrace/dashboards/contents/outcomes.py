@@ -6,8 +6,7 @@ from typing import Final
 
 from ragtrace.dashboards._panels import ANALYZE, FEW_SAMPLES, Dashboard, Panel, Section, Target, commands
 from ragtrace.dashboards.promql import RANGE, WINDOW, increase, rate, share
-from ragtrace.registry.instruments import DIAGNOSES, REQUESTS
-from ragtrace.registry.instruments import OUTCOMES as JUDGEMENTS
+from ragtrace.registry.instruments import DIAGNOSES, OUTCOMES as JUDGEMENTS, REQUESTS
 
 __all__ = ["OUTCOMES"]
 

@@ -32,8 +32,7 @@ from ragtrace.record.coercion.chunks import (
 )
 from ragtrace.record.coercion.dispatch import adapter_of, items_in, lists_itself
 from ragtrace.record.coercion.rows import is_listing
-from ragtrace.record.coercion.values import Chunk, number, plain
-from ragtrace.record.coercion.values import size as size_of
+from ragtrace.record.coercion.values import Chunk, number, plain, size as size_of
 from ragtrace.record.guard import attempt, let_through
 
 __all__ = ["Columns", "Frozen", "StreamedChunks", "StreamedValues", "freeze", "freeze_known"]

@@ -18,8 +18,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.analyze import examine as whole
-from ragtrace.analyze import worker
+from ragtrace.analyze import examine as whole, worker
 from ragtrace.analyze.executors import Work, executor_of
 from ragtrace.analyze.worker import OnResult, WorkerSettings
 from ragtrace.types import Analysis, RequestRecord

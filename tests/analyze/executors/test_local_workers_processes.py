@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.analyze import worker
-from ragtrace.analyze.executors import ProcessExecutor, Work
-from ragtrace.analyze.executors import _local_workers as local_workers
+from ragtrace.analyze.executors import ProcessExecutor, Work, _local_workers as local_workers
 from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.errors import ConfigurationError, WorkerError
 from tests.analyze.examples import fill, outcome

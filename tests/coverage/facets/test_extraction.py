@@ -6,8 +6,7 @@ from datetime import date
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.coverage.facets import extract_facets, key_terms, resolve_times
 from ragtrace.types import Facet

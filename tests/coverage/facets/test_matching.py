@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.coverage.facets import contradictions, facet_in_text, facet_matrix, judge_facet
 from ragtrace.types import Candidate, Facet, FacetKind

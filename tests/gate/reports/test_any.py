@@ -7,8 +7,7 @@ from typing import Any
 from xml.etree import ElementTree as XML
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.gate.model import Cell, Decision, GateReport
 from ragtrace.gate.reports import SUFFIXES, Format, render

@@ -15,8 +15,7 @@ from ragtrace.gate.reports import content
 from ragtrace.gate.reports.sentences import cell_sentence, facts, flips, headline, next_steps, remarks
 from ragtrace.types import Stage
 from tests.gate import reported
-from tests.gate.populations import RULES as EVERY_RULE
-from tests.gate.populations import population
+from tests.gate.populations import RULES as EVERY_RULE, population
 from tests.gate.reported import RULES, cell, comparison, empty, failed, grid, report, unclear
 
 

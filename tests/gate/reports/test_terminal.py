@@ -12,8 +12,7 @@ from ragtrace.errors import ConfigurationError
 from ragtrace.gate._selfcheck import SelfCheck
 from ragtrace.gate.model import GateReport
 from ragtrace.gate.reports import render
-from ragtrace.gate.reports.terminal import render_report as rendered
-from ragtrace.gate.reports.terminal import render_selfcheck as self_checked
+from ragtrace.gate.reports.terminal import render_report as rendered, render_selfcheck as self_checked
 from tests.gate import reported
 from tests.gate.reported import cell, failed, grid, report, unclear
 

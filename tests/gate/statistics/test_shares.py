@@ -7,8 +7,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
 from ragtrace.gate.statistics._shares import IndependentShares, PairTable, fisher_mid_p, inferiority, mcnemar_mid_p

@@ -7,8 +7,7 @@ import gzip
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.receive._limits import Limits
 from ragtrace.receive.server import _bodies as bodies

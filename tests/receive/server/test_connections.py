@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.receive import _limits as limits
-from ragtrace.receive.server import _connections as connections
-from ragtrace.receive.server import serving
+from ragtrace.receive.server import _connections as connections, serving
 from tests.receive.server.test_routes import ALPHA, JSON, SCRAPER, SMALL, Receiver
 from tests.receive.test_otlp import SPAN, batch
 

@@ -18,8 +18,7 @@ from ragtrace import config
 from ragtrace.errors import StoreUnavailable
 from ragtrace.receive._limits import Limits, Share
 from ragtrace.receive._tenants import Tokens
-from ragtrace.receive.server import _ingest as ingest
-from ragtrace.receive.server import _rpc as rpc
+from ragtrace.receive.server import _ingest as ingest, _rpc as rpc
 from ragtrace.receive.server._commit_queue import Intake
 from ragtrace.receive.server._ingest import Taking
 from ragtrace.receive.server._meter import Meter

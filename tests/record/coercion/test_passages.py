@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ragtrace.record.coercion import Known, read_packing
 from ragtrace.record.coercion._passages import Wording, locate, rows_of

@@ -6,8 +6,7 @@ import textwrap
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ragtrace.prompts import escaped, parsed, placeholder, rebuild
 from ragtrace.record.coercion import Known, read_packing
