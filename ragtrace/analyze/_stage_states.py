@@ -369,7 +369,7 @@ def _ranks(loss: LostChunk) -> str:
 def _claim_lines(claims: Sequence[Claim]) -> list[str]:
     factual = [claim for claim in claims if claim.factual]
     against = [claim for claim in factual if (claim.contradiction or 0) >= SUPPORTED]
-    lines = [f"contradicts {claim.best_chunk}: “{claim.text}” ({claim.reason})" for claim in against]
+    lines = [f"“{claim.text}” contradicts {claim.best_chunk} ({claim.reason})" for claim in against]
     for claim in factual:
         if claim not in against and (claim.support or 0) < SUPPORTED:
             weak = "not supported by" if claim.layer == ENTAILMENT else "weak words in"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["explain", "probe", "show"]
 
 _WIDE: Final = 120  # columns of a terminal, from which on all is shown
-_COLUMNS: Final = ("request", "started", "service", "segment", "verdict", "sound", "owner")
+_COLUMNS: Final = ("request", "started", "service", "segment", "verdict", "stages sound", "owner")
 
 
 def show(

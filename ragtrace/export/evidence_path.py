@@ -27,6 +27,7 @@ from ragtrace.types import (
     IndexProbe,
     LostChunk,
     PackedChunk,
+    Reference,
     RequestRecord,
     Stage,
     StageFinding,
@@ -63,6 +64,11 @@ _STYLES: Final[dict[StageState, str]] = {"sound": _GOOD, "broken": _BAD, "suspec
 _VERDICT_STYLES: Final = {"healthy": _GOOD, "no_break_found": _DOUBT, "no_retrieval_needed": _FAINT}
 _STATELESS: Final = ("no_retrieval_needed", "error")  # verdicts that may stand without the state of any stage
 _MATCHED: Final = 0.999
+_EVIDENCE: Final[dict[Reference, str]] = {
+    "oracle": "evidence (* needed, says the gold set)",
+    "proxy": "evidence (* looks needed)",
+    "none": "chunks of the prompt",
+}
 
 
 def is_outdated(found: Diagnosis) -> bool:
@@ -272,7 +278,7 @@ def _unmet(match: FacetMatch) -> str:
 def _evidence(record: RequestRecord, analysis: Analysis | None) -> Table:
     reference = analysis.reference_chunks if analysis else ()
     lost = {loss.chunk_id: loss for loss in (analysis.lost if analysis else ())}
-    title = f"evidence (* by the {analysis.reference})" if analysis and reference else "chunks of the prompt"
+    title = _EVIDENCE[analysis.reference if analysis and reference else "none"]
     table = plain_table(title, "retrieved", "reranked", "prompt")
     path = _Path(record)
     is_broken = analysis is not None and analysis.diagnosis.stage in ("retrieval", "ranking")

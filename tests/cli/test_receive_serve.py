@@ -160,7 +160,7 @@ from ragtrace import config
 from ragtrace.receive.server import serving
 
 _, url, port, grpc_port, sent = sys.argv
-settings = serving.Settings(port=int(port), grpc_port=int(grpc_port), assemblers=0)
+settings = serving.ReceiverSettings(port=int(port), grpc_port=int(grpc_port), assemblers=0)
 
 def end():
     os.kill(os.getpid(), int(sent))
@@ -195,7 +195,7 @@ CROWDED = (
     AS_HOST
     + """
 from ragtrace.receive._limits import Limits
-from ragtrace.receive.server import connections
+from ragtrace.receive.server import _connections as connections
 
 def ask():
     idle = [socket.create_connection(("127.0.0.1", int(port)), timeout=30) for _ in range(3)]

@@ -117,9 +117,9 @@ def test_without_an_id(cli: Cli, store_url: str) -> None:
     assert before.stdout.count("not analyzed") == 2
     assert {row["request_id"] for row in rows} == {FIRST, SECOND}
     assert all(row["verdict"] for row in rows)
-    assert one[0].split() == ["request", "started", "service", "segment", "verdict", "sound", "owner"]
+    assert one[0].split() == ["request", "started", "service", "segment", "verdict", "stages", "sound", "owner"]
     assert one.index("") == 2
-    assert narrow[0].split() == ["request", "started", "verdict", "sound"]
+    assert narrow[0].split() == ["request", "started", "verdict", "stages", "sound"]
     assert narrow[1].startswith(SECOND)
     assert set(rows[0]["states"]) >= {"retrieval", "ranking", "generation"}
     assert "no such requests" in cli("show", "--service", "other", "--store", store_url).stdout

@@ -20,6 +20,8 @@ from ragtrace.cli import app
 from ragtrace.errors import RagtraceError
 from ragtrace.safe_text import dumps
 from ragtrace.store import Store
+from ragtrace.triage import Window
+from ragtrace.triage.labels import draw_labels, read_labels
 from ragtrace.types import Feedback, SourceReport
 from tests.analyze.alignment_report.explained import explain, request
 from tests.triage.conftest import END, START
@@ -100,6 +102,12 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "gate selfcheck": ("--baseline", SIDES[0], "--runs", "20", "--service", SERVICE),
     "gate list": (),
     "gate show": ("{run}",),
+    "label draw": (*WINDOW, "--labels", "20"),
+    "label extend": ("30",),
+    "label list": (),
+    "label import": ("labels.jsonl", "--labeler", "ann"),
+    "label agreement": (),
+    "label rates": (),
     "align report": (),
     "release list": (),
     "source list": (),
@@ -144,6 +152,11 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 SourceReport(service=SERVICE, source="wiki", reported_at=END, delay_seconds=1e308),
             ]
         )
+        drawing = draw_labels(store, SERVICE, Window(START, END, START), 120)
+        drawn = [each.request_id for each in store.drawn_requests(drawing.drawing_id)]
+        rows = "".join(json.dumps({"request_id": each, "first_broken": "none"}) + "\n" for each in drawn)
+        for labeler in ("ann", "bob"):
+            store.put_labels(read_labels(rows, labeler=labeler))
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE request SET head_probability = 5e-324 WHERE rowid % 3 = 0")
         connection.execute("UPDATE request SET head_probability = 9e999 WHERE rowid % 7 = 0")
@@ -160,6 +173,7 @@ def here(odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "odd_application.py").write_text(APPLICATION)
     (tmp_path / "questions.txt").write_text("Is theft covered?\n")
     (tmp_path / "alert.json").write_bytes(payload(alert(segment="limit")))
+    (tmp_path / "labels.jsonl").write_text('{"request_id": "r1", "first_broken": "ranking"}\n')
     (tmp_path / "records.jsonl").write_text(
         '{"request_id": "new", "service": "s", "stages": [], "head_probability": 5e-324}\n'
     )

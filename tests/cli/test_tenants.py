@@ -35,6 +35,8 @@ from ragtrace.record import conventions as names
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import GateRun, PageJudgment, SpanPart, Store
 from ragtrace.store.tables import metadata
+from ragtrace.triage import Window
+from ragtrace.triage.labels import draw_labels, read_labels
 from ragtrace.triage.service import Receiver
 from ragtrace.types import Fault, GenerateRun, Generation, Gold, RequestRecord, SourceReport, encode_record
 from tests.analyze.alignment_report.explained import explain, request
@@ -69,6 +71,10 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
     "gate run": [("--baseline", BEFORE, "--candidate", AFTER, *OF, "--json")],
     "gate selfcheck": [("--baseline", BEFORE, "--runs", "20", *OF, "--json")],
     "gate list": [(*OF, "--json")],
+    "label draw": [(*OF, "--since", MINUTES[0], "--until", MINUTES[2], "--labels", "4", "--json")],
+    "label list": [(*OF, "--json")],
+    "label agreement": [(*OF, "--json")],
+    "label rates": [(*OF, "--json")],
     "align report": [(*OF, "--json")],
     "release record": [(*OF, *RELEASE, "--at", MINUTES[0])],
     "release forget": [(*OF, *RELEASE)],
@@ -92,6 +98,7 @@ BY_OTHERS = {
     *("dashboards render", "verifier train", "verifier calibrate", "verifier evaluate"),
     *("db upgrade", "db prune", "db vacuum", "db erase", "db check", "db audit"),
     *("totals list", "totals admit"),
+    *("label extend", "label ask", "label import", "label export"),
 }
 """Those without one: of all services, of a request, or of no store."""
 
@@ -153,6 +160,11 @@ def fill(store: Store, tenant: str, answer: str, version: str) -> None:
         "judged_at": AT,
     }
     store.judge_page(PageJudgment(alert_id=f"{tenant}-1", service=service, comment=version, **judged))
+    drawing = draw_labels(store, service, Window(AT, AT + 60 * MINUTE, AT), REQUESTS)
+    for place, each in enumerate(store.drawn_requests(drawing.drawing_id)):
+        said = "none" if place or tenant == ONE else "generation"
+        rows = json.dumps({"request_id": each.request_id, "first_broken": said})
+        store.put_labels([*read_labels(rows, labeler="ann", now=AT), *read_labels(rows, labeler="bob", now=AT)])
     store.add_gate_run(GateRun(f"run-{tenant}", service, AT, "pass", BEFORE, AFTER), b"{}")
     explain(store, request(f"{tenant}:explained", service=service, started_at=AT - MINUTE), parts=("generator",))
     with store._database.write() as connection:
@@ -214,7 +226,9 @@ def of_service(url: str, service: str) -> list[tuple[str, dict[str, Any]]]:
 _MOMENT: Final = re.compile(
     r"\d{4}-\d\d-\d\d[T ][\d:.]+(?: ?[A-Z]+)?Z?|\b[0-9a-f]{32}\b|\d+(?:\.\d+)? (?:s|ms|seconds)\b"
 )
-_VARIES: Final = frozenset({"made_at", "run_id", "created_at", "seconds", "judged_at", "computed_at"})
+_VARIES: Final = frozenset(
+    {"made_at", "run_id", "drawing_id", "drawn_at", "created_at", "seconds", "judged_at", "computed_at"}
+)
 
 
 def same(said: str) -> Any:

@@ -137,7 +137,7 @@ def test_a_child_that_records_nothing_opens_nothing(tmp_path: Path) -> None:
 FORKED_IN_AN_IMPORT = """
 import importlib.abc, os, signal, sys, threading
 import ragtrace
-from ragtrace.collect import sink
+from ragtrace.collect import _sink as sink
 
 sink._FORK_WAIT = 0.0  # as an import that takes longer than that
 begun, forks = threading.Event(), threading.Event()

@@ -7,7 +7,7 @@ from typing import Final
 
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import DROPPED, INSTRUMENTS, INTERNAL_ERRORS
-from ragtrace.store import Delta, Exemplar, Finished, Store, histogram_deltas
+from ragtrace.store import CorrectedRate, Delta, Drawing, Exemplar, Finished, Store, histogram_deltas
 from ragtrace.types import Analysis, Fault, RequestRecord, SourceReport
 from tests.dashboards.history import SEGMENTS, SERVICE, labelings
 
@@ -38,6 +38,8 @@ def add_round(store: Store, number: int) -> None:
     if not number:
         store.write([SourceReport(service="gone", source="wiki", reported_at=now, documents=1)])
         store.forget_totals("gone")
+        store.draw(Drawing("drawing", SERVICE, now - 10**9, now, {}, "judge", now, 0.5), ())
+        store.save_rates("drawing", [CorrectedRate("retrieval", 0.06, 0.04, 0.09, 0.05, 120)])
     store.write(
         [
             *records,

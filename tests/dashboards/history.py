@@ -200,7 +200,7 @@ def _count(course: _Course, drawn: random.Random, known: dict[str, str], scores:
         "diagnoses": {"stage": stage, "verdict": _VERDICTS[stage] if stage != "none" or sound else "no_break_found"},
         "lost_evidence": {"where": "rerank"} if lost else None,
         "undefined": {"metric": drawn.choice(_VALUES["metric"]), "reason": drawn.choice(("no_reference", "language"))}
-        if drawn.random() < 0.3
+        if drawn.random() < 0.9  # so often that each metric has some in every window
         else None,
         "late_evaluations": {} if drawn.random() < 0.002 else None,
         "analyses": {"job_kind": drawn.choice(("coverage",) * 4 + ("attribution",))},
@@ -300,6 +300,7 @@ def _gauges(course: _Course, drawn: random.Random) -> None:
         "exposition_series": 1_200.0,
         "exposition_dropped": 0.0,
         "totals_forgotten": course.end - 7_200,
+        "corrected_rate_timestamp": course.end - 86_400,
         "build_info": 1.0,
         "receiver_room": drawn.uniform(0, 0.1),
         "receiver_waiting": float(drawn.randint(0, 30)),
@@ -317,6 +318,9 @@ def _gauges(course: _Course, drawn: random.Random) -> None:
     for name, value in given.items():
         for labels in labelings(counted[name]):
             course.set(counted[name], value, **labels)
+    for stage, share in (("retrieval", 0.06), ("ranking", 0.03), ("generation", 0.08), ("any", 0.16)):
+        for bound, by in (("estimate", 1.0), ("low", 0.6), ("high", 1.5)):
+            course.set(counted["corrected_rate"], share * by, service=SERVICE, stage=stage, bound=bound)
     if course.is_bad:
         for segment in BAD_SEGMENTS:
             names = {"alertname": "RagtraceRankingPage", "owner": "ranking-context", "stage": "ranking"}

@@ -12,7 +12,7 @@ import pytest
 from ragtrace.export import exposition, serve
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import INSTRUMENTS
-from ragtrace.store import Delta, Exemplar, Finished, Labels, Store, histogram_deltas
+from ragtrace.store import CorrectedRate, Delta, Drawing, Exemplar, Finished, Labels, Store, histogram_deltas
 from ragtrace.types import Analysis, Fault, RequestRecord, SourceReport
 from tests.live.prometheus import Prometheus, await_, program
 
@@ -47,6 +47,9 @@ def url(tmp_path: Path) -> str:
         assert store.finish([Finished(job, analysis, tuple(deltas))]) == 1
         store.write([SourceReport(service="gone", source="wiki", reported_at=10**18, documents=1)])
         assert store.forget_totals("gone")
+        now = time.time_ns()
+        store.draw(Drawing("drawing", "shop", now - 10**9, now, {}, "judge", now, 0.5), ())
+        store.save_rates("drawing", [CorrectedRate("retrieval", 0.06, 0.04, 0.09, 0.05, 120)])
     return url
 
 

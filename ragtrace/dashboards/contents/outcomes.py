@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from ragtrace.dashboards._panels import ANALYZE, FEW_SAMPLES, Dashboard, Panel, Section, Target, commands
-from ragtrace.dashboards.promql import RANGE, WINDOW, increase, rate, share
-from ragtrace.registry.instruments import DIAGNOSES, OUTCOMES as JUDGEMENTS, REQUESTS
+from ragtrace.dashboards.promql import RANGE, WINDOW, increase, rate, selector, share
+from ragtrace.registry.instruments import (
+    CORRECTED_RATE,
+    CORRECTED_RATE_TIMESTAMP,
+    DIAGNOSES,
+    OUTCOMES as JUDGEMENTS,
+    REQUESTS,
+)
 
 __all__ = ["OUTCOMES"]
 
@@ -92,6 +98,34 @@ _JUDGED: Final = Panel(
     empty=_FEEDBACK,
 )
 
+_LABELS: Final = "It fills once `ragtrace label rates` had labels enough (docs/how-to/label.md)."
+
+_CORRECTED: Final = Panel(
+    title="How often does each stage really break?",
+    kind="table",
+    description=f"{CORRECTED_RATE.brief} The last window that was labeled; alerts do not rest on it.",
+    unit="percentunit",
+    targets=tuple(
+        Target(f"max by (service, stage) ({selector(CORRECTED_RATE, bound=bound)})", name)
+        for bound, name in (("estimate", "share"), ("low", "at least"), ("high", "at most"))
+    ),
+    width=16,
+    key=("service", "stage"),
+    decimals=1,
+    empty=_LABELS,
+)
+
+_LABELED: Final = Panel(
+    title="Time since the labeled window ended",
+    kind="stat",
+    description=f"{CORRECTED_RATE_TIMESTAMP.brief} What changed since then is not in the rates.",
+    unit="s",
+    targets=(Target(f"time() - max by (service) ({selector(CORRECTED_RATE_TIMESTAMP)})", "{{service}}"),),
+    width=8,
+    height=8,
+    empty=_LABELS,
+)
+
 _RECORDED: Final = Panel(
     title="Recorded requests, by segment",
     kind="stacked",
@@ -128,6 +162,7 @@ OUTCOMES: Final = Dashboard(
         Section("How good are the answers?", tuple(_now(*each) for each in _WORDS.items())),
         Section("In which segment?", tuple(_by_segment(*each) for each in _WORDS.items())),
         Section("Does the diagnosis agree?", (_BESIDE, _JUDGED)),
+        Section("What people's labels say", (_CORRECTED, _LABELED)),
         Section("Traffic", (_RECORDED, _ERRORS)),
         commands(),
     ),
