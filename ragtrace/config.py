@@ -478,6 +478,7 @@ _COMMANDS: Final = (
         "server's; more than one by several options, or with commas.", secret=True),
     _of("analyze", "judge_tokens", "whole number", None,
         "The most tokens that judges behind servers may read and write in an hour, by all workers of this command."),
+    _of("label ask", "labeler", "text", None, "Who labels; by default the user's name."),
     _of("analyze, explain", "retriever", "model", None,
         "Explain why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL."),
     _of("analyze", "verifier", "model", None,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
-from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table
 from ragtrace.cli.triage import ServiceOption, SinceOption, UntilOption
+from ragtrace.config import variable
 from ragtrace.times import shown_time
 
 if TYPE_CHECKING:
@@ -49,12 +50,7 @@ DrawingOption: TypeAlias = Annotated[
 OfServiceOption: TypeAlias = Annotated[
     str | None, typer.Option("--service", help="Of this service alone.", show_default=False)
 ]
-LabelerOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--labeler", envvar="RAGTRACE_LABELER", help="Who labels.  [default: the user's name]", show_default=False
-    ),
-]
+LabelerOption: TypeAlias = Annotated[str | None, option("labeler", show_default=False)]
 
 
 @app.command("draw")
@@ -229,7 +225,7 @@ def _labeler(given: str | None) -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError) as error:  # a container's user without a name
-        raise ConfigurationError("who labels? give --labeler NAME or RAGTRACE_LABELER") from error
+        raise ConfigurationError(f"who labels? give --labeler NAME or {variable('labeler')}") from error
 
 
 def _print_request(record: RequestRecord, analysis: Analysis | None) -> None:

@@ -81,7 +81,10 @@ def test_what_older_versions_stored_begins_at_the_upgrade(tmp_path: Path, make_r
     with database.write() as connection:
         connection.execute(sa.update(request).where(request.c.request_id == "r1").values(started_at=2**63 - 1))
         connection.exec_driver_sql("ALTER TABLE request DROP COLUMN stated_at")
-        connection.exec_driver_sql("DROP TABLE audit")
+        for view in ("v_label", "v_feedback"):
+            connection.exec_driver_sql(f"DROP VIEW {view}")
+        for table in ("audit", "request_label", "drawn", "drawing"):
+            connection.exec_driver_sql(f"DROP TABLE {table}")
         connection.exec_driver_sql("UPDATE ragtrace_version SET version_num = '0015'")
     database.close()
     migrate(url)
