@@ -29,6 +29,7 @@ def upgrade() -> None:
         sa.Column("judge", sa.Text(), nullable=False),
         sa.Column("drawn_at", sa.BigInteger(), nullable=False),
         sa.Column("uniform", sa.Double(), nullable=False),
+        sa.Column("population", sa.BigInteger(), nullable=False),
         sa.Column("rates", sa.Text()),
         sa.PrimaryKeyConstraint("drawing_id", name=op.f("pk_drawing")),
     )

@@ -299,7 +299,7 @@ def _model_signs(record: RequestRecord, claims: Sequence[Claim], said: JudgedRel
     count = len(said.candidates)
     left = {key: value for key, value in said.candidates.items() if key not in held}
     supported = [claim.best_chunk or "" for claim in judged if (claim.support or 0.0) >= coverage.SUPPORTED]
-    rests = [said.packed.get(chunk_id, 0.0) for chunk_id in supported]
+    rests = [said.packed[chunk_id] for chunk_id in supported if chunk_id in said.packed]
     return found | {
         "pool_odds": evidence_odds(said.candidates.values(), count),
         "packed_odds": evidence_odds(said.packed.values(), count),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ragtrace.analyze.analysis import judged_answer
-from ragtrace.coverage import JudgedAnswer, ReadEntities, Verifier, verify_answers
+from ragtrace.coverage import JudgedAnswer, ReadEntities, Verifier, united, verify_answers
 from ragtrace.coverage.verifier import ENTAILMENT, AnswerJudge, Calibrated, JudgedRelevance, RelevanceJudge
 from ragtrace.errors import NotJudged
 from ragtrace.types import PackedChunk, RequestRecord, VerifiedBy
@@ -82,21 +82,37 @@ class Judged:
 
 
 def judge(records: Mapping[str, RequestRecord], models: Models) -> dict[str, Judged]:
-    """What the models say of each request, by its id.
+    """What the models say of each request, by its id; those that are left out are judged by words.
 
-    Where a judge's budget has ended, or its server does not answer, words judge all of these requests; where it
-    answered something else than it was asked for, those that it was asked about then: never a half of one request.
+    They are asked of all together, and request by request where that fails: what a judge does not judge, since its
+    budget has ended or it answered something else than it was asked for, words judge, and never a half of one request;
+    what cannot be read fails its own request. Where its server does not answer, words judge all.
     """
     if not models.asks:
         return {}
     try:
-        answers = judge_batch(records, *models.layers) if models.layers else {}
-        relevances = judge_relevance(records, models.relevance, models.answers, *models.layers)
+        return _judged_together(records, models)
     except NotJudged as error:
         _log.warning("%d requests are judged by words alone, or one by one: %s", len(records), error)
-        if error.reason != "odd" or len(records) == 1:
+        if error.reason == "server":
             return {}
-        return {key: said for each in records for key, said in judge({each: records[each]}, models).items()}
+    except Exception as error:
+        _log.warning("%d requests cannot be judged together (%s)", len(records), error)
+    judged: dict[str, Judged] = {}
+    for key, record in records.items():
+        try:
+            judged |= _judged_together({key: record}, models)
+        except NotJudged as error:
+            if error.reason != "odd":
+                break
+        except Exception as error:  # one request must not stop the others
+            judged[key] = Judged(answer=error)
+    return judged
+
+
+def _judged_together(records: Mapping[str, RequestRecord], models: Models) -> dict[str, Judged]:
+    answers = judge_batch(records, *models.layers) if models.layers else {}
+    relevances = judge_relevance(records, models.relevance, models.answers, *models.layers)
     by = models.verified_by()
     return {key: Judged(answers.get(key), relevances.get(key), by) for key in records}
 
@@ -144,6 +160,7 @@ def judge_relevance(
     A text that was not recorded is not judged, and a request of which there is none is left out. layers: what judges
     the claims; one that reads claim and evidence together has to be calibrated too, or nothing counts as calibrated.
     """
+    records = {key: united(record) for key, record in records.items()}
     texts = {key: _texts(record) for key, record in records.items()} if relevance else {}
     replies = {key: answer for key, record in records.items() if answers and (answer := _answer(record))}
     asked = {key: records[key].query.original for key in (*texts, *replies)}

@@ -149,11 +149,13 @@ def examine(
         relevances=relevances,
     )
     answer = record.generation.answer if record.generation and evidence_recall(source) == 1.0 else None
+    heard = relevances if relevances and relevances.is_calibrated else None
     presence = _presence(record, reference, facets, claims, answer, relevances)
     is_known = reference == "oracle" and candidate_recall(source) == 1.0
     evident = [(is_known or reference == "proxy") and item.chunk_id in wanted for item in candidates]
     trusted = partial(_trusted, facets, candidates, matrix, evident, is_known=is_known)
-    rows = trusted(presence=presence)
+    known = presence if heard is relevances else _presence(record, reference, facets, claims, answer)
+    rows = trusted(presence=known)
     kept, table = [facets[row] for row in rows], matrix[rows]
     no_facets = "not_recorded" if not retrieved else "doubtful_facets" if facets else "no_facets"
     source = dataclass_replace(source, facets=kept, matrix=table, no_facets=no_facets, presence=presence)
@@ -176,7 +178,7 @@ def examine(
                      prompt=prompt, relevances=relevances)  # fmt: skip
     before = signs.before_answer()
     if answer and facets:  # it may have told which of them count
-        rows = trusted(presence=_presence(record, reference, facets, relevances=relevances))
+        rows = trusted(presence=_presence(record, reference, facets, relevances=heard))
         before = with_facets(before, record, [facets[row] for row in rows], matrix[rows])
     case = Case(
         signs=signs,

@@ -102,8 +102,9 @@ class Budget:
             return
         used = sum(entry[place] for entry in self._last) + sum(getattr(each, what) for each in self._reserved)
         if used + wanted > limit:
+            too_much = f"; one call wants more than the {limit:g} of a whole hour" if wanted > limit else ""
             raise NotJudged(
                 "budget",
                 f"{used:g} of {limit:g} {what} of this hour are used or set aside, and the next pairs need about "
-                f"{wanted:g}; words judge until the hour has passed, or give the judge more",
+                f"{wanted:g}{too_much}; words judge until the hour has passed, or give the judge more",
             )

@@ -33,6 +33,7 @@ def draw(connection: sa.Connection, given: Drawing, requests: Sequence[Drawn]) -
         "judge": given.judge,
         "drawn_at": bigint(given.drawn_at),
         "uniform": given.uniform,
+        "population": given.population,
         "rates": None,
     }
     statement = insert(connection, drawing).values(row)

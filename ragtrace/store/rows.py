@@ -554,7 +554,8 @@ class CorrectedRate:
 @dataclass(frozen=True, slots=True)
 class Drawing:
     """Which requests are to be labeled: the random stratum of a service in [since, until) nanoseconds, with these
-    versions and this judge. uniform: the share of the draw that all requests have alike. rates: as computed last."""
+    versions and this judge. uniform: the share of the draw that all requests have alike. rates: as computed last.
+    population: how many requests could be drawn when they were."""
 
     drawing_id: str
     service: str
@@ -565,6 +566,7 @@ class Drawing:
     drawn_at: int
     uniform: float
     rates: tuple[CorrectedRate, ...] = ()
+    population: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -577,6 +577,7 @@ drawing: Final = sa.Table(  # which requests were to be labeled: a window, one s
     sa.Column("judge", sa.Text, nullable=False),
     sa.Column("drawn_at", sa.BigInteger, nullable=False),
     sa.Column("uniform", sa.Double, nullable=False),
+    sa.Column("population", sa.BigInteger, nullable=False),  # requests that could be drawn, when they were
     sa.Column("rates", sa.Text),  # JSON: what was computed last, for the exporter
     sa.Index(None, "service", "drawn_at"),
 )

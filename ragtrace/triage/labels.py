@@ -10,11 +10,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from itertools import combinations
 from typing import Any, Final
@@ -72,6 +73,7 @@ more than a sound request one of these is worth a label."""
 _NAMES: Final = tuple(stage.name for stage in STAGES)
 _BY_VERDICT: Final = {stage.failure: stage.name for stage in STAGES}
 _WHOLE: Final = float(1 << 64)
+_KEPT: Final = 0.95  # of the requests that could be drawn; an erasure may have taken some
 
 
 def draw_labels(
@@ -110,8 +112,7 @@ def draw_labels(
         drawn_at=time.time_ns(),
         uniform=uniform,
     )
-    extend_drawing(store, drawing, expected)
-    return drawing
+    return extend_drawing(store, drawing, expected)
 
 
 def find_drawing(store: Store, beginning: str | None, service: str | None = None) -> Drawing:
@@ -129,10 +130,13 @@ def find_drawing(store: Store, beginning: str | None, service: str | None = None
     return found[0]
 
 
-def extend_drawing(store: Store, drawing: Drawing, expected: int) -> None:
+def extend_drawing(store: Store, drawing: Drawing, expected: int) -> Drawing:
     """Draw `expected` of the drawing's requests anew, or all; those drawn before are among them where the verdicts are
-    the same. Labels stay, and count by their new probabilities. Raises: ConfigurationError for less than one."""
-    requests = _population(store, drawing)
+    the same. Labels stay, and count by their new probabilities.
+
+    Raises: ConfigurationError for less than one, and where its requests were judged anew or pruned since.
+    """
+    requests = _whole_population(store, drawing)
     strata = [_stratum(each) for each in requests]
     interest = np.array([STRATA[stratum] for stratum in strata])
     probabilities = inclusion_probabilities(interest, expected, drawing.uniform)
@@ -141,7 +145,9 @@ def extend_drawing(store: Store, drawing: Drawing, expected: int) -> None:
         Drawn(requests[at].request_id, place, strata[at], float(probabilities[at]))
         for place, at in enumerate(order[:expected])
     ]
+    drawing = replace(drawing, population=len(requests))
     store.draw(drawing, chosen)
+    return drawing
 
 
 def _population(store: Store, drawing: Drawing) -> list[MeasuredRequest]:
@@ -152,6 +158,21 @@ def _population(store: Store, drawing: Drawing) -> list[MeasuredRequest]:
         for each in store.measured(wanted, ())
         if _is_judged(each) and each.judge == drawing.judge and each.traits.versions == drawing.versions
     ]
+
+
+def _whole_population(store: Store, drawing: Drawing) -> list[MeasuredRequest]:
+    """The requests of a drawing, as long as next to all that could be drawn are there.
+
+    What retention keeps of a window, because somebody labeled it, is no fair sample of it. Raises: ConfigurationError.
+    """
+    requests = _population(store, drawing)
+    if not requests or len(requests) < _KEPT * drawing.population:
+        raise ConfigurationError(
+            f"of the {drawing.population} requests that drawing {drawing.drawing_id} was made of, {len(requests)} are "
+            "there as they were judged then; the others were pruned, or judged anew. Its last rates stay as they are; "
+            "ragtrace label draw makes a new drawing"
+        )
+    return requests
 
 
 def _is_judged(measured: MeasuredRequest) -> bool:
@@ -181,10 +202,13 @@ def unlabeled(store: Store, drawing: Drawing, labeler: str) -> list[Drawn]:
 
 
 def first_broken_of(stages: Mapping[str, str]) -> str:
-    """The first stage that a labeler calls broken; `none` where all are sound, else `cannot_tell`."""
-    if broken := next((stage for stage in _NAMES if stages.get(stage) == "broken"), None):
-        return broken
-    return NONE if stages and all(state == "sound" for state in stages.values()) else CANNOT_TELL
+    """The first stage that a labeler calls broken, where all before it are called sound; `none` where all are, else
+    `cannot_tell`. Of answers that do not cite nothing is said of citation."""
+    for stage in _NAMES:
+        state = stages.get(stage, "sound" if stage == "citation" else CANNOT_TELL)
+        if state != "sound":
+            return stage if state == "broken" else CANNOT_TELL
+    return NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +238,9 @@ def label_rates(store: Store, drawing: Drawing) -> DrawingRates:
     """The rates of a drawing's requests, corrected by the labels of those that were drawn; kept for the exporter.
 
     Several labelers of one request count as their mean. One that cannot tell leaves the request out; those of the same
-    stratum stand for it.
+    stratum stand for it. Raises: ConfigurationError where its requests were pruned, or judged anew, since.
     """
-    requests = _population(store, drawing)
+    requests = _whole_population(store, drawing)
     places = {each.request_id: place for place, each in enumerate(requests)}
     chosen = [each for each in store.drawn_requests(drawing.drawing_id) if each.request_id in places]
     said: dict[str, list[RequestLabel]] = defaultdict(list)
@@ -333,7 +357,7 @@ def written_labels(labels: Iterable[RequestLabel], *, as_csv: bool, todo: Sequen
     writer = csv.DictWriter(out, _COLUMNS, lineterminator="\n")
     writer.writeheader()
     for label in labels:
-        needed = None if label.needed is None else " ".join(label.needed) or NONE
+        needed = None if label.needed is None else json.dumps(label.needed) if label.needed else NONE
         row = {"request_id": label.request_id, "labeler": label.labeler, "first_broken": label.first_broken}
         writer.writerow({**row, **label.stages, "needed": needed, "note": label.note})
     writer.writerows({"request_id": request_id} for request_id in todo)
@@ -359,8 +383,8 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
                 row = json.loads(body)
             except ValueError as error:
                 raise ConfigurationError(f"line {line} is no JSON object: {error}") from error
-            if not isinstance(row, dict):
-                raise ConfigurationError(f"line {line} is no JSON object")
+            if not isinstance(row, dict) or not isinstance(row.get("stages") or {}, dict):
+                raise ConfigurationError(f"line {line} is no JSON object, or its stages are none")
             yield line, {**row, **(row.get("stages") or {})}
 
 
@@ -369,8 +393,19 @@ def _csv_rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
     if "request_id" not in (reader.fieldnames or ()):
         raise ConfigurationError(f"the file has no column request_id; it has {', '.join(reader.fieldnames or ())}")
     for row in reader:
-        needed = (row.get("needed") or "").split()
-        yield reader.line_num, {**row, "needed": [] if needed == [NONE] else needed or None}
+        yield reader.line_num, {**row, "needed": _ids_in_cell(row.get("needed") or "")}
+
+
+def _ids_in_cell(cell: str) -> list[str] | None:
+    """Chunk ids in a cell of a sheet: as JSON, which ids with spaces need, or with spaces between them."""
+    if not cell.strip():
+        return None
+    try:
+        found = json.loads(cell)
+    except ValueError:
+        found = None
+    ids = found if isinstance(found, list) else cell.split()
+    return [] if ids == [NONE] else [str(each) for each in ids]
 
 
 def _read(line: int, row: Mapping[str, Any], labeler: str | None, now: int) -> RequestLabel | None:
@@ -386,10 +421,15 @@ def _read(line: int, row: Mapping[str, Any], labeler: str | None, now: int) -> R
     told = first_broken_of(stages)
     if first:
         said = _word(line, "first_broken", first, (*_NAMES, NONE, CANNOT_TELL))
-        if stages and told not in (said, CANNOT_TELL):
-            raise ConfigurationError(f"line {line} says first_broken {said}, and its stages say {told}")
+        if (told not in (said, CANNOT_TELL)) or _denies(stages, said):
+            stated = ", ".join(f"{stage} {state}" for stage, state in stages.items())
+            raise ConfigurationError(f"line {line} says first_broken {said}, and its stages say {stated}")
         told = said
-    needed = row.get("needed")
+    needed, labeled_at = row.get("needed"), row.get("labeled_at") or now
+    if needed is not None and not isinstance(needed, list):
+        raise ConfigurationError(f"line {line}: needed {needed!r} is not usable; give a list of chunk ids")
+    if isinstance(labeled_at, bool) or not re.fullmatch(r"\d+", str(labeled_at)):
+        raise ConfigurationError(f"line {line}: labeled_at {labeled_at!r} is not usable; give nanoseconds since 1970")
     return RequestLabel(
         request_id=str(row["request_id"]),
         labeler=who,
@@ -397,11 +437,17 @@ def _read(line: int, row: Mapping[str, Any], labeler: str | None, now: int) -> R
         stages=stages,
         needed=None if needed is None else tuple(map(str, needed)),
         note=str(row["note"]) if row.get("note") else None,
-        labeled_at=int(row.get("labeled_at") or now),
+        labeled_at=int(labeled_at),
         verdict=row.get("verdict") or None,
         judge=row.get("judge") or None,
         analyzer_version=row.get("analyzer_version") or None,
     )
+
+
+def _denies(stages: Mapping[str, str], first: str) -> bool:
+    """Whether what is said of stages contradicts which one broke first."""
+    before = _NAMES[: _NAMES.index(first)] if first in _NAMES else _NAMES if first == NONE else ()
+    return stages.get(first) == "sound" or any(stages.get(stage) == "broken" for stage in before)
 
 
 def _word(line: int, column: str, value: object, allowed: Sequence[str]) -> str:

@@ -13,10 +13,10 @@ from ragtrace.analyze import examine, worker
 from ragtrace.analyze._signs import evidence_odds
 from ragtrace.analyze._verification import judge_batch, judge_relevance, verified_by
 from ragtrace.analyze.worker import WorkerSettings
-from ragtrace.coverage import JudgedAnswer
+from ragtrace.coverage import JudgedAnswer, united
 from ragtrace.coverage.verifier import JudgedRelevance, Pair, Verdict
 from ragtrace.engines.calibration import Calibration
-from ragtrace.errors import NotJudged
+from ragtrace.errors import NotJudged, ServerError
 from ragtrace.store import Store
 from ragtrace.types import (
     Candidate,
@@ -223,6 +223,90 @@ def test_a_judge_without_calibration_moves_none() -> None:
     assert analysis.score("evidence_presence") == pytest.approx((49 + 1 / 49) / 2 / (1 + (49 + 1 / 49) / 2))
 
 
+def test_a_judge_without_calibration_decides_of_no_facet() -> None:
+    """Whether a name that the candidates write otherwise counts is told by words, and not by what nobody checked."""
+    question = "How long is the notice period in Acme Corporation contracts in Spain?"
+    text = "The notice period in contracts is thirty days. It begins with the letter that ends the contract."
+    others = tuple(
+        Candidate(chunk_id=str(rank), rank=rank, text=f"The {word} is opened at nine.")
+        for rank, word in enumerate(("desk", "hall", "gate", "shop"), 2)
+    )
+    candidates = (Candidate(chunk_id="1", rank=1, text=text), *others)
+    chunk = PackedChunk(chunk_id="1", position=1, text=text)
+    answer = GenerateRun(generation=Generation(answer="The notice period in contracts is thirty days."))
+    record = RequestRecord(
+        request_id="r",
+        service="s",
+        query=Query(original=question),
+        stages=(RetrieveRun(query=question, candidates=candidates), PackRun(packing=Packing(chunks=(chunk,))), answer),
+    )
+    low = dict.fromkeys(map(str, range(1, 6)), 0.01)
+    by_words = examine(record)[0]
+    shown = examine(record, relevances=JudgedRelevance(low, {"1": 0.01}))[0]
+    heard = examine(record, relevances=JudgedRelevance(low, {"1": 0.01}, is_calibrated=True))[0]
+    assert shown.diagnosis.stages == by_words.diagnosis.stages
+    assert shown.score("query_coverage") == by_words.score("query_coverage")
+    assert heard.diagnosis.stages != by_words.diagnosis.stages
+
+
+def test_a_request_that_a_judge_cannot_read_fails_alone(store: Store) -> None:
+    """A server refuses one prompt, as too long: the others of the batch are judged, and none stays leased."""
+
+    @dataclass
+    class Refusing(Judge):
+        def relevant(self, pairs: Sequence[Pair]) -> list[float]:
+            if any("case 1." in chunk for _, chunk in pairs):
+                raise ServerError("400: the prompt is too long")
+            return super().relevant(pairs)
+
+    store.write([request(number) for number in range(4)])
+    summary = worker.run(store, WorkerSettings(relevance=Refusing(CALIBRATED), limit=4))
+    assert (summary.done, summary.failed) == (3, 1)
+    assert store.get_analysis("r1") is None
+    assert (found := store.get_analysis("r2")) is not None
+    assert found.verified_by is not None
+
+
+def test_a_budget_that_holds_for_some_of_a_batch_is_spent_on_them(store: Store) -> None:
+    """Where all of it is too much for an hour, requests are judged one by one until the budget ends."""
+
+    @dataclass
+    class Poor(Judge):
+        left: int = 2
+
+        def relevant(self, pairs: Sequence[Pair]) -> list[float]:
+            if len(pairs) > self.left:
+                raise NotJudged("budget", "nothing more may be spent in this hour")
+            self.left -= len(pairs)
+            return super().relevant(pairs)
+
+    store.write([request(number) for number in range(4)])
+    assert worker.run(store, WorkerSettings(relevance=Poor(CALIBRATED))).done == 4
+    found = [store.get_analysis(f"r{number}") for number in range(4)]
+    assert [analysis is not None and analysis.verified_by is not None for analysis in found] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_chunks_of_every_round_are_judged() -> None:
+    """What an earlier round put into its prompt is no less in it than what the last one did."""
+    early, late = (PackedChunk(chunk_id=name, position=1, text=f"The limit of {name}.") for name in ("early", "late"))
+    found = tuple(Candidate(chunk_id=each.chunk_id, rank=1, text=each.text) for each in (early, late))
+    stages = (
+        *(RetrieveRun(query="?", candidates=(found[0],)), PackRun(packing=Packing(chunks=(early,)))),
+        *(RetrieveRun(query="?", candidates=(found[1],)), PackRun(packing=Packing(chunks=(late,)))),
+        GenerateRun(generation=Generation(answer="The limit.")),
+    )
+    record = RequestRecord(request_id="r", service="s", query=Query(original="What is the limit?"), stages=stages)
+    judge = Judge(CALIBRATED)
+    said = judge_relevance({"r": record}, judge, judge)["r"]
+    assert set(said.packed) == {item.chunk_id for item in united(record).packing.chunks}  # type: ignore[union-attr]
+    assert set(said.candidates) == {"early", "late"}
+
+
 def test_the_worker_asks_the_judges_and_stores_who_judged(store: Store) -> None:
     """The analysis names each model with its role, and the calibrations."""
     store.write([ranked()])
@@ -267,7 +351,7 @@ class Failing(Judge):
 
 
 @pytest.mark.parametrize(("reason", "by_words", "calls"), [
-    ("budget", {"r0", "r1", "r2"}, 1),
+    ("budget", {"r1", "r2"}, 3),  # together, and then each alone until it ends
     ("server", {"r0", "r1", "r2"}, 1),
     ("odd", {"r1"}, 4),  # together, and then each alone
 ])  # fmt: skip

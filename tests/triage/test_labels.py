@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.store import RequestLabel, Store
+from ragtrace.store.tables import request
 from ragtrace.triage.labels import (
     CANNOT_TELL,
     agreement,
@@ -194,10 +197,29 @@ def test_requests_that_are_judged_anew_by_other_rules_leave_the_rates(labeled: S
     drawing = draw_labels(labeled, "shop", WINDOW, 150)
     requests = [each.request_id for each in labeled.drawn_requests(drawing.drawing_id)]
     labeled.put_labels(map(label, requests))
+    known = label_rates(labeled, drawing)
     other = replace(drawing, judge="j2")
-    found = label_rates(labeled, other)
-    assert (found.requests, found.labeled) == (0, 0)
-    assert all(each.correction is None for each in found.stages)
+    for use in (label_rates, partial(extend_drawing, expected=160)):
+        with pytest.raises(ConfigurationError, match="0 are there as they were judged then"):
+            use(labeled, other)
+    assert label_rates(labeled, drawing) == known
+    assert labeled.drawn_requests(drawing.drawing_id)
+
+
+def test_what_retention_leaves_of_a_window_gives_no_rate(labeled: Store) -> None:
+    """Labeled requests that outlive the others are no fair sample; the rates from before stay as they are."""
+    drawing = draw_labels(labeled, "shop", WINDOW, 150)
+    requests = [each.request_id for each in labeled.drawn_requests(drawing.drawing_id)]
+    labeled.put_labels(map(label, requests))
+    label_rates(labeled, drawing)
+    (before,) = labeled.drawings("shop")
+    with labeled._database.write() as connection:
+        connection.execute(sa.delete(request).where(request.c.request_id.not_in(requests)))
+    with pytest.raises(ConfigurationError, match=r"the others were pruned, or judged anew\. Its last rates stay"):
+        label_rates(labeled, before)
+    assert labeled.drawings("shop") == [before]
+    assert before.rates
+    assert before.population > len(requests)
 
 
 def test_a_drawing_is_found_by_the_beginning_of_its_id(labeled: Store) -> None:
@@ -233,10 +255,14 @@ def test_agreement_of_labelers() -> None:
 @pytest.mark.parametrize(
     ("stages", "first"),
     [
-        ({"retrieval": "sound", "ranking": "sound"}, "none"),
-        ({"generation": "broken", "retrieval": "sound"}, "generation"),
-        ({"generation": "broken", "ranking": "broken"}, "ranking"),
-        ({"retrieval": CANNOT_TELL, "generation": "sound"}, CANNOT_TELL),
+        ({"retrieval": "sound", "ranking": "sound", "generation": "sound"}, "none"),
+        ({"retrieval": "sound", "ranking": "sound"}, CANNOT_TELL),  # of generation nothing is said
+        ({"generation": "sound"}, CANNOT_TELL),
+        ({"generation": "broken", "ranking": "sound", "retrieval": "sound"}, "generation"),
+        ({"generation": "broken", "retrieval": "sound"}, CANNOT_TELL),  # ranking may have broken before it
+        ({"generation": "broken", "ranking": "broken", "retrieval": "sound"}, "ranking"),
+        ({"retrieval": CANNOT_TELL, "ranking": "sound", "generation": "sound"}, CANNOT_TELL),
+        ({"retrieval": "sound", "ranking": "sound", "generation": "sound", "citation": "broken"}, "citation"),
         ({}, CANNOT_TELL),
     ],
 )
@@ -249,7 +275,7 @@ def test_the_first_broken_stage(stages: dict[str, str], first: str) -> None:
 def test_labels_are_written_and_read_again(as_csv: bool) -> None:
     """All that labelers say comes back; JSON lines keep times and verdicts too."""
     labels = [
-        RequestLabel("r1", "ada", "ranking", {"retrieval": "sound", "ranking": "broken"}, ("c1", "c2"), "2, or 3", 5),
+        RequestLabel("r1", "ada", "ranking", {"retrieval": "sound", "ranking": "broken"}, ("c1", "c 2"), "2, or 3", 5),
         RequestLabel("r2", "ada", "none", {}, (), None, 5),
         RequestLabel("r3", "bob", CANNOT_TELL, {"retrieval": CANNOT_TELL}, None, "?", 5),
     ]  # fmt: skip
