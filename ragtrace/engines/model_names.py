@@ -137,7 +137,7 @@ def as_judges(given: Iterable[str]) -> dict[Role, str]:
 
 
 def load_judges(models: Mapping[Role, str], *, budget: Budget | None = None) -> Judges:
-    """What judges in each role that is named; a model that is named for two is in memory once.
+    """What judges in each role that is named; a model for relevance and answers, or behind a server, is there once.
 
     budget: what all judges behind servers may spend together. Raises: as `load_judge`.
     """
