@@ -116,7 +116,8 @@ def configure(
     Raises: ConfigurationError for a value that cannot be used; MissingExtraError for `screen` above 0 without the
         analyzer's packages (`pip install 'ragtrace[analyze]'`).
     """
-    given = {name: value for name, value in locals().items() if name != "tracer_provider"}
+    given = dict(locals())  # at once: a debugger that looks at the frame may add names while one goes over them
+    del given["tracer_provider"]
     config = load(**{**given, **held_settings()})
     if config.enabled and config.screen:
         from ragtrace.extras import require_analyzer

@@ -15,7 +15,8 @@ from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, unquote
 
-from ragtrace.errors import MissingExtraError
+from ragtrace.errors import ConfigurationError, MissingExtraError
+from ragtrace.safe_text import masked
 
 __all__ = ["Answer", "HttpClient", "NoAnswer", "retry_after"]
 
@@ -52,12 +53,13 @@ class HttpClient:
         parts: the server's address; requests go to `address`, which is the same without user and password.
         extra: the extra that brings the package, for whoever lacks it.
         headers: of each request; an `Authorization` among them counts more than the address's login.
-        seconds: that a server may be silent for, while a connection is made at most ten of them.
+        seconds: that a server may be silent for, while a connection is made at most ten of them; one that goes on
+            sending a little is listened to.
         connections: how many stay open for further requests.
         is_proxied: whether the environment's proxies are used (HTTPS_PROXY, NO_PROXY).
         is_redirected: whether redirects are followed. To another server no authorization goes along.
 
-    Raises: MissingExtraError.
+    Raises: MissingExtraError; ConfigurationError for proxies of the environment that cannot be used.
     """
 
     def __init__(
@@ -83,14 +85,20 @@ class HttpClient:
             sent["Authorization"] = authorization = f"Basic {base64.b64encode(login.encode()).decode()}"
         self._secret = authorization.rpartition(" ")[2]
         self._package = httpx2
-        self._client = httpx2.Client(
-            headers={name.encode(): value.encode() for name, value in sent.items()},
-            timeout=httpx2.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=connections),
-            verify=ssl.create_default_context(),
-            trust_env=is_proxied,
-            follow_redirects=is_redirected,
-        )
+        try:
+            self._client = httpx2.Client(
+                headers={name.encode(): value.encode() for name, value in sent.items()},
+                timeout=httpx2.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
+                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=connections),
+                verify=ssl.create_default_context(),
+                trust_env=is_proxied,
+                follow_redirects=is_redirected,
+            )
+        except (ImportError, ValueError, httpx2.InvalidURL) as error:  # it reads the proxies of the environment
+            raise ConfigurationError(
+                f"a proxy of the environment cannot be used: {masked(str(error))}; give HTTP_PROXY, HTTPS_PROXY or "
+                "ALL_PROXY as http://HOST:PORT, or leave the server out by NO_PROXY"
+            ) from None
 
     def request(
         self, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -106,7 +114,7 @@ class HttpClient:
                 return Answer(response.status_code, bytes(read), retry_after(response.headers.get("Retry-After")))
         except package.LocalProtocolError:  # its message quotes the header
             raise NoAnswer("a header cannot be sent as it is") from None
-        except (package.HTTPError, package.InvalidURL) as error:
+        except (package.HTTPError, package.InvalidURL, UnicodeError) as error:  # the last: no name of a host
             absent = isinstance(error, package.ConnectError | package.ConnectTimeout)
             raise NoAnswer(self.masked(str(error) or type(error).__name__), is_absent=absent) from None
 

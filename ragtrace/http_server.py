@@ -45,8 +45,9 @@ class HttpServer:
     def start(self, application: WSGIApplication, name: str) -> None:
         """Answer, from threads; the one that listens has this name."""
         self._server.set_app(application)
-        self._thread = threading.Thread(target=self._server.serve_forever, name=name, daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._server.serve_forever, name=name, daemon=True)
+        thread.start()
+        self._thread = thread  # only now: `close` waits for one that runs
 
     def close(self) -> None:
         """Take no more."""

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ragtrace import http_client
+from ragtrace.errors import ConfigurationError
 from ragtrace.http_client import HttpClient, NoAnswer, retry_after
 
 SECRET = "hidden-words"
@@ -172,6 +173,24 @@ def test_the_environments_proxies_are_used_where_it_is_said(server: Server, monk
     assert server.heard[0][1] == "http://example.invalid/x"
     with pytest.raises(NoAnswer):
         HttpClient(urlsplit("http://example.invalid")).request("GET", "http://example.invalid/x")
+
+
+@pytest.mark.parametrize("proxy", ["socks4://127.0.0.1:1080", "foo://ada:secret@127.0.0.1:1"])
+def test_a_proxy_that_cannot_be_used_is_named(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment's proxy is refused before anything is asked, without its password and without a traceback."""
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    monkeypatch.setenv("all_proxy", proxy)
+    with pytest.raises(ConfigurationError, match="a proxy of the environment cannot be used") as caught:
+        HttpClient(urlsplit("http://127.0.0.1:1"), is_proxied=True)
+    assert "secret" not in str(caught.value)
+    HttpClient(urlsplit("http://127.0.0.1:1")).close()
+
+
+def test_a_name_that_no_host_can_have_is_no_answer() -> None:
+    """An address with an empty label is told like a server that is not there."""
+    client = HttpClient(urlsplit("http://a..b"))
+    with pytest.raises(NoAnswer):
+        client.request("GET", "http://a..b/")
 
 
 @pytest.mark.parametrize(("connections", "opened"), [(1, 1), (0, 3)])

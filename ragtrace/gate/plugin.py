@@ -112,10 +112,13 @@ def _marked(item: pytest.Item) -> GateReport:
 
 def _run_gate(item: pytest.Item, options: _Arguments) -> GateReport:
     from ragtrace.errors import RagtraceError
-    from ragtrace.gate.runs import run
+    from ragtrace.extras import require_analyzer
 
     arguments = _arguments(item, options)
     try:
+        require_analyzer()
+        from ragtrace.gate.runs import run
+
         arguments.pop("reports")
         report = run(arguments.pop("baseline"), arguments.pop("candidate"), **arguments)
         _write(report, item)
