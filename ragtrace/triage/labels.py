@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ragtrace.bounds import is_weighable
 from ragtrace.errors import ConfigurationError
 from ragtrace.label_statistics import (
     FEWEST_LABELS,
@@ -176,7 +177,9 @@ def _whole_population(store: Store, drawing: Drawing) -> list[MeasuredRequest]:
 
 
 def _is_judged(measured: MeasuredRequest) -> bool:
-    return measured.head_sampled and measured.judge is not None and measured.verdict is not None
+    """Whether a request of the random stratum has a verdict, and a weight; older versions stored any probability."""
+    is_judged = measured.judge is not None and measured.verdict is not None
+    return measured.head_sampled and is_judged and is_weighable(measured.head_probability)
 
 
 def _stratum(measured: MeasuredRequest) -> str:

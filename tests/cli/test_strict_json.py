@@ -152,17 +152,18 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 SourceReport(service=SERVICE, source="wiki", reported_at=END, delay_seconds=1e308),
             ]
         )
-        drawing = draw_labels(store, SERVICE, Window(START, END, START), 120)
-        drawn = [each.request_id for each in store.drawn_requests(drawing.drawing_id)]
-        rows = "".join(json.dumps({"request_id": each, "first_broken": "none"}) + "\n" for each in drawn)
-        for labeler in ("ann", "bob"):
-            store.put_labels(read_labels(rows, labeler=labeler))
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE request SET head_probability = 5e-324 WHERE rowid % 3 = 0")
         connection.execute("UPDATE request SET head_probability = 9e999 WHERE rowid % 7 = 0")
         connection.execute("UPDATE source_report SET delay_seconds = 9e999")
         connection.execute("UPDATE feedback SET score = 9e999")
     connection.close()
+    with Store.open(f"sqlite:///{file}") as store:
+        drawing = draw_labels(store, SERVICE, Window(START, END, START), 120)
+        drawn = [each.request_id for each in store.drawn_requests(drawing.drawing_id)]
+        rows = "".join(json.dumps({"request_id": each, "first_broken": "none"}) + "\n" for each in drawn)
+        for labeler in ("ann", "bob"):
+            store.put_labels(read_labels(rows, labeler=labeler))
     return file
 
 
