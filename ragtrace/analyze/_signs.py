@@ -22,7 +22,7 @@ from ragtrace.coverage.support.figures import Figures
 from ragtrace.coverage.support.lexical import Ground
 from ragtrace.coverage.support.readings import Reading, Window
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
-from ragtrace.coverage.verifier import ENTAILMENT, JudgedRelevance
+from ragtrace.coverage.verifier import ENTAILMENT, JudgedRelevance, log_odds
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
 __all__ = ["Signs", "evidence_odds", "signs_of", "with_facets"]
@@ -30,6 +30,7 @@ __all__ = ["Signs", "evidence_odds", "signs_of", "with_facets"]
 
 MOST: Final = 20  # figures and dates of one claim that are looked up
 SUREST: Final = 5.0  # log odds beyond which no model of relevance or entailment is believed
+_LEAST: Final = 1 / (1 + math.exp(SUREST))  # the probability of these log odds against it
 FEWEST: Final = 4  # pairs of words of a claim, from which it can be a copy of what the prompt says
 
 
@@ -134,8 +135,8 @@ def signs_of(
 ) -> Signs:
     """The signs of a record. matrix: `facet_matrix` of the facets and the record's candidates; judged: the claims of
     its answer, None where they cannot be judged; background: what the service usually returns; relevance: of its
-    answer to its question; prompt: what stands in it, read here where it is not given; relevances: what models say of
-    chunks and answer."""
+    answer to its question; prompt: what stands in it, read here where it is not given; relevances: what calibrated
+    models say of chunks and answer."""
     candidates = record.candidates
     chunks = record.packing.chunks if record.packing else ()
     pool = [Evidence.read(item.chunk_id, item.text or "") for item in candidates]
@@ -153,7 +154,7 @@ def signs_of(
         readable=is_prose(answer) and not any(_is_foreign(chunk.text or "") for chunk in chunks),
         claims=len(claims),
         relevance=relevance,
-        **(_model_signs(record, claims, relevances) if relevances and relevances.is_calibrated else {}),
+        **(_model_signs(record, claims, relevances) if relevances else {}),
         **(_citation_signs(record, judged, packed, rarity) if judged and claims else {}),
         **(_answer_signs(record.query.original, claims, packed, rarity) if claims else {}),
     )
@@ -289,7 +290,7 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
 
 
 def _model_signs(record: RequestRecord, claims: Sequence[Claim], said: JudgedRelevance) -> dict[str, Any]:
-    found: dict[str, Any] = {"answer_odds": None if said.answer is None else log_odds(said.answer)}
+    found: dict[str, Any] = {"answer_odds": None if said.answer is None else log_odds(said.answer, _LEAST)}
     judged = [claim for claim in claims if claim.layer == ENTAILMENT and claim.support is not None]
     if judged and len(judged) == len(claims):
         found["false_odds"] = evidence_odds([1.0 - (claim.support or 0.0) for claim in judged])
@@ -305,7 +306,7 @@ def _model_signs(record: RequestRecord, claims: Sequence[Claim], said: JudgedRel
         "packed_odds": evidence_odds(said.packed.values(), count),
         "left_odds": evidence_odds(left.values(), count),
         "left_judged": max(left, key=lambda key: left[key], default=None),
-        "rest_odds": log_odds(max(rests)) if rests else None,
+        "rest_odds": log_odds(max(rests), _LEAST) if rests else None,
     }
 
 
@@ -315,15 +316,9 @@ def evidence_odds(chances: Iterable[float], count: int | None = None) -> float:
     chances: each that of one by itself, at even odds before, in [0, 1]. The mean of their odds: among many that are
     judged one by one, one that stands out by mistake is nothing unusual.
     """
-    odds = [math.exp(log_odds(chance)) for chance in chances]
+    odds = [math.exp(log_odds(chance, _LEAST)) for chance in chances]
     mean = math.fsum(odds) / max(1, count or len(odds))
     return math.log(min(max(mean, math.exp(-SUREST)), math.exp(SUREST)))
-
-
-def log_odds(chance: float) -> float:
-    """The log odds of a chance, as far from 0 as `SUREST` at most: no model is that sure."""
-    inside = min(max(chance, 1e-9), 1 - 1e-9)
-    return min(max(math.log(inside / (1 - inside)), -SUREST), SUREST)
 
 
 def _citation_signs(

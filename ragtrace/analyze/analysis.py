@@ -175,7 +175,7 @@ def examine(
         computed_at=computed_at,
     )
     signs = signs_of(record, kept, table, judged, service.background, relevance=analysis.score(ANSWER_RELEVANCE.id),
-                     prompt=prompt, relevances=relevances)  # fmt: skip
+                     prompt=prompt, relevances=heard)  # fmt: skip
     before = signs.before_answer()
     if answer and facets:  # it may have told which of them count
         rows = trusted(presence=_presence(record, reference, facets, relevances=heard))

@@ -32,6 +32,7 @@ __all__ = [
     "Verifier",
     "containment",
     "gather",
+    "log_odds",
     "sparse",
     "supports_of_claims",
     "terms",
@@ -174,7 +175,7 @@ class _Asked:
         largest = max((support for support, _ in self.verdicts), default=0.0)
         if not self.weight or self.claim.support is None:
             return largest
-        odds = _log_odds(largest, _LEAST_BY_MODEL) + self.weight * _log_odds(self.claim.support, LEAST_BY_WORDS)
+        odds = log_odds(largest, _LEAST_BY_MODEL) + self.weight * log_odds(self.claim.support, LEAST_BY_WORDS)
         return 1 / (1 + math.exp(-odds))
 
 
@@ -207,7 +208,8 @@ def _asked(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[list[_As
     return asked
 
 
-def _log_odds(probability: float, least: float) -> float:
+def log_odds(probability: float, least: float) -> float:
+    """The log odds of a probability, which counts as lying between `least`, above 0, and its complement."""
     inside = min(max(probability, least), 1 - least)
     return math.log(inside / (1 - inside))
 

@@ -113,7 +113,7 @@ def draw_labels(
         drawn_at=time.time_ns(),
         uniform=uniform,
     )
-    return extend_drawing(store, drawing, expected)
+    return _draw(store, drawing, _of_drawing(requests, drawing), expected)
 
 
 def find_drawing(store: Store, beginning: str | None, service: str | None = None) -> Drawing:
@@ -137,7 +137,10 @@ def extend_drawing(store: Store, drawing: Drawing, expected: int) -> Drawing:
 
     Raises: ConfigurationError for less than one, and where its requests were judged anew or pruned since.
     """
-    requests = _whole_population(store, drawing)
+    return _draw(store, drawing, _whole_population(store, drawing), expected)
+
+
+def _draw(store: Store, drawing: Drawing, requests: Sequence[MeasuredRequest], expected: int) -> Drawing:
     strata = [_stratum(each) for each in requests]
     interest = np.array([STRATA[stratum] for stratum in strata])
     probabilities = inclusion_probabilities(interest, expected, drawing.uniform)
@@ -151,12 +154,11 @@ def extend_drawing(store: Store, drawing: Drawing, expected: int) -> Drawing:
     return drawing
 
 
-def _population(store: Store, drawing: Drawing) -> list[MeasuredRequest]:
-    """The requests that a drawing speaks of, oldest first."""
-    wanted = Wanted(drawing.service, drawing.since, drawing.until, versions=tuple(drawing.versions.items()))
+def _of_drawing(requests: Iterable[MeasuredRequest], drawing: Drawing) -> list[MeasuredRequest]:
+    """Those of a window's requests that a drawing speaks of, in their order."""
     return [
         each
-        for each in store.measured(wanted, ())
+        for each in requests
         if _is_judged(each) and each.judge == drawing.judge and each.traits.versions == drawing.versions
     ]
 
@@ -166,7 +168,8 @@ def _whole_population(store: Store, drawing: Drawing) -> list[MeasuredRequest]:
 
     What retention keeps of a window, because somebody labeled it, is no fair sample of it. Raises: ConfigurationError.
     """
-    requests = _population(store, drawing)
+    wanted = Wanted(drawing.service, drawing.since, drawing.until, versions=tuple(drawing.versions.items()))
+    requests = _of_drawing(store.measured(wanted, ()), drawing)
     if not requests or len(requests) < _KEPT * drawing.population:
         raise ConfigurationError(
             f"of the {drawing.population} requests that drawing {drawing.drawing_id} was made of, {len(requests)} are "
@@ -255,7 +258,7 @@ def label_rates(store: Store, drawing: Drawing) -> DrawingRates:
     for stage in (*_NAMES, ANY):
         verdicts = np.array([name is not None if stage == ANY else name == stage for name in named], dtype=np.bool_)
         told = {id_: value for id_, labels in said.items() if (value := _mean(labels, stage)) is not None}
-        share = float(np.average(verdicts, weights=importance)) if requests else 0.0
+        share = float(np.average(verdicts, weights=importance))
         correction = None
         if len(told) >= FEWEST_LABELS:
             used = [each for each in chosen if each.request_id in told]
