@@ -125,6 +125,7 @@ class Soak:
             self.server.run(f"DROP DATABASE {database} WITH (FORCE)")
             self.server.run(f"CREATE DATABASE {database}")
         else:
+            self.wait_until_open()  # a process that starts while there is no file makes one at once
             copy = self.file.with_name("copy.db")
             with closing(sqlite3.connect(self.file, timeout=60)) as connection:
                 connection.execute("VACUUM INTO ?", (str(copy),))
@@ -169,6 +170,22 @@ class Soak:
             time.sleep(0.1)
             self.revive()
         raise AssertionError(f"seed {SEED}: the receiver is not ready")
+
+    def wait_until_open(self) -> None:
+        """Until every process holds the file that stands there."""
+        deadline = time.monotonic() + DEADLINE
+        while time.monotonic() < deadline:
+            self.revive()
+            if all(self._holds_file(process.pid) for process in self.processes.values()):
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"seed {SEED}: not every process has opened {self.file}")
+
+    def _holds_file(self, process: int) -> bool:
+        try:
+            return any(os.path.samefile(each, self.file) for each in Path(f"/proc/{process}/fd").iterdir())
+        except OSError:  # one of them was closed meanwhile, or the process has ended
+            return False
 
     def revive(self) -> None:
         """Start again what ended by itself because the database was away."""
