@@ -1,0 +1,52 @@
+"""Fair exposure: whose documents are retrieved, whose are used, and what another ranking would have shown.
+
+Everything here is arithmetic on rankings; no model is needed.
+"""
+
+from ragtrace.exposure._measures import (
+    Measure,
+    attributed_exposure,
+    attribution_rate,
+    disparity,
+    expected_utility,
+    exposure,
+    group_sums,
+    relevance,
+    target_exposure,
+)
+from ragtrace.exposure._plackett_luce import (
+    LARGEST_ALPHA,
+    inclusion_probabilities,
+    log_probability,
+    plackett_luce_logits,
+    sample_rankings,
+    seed_of,
+)
+from ragtrace.exposure._propensity import FEWEST_EFFECTIVE, Reweighted, propensity_weight, reweighted_mean
+from ragtrace.exposure._tradeoff import Curve, IntervalDifference, disparity_curve, interval_differences
+
+__all__ = [
+    "FEWEST_EFFECTIVE",
+    "LARGEST_ALPHA",
+    "Curve",
+    "IntervalDifference",
+    "Measure",
+    "Reweighted",
+    "attributed_exposure",
+    "attribution_rate",
+    "disparity",
+    "disparity_curve",
+    "expected_utility",
+    "exposure",
+    "group_sums",
+    "inclusion_probabilities",
+    "interval_differences",
+    "log_probability",
+    "plackett_luce_logits",
+    "propensity_weight",
+    "relevance",
+    "reweighted_mean",
+    "sample_rankings",
+    "seed_of",
+    "target_exposure",
+]
