@@ -24,6 +24,7 @@ from ragtrace.cli import (
     demo,
     doctor,
     export,
+    exposure,
     gate,
     label,
     monitoring,
@@ -82,6 +83,7 @@ app.add_typer(label.app, name="label")
 app.command("replay")(gate.replay)
 app.add_typer(gate.app, name="gate")
 app.add_typer(align.app, name="align")
+app.add_typer(exposure.app, name="exposure")
 app.add_typer(changes.releases, name="release")
 app.add_typer(changes.sources, name="source")
 app.add_typer(services.citing, name="citing")

@@ -109,6 +109,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "label agreement": (),
     "label rates": (),
     "align report": (),
+    "exposure report": WINDOW,
     "release list": (),
     "source list": (),
     "citing list": (),

@@ -76,6 +76,7 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
     "label agreement": [(*OF, "--json")],
     "label rates": [(*OF, "--json")],
     "align report": [(*OF, "--json")],
+    "exposure report": [(*OF, "--since", MINUTES[0], "--until", MINUTES[2], "--json")],
     "release record": [(*OF, *RELEASE, "--at", MINUTES[0])],
     "release forget": [(*OF, *RELEASE)],
     "release list": [(*OF, "--json")],

@@ -1,0 +1,488 @@
+"""Exposure by provider over a window of a service's requests: whose documents reach prompts, and whose are used.
+
+The requests are those of the random stratum, each weighed by its chance to be kept. A document is exposed where it
+stands in the prompt: the generator reads that and nothing else. What it deserves is the exposure that a ranking with
+the useful documents first gives it (`ragtrace.exposure.target_exposure`); useful is what the reference names, gold
+where there is gold, else the proxy. A document is used where the answer rests on it, by the source that is named.
+
+Source: Kim and Diaz, "Towards Fair RAG", section 3, with the requests of a window in place of sampled rankings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import erfc, sqrt
+from typing import Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragtrace.bounds import sampling_weight
+from ragtrace.coverage import SUPPORTED
+from ragtrace.errors import ConfigurationError
+from ragtrace.exposure import Measure, disparity, relevance, target_exposure
+from ragtrace.numeric import check_seed
+from ragtrace.store import ATTRIBUTION, Store
+from ragtrace.types import Analysis, Candidate, RequestRecord
+
+__all__ = [
+    "FEWEST_REQUESTS",
+    "UNNAMED",
+    "Change",
+    "ExposureReport",
+    "Interval",
+    "ProviderExposure",
+    "UsedBy",
+    "exposure_report",
+]
+
+UsedBy = Literal["claims", "citations", "shapley"]
+
+UNNAMED: Final = "(none)"
+"""The provider of documents that name none."""
+OTHERS: Final = "(others)"
+FEWEST_REQUESTS: Final = 50
+"""Below so many requests no provider is called above or below what it deserves."""
+
+_PROVIDERS: Final = 20  # that are listed by name; the rest is joined
+_DRAWS: Final = 1_000
+_LEVEL: Final = 0.05
+_SURE: Final = 1.6448536269514722  # standard errors above 0 of a Shapley share that counts as used
+_SAME: Final = 1e-12  # shares that differ by rounding alone
+_PAGE: Final = 50  # records at a time: they come with their texts
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A share with its 95 % bootstrap interval; all None where no request tells of it."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderExposure:
+    """One provider. `requests`: those with a candidate of it.
+
+    candidates: its share of the candidates. exposed: of the prompts' places. deserved: of these places, where the
+    useful documents are known. excess: exposed less deserved, over these requests alone; `standing` says above or below
+    where that is sure, however many providers there are. used: of its documents in prompts, the share that the answer
+    rests on. contradicted: the share that the answer contradicts. attributed: its share of all that were used.
+    """
+
+    provider: str
+    requests: int
+    candidates: Interval
+    exposed: Interval
+    deserved: Interval
+    excess: Interval
+    used: Interval
+    contradicted: Interval
+    attributed: Interval
+    standing: Literal["above", "below"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one provider since the window before: shares now less shares then.
+
+    starved: its documents lost places that they deserve: exposure fell, and further than what they deserve.
+    """
+
+    provider: str
+    exposed: Interval
+    deserved: Interval
+    excess: Interval
+    attributed: Interval
+    starved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExposureReport:
+    """Exposure of a window, by provider.
+
+    useful_by: how many requests have a reference, by its kind; used_by: what says that a document was used, and
+    `used_requests` how many requests it speaks of. disparity, relevance: of the providers' mean exposures, between
+    their bounds; attributed_disparity: of the exposure that was used. left_out: requests that count nowhere, by reason.
+    releases: what was replaced between the two windows, as "component=version".
+    """
+
+    service: str
+    by: str
+    since: int
+    until: int
+    requests: int
+    left_out: dict[str, int]
+    useful_by: dict[str, int]
+    used_by: UsedBy
+    used_requests: int
+    seed: int
+    disparity: Measure | None = None
+    relevance: Measure | None = None
+    attributed_disparity: Measure | None = None
+    providers: tuple[ProviderExposure, ...] = ()
+    before_requests: int | None = None
+    changes: tuple[Change, ...] = ()
+    releases: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Sums:
+    """What one request adds to a provider: numbers of documents, or of what they deserve."""
+
+    candidates: float = 0.0
+    exposed: float = 0.0
+    exposed_known: float = 0.0  # where the useful ones are known
+    deserved: float = 0.0
+    exposed_judged: float = 0.0  # where it is known what was used
+    used: float = 0.0
+    contradicted: float = 0.0
+    capacity: float = 0.0  # how many of its candidates the prompt could have held
+
+
+_COLUMNS: Final = tuple(_Sums.__dataclass_fields__)
+
+
+@dataclass(slots=True)
+class _Window:
+    """The requests of one window: weights and sums."""
+
+    weights: list[float] = field(default_factory=list)
+    rows: list[dict[str, _Sums]] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    useful_by: Counter[str] = field(default_factory=Counter)
+    used_requests: int = 0
+
+    def table(self, providers: Sequence[str]) -> _Floats:
+        """`(requests, columns, providers)`, weighed."""
+        found = np.zeros((len(self.rows), len(_COLUMNS), len(providers)))
+        places = {provider: place for place, provider in enumerate(providers)}
+        for number, (weight, row) in enumerate(zip(self.weights, self.rows, strict=True)):
+            for provider, sums in row.items():
+                place = places.get(provider, places.get(OTHERS))
+                found[number, :, place] += [weight * getattr(sums, column) for column in _COLUMNS]
+        return found
+
+
+def exposure_report(
+    store: Store,
+    service: str,
+    *,
+    since: int,
+    until: int,
+    by: str = "source",
+    segment: str | None = None,
+    used_by: str = "claims",
+    before: tuple[int, int] | None = None,
+    limit: int = 2_000,
+    seed: int = 0,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> ExposureReport:
+    """Exposure, use and deserved exposure by provider.
+
+    Args:
+        since, until: the window, in nanoseconds.
+        by: what names the provider: `source`, `doc_id` or `modality` of a candidate, else a key of its metadata.
+        used_by: claims (one that the document supports or contradicts), citations, or shapley (a share above 0 beyond
+            its error, of the requests that were explained).
+        before: an earlier window to compare with.
+        limit: about the most requests of each window; more are thinned out evenly.
+
+    Raises: ConfigurationError for arguments out of range, StoreError.
+    """
+    check_seed(seed)
+    if used_by not in get_args(UsedBy):
+        raise ConfigurationError.of("used_by", used_by, " or ".join(get_args(UsedBy)))
+    if limit < 1:
+        raise ConfigurationError.of("limit", limit, "1 or more requests")
+    reader = _Reader(store, service, segment, by, used_by, limit, on_progress)
+    now = reader.window(since, until)
+    earlier = reader.window(*before) if before is not None else None
+    providers = _listed([now, earlier] if earlier is not None else [now])
+    report = ExposureReport(
+        service=service,
+        by=by,
+        since=since,
+        until=until,
+        requests=len(now.rows),
+        left_out=dict(now.left_out.most_common()),
+        useful_by=dict(now.useful_by),
+        used_by=used_by,  # type: ignore[arg-type]
+        used_requests=now.used_requests,
+        seed=seed,
+    )
+    if not now.rows:
+        return report
+    draws = _Draws.of(now.table(providers), np.random.default_rng(seed))
+    found = replace(
+        report,
+        providers=_providers(draws, providers),
+        disparity=disparity(*_mean_exposures(draws, "exposed")),
+        relevance=_relevance(draws),
+        attributed_disparity=disparity(*_mean_exposures(draws, "used")) if now.used_requests else None,
+    )
+    if earlier is None or not earlier.rows:
+        return replace(found, before_requests=0) if earlier is not None else found
+    then = _Draws.of(earlier.table(providers), np.random.default_rng(seed + 1))
+    return replace(
+        found,
+        before_requests=len(earlier.rows),
+        changes=_changes(draws, then, providers),
+        releases=tuple(
+            f"{each.component}={each.version}"
+            for each in store.releases(service)
+            if before is not None and before[0] < each.at < until
+        ),
+    )
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads windows of a service."""
+
+    store: Store
+    service: str
+    segment: str | None
+    by: str
+    used_by: str
+    limit: int
+    on_progress: Callable[[int, int], None] | None
+
+    def window(self, since: int, until: int) -> _Window:
+        """The analyzed requests of [since, until)."""
+        rows, _ = self.store.sample(self.service, self.segment, since, until, (), self.limit)
+        weights = {row.request_id: sampling_weight(row.head_probability) for row in rows}
+        found = _Window()
+        for done, (request_id, record) in enumerate(self._records(list(weights)), 1):
+            self._add(found, record, weights[request_id])
+            if self.on_progress is not None:
+                self.on_progress(done, len(weights))
+        return found
+
+    def _records(self, ids: Sequence[str]) -> Iterator[tuple[str, RequestRecord]]:
+        for start in range(0, len(ids), _PAGE):
+            page = ids[start : start + _PAGE]
+            records = self.store.get_records(page)
+            yield from ((each, records[each]) for each in page if each in records)
+
+    def _add(self, window: _Window, record: RequestRecord, weight: float) -> None:
+        """Count one request, or why it counts nowhere."""
+        candidates = record.candidates
+        if record.packing is None:
+            window.left_out["what stood in the prompt is not known"] += 1
+            return
+        packed = {chunk.chunk_id for chunk in record.packing.chunks} & {each.chunk_id for each in candidates}
+        if not record.is_retrieved or not packed:
+            window.left_out["no candidate is in the prompt" if record.is_retrieved else "candidates are not known"] += 1
+            return
+        analysis = self.store.get_analysis(record.request_id)
+        useful = self._useful(analysis, candidates)
+        used = self._used(record, analysis)
+        window.useful_by.update([analysis.reference] if analysis is not None and useful is not None else [])
+        window.used_requests += used is not None
+        window.weights.append(weight)
+        window.rows.append(self._sums(candidates, packed, useful, used))
+
+    def _useful(self, analysis: Analysis | None, candidates: Sequence[Candidate]) -> list[bool] | None:
+        """Which candidates are useful; None where nothing says so."""
+        if analysis is None or analysis.reference == "none" or not analysis.reference_chunks:
+            return None
+        known = set(analysis.reference_chunks)
+        return [each.chunk_id in known for each in candidates]
+
+    def _used(self, record: RequestRecord, analysis: Analysis | None) -> tuple[set[str], set[str]] | None:
+        """Which documents the answer rests on, and which it contradicts; None where that is not known."""
+        if self.used_by == "shapley":
+            explained = self.store.get_analysis(record.request_id, ATTRIBUTION)
+            shares = explained.explanation.generator if explained and explained.explanation else None
+            if shares is None or shares.players != "documents":
+                return None
+            pairs = zip(shares.chunk_ids, shares.shares, shares.share_errors, strict=True)
+            return {chunk_id for chunk_id, share, error in pairs if share > _SURE * (error or 0.0)}, set()
+        claims = [claim for claim in analysis.claims if claim.factual] if analysis is not None else []
+        if not claims:
+            return None
+        against = {chunk for claim in claims for chunk, value in claim.contradictions.items() if value >= SUPPORTED}
+        if self.used_by == "citations":
+            cited = {mark.chunk_id for claim in claims for mark in claim.citations if mark.chunk_id}
+            return (cited, against) if cited else None
+        return {chunk for claim in claims for chunk, value in claim.supports.items() if value >= SUPPORTED}, against
+
+    def _sums(
+        self,
+        candidates: Sequence[Candidate],
+        packed: set[str],
+        useful: list[bool] | None,
+        used: tuple[set[str], set[str]] | None,
+    ) -> dict[str, _Sums]:
+        deserved = target_exposure(useful, len(packed)) if useful is not None else np.zeros(len(candidates))
+        sums: dict[str, _Sums] = defaultdict(_Sums)
+        for candidate, deserves in zip(candidates, deserved.tolist(), strict=True):
+            one, is_packed = sums[_provider(candidate, self.by)], candidate.chunk_id in packed
+            one.candidates += 1
+            one.exposed += is_packed
+            if useful is not None:
+                one.exposed_known += is_packed
+                one.deserved += deserves
+            if used is not None and is_packed:
+                one.exposed_judged += 1
+                one.used += candidate.chunk_id in used[0]
+                one.contradicted += candidate.chunk_id in used[1]
+        for one in sums.values():
+            one.capacity = min(one.candidates, len(packed))
+        return dict(sums)
+
+
+def _provider(candidate: Candidate, by: str) -> str:
+    named: object = getattr(candidate, by) if by in ("source", "doc_id", "modality") else candidate.metadata.get(by)
+    return str(named) if named not in (None, "") else UNNAMED
+
+
+def _listed(windows: Sequence[_Window]) -> list[str]:
+    """The providers, those with the most candidates first; beyond the twentieth they are joined."""
+    counts: Counter[str] = Counter()
+    for window in windows:
+        for row in window.rows:
+            counts.update({provider: sums.candidates for provider, sums in row.items()})
+    names = [name for name, _ in sorted(counts.items(), key=lambda each: (-each[1], each[0]))]
+    return names if len(names) <= _PROVIDERS else [*names[:_PROVIDERS], OTHERS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draws:
+    """Sums over a window by provider, first over all its requests, then over each resampling: `(1 + draws, providers)`
+    of each column. requests: `(providers,)`, how many have a candidate of each."""
+
+    sums: dict[str, _Floats]
+    requests: NDArray[np.intp]
+    size: int
+
+    @classmethod
+    def of(cls, table: _Floats, chance: np.random.Generator) -> _Draws:
+        """Resample requests with replacement. table: of `_Window`."""
+        size = len(table)
+        counts = chance.multinomial(size, np.full(size, 1 / size), size=_DRAWS)
+        flat = np.vstack([np.ones(size), counts]) @ table.reshape(size, -1)
+        sums = flat.reshape(-1, *table.shape[1:])
+        seen = np.count_nonzero(table[:, _COLUMNS.index("candidates")], axis=0)
+        return cls({column: sums[:, place] for place, column in enumerate(_COLUMNS)}, seen, size)
+
+    def part(self, column: str, of: str | None = None) -> _Floats:
+        """A provider's part of what all providers have in a column."""
+        return _divided(self.sums[column], self.sums[of or column].sum(axis=1, keepdims=True))
+
+    def own(self, column: str, of: str) -> _Floats:
+        """A column as a share of the provider's own in another."""
+        return _divided(self.sums[column], self.sums[of])
+
+    def excess(self) -> _Floats:
+        """Exposed less deserved, where the useful documents are known."""
+        return self.part("exposed_known") - self.part("deserved", "exposed_known")
+
+
+def _divided(above: _Floats, below: _Floats) -> _Floats:
+    """NaN where nothing is divided by."""
+    blank = np.full(np.broadcast_shapes(above.shape, below.shape), np.nan)
+    return np.asarray(np.divide(above, below, out=blank, where=below > 0))
+
+
+def _interval(values: _Floats) -> Interval:
+    """values: `(1 + draws,)`, the estimate first."""
+    drawn = values[1:][np.isfinite(values[1:])]
+    if not np.isfinite(values[0]) or not len(drawn):
+        return Interval()
+    low, high = np.quantile(drawn, [_LEVEL / 2, 1 - _LEVEL / 2])
+    return Interval(float(values[0]), float(low), float(high))
+
+
+def _p_values(values: _Floats) -> list[float]:
+    """That a difference is 0, two-sided, by its bootstrap error; 1 where there is none. values: `(1 + draws, n)`.
+
+    Of a difference that every draw has alike, the p-value is the least that so many draws can show.
+    """
+    found = []
+    for value, *drawn in values.T.tolist():
+        known = np.array(drawn)[np.isfinite(drawn)]
+        error = float(known.std()) if len(known) > 1 else 0.0
+        if not np.isfinite(value) or abs(value) < _SAME:
+            found.append(1.0)
+        else:
+            found.append(erfc(abs(value) / error / sqrt(2)) if error > _SAME else 1 / (1 + len(known)))
+    return found
+
+
+def _holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted for being the smallest of many. Source: Holm (1979)."""
+    found, most = [1.0] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        most = max(most, min(1.0, p_values[place] * (len(p_values) - rank)))
+        found[place] = most
+    return found
+
+
+def _providers(draws: _Draws, names: Sequence[str]) -> tuple[ProviderExposure, ...]:
+    excess = draws.excess()
+    adjusted = _holm(_p_values(excess)) if draws.size >= FEWEST_REQUESTS else [1.0] * len(names)
+    columns = {
+        "candidates": draws.part("candidates"),
+        "exposed": draws.part("exposed"),
+        "deserved": draws.part("deserved", "exposed_known"),
+        "excess": excess,
+        "used": draws.own("used", "exposed_judged"),
+        "contradicted": draws.own("contradicted", "exposed_judged"),
+        "attributed": draws.part("used"),
+    }
+    found = []
+    for place, name in enumerate(names):
+        sign: Literal["above", "below"] = "above" if excess[0, place] > 0 else "below"
+        found.append(
+            ProviderExposure(
+                name,
+                int(draws.requests[place]),
+                **{column: _interval(values[:, place]) for column, values in columns.items()},
+                standing=sign if adjusted[place] < _LEVEL else None,
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (each.provider == OTHERS, -(each.exposed.value or 0.0), each.provider)))
+
+
+def _mean_exposures(draws: _Draws, column: str) -> tuple[_Floats, _Floats]:
+    """The providers' parts of all places in prompts, in `column`, and the most that each could have had."""
+    total = float(draws.sums["exposed"][0].sum())
+    return draws.sums[column][0] / total, np.maximum(draws.sums["capacity"][0], 1e-12) / total
+
+
+def _relevance(draws: _Draws) -> Measure | None:
+    """None where no request tells what is useful."""
+    if not draws.sums["exposed_known"][0].any():
+        return None
+    values, sizes = _mean_exposures(draws, "exposed_known")
+    return relevance(values, _mean_exposures(draws, "deserved")[0], sizes)
+
+
+def _changes(now: _Draws, then: _Draws, names: Sequence[str]) -> tuple[Change, ...]:
+    """By provider, those that lost the most exposure first."""
+    exposed = now.part("exposed") - then.part("exposed")
+    deserved = now.part("deserved", "exposed_known") - then.part("deserved", "exposed_known")
+    excess, attributed = now.excess() - then.excess(), now.part("used") - then.part("used")
+    enough = min(now.size, then.size) >= FEWEST_REQUESTS
+    of_exposed, of_excess = _holm(_p_values(exposed)), _holm(_p_values(excess))
+    found = [
+        Change(
+            name,
+            exposed=_interval(exposed[:, place]),
+            deserved=_interval(deserved[:, place]),
+            excess=_interval(excess[:, place]),
+            attributed=_interval(attributed[:, place]),
+            starved=enough
+            and bool(exposed[0, place] < 0 and excess[0, place] < 0)
+            and max(of_exposed[place], of_excess[place]) < _LEVEL,
+        )
+        for place, name in enumerate(names)
+    ]
+    return tuple(sorted(found, key=lambda each: (not each.starved, each.exposed.value or 0.0, each.provider)))

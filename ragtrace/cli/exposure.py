@@ -1,0 +1,191 @@
+"""`ragtrace exposure`: whose documents reach prompts, and whose are used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
+from ragtrace.cli.triage import ServiceOption, SinceOption, UntilOption
+from ragtrace.times import TIMES, shown_time
+
+if TYPE_CHECKING:
+    from ragtrace.analyze.exposure_report import ExposureReport, Interval
+    from ragtrace.exposure import Measure
+
+__all__ = ["app"]
+
+_KINDS = {"oracle": "gold", "proxy": "the proxy reference"}
+_SOURCES = {
+    "claims": "claims of the answer that they support",
+    "citations": "citations",
+    "shapley": "Shapley values of explained requests",
+}
+
+app = typer.Typer(help="Whose documents reach prompts, and whose are used.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Whose documents reach prompts, and whose are used."""
+
+
+@app.command("report")
+def report(
+    service: ServiceOption,
+    since: SinceOption,
+    until: UntilOption = "now",
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="KEY",
+            help="What names the provider of a document: source, doc_id, modality, or a key of its metadata.",
+        ),
+    ] = "source",
+    segment: Annotated[str | None, typer.Option("--segment", help="Only this segment.", show_default=False)] = None,
+    used_by: Annotated[
+        str,
+        typer.Option(
+            "--used-by",
+            metavar="claims|citations|shapley",
+            help="What says that the answer used a document: claims that it supports, citations, or its Shapley value "
+            "where a request was explained.",
+        ),
+    ] = "claims",
+    before: Annotated[
+        str | None,
+        typer.Option(
+            "--before",
+            metavar="TIME",
+            help=f"Also compare with the time from here to --since: {TIMES}.",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="About the most requests that are read.")] = 2_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals.")] = 0,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Each provider's share of the places in prompts, beside what its useful documents deserve, and what was used."""
+    from ragtrace.analyze.exposure_report import exposure_report
+    from ragtrace.cli.terminal import existing
+    from ragtrace.cli.triage import window_of
+    from ragtrace.store import Store
+    from ragtrace.types import to_builtins
+
+    window = window_of(since, until)
+    earlier = window_of(before, since) if before is not None else None
+    with Store.open(existing(store)) as opened, progress() as bar:
+        task = bar.add_task("reading", total=None)
+        found = exposure_report(
+            opened,
+            service,
+            since=window.since,
+            until=window.until,
+            by=by,
+            segment=segment,
+            used_by=used_by,
+            before=(earlier.since, earlier.until) if earlier is not None else None,
+            limit=limit,
+            seed=seed,
+            on_progress=lambda done, of: bar.update(task, completed=done, total=of),
+        )
+    if as_json:
+        print_json(to_builtins(found))
+    else:
+        _print(found)
+
+
+def _print(report: ExposureReport) -> None:
+    from ragtrace.analyze.exposure_report import FEWEST_REQUESTS
+
+    out = console()
+    times = f"{shown_time(report.since)} to {shown_time(report.until)}"
+    out.print(f"{report.service}, by {report.by}: {report.requests:,} requests, {times}", highlight=False)
+    for reason, count in report.left_out.items():
+        out.print(f"  {count:,} requests are left out: {reason}", highlight=False)
+    if not report.requests:
+        out.print("No request of this window can be counted. `ragtrace doctor` says what is recorded.")
+        return
+    kinds = [f"{_KINDS[kind]} in {count:,} requests" for kind, count in report.useful_by.items()]
+    out.print(f"  useful by {' and '.join(kinds) or 'nothing: no request has a reference'}", highlight=False)
+    out.print(f"  used by {_SOURCES[report.used_by]}, in {report.used_requests:,} requests\n", highlight=False)
+    columns = ("provider", "in prompts", "deserved", "difference", "", "used", "contradicted", "of all used")
+    print_table(
+        columns,
+        (
+            (
+                each.provider,
+                _share(each.exposed),
+                _percent(each.deserved.value),
+                _points(each.excess),
+                each.standing or "",
+                _percent(each.used.value),
+                _percent(each.contradicted.value),
+                _percent(each.attributed.value),
+            )
+            for each in report.providers
+        ),
+    )
+    out.print()
+    _print_measure("unevenness of exposure (EE-D)", report.disparity)
+    _print_measure("exposure where it is deserved (EE-R)", report.relevance)
+    _print_measure("unevenness of what was used (EAE-D)", report.attributed_disparity)
+    if report.requests < FEWEST_REQUESTS:
+        out.print(f"No provider is called above or below: that takes {FEWEST_REQUESTS} requests.")
+    _print_changes(report)
+
+
+def _print_measure(name: str, measure: Measure | None) -> None:
+    if measure is None:
+        shown = "not known"
+    elif measure.normalized is None:
+        shown = f"not defined: {measure.reason}"
+    else:
+        shown = f"{measure.normalized:.2f} of 0 (least) to 1 (most)"
+    console().print(f"{name}: {shown}", highlight=False)
+
+
+def _print_changes(report: ExposureReport) -> None:
+    if report.before_requests is None:
+        return
+    out = console()
+    if not report.before_requests:
+        out.print("\nNo request of the time before can be counted.")
+        return
+    out.print(f"\nSince the {report.before_requests:,} requests before, in points:", highlight=False)
+    print_table(
+        ("provider", "in prompts", "deserved", "difference", "of all used", ""),
+        (
+            (
+                each.provider,
+                _points(each.exposed),
+                _points(each.deserved),
+                _points(each.excess),
+                _points(each.attributed),
+                "starved" if each.starved else "",
+            )
+            for each in report.changes
+        ),
+    )
+    if starved := [each.provider for each in report.changes if each.starved]:
+        since = f"; released since then: {', '.join(report.releases)}" if report.releases else ""
+        out.print(f"\n{', '.join(starved)}: lost places in prompts that the documents deserve{since}", highlight=False)
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}%"
+
+
+def _share(interval: Interval) -> str:
+    if interval.value is None or interval.low is None or interval.high is None:
+        return "–"
+    return f"{100 * interval.value:.1f}% [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+
+
+def _points(interval: Interval) -> str:
+    if interval.value is None or interval.low is None or interval.high is None:
+        return "–"
+    return f"{100 * interval.value:+.1f} [{100 * interval.low:+.1f}, {100 * interval.high:+.1f}]"
