@@ -20,7 +20,7 @@ from ragtrace.coverage.relevance import Background, Rarity, question_match, spok
 from ragtrace.coverage.support import Evidence, Statement
 from ragtrace.coverage.support.figures import Figures
 from ragtrace.coverage.support.lexical import Ground
-from ragtrace.coverage.support.readings import Reading, Window
+from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
 from ragtrace.coverage.verifier import ENTAILMENT, JudgedRelevance, log_odds
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
@@ -364,7 +364,7 @@ def _odd(statement: Statement, ground: Ground, origins: Sequence[str]) -> dict[s
     }
 
 
-def _copied(statement: Statement, window: Window) -> float:
+def _copied(statement: Statement, window: SentenceWindow) -> float:
     """The share of a claim's neighboring words, its values apart, that are neighbors in a window; 0 for a short one."""
     words = [term for term, place in zip(statement.terms, statement.places, strict=True) if place < 0]
     pairs = [" ".join(two) for two in pairwise(words)]

@@ -24,7 +24,7 @@ from ragtrace.coverage._query import facet_combinations
 from ragtrace.coverage._questions import Asked, asked_for, holds_asked, sub_questions
 from ragtrace.coverage.facets import contradictions, facet_matrix
 from ragtrace.coverage.support import Evidence, Vocabulary
-from ragtrace.coverage.support.readings import Window
+from ragtrace.coverage.support.readings import SentenceWindow
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Claim, Facet
 
@@ -136,7 +136,7 @@ def _relevance(weights: Mapping[str, float], asked: Asked | None, pool: Sequence
     scores = np.zeros(len(pool))
     for index, evidence in enumerate(pool):
         named = words & evidence.heading
-        ranked: list[tuple[float, Window]] = []
+        ranked: list[tuple[float, SentenceWindow]] = []
         for window in evidence.windows if total else ():
             shared = math.fsum(map(weights.__getitem__, named | (words & window.words)))  # the same in every order
             ranked.append((shared / total / (1 + LENGTH * len(window.words)), window))

@@ -83,7 +83,7 @@ def facet_matrix(facets: Sequence[Facet], candidates: Sequence[Candidate]) -> ND
     matrix = np.full((len(facets), len(candidates)), np.nan)
     wanted = [_wanted(facet) for facet in facets]
     for column, candidate in enumerate(candidates if wanted else ()):
-        given = Given(candidate.metadata, candidate.text)
+        given = CandidateFacts(candidate.metadata, candidate.text)
         for row, each in enumerate(wanted):
             match = _judge(each, given).match
             if match is not None:
@@ -93,7 +93,7 @@ def facet_matrix(facets: Sequence[Facet], candidates: Sequence[Candidate]) -> ND
 
 def judge_facet(facet: Facet, candidate: Candidate) -> Judgment:
     """How one candidate meets one facet, or what it states instead."""
-    return _judge(_wanted(facet), Given(candidate.metadata, candidate.text))
+    return _judge(_wanted(facet), CandidateFacts(candidate.metadata, candidate.text))
 
 
 def contradictions(facets: Sequence[Facet], candidates: Sequence[Candidate]) -> NDArray[np.bool_]:
@@ -106,7 +106,7 @@ def facet_in_text(facet: Facet, text: str) -> bool:
     """Whether `text` (a query) states the facet, fully or for the greater part, in its own words or in others."""
     if facet.value.strip() and facet.value.casefold() in text.casefold():
         return True
-    return (_judge(_wanted(facet), Given({}, text)).match or 0.0) >= MET
+    return (_judge(_wanted(facet), CandidateFacts({}, text)).match or 0.0) >= MET
 
 
 class _Wanted:
@@ -139,7 +139,7 @@ def _wanted(facet: Facet) -> _Wanted:
     return _Wanted(facet)
 
 
-def _judge(wanted: _Wanted, given: Given) -> Judgment:
+def _judge(wanted: _Wanted, given: CandidateFacts) -> Judgment:
     """By the text alone the answer is kept with the text's reading, for the next who asks."""
     if given.text is None or not given.is_bare:
         return _MATCHERS[wanted.kind](wanted, given)
@@ -152,7 +152,7 @@ def _judge(wanted: _Wanted, given: Given) -> Judgment:
     return judgment
 
 
-def _time(wanted: _Wanted, given: Given) -> Judgment:
+def _time(wanted: _Wanted, given: CandidateFacts) -> Judgment:
     if given.stated_dates:
         best = max((overlap(one, other) for one in wanted.dates for other in given.stated_dates), default=0.0)
         if best < MET and wanted.titles and given.text:  # the year of a name says nothing of the chunk's own date
@@ -176,7 +176,7 @@ def _said_time(wanted: DateRange, value: Value) -> float:
     return max(stated, bound)
 
 
-def _jurisdiction(wanted: _Wanted, given: Given) -> Judgment:
+def _jurisdiction(wanted: _Wanted, given: CandidateFacts) -> Judgment:
     if not wanted.places:
         return _name(wanted, given)
     places = given.stated_places
@@ -190,7 +190,7 @@ def _jurisdiction(wanted: _Wanted, given: Given) -> Judgment:
     return _judged(best, places)
 
 
-def _version(wanted: _Wanted, given: Given) -> Judgment:
+def _version(wanted: _Wanted, given: CandidateFacts) -> Judgment:
     if not wanted.versions:
         return _name(wanted, given)
     if given.stated_versions:
@@ -203,14 +203,14 @@ def _version(wanted: _Wanted, given: Given) -> Judgment:
     return _judged(best, clear)
 
 
-def _quantity(wanted: _Wanted, given: Given) -> Judgment:
+def _quantity(wanted: _Wanted, given: CandidateFacts) -> Judgment:
     if given.text is None:
         return _UNKNOWN
     found = [amount_match(one, other) for one in wanted.amounts for other in given.text.amounts]
     return Judgment(max(found, default=0.0))
 
 
-def _name(wanted: _Wanted, given: Given) -> Judgment:
+def _name(wanted: _Wanted, given: CandidateFacts) -> Judgment:
     match = _named(wanted, given)
     if match == 0.0 and given.text is None:
         return _UNKNOWN
@@ -219,7 +219,7 @@ def _name(wanted: _Wanted, given: Given) -> Judgment:
     return Judgment(match)
 
 
-def _named(wanted: _Wanted, given: Given) -> float:
+def _named(wanted: _Wanted, given: CandidateFacts) -> float:
     phrases = given.phrases
     if phrases and any(name.phrase in phrases for name in wanted.names if name.phrase):
         return 1.0
@@ -242,7 +242,7 @@ def _written(said: object) -> str:
     return " ".join(filter(None, said)) if isinstance(said, tuple) else str(said)
 
 
-_MATCHERS: Final[dict[str, Callable[[_Wanted, Given], Judgment]]] = {
+_MATCHERS: Final[dict[str, Callable[[_Wanted, CandidateFacts], Judgment]]] = {
     "time": _time,
     "jurisdiction": _jurisdiction,
     "version": _version,
@@ -299,7 +299,7 @@ _NOTHING_STATED: Final = {"stated_dates": (), "stated_places": frozenset(), "sta
                           "phrases": frozenset()}  # fmt: skip
 
 
-class Given:
+class CandidateFacts:
     """What a candidate states: by its metadata where they speak of a matter, else by its text; None is unknown."""
 
     def __init__(self, metadata: Mapping[str, Any], text: str | None) -> None:

@@ -23,7 +23,7 @@ from ragtrace.coverage.text import is_content, located_words, stem, term_of
 from ragtrace.coverage.values import Value, is_reference, same_kind, says, values
 
 __all__ = [
-    "Around",
+    "NearbyWords",
     "Placed",
     "Relation",
     "Switch",
@@ -79,7 +79,7 @@ _VERBAL: Final = re.compile(r"\w+(?:ed|s|ing)")  # "the tenant pays": a verb beh
 _BARE: Final = frozenset(("over", "above", "below", "under"))  # bounds only right before their value
 
 
-class Around(NamedTuple):
+class NearbyWords(NamedTuple):
     """The words around a place with their weights in (0, 1], and the sum of these."""
 
     weights: Mapping[str, float]
@@ -352,7 +352,7 @@ class Placed:
                 found.setdefault(self.clauses[span[0]], []).append(value)
         return found
 
-    def around(self, first: int, last: int) -> Around:
+    def around(self, first: int, last: int) -> NearbyWords:
         """The words around a place; each weighs less with its distance, and in another clause."""
         key = first, last
         if key not in self._arounds:
@@ -360,7 +360,7 @@ class Placed:
         return self._arounds[key]
 
     @cached_property
-    def _arounds(self) -> dict[tuple[int, int], Around]:
+    def _arounds(self) -> dict[tuple[int, int], NearbyWords]:
         return {}
 
     @cached_property
@@ -369,7 +369,7 @@ class Placed:
         pairs = zip(self.word_terms, self.words, strict=True)
         return tuple("" if _negates(word.written) else term for term, word in pairs)
 
-    def _around(self, first: int, last: int) -> Around:
+    def _around(self, first: int, last: int) -> NearbyWords:
         weights: dict[str, float] = {}
         for words, clause in (
             (range(first - 1, -1, -1), self.clauses[first]),
@@ -384,10 +384,10 @@ class Placed:
                 distance += 1
                 if distance == REACH:
                     break
-        return Around(weights, sum(weights.values()))
+        return NearbyWords(weights, sum(weights.values()))
 
 
-def likeness(claimed: Around, given: Around, held: float, fewest: int = FEWEST) -> float:
+def likeness(claimed: NearbyWords, given: NearbyWords, held: float, fewest: int = FEWEST) -> float:
     """How surely two places are the same, in [0, 1]: the geometric mean of the shares of what stands around each that
     stands around the other, and of `held`, the share of the claim's words that the sentence has.
 

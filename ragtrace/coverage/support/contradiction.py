@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support._placement import Around, Placed, Relation, likeness, relations
-from ragtrace.coverage.support.readings import Reading, Statement, Vocabulary, Window
+from ragtrace.coverage.support._placement import NearbyWords, Placed, Relation, likeness, relations
+from ragtrace.coverage.support.readings import Reading, SentenceWindow, Statement, Vocabulary
 from ragtrace.coverage.text import is_content, stem
 from ragtrace.coverage.values import Value, same_kind, says
 
@@ -168,7 +168,7 @@ def _finding(sentences: Sequence[_Near], spoken: Sequence[Mapping[str, Said]]) -
     return Finding(_joined(each for said in spoken for each in said.items()), against)
 
 
-def _own(statement: Statement, sentence: Window) -> float:
+def _own(statement: Statement, sentence: SentenceWindow) -> float:
     """The share of a sentence's words that the claim has: a claim may join what two sentences say."""
     count = len(sentence.words)
     return len(sentence.words & statement.words) / count if count >= FEWEST else 0.0
@@ -481,10 +481,10 @@ def _exchanged(
         yield pair, 0.0 if is_copy and is_exchanged else sum(straight) / 2, sum(crossed) / 2 if is_exchanged else 0.0
 
 
-def _sharp(around: Around) -> Around:
+def _sharp(around: NearbyWords) -> NearbyWords:
     """The words around a place, the nearest of them nearly alone: both places are in one sentence."""
     weights = {term: weight**SHARP for term, weight in around.weights.items()}
-    return Around(weights, sum(weights.values()))
+    return NearbyWords(weights, sum(weights.values()))
 
 
 def _related(claimed: Placed, first: _Spot, second: _Spot, given: Placed, one: _Spot, two: _Spot) -> float:

@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 from itertools import combinations, islice, pairwise
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support.readings import Reading, Window
+from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import content_stems
 from ragtrace.coverage.values import DateRange, Figure, Value, values
 from ragtrace.coverage.values.value import CODES, base
@@ -129,7 +129,7 @@ class Figures:
     parts: of the evidence; asked: the question.
     """
 
-    def __init__(self, parts: Sequence[Reading | Window], asked: str = "") -> None:
+    def __init__(self, parts: Sequence[Reading | SentenceWindow], asked: str = "") -> None:
         self._parts = parts
         self._asked = asked
         self._near: dict[str, list[_Operand]] = {}

@@ -40,13 +40,22 @@ from ragtrace.coverage.support.contradiction import (
     rarities_of,
 )
 from ragtrace.coverage.support.figures import Figures
-from ragtrace.coverage.support.readings import HEADING, STEM, Evidence, Name, Reading, Statement, Vocabulary, Window
+from ragtrace.coverage.support.readings import (
+    HEADING,
+    STEM,
+    Evidence,
+    Name,
+    Reading,
+    SentenceWindow,
+    Statement,
+    Vocabulary,
+)
 from ragtrace.coverage.text import Sentence, sentences, stem
 from ragtrace.coverage.values import DateRange, Value, covers, says
 from ragtrace.types import Candidate, Claim, PackedChunk
 
 __all__ = [
-    "Around",
+    "AdjacentPairs",
     "Ground",
     "Lexical",
     "Measures",
@@ -121,10 +130,10 @@ class Lexical:
         held = [(containment(statement, chunk.words, rarities), chunk) for chunk in self._others]
         near = sorted((each for each in held if each[0] >= LEAST), key=lambda each: -each[0])[:LOOKED_AT]
         compared = (self._compared(statement, [each], rarities) for each in near)
-        found = [self._by_chunk(statement, one, Around()) for (one,) in compared]
+        found = [self._by_chunk(statement, one, AdjacentPairs()) for (one,) in compared]
         return max(found, key=lambda support: support.support, default=None)
 
-    def _judge(self, statement: Statement, beside: Around) -> tuple[float, list[Support]]:
+    def _judge(self, statement: Statement, beside: AdjacentPairs) -> tuple[float, list[Support]]:
         rarities = rarities_of(statement, self._vocabulary)
         held = [(containment(statement, chunk.words, rarities), chunk) for chunk in self._selected]
         compared = self._compared(statement, held, rarities)
@@ -151,7 +160,7 @@ class Lexical:
         found = iter(compare(statement, close, rarities, origin_of))
         return [_Compared(chunk, share, next(found) if share >= LEAST else Finding()) for share, chunk in held]
 
-    def _by_chunk(self, statement: Statement, compared: _Compared, beside: Around) -> Support:
+    def _by_chunk(self, statement: Statement, compared: _Compared, beside: AdjacentPairs) -> Support:
         chunk, finding = compared.evidence, compared.finding
         if compared.held < LEAST:
             return Support(chunk.chunk_id, 0.0)
@@ -159,7 +168,7 @@ class Lexical:
         return Support(chunk.chunk_id, support, finding)
 
 
-def _lent(compared: _Compared) -> Sequence[Reading | Window]:
+def _lent(compared: _Compared) -> Sequence[Reading | SentenceWindow]:
     """The parts of a chunk that may support a claim: all of it, or the sentences that do not contradict."""
     against = compared.finding.sentences
     if not against:
@@ -187,7 +196,7 @@ NEEDED: Final = 0.5  # share of a claim's words that must stand in the evidence;
 class Ground:
     """What the evidence holds, over one reading, several, or some sentences. question: what is known already."""
 
-    def __init__(self, parts: Sequence[Reading | Window], question: Reading = _NOTHING_ASKED) -> None:
+    def __init__(self, parts: Sequence[Reading | SentenceWindow], question: Reading = _NOTHING_ASKED) -> None:
         alone = len(parts) == 1
         self.vocabulary = parts[0].vocabulary if alone else frozenset().union(*(part.vocabulary for part in parts))
         self.pairs = parts[0].pairs if alone else frozenset().union(*(part.pairs for part in parts))
@@ -270,14 +279,14 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class AdjacentPairs:
     """What the new pairs of the claims before and after weigh at a claim's first and last word."""
 
     before: float = 0.0
     after: float = 0.0
 
 
-def measure(statement: Statement, ground: Ground, beside: Around) -> Measures:
+def measure(statement: Statement, ground: Ground, beside: AdjacentPairs) -> Measures:
     """The measures of one claim against some evidence."""
     held = [ground.holds(value) for value in statement.values]
     new = _new_words(statement, ground, held)
@@ -298,12 +307,12 @@ def _is_exact(value: Value) -> bool:
     return value.kind != "number" or value.raw[:1].isdigit()
 
 
-def around(statements: Sequence[Statement], ground: Ground) -> list[Around]:
+def around(statements: Sequence[Statement], ground: Ground) -> list[AdjacentPairs]:
     """What stands around each claim of an answer, all of its claims compared with the same evidence."""
     rows = [_new_pairs(each, ground, [ground.holds(value) for value in each.values]) for each in statements]
     before = _carried(rows)
     after = _carried([row[::-1] for row in rows[::-1]])[::-1]
-    return [Around(*both) for both in zip(before, after, strict=True)]
+    return [AdjacentPairs(*both) for both in zip(before, after, strict=True)]
 
 
 def probability(measures: Measures) -> float:
@@ -350,7 +359,7 @@ def _clustered(new: Sequence[float]) -> float:
     ) / 4  # fmt: skip
 
 
-def _densest(pairs: Sequence[float], beside: Around) -> float:
+def _densest(pairs: Sequence[float], beside: AdjacentPairs) -> float:
     """The largest sum over the answer's new pairs, each weighed by its distance from one word of the claim."""
     left, right, weight = [], [], beside.before
     for value in pairs:
@@ -476,7 +485,7 @@ def _pieces(part: Sentence, heading: int) -> Iterator[Sentence]:
 def _holding_most(statement: Statement, parts: Sequence[Sentence], heading: int, *, alone: bool) -> list[Sentence]:
     """The sentence that holds most of the claim, and unless `alone` one that adds enough of what it lacks, which may be
     the heading."""
-    windows = [Window(part.text) for part in parts]
+    windows = [SentenceWindow(part.text) for part in parts]
     frequency = Counter(term for window in windows for term in window.vocabulary)
     weights = {term: math.log1p((len(windows) + 1) / (frequency[term] + 0.5)) for term in statement.terms}
     held = [_held(statement, window) for window in windows]
@@ -493,7 +502,7 @@ def _holding_most(statement: Statement, parts: Sequence[Sentence], heading: int,
     return [parts[place] for place in sorted(chosen)]
 
 
-def _held(statement: Statement, window: Window) -> frozenset[str]:
+def _held(statement: Statement, window: SentenceWindow) -> frozenset[str]:
     """The terms of a claim that a sentence says, those of a value also where it is written in another form."""
     stated = [any(says(value, other) for other in window.values) for value in statement.values]
     return frozenset(

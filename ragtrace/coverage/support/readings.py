@@ -27,7 +27,7 @@ from ragtrace.coverage.text import (
 from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, figures_in, values
 from ragtrace.types import Claim
 
-__all__ = ["Evidence", "Name", "Reading", "Statement", "Vocabulary", "Window"]
+__all__ = ["Evidence", "Name", "Reading", "SentenceWindow", "Statement", "Vocabulary"]
 
 HEADING: Final = 200  # characters of a chunk's first line that may name what it is about
 _NUMBER_WORDS: Final = frozenset(map(stem, NUMBER_WORDS))
@@ -73,10 +73,12 @@ class _Read:
         return "".join(filter(str.isalnum, self.folded))
 
 
-class Window(_Read):
+class SentenceWindow(_Read):
     """One sentence of a chunk, or two that follow each other; whole: the chunk, and where the sentence begins in it."""
 
-    def __init__(self, text: str, parts: Sequence[Window] = (), whole: tuple[Reading, int] | None = None) -> None:
+    def __init__(
+        self, text: str, parts: Sequence[SentenceWindow] = (), whole: tuple[Reading, int] | None = None
+    ) -> None:
         super().__init__(text)
         self.parts = parts
         self._whole = whole
@@ -123,15 +125,15 @@ class Reading(_Read):
         return _content(self.terms) if "sentences" in self.__dict__ else content_stems(self.text)
 
     @cached_property
-    def sentences(self) -> tuple[Window, ...]:
+    def sentences(self) -> tuple[SentenceWindow, ...]:
         """Each sentence as a window of its own."""
-        return tuple(Window(sentence.text, whole=(self, sentence.start)) for sentence in sentences(self.text))
+        return tuple(SentenceWindow(sentence.text, whole=(self, sentence.start)) for sentence in sentences(self.text))
 
     @cached_property
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[SentenceWindow, ...]:
         """The sentences, then every two that follow each other."""
         singles = self.sentences
-        return (*singles, *(Window("", two) for two in pairwise(singles)))
+        return (*singles, *(SentenceWindow("", two) for two in pairwise(singles)))
 
     @cached_property
     def heading(self) -> frozenset[str]:
@@ -169,7 +171,7 @@ class Evidence:
         return cls(chunk_id, _read(text))
 
     @property
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[SentenceWindow, ...]:
         """Windows of one and of two sentences."""
         return self.reading.windows
 

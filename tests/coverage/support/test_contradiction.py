@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ragtrace.coverage import judge_claims
-from ragtrace.coverage.support._placement import Around, Placed, likeness
+from ragtrace.coverage.support._placement import NearbyWords, Placed, likeness
 from ragtrace.types import Candidate, Claim, PackedChunk
 
 GATA = "Therefore, GATA-3 is required for the maintenance of a normal number of stem cells and for their entry."
@@ -158,7 +158,7 @@ def test_likeness_needs_words_around_in_common_and_grows_with_them() -> None:
     assert likeness(one, far, 1.0) == 0.0
 
 
-def _around_value(text: str) -> Around:
+def _around_value(text: str) -> NearbyWords:
     """What stands around the first value of a text."""
     placed = Placed.read(text)
     assert placed.spans[0] is not None

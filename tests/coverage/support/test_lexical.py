@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from ragtrace.coverage import judge_claims
 from ragtrace.coverage.support import Evidence, Statement, Vocabulary
-from ragtrace.coverage.support.lexical import Around, Ground, around, measure, probability
+from ragtrace.coverage.support.lexical import AdjacentPairs, Ground, around, measure, probability
 from ragtrace.coverage.support.readings import Reading
 from ragtrace.types import Claim, PackedChunk
 
@@ -32,7 +32,7 @@ def test_what_repeats_the_evidence_is_not_new() -> None:
         "According to passage 1, hail is covered from 2024-05-01 [1].",
         "Report it in 14 days (Document 1).",
     ):
-        found = measure(statement(text), ground(SAID), Around())
+        found = measure(statement(text), ground(SAID), AdjacentPairs())
         assert (found.unseen, found.clustered, found.unstated, found.held) == (0.0, 0.0, 0.0, 1.0), text
         assert probability(found) > 0.9
 
@@ -70,7 +70,7 @@ def test_what_the_evidence_does_not_say_is_unsupported(text: str) -> None:
 def test_a_name_or_number_that_the_evidence_lacks_is_unstated(text: str, known: bool) -> None:
     """But for what the question names, what only spells out an abbreviation or counts in words, labels and frames."""
     evidence = Ground([Reading("Storm damage is covered by NorthgateMutual; see HELOC policies.")], Reading("Cork?"))
-    assert (measure(statement(text), evidence, Around()).unstated == 0.0) is known
+    assert (measure(statement(text), evidence, AdjacentPairs()).unstated == 0.0) is known
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_new_claims_around_a_claim_count_against_it() -> None:
     beside = around(rows, ground(SAID))[1]
     assert beside.before > 0
     assert beside.after > 0
-    alone = measure(rows[1], ground(SAID), Around())
+    alone = measure(rows[1], ground(SAID), AdjacentPairs())
     between = measure(rows[1], ground(SAID), beside)
     assert between.nearby > alone.nearby
     assert probability(between) < probability(alone)
@@ -140,8 +140,8 @@ def test_no_measure_grows_with_more_evidence(claim: list[str], evidence: list[li
     """So that another chunk never lowers the probability."""
     said = statement(" ".join(claim))
     texts = [" ".join(words) for words in evidence]
-    before = measure(said, ground(*texts), Around())
-    after = measure(said, ground(*texts, " ".join(more)), Around())
+    before = measure(said, ground(*texts), AdjacentPairs())
+    after = measure(said, ground(*texts, " ".join(more)), AdjacentPairs())
     assert all(new <= old for new, old in zip(after.vector, before.vector, strict=True))
     assert 0.0 <= probability(before) <= probability(after) <= 1.0
 
