@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ragtrace.engines._model_server import Asking, Client, Dialect, LimitReached, floored, malformed, number
+from ragtrace.engines._model_server import Asking, Client, LimitReached, ServerDialect, floored, malformed, number
 from ragtrace.engines.tokens import GivenText, ScoredToken, answer_tokens, joined, may_say
 from ragtrace.errors import ConfigurationError, ModelError, ServerError
 
@@ -187,7 +187,7 @@ class _Echo(Asking):
         return _placed(texts, values, given, prompt)
 
 
-DIALECTS: Final[dict[str, type[Dialect]]] = {"vllm": Vllm, "echo": _Echo, "llama.cpp": _LlamaCpp}
+DIALECTS: Final[dict[str, type[ServerDialect]]] = {"vllm": Vllm, "echo": _Echo, "llama.cpp": _LlamaCpp}
 
 
 def detect(client: Client, model: str, chat: bool, options: Mapping[str, Any]) -> str:

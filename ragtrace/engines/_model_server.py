@@ -20,7 +20,17 @@ from ragtrace.engines.tokens import ScoredToken
 from ragtrace.errors import ConfigurationError, ModelError, ServerError
 from ragtrace.http_client import Answer, HttpClient, NoAnswer
 
-__all__ = ["Asking", "Client", "Dialect", "LimitReached", "Limits", "Usage", "floored", "malformed", "number"]
+__all__ = [
+    "Asking",
+    "Client",
+    "LimitReached",
+    "RequestLimits",
+    "ServerDialect",
+    "Usage",
+    "floored",
+    "malformed",
+    "number",
+]
 
 _AGAIN: Final = (408, 425, 429, 500, 502, 503, 504, 529)
 _LONGEST: Final = 60.0  # seconds between two attempts, whatever the server asks for
@@ -41,7 +51,7 @@ class Usage:
     prompt_tokens: int = 0
 
 
-class Limits:
+class RequestLimits:
     """Counts what is asked of a server, and refuses what would pass a limit; requests under way count with a guess."""
 
     def __init__(self, max_requests: int | None, max_prompt_tokens: int | None) -> None:
@@ -105,7 +115,7 @@ class Client:
         timeout: float,
         retries: int,
         connections: int,
-        limits: Limits,
+        limits: RequestLimits,
     ) -> None:
         parts = http_address(
             "base_url", base_url.rstrip("/"), "http://HOST:PORT/v1, or another address of an OpenAI API"
@@ -227,7 +237,7 @@ _LEAST: Final = -104.0
 _ROUNDED_UP: Final = 1e-3
 
 
-class Dialect(Protocol):
+class ServerDialect(Protocol):
     """One way to ask a server for the log-probabilities of an answer's tokens."""
 
     def __init__(self, client: Client, model: str, chat: bool, options: Mapping[str, Any]) -> None: ...

@@ -18,7 +18,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ragtrace.engines._judge_prompts import PROMPTS, JudgePrompt
-from ragtrace.engines._model_server import Client, Limits
+from ragtrace.engines._model_server import Client, RequestLimits
 from ragtrace.engines._pair_cache import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.http import at_once
@@ -134,7 +134,7 @@ class ChatJudge:
             timeout=timeout,
             retries=retries,
             connections=concurrency,
-            limits=Limits(None, None),
+            limits=RequestLimits(None, None),
         )
         self._samples = samples
         self._concurrency = concurrency

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ragtrace.engines._http_dialects import DIALECTS, detect
-from ragtrace.engines._model_server import Client, Dialect, Limits, Usage
+from ragtrace.engines._model_server import Client, RequestLimits, ServerDialect, Usage
 from ragtrace.engines.causal_lm import Generated
 from ragtrace.engines.tokens import ScoredToken, united
 from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
@@ -70,7 +70,7 @@ class HttpLM:
         if not timeout > 0:
             raise ConfigurationError.of("timeout", timeout, "a number of seconds above 0")
         self.name = model
-        self._limits = Limits(max_requests, max_prompt_tokens)
+        self._limits = RequestLimits(max_requests, max_prompt_tokens)
         self._client = Client(
             base_url,
             api_key_env=api_key_env,
@@ -84,7 +84,7 @@ class HttpLM:
         self._concurrency = concurrency
         self._options = dict(options or {})
         self._lock = threading.RLock()
-        self._dialect: Dialect | None = None if dialect == "auto" else self._speaking(dialect)
+        self._dialect: ServerDialect | None = None if dialect == "auto" else self._speaking(dialect)
         self._known = _Known("")
         self._texts: dict[bytes, Generated] = {}
 
@@ -95,7 +95,7 @@ class HttpLM:
 
     def allow(self, *, max_requests: int | None = None, max_prompt_tokens: int | None = None) -> None:
         """Set other limits, counted from the beginning; None: no limit."""
-        fresh = Limits(max_requests, max_prompt_tokens)
+        fresh = RequestLimits(max_requests, max_prompt_tokens)
         self._limits.max_requests, self._limits.max_prompt_tokens = fresh.max_requests, fresh.max_prompt_tokens
 
     def close(self) -> None:
@@ -187,13 +187,13 @@ class HttpLM:
             return known, error
         return known, at_once(lambda key: dialect.tokens(keys[key], answer), missing, known.rows, self._concurrency)
 
-    def _spoken(self) -> Dialect:
+    def _spoken(self) -> ServerDialect:
         with self._lock:
             if self._dialect is None:
                 self._dialect = self._speaking(detect(self._client, self.name, self.chat, self._options))
             return self._dialect
 
-    def _speaking(self, dialect: str) -> Dialect:
+    def _speaking(self, dialect: str) -> ServerDialect:
         return DIALECTS[dialect](self._client, self.name, self.chat, self._options)
 
 
