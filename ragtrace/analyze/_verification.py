@@ -13,7 +13,7 @@ from ragtrace.coverage.verifier import ENTAILMENT, AnswerJudge, Calibrated, Judg
 from ragtrace.errors import NotJudged
 from ragtrace.types import PackedChunk, RequestRecord, VerifiedBy
 
-__all__ = ["AnswerVerifier", "Judged", "Models", "judge", "judge_batch", "judge_relevance", "verified_by"]
+__all__ = ["AnswerVerifier", "ModelJudgments", "Models", "judge", "judge_batch", "judge_relevance", "verified_by"]
 
 _log = logging.getLogger("ragtrace.analyze")
 
@@ -69,7 +69,7 @@ def verified_by(
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ModelJudgments:
     """What models say of one request; nothing where words judge alone.
 
     answer: its verified answer, or why it cannot be verified, which fails the request; relevances: of its chunks and of
@@ -81,7 +81,7 @@ class Judged:
     by: VerifiedBy | None = None
 
 
-def judge(records: Mapping[str, RequestRecord], models: Models) -> dict[str, Judged]:
+def judge(records: Mapping[str, RequestRecord], models: Models) -> dict[str, ModelJudgments]:
     """What the models say of each request, by its id; those that are left out are judged by words.
 
     They are asked of all together, and request by request where that fails: what a judge does not judge, since its
@@ -98,7 +98,7 @@ def judge(records: Mapping[str, RequestRecord], models: Models) -> dict[str, Jud
             return {}
     except Exception as error:
         _log.warning("%d requests cannot be judged together (%s)", len(records), error)
-    judged: dict[str, Judged] = {}
+    judged: dict[str, ModelJudgments] = {}
     for key, record in records.items():
         try:
             judged |= _judged_together({key: record}, models)
@@ -106,15 +106,15 @@ def judge(records: Mapping[str, RequestRecord], models: Models) -> dict[str, Jud
             if error.reason != "odd":
                 break
         except Exception as error:  # one request must not stop the others
-            judged[key] = Judged(answer=error)
+            judged[key] = ModelJudgments(answer=error)
     return judged
 
 
-def _judged_together(records: Mapping[str, RequestRecord], models: Models) -> dict[str, Judged]:
+def _judged_together(records: Mapping[str, RequestRecord], models: Models) -> dict[str, ModelJudgments]:
     answers = judge_batch(records, *models.layers) if models.layers else {}
     relevances = judge_relevance(records, models.relevance, models.answers, *models.layers)
     by = models.verified_by()
-    return {key: Judged(answers.get(key), relevances.get(key), by) for key in records}
+    return {key: ModelJudgments(answers.get(key), relevances.get(key), by) for key in records}
 
 
 def judge_batch(records: Mapping[str, RequestRecord], *layers: Verifier) -> dict[str, JudgedAnswer | Exception]:

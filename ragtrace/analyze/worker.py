@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from ragtrace.analyze._doubt_model import log_odds_of
 from ragtrace.analyze._totals import analysis_deltas
-from ragtrace.analyze._verification import AnswerVerifier, Judged, Models, judge
+from ragtrace.analyze._verification import AnswerVerifier, ModelJudgments, Models, judge
 from ragtrace.analyze.analysis import examine, flags_of, judge_id
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
@@ -43,7 +43,7 @@ _Result: TypeAlias = tuple[RequestRecord, Analysis]
 
 
 _LONGEST: Final = 200  # characters of a probe's error that are kept
-_BY_WORDS: Final = Judged()
+_BY_WORDS: Final = ModelJudgments()
 _log = logging.getLogger("ragtrace.analyze")
 
 
@@ -164,7 +164,7 @@ def _work(
     releases = {service: store.releases(service) for service in {record.service for record in records.values()}}
     services.load(record.service for record in records.values())
     models, lease_seconds, depths = settings.models, settings.lease_seconds, settings.depths
-    judged: dict[str, Judged] = {}
+    judged: dict[str, ModelJudgments] = {}
     if models.asks:
         with holding(store, jobs, lease_seconds):
             judged = judge(records, models)
@@ -241,7 +241,7 @@ def _analyze(
     record: RequestRecord | None,
     golds: dict[tuple[str, str], Gold],
     releases: dict[str, list[Release]],
-    said: Judged,
+    said: ModelJudgments,
     models: Models,
     services: Services,
     prober: IndexProber | None,

@@ -27,7 +27,7 @@ __all__ = [
     "ORIGINAL",
     "RESAMPLES",
     "AgainstChance",
-    "Explained",
+    "ExplainedRequest",
     "Group",
     "Observation",
     "Row",
@@ -93,7 +93,7 @@ Stratum: TypeAlias = Literal["random", "flagged"]
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ExplainedRequest:
     """A request with its explanation. `drawn`: it was explained because it was drawn at random, whatever its flags."""
 
     record: RequestRecord
@@ -135,7 +135,7 @@ def condition_of(record: RequestRecord) -> str:
     return str(stated) if stated else ORIGINAL
 
 
-def observed(explained: Explained) -> Observation | None:
+def observed(explained: ExplainedRequest) -> Observation | None:
     """The observation of an explained request; None where nothing is known of its generator's ranking."""
     record, found = explained.record, explained.explanation
     if found.alignment is None or found.generator is None or not found.alignment.retriever:
@@ -155,7 +155,7 @@ def observed(explained: Explained) -> Observation | None:
     )
 
 
-def read_explained(store: Store, *, service: str | None = None, since: int | None = None) -> Iterator[Explained]:
+def read_explained(store: Store, *, service: str | None = None, since: int | None = None) -> Iterator[ExplainedRequest]:
     """All requests with a stored explanation, oldest first. since: nanoseconds."""
     found = store.analyses(service=service, kind=ATTRIBUTION, since=since)
     for page in _pages((row.request_id, analysis.explanation) for row, analysis in found):
@@ -164,7 +164,7 @@ def read_explained(store: Store, *, service: str | None = None, since: int | Non
         for request_id, explanation in page.items():
             if request_id in records:
                 record = records[request_id]
-                yield Explained(record, explanation, request_id in drawn and record.head_sampled)
+                yield ExplainedRequest(record, explanation, request_id in drawn and record.head_sampled)
 
 
 def _pages(found: Iterable[tuple[str, Explanation | None]]) -> Iterator[dict[str, Explanation]]:

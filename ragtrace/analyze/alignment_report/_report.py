@@ -12,7 +12,7 @@ from ragtrace.analyze._retriever import RetrieverEngine
 from ragtrace.analyze.alignment_report._rates import (
     ORIGINAL,
     RESAMPLES,
-    Explained,
+    ExplainedRequest,
     Observation,
     Row,
     Stratum,
@@ -104,7 +104,7 @@ class _Stored:
             stored._add(explained, tagging)
         return stored
 
-    def _add(self, explained: Explained, tagging: Tagging | None) -> None:
+    def _add(self, explained: ExplainedRequest, tagging: Tagging | None) -> None:
         found = explained.explanation
         self.drawn += explained.drawn
         self.with_retrieval += explained.drawn and bool(found.retriever)

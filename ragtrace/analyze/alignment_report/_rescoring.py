@@ -18,7 +18,14 @@ from typing import Final
 from ragtrace.analyze._generator import GeneratorEngine
 from ragtrace.analyze._retriever import RetrieverEngine
 from ragtrace.analyze.alignment import ranking_of
-from ragtrace.analyze.alignment_report._rates import CONDITION, ORIGINAL, Explained, Observation, condition_of, observed
+from ragtrace.analyze.alignment_report._rates import (
+    CONDITION,
+    ORIGINAL,
+    ExplainedRequest,
+    Observation,
+    condition_of,
+    observed,
+)
 from ragtrace.analyze.attribution import Part, explain_record
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.errors import AttributionError, ConfigurationError, ModelError, ScoringStopped, ServerError
@@ -115,7 +122,7 @@ def rescored(
                 key = (prompts.of_documents(prompts.documents), prompts.documents)
                 if key not in known:  # a condition may change nothing
                     known[key] = explain_record(changed, generator=generator, parts=_ANSWER, budget=budget)
-                observation = observed(Explained(changed, known[key], drawn=True))
+                observation = observed(ExplainedRequest(changed, known[key], drawn=True))
                 if observation is None:
                     raise Unexplained(_reason(known[key]))
                 found.append(observation)
@@ -134,7 +141,7 @@ def reexplained(
     *,
     skipped: Skipped,
     on_progress: Callable[[], None] | None = None,
-) -> list[Explained]:
+) -> list[ExplainedRequest]:
     """Why the documents of all records were retrieved, as far as it can be said. Raises: as `rescored`."""
     found = []
     for record in records:
@@ -142,7 +149,7 @@ def reexplained(
             explanation = explain_record(record, retriever=retriever, parts=_RETRIEVAL)
             if not explanation.retriever:
                 raise Unexplained(_reason(explanation))
-            found.append(Explained(record, explanation, drawn=True))
+            found.append(ExplainedRequest(record, explanation, drawn=True))
         if on_progress is not None:
             on_progress()
     return found

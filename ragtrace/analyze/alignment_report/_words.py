@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
-from ragtrace.analyze.alignment_report._rates import Explained, WeightedMean, condition_of, estimated
+from ragtrace.analyze.alignment_report._rates import ExplainedRequest, WeightedMean, condition_of, estimated
 from ragtrace.analyze.prompts import retrieval_queries
 from ragtrace.attribution import Span, WeightedSpan, merged_into_words
 from ragtrace.attribution.spans import split
@@ -93,7 +93,7 @@ class Share:
     of_words: WeightedMean
 
 
-def sampled_words(explained: Explained, tagging: Tagging | None = None) -> WordSample | None:
+def sampled_words(explained: ExplainedRequest, tagging: Tagging | None = None) -> WordSample | None:
     """The words of one request; None where nothing is known of its retrieval, or its texts were not kept.
 
     A word's weight is the sum of its tokens'. Punctuation marks are no words; query words are compared without case.

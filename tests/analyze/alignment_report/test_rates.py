@@ -11,7 +11,7 @@ import pytest
 
 from ragtrace.alignment import warg, warg_chance, warg_floor, wasted_retrieval
 from ragtrace.analyze.alignment import align
-from ragtrace.analyze.alignment_report._rates import Explained, Observation, Row, observed, rates
+from ragtrace.analyze.alignment_report._rates import ExplainedRequest, Observation, Row, observed, rates
 from ragtrace.explanations import Explanation, GeneratorAttribution
 from tests.analyze.alignment_report.explained import request
 
@@ -28,7 +28,7 @@ def _observation(
     shares = tuple(-float(order.index(each)) for each in documents)
     generator = GeneratorAttribution(chunk_ids=tuple(documents), shares=shares, model=scorer, unit=unit)
     explanation = Explanation(generator=generator, alignment=align(documents, generator))
-    found = observed(Explained(request(request_id, "".join(documents), **fields), explanation, drawn=True))
+    found = observed(ExplainedRequest(request(request_id, "".join(documents), **fields), explanation, drawn=True))
     assert found is not None
     return found
 

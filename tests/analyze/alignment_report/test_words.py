@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.analyze.alignment_report._rates import Explained
+from ragtrace.analyze.alignment_report._rates import ExplainedRequest
 from ragtrace.analyze.alignment_report._words import overlaps, sampled_words, shares
 from ragtrace.explanations import Explanation, RetrieverAttribution, TokenWeights
 from ragtrace.types import Candidate, Query, RequestRecord, RetrieveRun, replace
@@ -42,7 +42,7 @@ def _weights(text: str, **worth: float) -> TokenWeights:
     )
 
 
-def _explained(request_id: str = "r", document: str = DOCUMENT, model: str = "e-1", **worth: float) -> Explained:
+def _explained(request_id: str = "r", document: str = DOCUMENT, model: str = "e-1", **worth: float) -> ExplainedRequest:
     found = RetrieverAttribution(
         chunk_id="c", query=_weights(QUERY, wHome=2.0, wPlus=1.0), document=_weights(document, **worth), model=model
     )
@@ -52,7 +52,7 @@ def _explained(request_id: str = "r", document: str = DOCUMENT, model: str = "e-
         query=Query(original=QUERY),
         stages=(RetrieveRun(candidates=(Candidate(chunk_id="c", rank=1, text=document),)),),
     )
-    return Explained(record, Explanation(retriever=(found,)), drawn=True)
+    return ExplainedRequest(record, Explanation(retriever=(found,)), drawn=True)
 
 
 def test_overlap_counts_query_words_among_the_strongest_half() -> None:
@@ -72,7 +72,9 @@ def test_words_are_compared_with_the_query_that_found_the_document() -> None:
     record = replace(first.record, stages=runs)
     (found,) = first.explanation.retriever
     by_first, by_second = (
-        sampled_words(Explained(record, Explanation(retriever=(replace(found, query_number=number),)), drawn=True))
+        sampled_words(
+            ExplainedRequest(record, Explanation(retriever=(replace(found, query_number=number),)), drawn=True)
+        )
         for number in (0, 1)
     )
     assert by_first is not None
@@ -129,7 +131,7 @@ def test_what_was_not_kept_gives_no_sample(change: str) -> None:
     }
 
     now, known = changed[change]
-    assert sampled_words(Explained(now, known, drawn=True)) is None
+    assert sampled_words(ExplainedRequest(now, known, drawn=True)) is None
 
 
 def test_tables_are_over_requests_by_retriever() -> None:
