@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 from ragtrace.gate._judgment import decide, judge
 from ragtrace.gate._population import load
 from ragtrace.gate._selfcheck import worsen
-from ragtrace.gate.model import Comparison, Policy, Population
 from ragtrace.gate.policy import default_policy
 from ragtrace.gate.selection import parse
+from ragtrace.gate.types import Comparison, Policy, Population
 from ragtrace.wilson import wilson
 
 AGAIN: Final = 0.3

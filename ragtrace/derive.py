@@ -24,7 +24,7 @@ from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.privacy import Capture
 from ragtrace.registry import instruments
 from ragtrace.registry.authored import Registry, read
-from ragtrace.registry.model import Instrument, Objective
+from ragtrace.registry.types import Instrument, Objective
 from ragtrace.types import SCHEMA_VERSION, RequestRecord
 
 __all__ = ["OUTPUTS", "differing", "main", "render", "write"]
@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.registry.model import GateRule, Instrument, Objective, StageInfo
+from ragtrace.registry.types import GateRule, Instrument, Objective, StageInfo
 
 """
 
@@ -212,9 +212,9 @@ def triage_schema(_: Registry) -> str:
 
 def gate_schema(_: Registry) -> str:
     """The JSON Schema of a report of the release gate, `docs/reference/gate.schema.json`."""
-    from ragtrace.gate.model import GateReport  # late: it needs the instruments that this module writes
+    from ragtrace.gate.types import GateReport  # late: it needs the instruments that this module writes
 
-    return _schema(GateReport, "ragtrace gate report, schema version 1", "ragtrace/gate/model.py")
+    return _schema(GateReport, "ragtrace gate report, schema version 1", "ragtrace/gate/types.py")
 
 
 def _schema(kind: type[msgspec.Struct], title: str, source: str) -> str:

@@ -13,7 +13,7 @@ from ragtrace.coverage import claim_supports
 from ragtrace.coverage.values import date_ranges
 from ragtrace.registry import instruments
 from ragtrace.registry.instruments import INSTRUMENTS
-from ragtrace.registry.model import Instrument
+from ragtrace.registry.types import Instrument
 from ragtrace.store import Delta, Exemplar, histogram_deltas
 from ragtrace.types import Analysis, Candidate, GenerateRun, PackRun, RequestRecord, RerankRun, RetrieveRun, StageRun
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from ragtrace.registry.instruments import STAGES
-from ragtrace.registry.model import StageInfo
+from ragtrace.registry.types import StageInfo
 from ragtrace.types import Diagnosis, FacetMatch, IndexProbe, LostChunk, Reference, Stage, StageFinding, StageState
 
 __all__ = [

@@ -17,9 +17,9 @@ from ragtrace.times import shown_time, written_time
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from ragtrace.gate.model import GateReport
     from ragtrace.gate.replay.run import ReplaySummary
     from ragtrace.gate.reports import Format
+    from ragtrace.gate.types import GateReport
     from ragtrace.store import GateRun
 
 __all__ = ["app", "replay"]

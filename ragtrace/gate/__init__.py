@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ragtrace.gate._judgment import judge
     from ragtrace.gate._population import compared
-    from ragtrace.gate.model import Comparison, GateReport, Policy, Population, Rule
     from ragtrace.gate.policy import read_policy
     from ragtrace.gate.runs import check_itself, compare, run
+    from ragtrace.gate.types import Comparison, GateReport, Policy, Population, Rule
 
 __all__ = [
     "Comparison",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _PLACES: Final = {
-    **dict.fromkeys(("Comparison", "GateReport", "Policy", "Population", "Rule"), "model"),
+    **dict.fromkeys(("Comparison", "GateReport", "Policy", "Population", "Rule"), "types"),
     "check_itself": "runs",
     "compare": "runs",
     "compared": "_population",

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.gate._population import METRICS, is_hint, is_state
-from ragtrace.gate.model import Cell, Comparison, Policy, Population, Rule
 from ragtrace.gate.reports.content import enumerated
+from ragtrace.gate.types import Cell, Comparison, Policy, Population, Rule
 
 __all__ = ["blind_spots"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ragtrace.analyze.diagnosis import CAUSE_COMPONENTS
 from ragtrace.gate._population import is_hint
-from ragtrace.gate.model import (
+from ragtrace.gate.types import (
     NOWHERE,
     STATES,
     Break,
@@ -24,7 +24,7 @@ from ragtrace.gate.model import (
     VersionChange,
 )
 from ragtrace.registry.instruments import STAGES
-from ragtrace.registry.model import StageInfo
+from ragtrace.registry.types import StageInfo
 from ragtrace.types import Stage
 
 __all__ = ["find_breaks", "stage_shares", "version_changes"]

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 
 from ragtrace.gate._population import METRICS
-from ragtrace.gate.model import Action, Cell, Comparison, Decision, Family, Outcome, Policy, Rule
 from ragtrace.gate.statistics.estimates import CellEstimate, Floor, against_floor, detectable, estimate, needed
 from ragtrace.gate.statistics.means import Floats, Rows, Sample, rows_of, side_of
+from ragtrace.gate.types import Action, Cell, Comparison, Decision, Family, Outcome, Policy, Rule
 from ragtrace.registry.instruments import STAGES
 from ragtrace.types import Stage
 from ragtrace.wilson import ONE_SIDED_95

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from ragtrace.bounds import is_weighable, sampling_weight
 from ragtrace.errors import InputError
 from ragtrace.gate import _files as files
-from ragtrace.gate.model import NOWHERE, STATES, Comparison, Direction, Kind, Population
 from ragtrace.gate.selection import Selection, refuse_two_rollouts
+from ragtrace.gate.types import NOWHERE, STATES, Comparison, Direction, Kind, Population
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
-from ragtrace.registry.model import Instrument
+from ragtrace.registry.types import Instrument
 from ragtrace.store import Judge, MeasuredRequest, Store, Wanted, check
 from ragtrace.store.address import Address
 from ragtrace.store.rows import UNANSWERED

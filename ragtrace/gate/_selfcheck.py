@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.gate._judgment import alpha_shares, decide, judge
-from ragtrace.gate.model import Cell, Comparison, Policy, Population, Rule
+from ragtrace.gate.types import Cell, Comparison, Policy, Population, Rule
 from ragtrace.wilson import wilson
 
 __all__ = ["SelfCheck", "selfcheck", "worsen"]

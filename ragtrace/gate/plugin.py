@@ -15,8 +15,8 @@ import pytest
 from ragtrace.config import SETTINGS, variable
 
 if TYPE_CHECKING:
-    from ragtrace.gate.model import GateReport, Policy
     from ragtrace.gate.reports import Format
+    from ragtrace.gate.types import GateReport, Policy
 
 __all__ = ["Gate", "ragtrace_gate"]
 

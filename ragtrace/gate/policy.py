@@ -17,7 +17,7 @@ import yaml
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate._population import METRICS, is_hint, state_metrics
-from ragtrace.gate.model import Action, Policy, Rule
+from ragtrace.gate.types import Action, Policy, Rule
 from ragtrace.registry import GateRule
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.store.rows import UNANSWERED

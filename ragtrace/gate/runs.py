@@ -16,10 +16,10 @@ from ragtrace.gate._blind_spots import blind_spots
 from ragtrace.gate._breaks import find_breaks, stage_shares, version_changes
 from ragtrace.gate._judgment import decide, first_broken, judge
 from ragtrace.gate._population import METRICS, compared, load
-from ragtrace.gate.model import Comparison, GateReport, Policy, Population, Rule, SideSummary
 from ragtrace.gate.policy import check_policy, read_policy
 from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.selection import parse
+from ragtrace.gate.types import Comparison, GateReport, Policy, Population, Rule, SideSummary
 from ragtrace.store import GateRun, Store
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from ragtrace.errors import RegistryError
-from ragtrace.registry.model import UNIT_NAMES, AnalysisKind, GateRule, Instrument, Objective, StageInfo
+from ragtrace.registry.types import UNIT_NAMES, AnalysisKind, GateRule, Instrument, Objective, StageInfo
 
 __all__ = ["STAGES_FILE", "Registry", "read"]
 

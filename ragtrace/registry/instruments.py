@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.registry.model import GateRule, Instrument, Objective, StageInfo
+from ragtrace.registry.types import GateRule, Instrument, Objective, StageInfo
 
 __all__ = [
     "ANALYSES",

@@ -12,7 +12,7 @@ from ragtrace.analyze.diagnosis import stages_in_scope
 from ragtrace.analyze.services import remedy
 from ragtrace.bounds import sampling_weight
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
-from ragtrace.registry.model import Objective
+from ragtrace.registry.types import Objective
 from ragtrace.registry.wording import cause_words, reason_words
 from ragtrace.store import Sampled, Store
 from ragtrace.triage._report import ExemplarRequest, Judgeable, Range, ReasonCount, Tally, UnjudgedState, Value

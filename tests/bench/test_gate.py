@@ -10,7 +10,7 @@ import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
 from bench.gate import DESIGNS, Design, Source, announced, equal_versions, small_segment
-from ragtrace.gate.model import Policy
+from ragtrace.gate.types import Policy
 from tests.gate.populations import RULES, traffic
 
 RUNS = 30

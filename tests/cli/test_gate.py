@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
-from ragtrace.gate.model import GateReport
+from ragtrace.gate.types import GateReport
 from ragtrace.store import Store
 
 if TYPE_CHECKING:

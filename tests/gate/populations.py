@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ragtrace.gate.model import NOWHERE, STATES, Comparison, Population, Rule
+from ragtrace.gate.types import NOWHERE, STATES, Comparison, Population, Rule
 from ragtrace.types import Stage
 
 SEGMENTS: Final = ("limit", "code", "date", "person", "place", "yes_no", "list", "other")

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from ragtrace.gate._breaks import find_breaks, stage_shares
-from ragtrace.gate.model import Cell, Comparison, Decision, GateReport, Policy, Population, Rule, SideSummary
 from ragtrace.gate.reports.sentences import headline, next_steps
+from ragtrace.gate.types import Cell, Comparison, Decision, GateReport, Policy, Population, Rule, SideSummary
 from tests.gate.populations import pair, population
 
 SEGMENTS: Final = ("claims-de", "claims-en", "limits", "deadlines", "<script>alert(1)</script>")

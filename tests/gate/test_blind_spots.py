@@ -12,8 +12,8 @@ import pytest
 
 from ragtrace.gate._blind_spots import blind_spots
 from ragtrace.gate._population import compared
-from ragtrace.gate.model import Cell, Comparison, Policy
 from ragtrace.gate.policy import default_rule
+from ragtrace.gate.types import Cell, Comparison, Policy
 from tests.gate.populations import pair, population, unpaired
 from tests.gate.verdicts import cell_of, segment_of
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ragtrace.gate._breaks import find_breaks, stage_shares, version_changes
-from ragtrace.gate.model import Comparison, VersionChange
+from ragtrace.gate.types import Comparison, VersionChange
 from ragtrace.types import Stage
 from tests.gate.populations import STAGES, pair, population
 from tests.gate.reported import cell, comparison, failed, unclear

@@ -16,8 +16,8 @@ from ragtrace.analyze import analyze_record, judge_id
 from ragtrace.analyze.worker import run as analyze
 from ragtrace.errors import InputError
 from ragtrace.gate._population import Columns, Sides, compared, load
-from ragtrace.gate.model import NOWHERE, STATES, Comparison, Population
 from ragtrace.gate.selection import parse
+from ragtrace.gate.types import NOWHERE, STATES, Comparison, Population
 from ragtrace.store import Finished, Judge, Store
 from ragtrace.types import GenerateRun, Generation, Gold, VerifiedBy, encode_record, replace, to_builtins
 from tests.gate.measured import measured, recorded

@@ -13,9 +13,9 @@ import pytest
 
 import ragtrace.gate
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.gate.model import GateReport, Policy, Population
 from ragtrace.gate.policy import default_policy, default_rule
 from ragtrace.gate.runs import compare, read_report, run, save
+from ragtrace.gate.types import GateReport, Policy, Population
 from ragtrace.store import GateRun, Judge, Store
 from tests.gate.populations import population
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ragtrace.gate._judgment import judge
 from ragtrace.gate._population import METRICS
-from ragtrace.gate.model import Cell, Policy, Rule
+from ragtrace.gate.types import Cell, Policy, Rule
 from tests.gate.populations import pair, population, unpaired
 
 KINDS: Final = ("boolean", "score", "quantity")

@@ -26,7 +26,7 @@ OF_THE_HOST = (
     "ragtrace/prompts.py",
     "ragtrace/record/",
     "ragtrace/registry/instruments.py",
-    "ragtrace/registry/model.py",
+    "ragtrace/registry/types.py",
     "ragtrace/resources.py",
     "ragtrace/safe_text.py",
     "ragtrace/store/",

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate.model import GateReport
+from ragtrace.gate.types import GateReport
 from ragtrace.safe_text import dumps
 
 __all__ = ["SUFFIXES", "Format", "render"]

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from ragtrace.gate._judgment import FEWEST
 from ragtrace.gate._population import METRICS, is_hint
-from ragtrace.gate.model import Break, Cell, GateReport, Kind, Policy, VersionChange
+from ragtrace.gate.types import Break, Cell, GateReport, Kind, Policy, VersionChange
 from ragtrace.registry.instruments import STAGES
 from ragtrace.triage.rendering import plain
 

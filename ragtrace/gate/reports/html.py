@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from ragtrace.export.charts import ticks
-from ragtrace.gate.model import Break, Cell, GateReport
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Result, Section, floor_of, place, result, sections, worst
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
+from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.html_page import Html, asset, join, standalone, tag
 from ragtrace.triage.rendering import plain, show_command
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Final
 from xml.etree import ElementTree as XML
 
-from ragtrace.gate.model import Cell, GateReport
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import is_missing, sections, stays_open
 from ragtrace.gate.reports.sentences import cell_sentence, headline
+from ragtrace.gate.types import Cell, GateReport
 from ragtrace.triage.rendering import plain
 
 __all__ = ["junit"]

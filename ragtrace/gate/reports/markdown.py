@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ragtrace.gate.model import Break, Cell, GateReport
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Section, floor_of, hidden, place, result, sections
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
+from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.triage.rendering import code, escaped, plain, show_command, table
 
 __all__ = ["markdown"]

@@ -8,9 +8,9 @@ from typing import Final
 
 from ragtrace.gate._breaks import version_changes
 from ragtrace.gate._population import is_hint, is_state
-from ragtrace.gate.model import Break, Cell, GateReport, SideSummary, StageShares, VersionChange
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import floor_of, harm_in_margins, is_missing, minimum, place, stays_open
+from ragtrace.gate.types import Break, Cell, GateReport, SideSummary, StageShares, VersionChange
 from ragtrace.triage.rendering import clock, percent, plain, written
 
 __all__ = [

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled, plain_table
 from ragtrace.gate._population import METRICS
-from ragtrace.gate.model import Break, Cell, GateReport
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Section, floor_of, hidden, place, result, sections
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
+from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.triage.rendering import percent, plain, show_command
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate.model import Policy, Rule
 from ragtrace.gate.statistics._shares import (
     IndependentShares,
     PairTable,
@@ -41,6 +40,7 @@ from ragtrace.gate.statistics.means import (
     resample,
     side_of,
 )
+from ragtrace.gate.types import Policy, Rule
 from ragtrace.wilson import effective_size
 
 __all__ = [

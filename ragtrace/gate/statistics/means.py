@@ -26,8 +26,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate.model import Comparison, Population, Rule
 from ragtrace.gate.statistics._shares import special
+from ragtrace.gate.types import Comparison, Population, Rule
 
 __all__ = [
     "EXCHANGE_LIMIT",

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as XML
 import pytest
 from hypothesis import given, strategies as st
 
-from ragtrace.gate.model import Cell, Decision, GateReport
 from ragtrace.gate.reports import SUFFIXES, Format, render
+from ragtrace.gate.types import Cell, Decision, GateReport
 from tests.gate.reported import RULES, cell, failed, report
 
 _NUMBERS = st.none() | st.floats(-1e6, 1e6) | st.just(0.0)

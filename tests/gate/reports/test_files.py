@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from ragtrace.gate.model import GateReport, Policy
 from ragtrace.gate.reports import render
+from ragtrace.gate.types import GateReport, Policy
 from ragtrace.registry.instruments import STAGES
 from tests.gate import reported
 from tests.gate.reported import RULES, cell, empty, failed, grid, report, unclear

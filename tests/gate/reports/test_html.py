@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ragtrace.gate.model import GateReport
 from ragtrace.gate.reports import render
 from ragtrace.gate.reports.html import scale
+from ragtrace.gate.types import GateReport
 from tests.dashboards.browser import examined, photographed
 from tests.dashboards.pictures import pixels
 from tests.gate import reported

@@ -10,9 +10,9 @@ import pytest
 
 from ragtrace.gate import compare
 from ragtrace.gate._breaks import stage_shares
-from ragtrace.gate.model import Comparison, GateReport, Policy
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.sentences import cell_sentence, facts, flips, headline, next_steps, remarks
+from ragtrace.gate.types import Comparison, GateReport, Policy
 from ragtrace.types import Stage
 from tests.gate import reported
 from tests.gate.populations import RULES as EVERY_RULE, population
