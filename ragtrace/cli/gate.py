@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -126,10 +126,15 @@ def _keeper(store: str | None, candidate: str, url: str | None) -> str | None:
 
 
 def _write(report: GateReport, form: Format, file: str) -> str:
-    from ragtrace.errors import ConfigurationError
     from ragtrace.gate.reports import render
 
-    text = render(report, form)
+    return _put(render(report, form), form, file)
+
+
+def _put(text: str, form: Format, file: str) -> str:
+    """Write a document where it was asked for."""
+    from ragtrace.errors import ConfigurationError
+
     if file == "-":
         typer.echo(text, nl=not text.endswith("\n"))
         return file
@@ -207,6 +212,66 @@ def selfcheck(
         console().print(render_selfcheck(found))
 
 
+@app.command("compare")
+def compare(
+    before: Annotated[str, typer.Argument(metavar="A", help=f"The earlier side: {_SELECTION}.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The later side, in the same form.")],
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="CHANGE",
+            help="List only questions with this change: worse, better, answer, evidence, prompt; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    segment: Annotated[str | None, typer.Option("--segment", help="Only questions of this segment.")] = None,
+    containing: Annotated[
+        str | None, typer.Option("--question", metavar="WORDS", help="Only questions with these words.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="The most questions to list.")] = 20,
+    markdown: Annotated[str | None, _file("markdown", "the comparison as Markdown")] = None,
+    html: Annotated[str | None, _file("html", "the comparison as one HTML page")] = None,
+    service: ServiceOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two replays question by question: the prompt, the evidence and the answer. It decides nothing."""
+    from typing import cast
+
+    from ragtrace.errors import ConfigurationError
+    from ragtrace.gate.replay_diff import CHANGES, Change, diff_replays
+    from ragtrace.gate.reports.differences import diff_html, diff_markdown, render_diff
+    from ragtrace.types import to_builtins
+
+    for kind in only or ():
+        if kind not in CHANGES:
+            raise ConfigurationError.of("--only", kind, ", ".join(CHANGES))
+    wanted: dict[Format, str | None] = {"json": "-" if as_json else None, "markdown": markdown, "html": html}
+    _check_output([form for form, file in wanted.items() if file == "-"])
+    found = diff_replays(
+        before,
+        after,
+        store=_store(store, before, after),
+        service=service,
+        only=cast("Sequence[Change]", only or ()),
+        segment=segment,
+        containing=containing,
+        limit=limit,
+    )
+    forms: dict[Format, Callable[[], str]] = {
+        "markdown": lambda: diff_markdown(found),
+        "html": lambda: diff_html(found),
+    }
+    for form, text in forms.items():
+        if (file := wanted[form]) is not None:
+            _put(text(), form, file)
+    if as_json:
+        print_json(to_builtins(found))
+    elif "-" not in wanted.values():
+        console().print(render_diff(found))
+
+
 @app.command("list")
 def list_(
     service: Annotated[str | None, typer.Option("--service", help="Only this service.")] = None,
@@ -240,6 +305,7 @@ def show(
     from ragtrace.cli.terminal import existing
     from ragtrace.errors import ConfigurationError
     from ragtrace.gate import reports
+    from ragtrace.gate.question_pairs import with_questions
     from ragtrace.gate.runs import read_report
     from ragtrace.store import Store
 
@@ -247,8 +313,10 @@ def show(
         raise ConfigurationError.of("--format", form, ", ".join(_PRINTED))
     if as_json and form != "text":
         raise ConfigurationError(f"--json and --format {form} are two formats; give one")
-    with Store.open(existing(store)) as opened:
+    url = existing(store)
+    with Store.open(url) as opened:
         report = read_report(opened, run_id)
+    report = with_questions(report, url)
     if form == "text" and not as_json:
         _show(report, every, store)
     else:

@@ -22,7 +22,7 @@ from ragtrace.types import Analysis, Gold, RequestRecord, decode_record
 if TYPE_CHECKING:
     from ragtrace.analyze.analysis import ServiceView
 
-__all__ = ["measured", "service_views"]
+__all__ = ["find", "measured", "service_views"]
 
 _PAGE: Final = 200
 _MOST_TEXTS: Final = 1_000  # chunks of a service, from which on more tell little of its words
@@ -58,6 +58,20 @@ def measured(
             yield from _measured(page, golds, metrics, views or {})
             page = []
     yield from _measured(page, golds, metrics, views or {})
+
+
+def find(
+    selection: Selection, service: str | None, request_ids: frozenset[str]
+) -> dict[str, tuple[RequestRecord, Analysis]]:
+    """These requests of a file, by id, each with its analysis. Raises: InputError naming the line."""
+    views: Mapping[str, ServiceView] | None = None
+    found: dict[str, tuple[RequestRecord, Analysis]] = {}
+    for record, analysis in _selected("side", selection, service):
+        if record.request_id in request_ids:
+            if analysis is None and views is None:
+                views = service_views([("side", selection, service)])
+            found[record.request_id] = record, analysis or _analyze(record, {}, (views or {}).get(record.service))
+    return found
 
 
 def service_views(sides: Iterable[tuple[str, Selection, str | None]]) -> dict[str, ServiceView]:

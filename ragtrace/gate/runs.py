@@ -14,9 +14,11 @@ import numpy as np
 from ragtrace.errors import ConfigurationError, InputError
 from ragtrace.gate._blind_spots import blind_spots
 from ragtrace.gate._breaks import find_breaks, stage_shares, version_changes
+from ragtrace.gate._changes import find_changes
 from ragtrace.gate._judgment import decide, first_broken, judge
 from ragtrace.gate._population import METRICS, compared, load
 from ragtrace.gate.policy import check_policy, read_policy
+from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.selection import parse
 from ragtrace.gate.types import Comparison, GateReport, Policy, Population, Rule, SideSummary
@@ -49,7 +51,8 @@ def run(
     loaded = load(sides, store=store, service=service, metrics=metrics, reference=chosen.reference)
     controlled = all(side.is_controlled for side in sides)
     before, after = loaded.populations
-    return compare(before, after, chosen, service=loaded.service, same_questions=controlled)
+    report = compare(before, after, chosen, service=loaded.service, same_questions=controlled)
+    return with_questions(report, store)
 
 
 def check_itself(
@@ -133,6 +136,7 @@ def compare(
         cells=cells,
         stages=stage_shares(comparison),
         breaks=find_breaks(comparison, cells),
+        changes=find_changes(comparison, cells),
         warnings=blind_spots(comparison, resolved, cells, left_out),
         policy=resolved,
         service=service,
@@ -226,7 +230,8 @@ def _summary(population: Population, unmatched: int) -> SideSummary:
 
 
 def save(store: Store, report: GateReport) -> None:
-    """Keep a report in a store, where triage finds it by the versions of its candidate."""
+    """Keep a report in a store, where triage finds it by the versions of its candidate. The texts of its questions are
+    left out: they stay where they are, as long as retention and erasure let them."""
     versions = tuple(
         (component, version) for component, counts in report.candidate.versions.items() for version in counts
     )
@@ -240,11 +245,14 @@ def save(store: Store, report: GateReport) -> None:
         first_broken=report.first_broken,
         versions=versions,
     )
-    store.add_gate_run(run, msgspec.json.encode(report))
+    store.add_gate_run(run, msgspec.json.encode(msgspec.structs.replace(report, questions=())))
 
 
 def read_report(store: Store, run_id: str) -> GateReport:
-    """The report of the run whose id begins so. Raises: ConfigurationError where there is none, or more than one."""
+    """The report of the run whose id begins so, without texts (`with_questions` reads them).
+
+    Raises: ConfigurationError where there is none, or more than one.
+    """
     body = store.gate_report(run_id)
     if body is None:
         raise ConfigurationError.of("gate run", run_id, "the id of one run; ragtrace gate list shows them")

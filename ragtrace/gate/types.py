@@ -21,18 +21,25 @@ __all__ = [
     "NOWHERE",
     "STATES",
     "Action",
+    "AnswerSide",
     "Break",
     "Cell",
+    "CellChanges",
+    "ChangedPair",
     "Comparison",
     "Decision",
     "Direction",
     "Family",
     "GateReport",
     "Kind",
+    "LostEvidence",
     "Outcome",
     "Policy",
     "Population",
+    "PromptChange",
+    "QuestionPair",
     "Rule",
+    "SentenceState",
     "SideSummary",
     "StageShares",
     "VersionChange",
@@ -48,6 +55,9 @@ Outcome: TypeAlias = Literal["pass", "fail", "inconclusive", "not_enough_data"]
 Action: TypeAlias = Literal["block", "warn"]
 Family: TypeAlias = Literal["overall", "segments", "floors"]
 Decision: TypeAlias = Literal["pass", "block", "undecided"]
+
+SentenceState: TypeAlias = Literal["contradicted", "not supported", "weak words"]
+"""Of a sentence of an answer, the worst first."""
 
 EXIT_CODES: Final[Mapping[Decision, int]] = {"pass": 0, "block": 1, "undecided": 3}
 
@@ -275,12 +285,99 @@ class SideSummary(_Strict, frozen=True, kw_only=True):
     until: int | None = None
 
 
+class ChangedPair(_Strict, frozen=True, kw_only=True):
+    """A question in one metric: the request ids of both sides (baseline "" where not paired), and the values."""
+
+    baseline: str
+    candidate: str
+    before: float | None
+    after: float | None
+
+
+class CellChanges(_Strict, frozen=True, kw_only=True):
+    """The questions that got worse in a cell's metric and segment, the worst first."""
+
+    metric: str
+    stage: Stage | None
+    segment: str | None
+    pairs: tuple[ChangedPair, ...]
+
+
+class AnswerSide(_Strict, frozen=True, kw_only=True):
+    """A question's answer on one side, with the texts that the store keeps; None: not stored.
+
+    states: of the stages. sentence: of the answer, the one with the least support, where one is not supported;
+    sentence_state: what is wrong with it.
+    """
+
+    request_id: str
+    answer: str | None
+    states: dict[str, StageState]
+    verdict: str | None = None
+    sentence: str | None = None
+    sentence_state: SentenceState | None = None
+
+
+class LostEvidence(_Strict, frozen=True, kw_only=True):
+    """A needed chunk that the baseline's prompt held and the candidate's does not, and where it was lost: before the
+    candidates (retrieval), in rerank, in packing, or cut (truncation)."""
+
+    chunk_id: str
+    where: str
+    rank_before: int | None = None
+    rank_after: int | None = None
+    reason: str | None = None
+    text: str | None = None
+
+
+class PromptChange(_Strict, frozen=True, kw_only=True):
+    """What became of the prompt: chunk ids that came and went, whether those of both stand in another order, and
+    whether the template is another (None: not stored on both sides)."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    reordered: bool = False
+    template: bool | None = None
+
+
+class QuestionPair(_Strict, frozen=True, kw_only=True):
+    """One question, before and after. baseline: None where the sides are not paired, or where it is not stored any
+    more. same_answer: None where neither texts nor hashes tell. lost, gained: needed chunks that left the prompt, and
+    those that came into it. scores: by metric, of both sides."""
+
+    question: str | None
+    segment: str
+    baseline: AnswerSide | None
+    candidate: AnswerSide
+    same_answer: bool | None = None
+    prompt: PromptChange = PromptChange()
+    lost: tuple[LostEvidence, ...] = ()
+    gained: tuple[str, ...] = ()
+    scores: dict[str, tuple[float | None, float | None]] = {}
+
+    @property
+    def worsened(self) -> tuple[str, ...]:
+        """The stages that were sound and are broken."""
+        before = self.baseline.states if self.baseline is not None else {}
+        after = self.candidate.states
+        return tuple(stage for stage, state in before.items() if state == "sound" and after.get(stage) == "broken")
+
+    @property
+    def recovered(self) -> tuple[str, ...]:
+        """The stages that were broken and are sound."""
+        before = self.baseline.states if self.baseline is not None else {}
+        after = self.candidate.states
+        return tuple(stage for stage, state in before.items() if state == "broken" and after.get(stage) == "sound")
+
+
 class GateReport(_Strict, frozen=True, kw_only=True):
     """What the gate decided, and why. `created_at` is in nanoseconds since the epoch.
 
     headline, next_steps: the verdict in a sentence and what to do now, for people who read it through other programs.
     stages: their states over all requests. first_broken: the earliest stage with a blocking cell. warnings: sentences
     about the comparison itself (unmatched rows, a policy that cannot detect its own margin, mixed versions).
+    changes: the questions that got worse in each cell that did not pass. questions: the same with their texts, read
+    when the report is made or shown; the store keeps a report without them.
     """
 
     decision: Decision
@@ -300,6 +397,8 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     first_broken: Stage | None = None
     run_id: str = ""
     created_at: int = 0
+    changes: tuple[CellChanges, ...] = ()
+    questions: tuple[QuestionPair, ...] = ()
     schema_version: int = 1
 
     @property

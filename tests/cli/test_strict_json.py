@@ -100,6 +100,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "triage judge": (),
     "gate run": ("--baseline", SIDES[0], "--candidate", SIDES[1], "--service", SERVICE),
     "gate selfcheck": ("--baseline", SIDES[0], "--runs", "20", "--service", SERVICE),
+    "gate compare": ("main.jsonl", "other.jsonl"),
     "gate list": (),
     "gate show": ("{run}",),
     "label draw": (*WINDOW, "--labels", "20"),
@@ -179,6 +180,9 @@ def here(odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "records.jsonl").write_text(
         '{"request_id": "new", "service": "s", "stages": [], "head_probability": 5e-324}\n'
     )
+    for name in ("main", "other"):
+        asked = {"request_id": name, "service": "s", "query": {"original": "Is theft covered?"}}
+        (tmp_path / f"{name}.jsonl").write_text(f"{json.dumps(asked)}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "odd_application", raising=False)

@@ -70,6 +70,7 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
     "triage judge": [(*OF, "--json"), ("right", *OF, "--stage", "retrieval", "--at", MINUTES[1])],
     "gate run": [("--baseline", BEFORE, "--candidate", AFTER, *OF, "--json")],
     "gate selfcheck": [("--baseline", BEFORE, "--runs", "20", *OF, "--json")],
+    "gate compare": [(BEFORE, AFTER, *OF, "--json")],
     "gate list": [(*OF, "--json")],
     "label draw": [(*OF, "--since", MINUTES[0], "--until", MINUTES[2], "--labels", "4", "--json")],
     "label list": [(*OF, "--json")],

@@ -10,6 +10,7 @@ from typing import Final
 from ragtrace.export.charts import ticks
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Result, Section, floor_of, place, result, sections, worst
+from ragtrace.gate.reports.questions import StageQuestion, as_html, stage_questions
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
 from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.html_page import Html, asset, join, standalone, tag
@@ -24,19 +25,20 @@ _PLOTS: Final = (
 )
 _COLUMNS: Final = 12
 _EXAMPLES: Final = 5
+_IN_SIGHT, _QUESTIONS = 3, 20  # of a stage
 _ROOM = 0.06
 _LABELS = 6
 
 
 def html(report: GateReport) -> str:
     """The whole file."""
-    stages = sections(report)
+    stages, questions = sections(report), stage_questions(report)
     body = tag(
         "main",
         _header(report),
         _advice(report),
         _matrix(stages, report),
-        *(_stage(section, report) for section in stages),
+        *(_stage(section, report, questions.get(section.name, ())) for section in stages),
         _computed(report),
     )
     style = asset("ragtrace.export", "base.css") + asset("ragtrace.gate.reports", "gate.css")
@@ -117,7 +119,7 @@ def _anchor(section: Section) -> str:
     return f"stage-{section.name.replace(' ', '-')}"
 
 
-def _stage(section: Section, report: GateReport) -> Html:
+def _stage(section: Section, report: GateReport, questions: Sequence[StageQuestion]) -> Html:
     metrics = dict.fromkeys(cell.metric for cell in section.cells)
     own = [break_ for break_ in section.breaks if break_.follows is None]
     follows = f", follows from {section.follows}" if section.follows is not None else ""
@@ -128,9 +130,19 @@ def _stage(section: Section, report: GateReport) -> Html:
         tag("p", f"owner {section.owner}", class_="faint") if section.owner else "",
         *(_break(break_, break_ == own[0]) for break_ in own),
         *(tag("p", f"{line}.", dir="auto") for line in consequences(section.breaks)),
+        _questions(questions),
         *(_metric([cell for cell in section.cells if cell.metric == metric], report) for metric in metrics),
         id=_anchor(section),
     )
+
+
+def _questions(questions: Sequence[StageQuestion]) -> Html:
+    """The first ones in sight, the others behind a click."""
+    if not questions:
+        return Html("")
+    first, rest = questions[:_IN_SIGHT], questions[_IN_SIGHT:_QUESTIONS]
+    more = tag("details", tag("summary", f"{len(rest)} more"), as_html(rest)) if rest else ""
+    return tag("section", tag("h3", "Questions that got worse"), as_html(first), more)
 
 
 def _break(break_: Break, first: bool) -> Html:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Section, floor_of, hidden, place, result, sections
+from ragtrace.gate.reports.questions import as_markdown, stage_questions
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
 from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.triage.rendering import code, escaped, plain, show_command, table
@@ -16,6 +17,7 @@ _MARKS = {"block": "❌", "undecided": "❔", "pass": "✅"}
 _BREAKS = 5
 _EXAMPLES = 3
 _NAMED = 5
+_QUESTIONS = 3  # of a stage
 
 
 def markdown(report: GateReport) -> str:
@@ -42,6 +44,8 @@ def _lines(report: GateReport) -> Iterator[str]:
         yield from _break(break_)
     for line in consequences(report.breaks):
         yield from ("", f"{escaped(line)}.")
+    for stage, questions in stage_questions(report).items():
+        yield from ("", f"## Questions that got worse: {stage}", *as_markdown(questions[:_QUESTIONS]))
     yield from ("", "## Metrics", "", *_metrics(stages, report))
 
 

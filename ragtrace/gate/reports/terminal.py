@@ -15,6 +15,7 @@ from ragtrace.export.evidence_path import labeled, plain_table
 from ragtrace.gate._population import METRICS
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Section, floor_of, hidden, place, result, sections
+from ragtrace.gate.reports.questions import as_text, stage_questions
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
 from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.triage.rendering import percent, plain, show_command
@@ -32,6 +33,7 @@ _NARROWEST: Final = 12
 _BREAKS: Final = 3
 _EXAMPLES: Final = 2
 _NAMED: Final = 3
+_QUESTIONS: Final = 2  # of a stage
 
 
 def render_report(report: GateReport, *, every: bool = False, store: str | None = None) -> RenderableType:
@@ -41,6 +43,9 @@ def render_report(report: GateReport, *, every: bool = False, store: str | None 
     parts += [labeled(*((name, Text(text)) for name, text in facts(report))), Text(), _stages(stages), Text()]
     parts += [_Cells(stages, report, every=every), Text(_note(stages, every=every), style="dim")]
     parts += _breaks([each for section in stages for each in section.breaks], every=every, store=store)
+    for stage, questions in stage_questions(report).items():
+        parts += [Text(), Text(f"questions that got worse: {stage}", style="bold")]
+        parts += as_text(questions if every else questions[:_QUESTIONS])
     for title, lines in (("Mind", remarks(report)), ("Next", next_steps(report))):
         if lines:
             parts += [Text(), Text(title, style="bold"), *(_item(line) for line in lines)]

@@ -1,0 +1,274 @@
+"""Questions before and after, as every form of a report shows them: which ones, in which words, and as Markdown, in a
+terminal and on a page. All texts of the host are hostile: they are put on one line, cut, and escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ragtrace.export.evidence_path import labeled
+from ragtrace.gate._population import METRICS
+from ragtrace.gate.question_pairs import Word, word_changes
+from ragtrace.gate.reports.content import metric_name
+from ragtrace.gate.types import AnswerSide, GateReport, LostEvidence, QuestionPair
+from ragtrace.html_page import Html, join, tag
+from ragtrace.triage.rendering import code, escaped, plain, shortened, show_command, table
+
+__all__ = [
+    "StageQuestion",
+    "as_html",
+    "as_markdown",
+    "as_text",
+    "changed_scores",
+    "changed_stages",
+    "evidence_lines",
+    "prompt_words",
+    "stage_questions",
+]
+
+_NO_TEXT: Final = "no text is stored"
+_NO_BASELINE: Final = "no partner in the baseline"
+_LOST: Final = {
+    "retrieval": "not found by retrieval",
+    "rerank": "lost in rerank",
+    "packing": "lost in packing",
+    "truncation": "cut off in the prompt",
+}
+_WIDEST: Final = 3  # chunk ids that are named
+_SCORES: Final = 4
+
+
+class StageQuestion(NamedTuple):
+    """A question, and in which metrics of the stage it is among the worst."""
+
+    pair: QuestionPair
+    metrics: tuple[str, ...]
+
+
+def stage_questions(report: GateReport) -> dict[str, list[StageQuestion]]:
+    """The worst questions of each stage that was judged, as far as their texts are known; each question at the first
+    stage that names it. The first one of every cell comes before the second one of any."""
+    known = {pair.candidate.request_id: pair for pair in report.questions}
+    found: dict[str, list[StageQuestion]] = {}
+    shown: set[str] = set()
+    for stage in dict.fromkeys(cell.stage for cell in report.cells):
+        cells = [cell for cell in report.changes if cell.stage == stage]
+        depth = max((len(cell.pairs) for cell in cells), default=0)
+        ids = dict.fromkeys(cell.pairs[at].candidate for at in range(depth) for cell in cells if at < len(cell.pairs))
+        own = [each for each in ids if each in known and each not in shown]
+        shown.update(own)
+        if own:
+            found[stage or "request"] = [
+                StageQuestion(known[each], tuple(dict.fromkeys(
+                    cell.metric for cell in cells if any(pair.candidate == each for pair in cell.pairs)
+                )))
+                for each in own
+            ]  # fmt: skip
+    return found
+
+
+def changed_stages(pair: QuestionPair) -> str:
+    """`generation sound → broken, citation sound → not known`; "" where none changed or one side is not known."""
+    if pair.baseline is None:
+        broken = [stage for stage, state in pair.candidate.states.items() if state == "broken"]
+        return f"{', '.join(broken)} broken" if broken else ""
+    before, after = pair.baseline.states, pair.candidate.states
+    changed = [stage for stage in {**before, **after} if before.get(stage) != after.get(stage)]
+    return ", ".join(f"{stage} {_state(before.get(stage))} → {_state(after.get(stage))}" for stage in changed)
+
+
+def _state(state: str | None) -> str:
+    return "none" if state is None else state.replace("_", " ")
+
+
+def changed_scores(pair: QuestionPair, metrics: Sequence[str] | None = None) -> str:
+    """`answer coverage 1 → 0.25`, the largest changes first; metrics: only these."""
+    known = [
+        (name, old, new)
+        for name, (old, new) in pair.scores.items()
+        if (metrics is None or name in metrics) and name in METRICS and METRICS[name].state is None
+    ]
+    known.sort(key=lambda each: -abs((each[1] or 0.0) - (each[2] or 0.0)))
+    return ", ".join(f"{metric_name(name)} {_value(old)} → {_value(new)}" for name, old, new in known[:_SCORES])
+
+
+def _value(value: float | None) -> str:
+    return "none" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def prompt_words(pair: QuestionPair) -> str:
+    """What became of the prompt."""
+    change = pair.prompt
+    if pair.baseline is None:
+        return ""
+    parts = []
+    if change.removed:
+        parts.append(f"{_number(change.removed)} left it ({_chunks(change.removed)})")
+    if change.added:
+        parts.append(f"{_number(change.added)} came ({_chunks(change.added)})")
+    if change.reordered:
+        parts.append("in another order")
+    if change.template:
+        parts.append("another template")
+    return ", ".join(parts) or "the same chunks in the same order"
+
+
+def _number(ids: Sequence[str]) -> str:
+    return f"{len(ids)} chunk{'' if len(ids) == 1 else 's'}"
+
+
+def _chunks(ids: Sequence[str]) -> str:
+    more = f" and {len(ids) - _WIDEST} more" if len(ids) > _WIDEST else ""
+    return ", ".join(_short(each) for each in ids[:_WIDEST]) + more
+
+
+def _short(name: str) -> str:
+    line = plain(name)
+    return line if len(line) <= 40 else line[:39] + "…"
+
+
+def evidence_lines(pair: QuestionPair) -> Iterator[tuple[str, str]]:
+    """The needed chunks that were lost, with their words, and those that came."""
+    for lost in pair.lost:
+        yield "lost chunk", f"{_short(lost.chunk_id)}, {_where(lost)}: {_text(lost.text)}"
+    if pair.gained:
+        yield "gained", _chunks(pair.gained)
+
+
+def _where(lost: LostEvidence) -> str:
+    words = _LOST.get(lost.where, f"lost in {plain(lost.where)}")
+    if lost.rank_before is not None and lost.rank_after is not None:
+        words += f", rank {lost.rank_before} → {lost.rank_after}"
+    return f"{words} ({plain(lost.reason).replace('_', ' ')})" if lost.reason else words
+
+
+def _text(text: str | None) -> str:
+    return _NO_TEXT if text is None else shortened(plain(text))
+
+
+def _facts(each: StageQuestion) -> Iterator[tuple[str, str]]:
+    """All of a question but its answers."""
+    pair = each.pair
+    stages, scores = changed_stages(pair), changed_scores(pair, each.metrics or None)
+    if stages or scores:
+        yield "changed", "; ".join(filter(None, (stages, scores)))
+    yield from _sentences(pair)
+    yield from evidence_lines(pair)
+    if prompt := prompt_words(pair):
+        yield "prompt", prompt
+
+
+def _sentences(pair: QuestionPair) -> Iterator[tuple[str, str]]:
+    """The sentence of the new answer that is borne least; that of the old one where the new one has none."""
+    side = pair.candidate
+    if side.sentence is not None:
+        yield side.sentence_state or "not supported", shortened(plain(side.sentence))
+    elif pair.baseline is not None and pair.baseline.sentence is not None:
+        yield f"{pair.baseline.sentence_state} before", shortened(plain(pair.baseline.sentence))
+
+
+def _title(pair: QuestionPair) -> str:
+    return _text(pair.question) if pair.question is not None else "(the question is not stored)"
+
+
+def _answer(side: AnswerSide | None) -> str:
+    if side is None:
+        return f"({_NO_BASELINE})"
+    return f"({_NO_TEXT})" if side.answer is None else plain(side.answer)
+
+
+def _answers(pair: QuestionPair, most: int | None = None) -> list[Word]:
+    """The changes from the old answer to the new one; of a text that is not there, what is said in its place."""
+    old, new = (_limited(_answer(side), most) for side in (pair.baseline, pair.candidate))
+    if pair.baseline is None or pair.baseline.answer is None or pair.candidate.answer is None:
+        return [("removed", old), ("added", new)]
+    return word_changes(old, new)
+
+
+def _limited(text: str, most: int | None) -> str:
+    return text if most is None or len(text) <= most else text[: most - 1] + "…"
+
+
+def as_markdown(questions: Sequence[StageQuestion]) -> Iterator[str]:
+    """The lines of a list of questions, each with a table of both answers."""
+    for each in questions:
+        yield from ("", f"**{escaped(_title(each.pair))}** ({escaped(_short(each.pair.segment))})", "")
+        rows = [(shortened(_answer(each.pair.baseline)), shortened(_answer(each.pair.candidate)))]
+        yield from table(("before", "after"), rows)
+        yield ""
+        yield from (f"- {name}: {escaped(text)}" for name, text in _facts(each))
+        yield f"- look at {code(show_command(each.pair.candidate.request_id))}{_before(each.pair)}"
+
+
+def _before(pair: QuestionPair) -> str:
+    return f", before: {code(plain(pair.baseline.request_id))}" if pair.baseline is not None else ""
+
+
+_ANSWER: Final = 400  # characters of an answer in a terminal
+_STYLES: Final = {"same": "", "removed": "red", "added": "green"}
+
+
+def as_text(questions: Sequence[StageQuestion]) -> Iterator[RenderableType]:
+    """Each question with both answers side by side; what went is red on the left, what came is green on the right."""
+    for each in questions:
+        yield Text()
+        yield Text.assemble((_title(each.pair), "bold"), (f"  {_short(each.pair.segment)}", "dim"))
+        sides = Table.grid(padding=(0, 2, 0, 0), expand=True)
+        sides.add_column(ratio=1, overflow="fold")
+        sides.add_column(ratio=1, overflow="fold")
+        sides.add_row(Text("before", style="dim"), Text("after", style="dim"))
+        words = _answers(each.pair, _ANSWER)
+        sides.add_row(*(_side(words, own) for own in ("removed", "added")))
+        facts = labeled(*((name, Text(text)) for name, text in _facts(each)))
+        yield Padding(sides, (0, 0, 0, 2))
+        yield Padding(facts, (0, 0, 0, 2))
+
+
+def _side(words: Sequence[Word], own: str) -> Text:
+    found = Text()
+    for kind, text in words:
+        if kind in ("same", own):
+            found.append(" " if found else "").append(text, style=_STYLES[kind])
+    return found
+
+
+def as_html(questions: Sequence[StageQuestion]) -> Html:
+    """The questions, each with both answers side by side; what went and what came is marked."""
+    return join(*(_card(each) for each in questions))
+
+
+def _card(each: StageQuestion) -> Html:
+    pair = each.pair
+    words = _answers(pair)
+    lines = [(name, tag("span", text, dir="auto")) for name, text in _facts(each)]
+    commands = tag("code", show_command(pair.candidate.request_id))
+    if pair.baseline is not None:
+        earlier = tag("code", plain(pair.baseline.request_id))
+        commands = join(commands, tag("span", " before: ", class_="faint"), earlier)
+    lines.append(("look at", commands))
+    return tag(
+        "article",
+        tag("h4", tag("span", _title(pair), dir="auto"), " ", tag("span", _short(pair.segment), class_="faint")),
+        tag(
+            "div",
+            _answer_html("before", words, "removed", "del"),
+            _answer_html("after", words, "added", "ins"),
+            class_="sides",
+        ),
+        tag("dl", *(join(tag("dt", name), tag("dd", text)) for name, text in lines)),
+        class_="question",
+    )
+
+
+def _answer_html(title: str, words: Sequence[Word], own: str, mark: str) -> Html:
+    parts: list[str] = []
+    for kind, text in words:
+        if kind in ("same", own):
+            parts += [" " if parts else "", text if kind == "same" else tag(mark, text)]
+    return tag("div", tag("b", title, class_="faint"), tag("p", *parts, dir="auto"))
