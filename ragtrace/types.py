@@ -53,6 +53,7 @@ __all__ = [
     "RequestRecord",
     "RerankRun",
     "RetrieveRun",
+    "SampledRanking",
     "Score",
     "SourceReport",
     "Stage",
@@ -279,6 +280,18 @@ class GenerateRun(_Run, frozen=True, kw_only=True, tag="generate"):
 StageRun: TypeAlias = RetrieveRun | RerankRun | PackRun | GenerateRun
 
 
+class SampledRanking(_Struct, frozen=True, kw_only=True):
+    """What a host says that ranks at random: the first `places` candidates, in their recorded order, were drawn with
+    this log-probability from the Plackett–Luce distribution of their scores at `alpha`.
+
+    alpha: at least 0. log_probability: of this order of these places, at most 0. places: at least 1.
+    """
+
+    alpha: float
+    log_probability: float
+    places: int
+
+
 class Feedback(_Struct, frozen=True, kw_only=True):
     """A judgement of the answer, which may arrive days later. `score` in [-1, 1] or [0, 1] as the source defines."""
 
@@ -314,6 +327,7 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
     query: Query = Query()
     versions: dict[str, str] = {}
     cites: bool | None = None
+    sampled_ranking: SampledRanking | None = None
     stages: tuple[StageRun, ...] = ()
     flags: tuple[str, ...] = ()
     head_sampled: bool = True

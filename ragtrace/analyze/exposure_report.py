@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 from ragtrace.bounds import sampling_weight
 from ragtrace.coverage import SUPPORTED
 from ragtrace.errors import ConfigurationError
-from ragtrace.exposure import Measure, disparity, relevance, target_exposure
+from ragtrace.exposure import (
+    Measure,
+    Reweighted,
+    check_alpha,
+    disparity,
+    propensity_weight,
+    relevance,
+    reweighted_mean,
+    target_exposure,
+)
 from ragtrace.numeric import check_seed
 from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import Analysis, Candidate, RequestRecord
@@ -33,6 +42,7 @@ __all__ = [
     "Change",
     "ExposureReport",
     "Interval",
+    "OtherAlpha",
     "ProviderExposure",
     "UsedBy",
     "exposure_report",
@@ -103,6 +113,20 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherAlpha:
+    """What another alpha would have put in prompts: each provider's share of the places, where enough requests tell.
+
+    requests: those whose ranking was drawn. effective: how many they are worth under this alpha.
+    """
+
+    alpha: float
+    requests: int
+    effective: float | None
+    reason: str | None = None
+    exposed: dict[str, Interval] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ExposureReport:
     """Exposure of a window, by provider.
 
@@ -129,6 +153,7 @@ class ExposureReport:
     before_requests: int | None = None
     changes: tuple[Change, ...] = ()
     releases: tuple[str, ...] = ()
+    other_alpha: OtherAlpha | None = None
 
 
 @dataclass(slots=True)
@@ -157,6 +182,7 @@ class _Window:
     left_out: Counter[str] = field(default_factory=Counter)
     useful_by: Counter[str] = field(default_factory=Counter)
     used_requests: int = 0
+    propensities: list[float | None] = field(default_factory=list)  # None: the ranking was not drawn
 
     def table(self, providers: Sequence[str]) -> _Floats:
         """`(requests, columns, providers)`, weighed."""
@@ -179,6 +205,7 @@ def exposure_report(
     segment: str | None = None,
     used_by: str = "claims",
     before: tuple[int, int] | None = None,
+    alpha: float | None = None,
     limit: int = 2_000,
     seed: int = 0,
     on_progress: Callable[[int, int], None] | None = None,
@@ -191,17 +218,20 @@ def exposure_report(
         used_by: claims (one that the document supports or contradicts), citations, or shapley (a share above 0 beyond
             its error, of the requests that were explained).
         before: an earlier window to compare with.
+        alpha: also what this alpha would have put in the prompts, of the requests whose ranking was drawn at random.
         limit: about the most requests of each window; more are thinned out evenly.
 
     Raises: ConfigurationError for arguments out of range, StoreError.
     """
     check_seed(seed)
+    if alpha is not None:
+        check_alpha(alpha)
     if used_by not in get_args(UsedBy):
         raise ConfigurationError.of("used_by", used_by, " or ".join(get_args(UsedBy)))
     if limit < 1:
         raise ConfigurationError.of("limit", limit, "1 or more requests")
     reader = _Reader(store, service, segment, by, used_by, limit, on_progress)
-    now = reader.window(since, until)
+    now = reader.window(since, until, alpha)
     earlier = reader.window(*before) if before is not None else None
     providers = _listed([now, earlier] if earlier is not None else [now])
     report = ExposureReport(
@@ -226,6 +256,8 @@ def exposure_report(
         relevance=_relevance(draws),
         attributed_disparity=disparity(*_mean_exposures(draws, "used")) if now.used_requests else None,
     )
+    if alpha is not None:
+        found = replace(found, other_alpha=_reweighted(now, providers, alpha))
     if earlier is None or not earlier.rows:
         return replace(found, before_requests=0) if earlier is not None else found
     then = _Draws.of(earlier.table(providers), np.random.default_rng(seed + 1))
@@ -253,13 +285,13 @@ class _Reader:
     limit: int
     on_progress: Callable[[int, int], None] | None
 
-    def window(self, since: int, until: int) -> _Window:
-        """The analyzed requests of [since, until)."""
+    def window(self, since: int, until: int, alpha: float | None = None) -> _Window:
+        """The analyzed requests of [since, until). alpha: weigh those whose ranking was drawn by its chance under it."""
         rows, _ = self.store.sample(self.service, self.segment, since, until, (), self.limit)
         weights = {row.request_id: sampling_weight(row.head_probability) for row in rows}
         found = _Window()
         for done, (request_id, record) in enumerate(self._records(list(weights)), 1):
-            self._add(found, record, weights[request_id])
+            self._add(found, record, weights[request_id], alpha)
             if self.on_progress is not None:
                 self.on_progress(done, len(weights))
         return found
@@ -270,7 +302,7 @@ class _Reader:
             records = self.store.get_records(page)
             yield from ((each, records[each]) for each in page if each in records)
 
-    def _add(self, window: _Window, record: RequestRecord, weight: float) -> None:
+    def _add(self, window: _Window, record: RequestRecord, weight: float, alpha: float | None) -> None:
         """Count one request, or why it counts nowhere."""
         candidates = record.candidates
         if record.packing is None:
@@ -287,6 +319,7 @@ class _Reader:
         window.used_requests += used is not None
         window.weights.append(weight)
         window.rows.append(self._sums(candidates, packed, useful, used))
+        window.propensities.append(None if alpha is None else _propensity(record, alpha))
 
     def _useful(self, analysis: Analysis | None, candidates: Sequence[Candidate]) -> list[bool] | None:
         """Which candidates are useful; None where nothing says so."""
@@ -336,6 +369,47 @@ class _Reader:
         for one in sums.values():
             one.capacity = min(one.candidates, len(packed))
         return dict(sums)
+
+
+def _propensity(record: RequestRecord, alpha: float) -> float | None:
+    """How much likelier the recorded order is under another alpha; None where it was not drawn or has no scores."""
+    drawn = record.sampled_ranking
+    moved = sorted((each.rank_after, each.score) for each in record.moves if each.rank_after is not None)
+    scores = [score for _, score in moved] or [each.score for each in record.candidates]
+    known = [score for score in scores if score is not None]
+    if drawn is None or len(known) < len(scores) or len(scores) < drawn.places:
+        return None
+    return propensity_weight(range(len(known)), known, alpha, drawn.log_probability, k=drawn.places)
+
+
+def _reweighted(window: _Window, names: Sequence[str], alpha: float) -> OtherAlpha:
+    """Each provider's mean number of places in a prompt under another alpha."""
+    known = [place for place, factor in enumerate(window.propensities) if factor is not None]
+    factors = np.array([window.propensities[place] for place in known], dtype=np.float64)
+    if not known:
+        return OtherAlpha(alpha, 0, None, "no request of the window says that its ranking was drawn at random")
+    weights = np.array([window.weights[place] for place in known])
+    table = window.table(names)[known]  # weighed
+    scale = len(known) / weights.sum()
+    places = table[:, _COLUMNS.index("exposed")]
+    total = float(np.sum([sums.exposed * window.weights[at] for at in known for sums in window.rows[at].values()]))
+    found: dict[str, Reweighted] = {}
+    for place, name in enumerate(names):
+        found[name] = reweighted_mean(places[:, place] * scale, factors)
+    some = next(iter(found.values()))
+    return OtherAlpha(
+        alpha,
+        len(known),
+        some.effective,
+        some.reason,
+        {name: _shared(each, total * scale / len(known)) for name, each in found.items() if each.value is not None},
+    )
+
+
+def _shared(mean: Reweighted, places: float) -> Interval:
+    """As a share of the places of a prompt."""
+    assert mean.value is not None
+    return Interval(mean.value / places, (mean.low or 0.0) / places, (mean.high or 0.0) / places)
 
 
 def _provider(candidate: Candidate, by: str) -> str:

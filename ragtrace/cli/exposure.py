@@ -63,6 +63,15 @@ def report(
             show_default=False,
         ),
     ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            "--alpha",
+            metavar="ALPHA",
+            help="Also what this alpha would have put in prompts, where the service draws its rankings at random.",
+            show_default=False,
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="About the most requests that are read.")] = 2_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals.")] = 0,
     store: StoreOption = None,
@@ -88,6 +97,7 @@ def report(
             segment=segment,
             used_by=used_by,
             before=(earlier.since, earlier.until) if earlier is not None else None,
+            alpha=alpha,
             limit=limit,
             seed=seed,
             on_progress=lambda done, of: bar.update(task, completed=done, total=of),
@@ -136,6 +146,25 @@ def _print(report: ExposureReport) -> None:
     if report.requests < FEWEST_REQUESTS:
         out.print(f"No provider is called above or below: that takes {FEWEST_REQUESTS} requests.")
     _print_changes(report)
+    _print_other_alpha(report)
+
+
+def _print_other_alpha(report: ExposureReport) -> None:
+    other, out = report.other_alpha, console()
+    if other is None:
+        return
+    out.print(f"\nUnder alpha {other.alpha:g}, from {other.requests:,} rankings drawn at random:", highlight=False)
+    if other.reason is not None:
+        out.print(f"  not known: {other.reason}", highlight=False)
+        return
+    print_table(
+        ("provider", "in prompts", "under it"),
+        (
+            (each.provider, _share(each.exposed), _share(other.exposed[each.provider]))
+            for each in report.providers
+            if each.provider in other.exposed
+        ),
+    )
 
 
 def _print_measure(name: str, measure: Measure | None) -> None:

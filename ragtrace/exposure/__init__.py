@@ -16,6 +16,7 @@ from ragtrace.exposure._measures import (
 )
 from ragtrace.exposure._plackett_luce import (
     LARGEST_ALPHA,
+    check_alpha,
     inclusion_probabilities,
     log_probability,
     plackett_luce_logits,
@@ -34,6 +35,7 @@ __all__ = [
     "Reweighted",
     "attributed_exposure",
     "attribution_rate",
+    "check_alpha",
     "disparity",
     "disparity_curve",
     "expected_utility",

@@ -89,6 +89,7 @@ def record_of(read_spans: Sequence[ReadSpan], count: int) -> RequestRecord | Non
         query=runs.query(about.first("question"), about.first("query_class")),
         versions=about.versions(),
         cites=root.span.cites,
+        sampled_ranking=root.span.sampled_ranking,
         stages=tuple(runs.runs),
         flags=tuple(dict.fromkeys(flag for reading in readings for flag in reading.flags)),
         head_sampled=root.reading.head_sampled is not False,

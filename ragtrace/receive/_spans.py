@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from math import isfinite
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -17,7 +18,8 @@ import msgspec
 
 from ragtrace.config import SWITCH
 from ragtrace.record import conventions as names
-from ragtrace.types import DroppedChunk, Feedback, TokenUsage
+from ragtrace.record.coercion import Unreadable, read_sampled_ranking
+from ragtrace.types import DroppedChunk, Feedback, SampledRanking, TokenUsage
 
 __all__ = [
     "NOTHING",
@@ -60,6 +62,13 @@ class SpanEvent(msgspec.Struct, frozen=True, gc=False):
     attributes: Attributes
 
 
+_RANKING: Final = {
+    "alpha": names.RANKING_ALPHA,
+    "log_probability": names.RANKING_LOG_PROBABILITY,
+    "places": names.RANKING_PLACES,
+}
+
+
 class ReceivedSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One span. Ids are lower-case hex, times are nanoseconds since the epoch.
 
@@ -93,6 +102,13 @@ class ReceivedSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         does."""
         said = self.attributes.get(names.CITES, self.resource.get(names.CITES))
         return SWITCH.get(str(said).strip().lower())
+
+    @property
+    def sampled_ranking(self) -> SampledRanking | None:
+        """How the order of the candidates was drawn, where the span says so in numbers that can be."""
+        with suppress(Unreadable):
+            return read_sampled_ranking({field: self.attributes.get(name) for field, name in _RANKING.items()})
+        return None
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True):

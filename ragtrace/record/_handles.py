@@ -11,7 +11,7 @@ from ragtrace.record._recorder import active
 from ragtrace.record._recording import Recording
 from ragtrace.record.guard import guarded
 from ragtrace.record.requests import RequestRecording, current_recording, read_flags
-from ragtrace.types import Facet
+from ragtrace.types import Facet, SampledRanking
 
 __all__ = ["Generation", "Packing", "Request", "Reranking", "Retrieval", "current_request"]
 
@@ -47,17 +47,20 @@ class Request:
         session_id: str | None = None,
         versions: Mapping[str, str] | None = None,
         cites: bool | None = None,
+        sampled_ranking: SampledRanking | Mapping[str, Any] | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
         """Add what becomes known during the request; `versions` and `attributes` merge, all else replaces.
 
         cites: whether the request's answer is meant to cite its sources; by default that is learned from what the
         application's answers do.
+        sampled_ranking: where the order of the candidates was drawn at random: the `alpha` and `log_probability` of
+        its first `places`, as `ragtrace.exposure` gives them.
         """
         values = {
             "query": query, "rewritten": rewritten, "query_class": query_class, "segment": segment, "facets": facets,
             "tenant_id": tenant_id, "session_id": session_id, "versions": versions, "cites": cites,
-            "attributes": attributes,
+            "sampled_ranking": sampled_ranking, "attributes": attributes,
         }  # fmt: skip
         self._update("request.set", values)
 

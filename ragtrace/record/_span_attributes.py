@@ -160,6 +160,10 @@ def _request(record: RequestRecord) -> Attributes:
         attributes[names.SESSION_ID] = record.session_id
     if record.cites is not None:
         attributes[names.CITES] = record.cites
+    if record.sampled_ranking is not None:
+        attributes[names.RANKING_ALPHA] = record.sampled_ranking.alpha
+        attributes[names.RANKING_LOG_PROBABILITY] = record.sampled_ranking.log_probability
+        attributes[names.RANKING_PLACES] = record.sampled_ranking.places
     if record.flags:
         attributes[names.REQUEST_FLAGS] = record.flags
     return attributes | _versions(record.versions)

@@ -22,12 +22,22 @@ from ragtrace.record._recorder import Recorder
 from ragtrace.record._recording import Recording, describe_error
 from ragtrace.record._sampling import is_sampled, new_request_id
 from ragtrace.record._spans import Attributes
-from ragtrace.record.coercion import Chunk, Known, Unreadable, read_facets, read_prompt
+from ragtrace.record.coercion import Chunk, Known, Unreadable, read_facets, read_prompt, read_sampled_ranking
 from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.chunks import read_chunk
 from ragtrace.record.coercion.values import label, plain, size
 from ragtrace.record.guard import Identity, behind, guarded, identity
-from ragtrace.types import Addendum, Candidate, Facet, Item, Query, RequestRecord, RetrieveRun, StageRun
+from ragtrace.types import (
+    Addendum,
+    Candidate,
+    Facet,
+    Item,
+    Query,
+    RequestRecord,
+    RetrieveRun,
+    SampledRanking,
+    StageRun,
+)
 
 __all__ = [
     "KEY",
@@ -91,6 +101,7 @@ class RequestRecording(Recording):
         self._request_id = request_id
         self.versions = dict(recorder.config.versions)
         self.cites = recorder.config.cites
+        self.sampled_ranking: SampledRanking | None = None
         self.attributes: dict[str, Any] = {}
         self.flags: dict[str, None] = {}
         self.parts: list[Part] = []
@@ -153,6 +164,8 @@ class RequestRecording(Recording):
             if not isinstance(value, bool):
                 raise Unreadable(value)
             self.cites = value
+        elif name == "sampled_ranking":
+            self.sampled_ranking = read_sampled_ranking(value)
         elif name == "flag":
             self.flags.update(dict.fromkeys(read_flags(value)))
         else:
@@ -290,6 +303,7 @@ class RequestRecording(Recording):
             query=query,
             versions=self.versions.copy(),
             cites=self.cites,
+            sampled_ranking=self.sampled_ranking,
             stages=stages,
             flags=tuple(self.flags),
             head_sampled=self.head_sampled,

@@ -9,6 +9,7 @@ import pytest
 
 from ragtrace.analyze.exposure_report import OTHERS, UNNAMED, ExposureReport, exposure_report
 from ragtrace.errors import ConfigurationError
+from ragtrace.exposure import inclusion_probabilities, log_probability, sample_rankings
 from ragtrace.store import Finished, Store
 from ragtrace.types import (
     Analysis,
@@ -22,6 +23,7 @@ from ragtrace.types import (
     PackRun,
     RequestRecord,
     RetrieveRun,
+    SampledRanking,
 )
 
 MINUTE = 60_000_000_000
@@ -221,3 +223,47 @@ def test_arguments_out_of_range_are_refused(store: Store, changes: dict[str, obj
     """With what is allowed."""
     with pytest.raises(ConfigurationError):
         report(store, **changes)
+
+
+def drawn(number: int, alpha: float, places: int = 2) -> RequestRecord:
+    """A request whose host drew the order of its candidates, and says so."""
+    scores = [0.9, 0.8, 0.5, 0.4, 0.2, 0.1]
+    order = sample_rankings(scores, alpha, seed=number)[0].tolist()
+    candidates = tuple(
+        Candidate(chunk_id=f"c{item}", rank=rank, score=scores[item], source=PROVIDERS[item % 3], text="words")
+        for rank, item in enumerate(order, 1)
+    )
+    chunks = tuple(PackedChunk(chunk_id=f"c{item}", position=at) for at, item in enumerate(order[:places], 1))
+    said = SampledRanking(alpha=alpha, log_probability=log_probability(order[:places], scores, alpha), places=places)
+    stages = (RetrieveRun(candidates=candidates), PackRun(packing=Packing(chunks=chunks)))
+    return record(number, (), stages=stages, sampled_ranking=said)
+
+
+def test_what_another_alpha_would_have_put_in_prompts(store: Store, fill: Callable[..., None]) -> None:
+    """From rankings drawn at alpha 1, the shares at alpha 2 are those of its own probabilities."""
+    fill([drawn(number, 1.0) for number in range(800)], ())
+    found = report(store, alpha=2.0).other_alpha
+    assert found is not None
+    assert found.requests == 800
+    assert found.effective is not None
+    assert 50 < found.effective < 800
+    truth = inclusion_probabilities([0.9, 0.8, 0.5, 0.4, 0.2, 0.1], 2.0, 2).reshape(2, 3).sum(axis=0) / 2
+    for name, share in zip(PROVIDERS, truth, strict=True):
+        interval = found.exposed[name]
+        assert interval.low is not None
+        assert interval.high is not None
+        assert interval.low - 0.02 <= share <= interval.high + 0.02
+
+
+def test_another_alpha_needs_rankings_that_were_drawn(store: Store, fill: Callable[..., None]) -> None:
+    """Where the host draws none, or too few that are likely under it, the reason stands there and no share."""
+    fill([record(number, (0, 1)) for number in range(60)], ())
+    none = report(store, alpha=2.0).other_alpha
+    assert none is not None
+    assert (none.requests, none.exposed) == (0, {})
+    assert "drawn at random" in str(none.reason)
+    fill([drawn(number + 100, 0.0) for number in range(60)], ())
+    few = report(store, alpha=50.0).other_alpha
+    assert few is not None
+    assert (few.requests, few.exposed) == (60, {})
+    assert "requests are worth" in str(few.reason)

@@ -12,7 +12,15 @@ from hypothesis import given, strategies as st
 from ragtrace.receive import _spans as spans, _trace_tree as trace_tree
 from ragtrace.receive._assembly import assemble
 from ragtrace.receive._spans import ReceivedSpan, SpanEvent
-from ragtrace.types import GenerateRun, PackRun, RerankRun, RetrieveRun, encode_record, replace
+from ragtrace.types import (
+    GenerateRun,
+    PackRun,
+    RerankRun,
+    RetrieveRun,
+    SampledRanking,
+    encode_record,
+    replace,
+)
 from tests.receive.spans import TRACE, assembled, model, retriever, span
 
 TEXTS = ("The tariff of 2024 is 4.5 percent of the value.", "The tariff of 2023 was 3.9 percent of the value.")
@@ -66,6 +74,18 @@ def test_what_is_meant_to_cite(attributes: dict[str, object], resource: dict[str
     root = msgspec.structs.replace(root, attributes=root.attributes | attributes, resource=root.resource | resource)
 
     assert assembled([root, *stages]).cites is cites
+
+
+@pytest.mark.parametrize(("log", "is_kept"), [(-1.5, True), (0.5, False), ("-1.5", False), (None, False)])
+def test_a_ranking_that_was_drawn(log: object, is_kept: bool) -> None:
+    """As the root's span says it in numbers that can be."""
+    root, *stages = request()
+    said = {"ragtrace.ranking.alpha": 2, "ragtrace.ranking.places": 5, "ragtrace.ranking.log_probability": log}
+    root = msgspec.structs.replace(root, attributes=root.attributes | said)
+
+    found = assembled([root, *stages]).sampled_ranking
+
+    assert found == (SampledRanking(alpha=2.0, log_probability=-1.5, places=5) if is_kept else None)
 
 
 @given(st.permutations(range(3)), st.lists(st.integers(0, 2), max_size=4))

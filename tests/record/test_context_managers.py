@@ -9,7 +9,7 @@ import pytest
 
 import ragtrace
 from ragtrace.record import install
-from ragtrace.types import GenerateRun, PackRun, RetrieveRun
+from ragtrace.types import GenerateRun, PackRun, RetrieveRun, SampledRanking
 
 
 def run_pipeline() -> str:
@@ -42,6 +42,31 @@ def test_with_blocks_leave_the_same_record(recorded: Any) -> None:
     assert [(chunk.chunk_id, chunk.truncated) for chunk in packing.chunks] == [("b", True)]
     assert [(chunk.chunk_id, chunk.reason) for chunk in packing.dropped] == [("a", "budget")]
     assert recorded.run(GenerateRun).generation.answer == "So."
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"alpha": 2, "log_probability": -1.5, "places": 5}, (2.0, -1.5, 5)),
+        (SampledRanking(alpha=0.5, log_probability=0.0, places=1), (0.5, 0.0, 1)),
+        ({"alpha": 2, "log_probability": 0.1, "places": 5}, None),
+        ({"alpha": -1, "log_probability": -1.5, "places": 5}, None),
+        ({"alpha": 2, "log_probability": -1.5, "places": 0}, None),
+        ({"alpha": 2, "places": 5}, None),
+        ({"alpha": float("inf"), "log_probability": -1.5, "places": 5}, None),
+        ("2", None),
+    ],
+)
+def test_a_ranking_that_was_drawn(recorded: Any, said: Any, kept: tuple[float, float, int] | None) -> None:
+    """Its alpha, probability and places stand in the record and on the span; what cannot be is a fault."""
+    with ragtrace.request(query="when?") as request:
+        request.set(sampled_ranking=said)
+    found = recorded.record.sampled_ranking
+    assert (None if found is None else (found.alpha, found.log_probability, found.places)) == kept
+    assert [where for where, _ in recorded.faults] == ([] if kept else ["coerce.sampled_ranking"])
+    attributes = recorded.spans["request request"].attributes
+    names = ("alpha", "log_probability", "places")
+    assert tuple(attributes.get(f"ragtrace.ranking.{name}") for name in names) == (kept or (None, None, None))
 
 
 @pytest.mark.parametrize(("said", "cites"), [(False, False), (True, True), (None, None), ("no", None)])

@@ -5,7 +5,7 @@ from ragtrace.record.coercion._packing import StreamedPacking, Taken, placed, re
 from ragtrace.record.coercion._snapshots import Columns, Frozen, StreamedChunks, StreamedValues, freeze, freeze_known
 from ragtrace.record.coercion.chunks import Chunks, read_chunks, told_apart
 from ragtrace.record.coercion.recognition import Known
-from ragtrace.record.coercion.values import Chunk, Unreadable, read_facets
+from ragtrace.record.coercion.values import Chunk, Unreadable, read_facets, read_sampled_ranking
 
 __all__ = [
     "Chunk",
@@ -27,6 +27,7 @@ __all__ = [
     "read_facets",
     "read_packing",
     "read_prompt",
+    "read_sampled_ranking",
     "take_packing",
     "told_apart",
 ]

@@ -12,7 +12,7 @@ import msgspec
 
 from ragtrace.record.coercion.allowance import within
 from ragtrace.record.guard import attempt
-from ragtrace.types import Candidate, Facet, content_hash
+from ragtrace.types import Candidate, Facet, SampledRanking, content_hash
 
 __all__ = [
     "Chunk",
@@ -24,6 +24,7 @@ __all__ = [
     "number",
     "plain",
     "read_facets",
+    "read_sampled_ranking",
     "size",
     "text",
     "whole",
@@ -35,6 +36,7 @@ _DEPTH: Final = 4
 _ITEMS: Final = 64  # longer sequences in metadata (embeddings, token lists) are cut
 _LENGTH: Final = 2000
 _TEXT: Final = 16_384  # characters of a text in metadata and attributes; content has fields of its own
+_RANKING: Final = ("alpha", "log_probability", "places")
 _VALUE: Final = 50  # bytes of a value without what is in it, roughly
 
 
@@ -167,6 +169,18 @@ def size(value: Any) -> int:
     if kind is list or kind is tuple:
         return _VALUE + sum([size(item) for item in value])
     return _VALUE
+
+
+def read_sampled_ranking(value: SampledRanking | Mapping[str, Any]) -> SampledRanking:
+    """How the ranking was drawn, of such a value or a mapping of its fields.
+
+    Raises: Unreadable for a field that is missing, or no number in its range.
+    """
+    given = value if isinstance(value, Mapping) else {name: getattr(value, name, None) for name in _RANKING}
+    alpha, log, places = number(given.get("alpha")), number(given.get("log_probability")), whole(given.get("places"))
+    if alpha is None or log is None or places is None or alpha < 0 or log > 0 or places < 1:
+        raise Unreadable(value)
+    return SampledRanking(alpha=alpha, log_probability=log, places=places)
 
 
 def read_facets(value: Iterable[Facet | Mapping[str, Any]]) -> tuple[Facet, ...]:
