@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 
 from bench.verdicts.measurement import STAGES
 from bench.verdicts.pipeline import SERVICES
-from ragtrace.alerts._policy import Policy, known_registry, policy
+from ragtrace.alerts._policy import AlertPolicy, known_registry, policy
 from ragtrace.alerts._traffic import minutes
 from ragtrace.alerts.settings import read_settings
 from ragtrace.analyze.diagnosis import stages_in_scope
@@ -106,7 +106,7 @@ class Rises(NamedTuple):
     clear: Flags
 
 
-def clear_rises(made: Policy, total: Counts, part: Counts) -> list[Rises]:
+def clear_rises(made: AlertPolicy, total: Counts, part: Counts) -> list[Rises]:
     """How the share of `part` has risen, for each window of suspicion; series by minutes."""
     suspicion, at = made.settings.growth.suspected, _looks(total)
     found = []
@@ -126,7 +126,7 @@ def clear_rises(made: Policy, total: Counts, part: Counts) -> list[Rises]:
     return found
 
 
-def _began(made: Policy, rises: Rises) -> Flags:
+def _began(made: AlertPolicy, rises: Rises) -> Flags:
     """At which stage the clear rises of a window began, by stage and look."""
     suspicion = made.settings.growth.suspected
     found = np.zeros_like(rises.clear)
@@ -139,7 +139,7 @@ def _began(made: Policy, rises: Rises) -> Flags:
     return found
 
 
-def burning(made: Policy, total: Counts, bad: Counts, severity: str, budget: float) -> list[Flags]:
+def burning(made: AlertPolicy, total: Counts, bad: Counts, severity: str, budget: float) -> list[Flags]:
     """Whether the budget burns fast enough, for each pair of windows; by look along the last axis."""
     rates, at = made.settings.burn_rates, _looks(total)
     found = []
@@ -175,7 +175,7 @@ def _lately(condition: Flags, window: int) -> Flags:
     return _held(condition, window // EVERY) > 0
 
 
-def raised(made: Policy, traffic: Traffic) -> dict[tuple[str, str], Flags]:
+def raised(made: AlertPolicy, traffic: Traffic) -> dict[tuple[str, str], Flags]:
     """What fires for one segment, by stage and sort: `page`, `ticket`, `suspected`. No release is known."""
     settings = made.settings
     silent = np.zeros(len(_looks(traffic.every)), dtype=bool)  # where an earlier stage burns
@@ -264,7 +264,7 @@ class Week(NamedTuple):
     alerts: list[Alert]
 
 
-def healthy_weeks(made: Policy, pool: Pool, rate: float, weeks: int, seed: int) -> Iterator[Week]:
+def healthy_weeks(made: AlertPolicy, pool: Pool, rate: float, weeks: int, seed: int) -> Iterator[Week]:
     """Weeks of `SEGMENTS` segments that share the rate."""
     for week in range(weeks):
         judged, broken = np.zeros(len(STAGES)), np.zeros(len(STAGES))
@@ -296,7 +296,7 @@ class Incident(NamedTuple):
         return self.first is not None and self.first.stage == self.stage
 
 
-def incidents(made: Policy, pools: Mapping[tuple[str, bool], Pool], seed: int) -> Iterator[Incident]:
+def incidents(made: AlertPolicy, pools: Mapping[tuple[str, bool], Pool], seed: int) -> Iterator[Incident]:
     """Each fault of each domain, at each rate and share."""
     for (domain, has_facets), pool in pools.items():
         for (stage, fault), pairs in pool.broken.items():

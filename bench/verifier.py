@@ -25,7 +25,7 @@ from bench.datasets import DATA
 from ragtrace.coverage.verifier import WORDS
 from ragtrace.engines.encoder import packaged_encoder
 from ragtrace.engines.models import Precision, as_precision
-from ragtrace.engines.training.evaluation import Estimate, evaluate
+from ragtrace.engines.training.evaluation import IntervalEstimate, evaluate
 from ragtrace.engines.training.examples import Example, read_examples
 from ragtrace.engines.training.training import Settings, train
 from ragtrace.engines.verifier import EntailmentVerifier
@@ -80,7 +80,7 @@ def print_figures(verifier: EntailmentVerifier, claims: int | None) -> None:
         print(f"    balanced accuracy {_said(found.accuracy)}, ECE {found.ece:.3f}")
 
 
-def _said(found: Estimate) -> str:
+def _said(found: IntervalEstimate) -> str:
     if found.value is None or found.low is None or found.high is None:
         return "undefined"
     return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ragtrace.alerts._policy import PLATFORM, Indicator, Policy
+from ragtrace.alerts._policy import PLATFORM, AlertPolicy, Indicator
 from ragtrace.alerts._recording import BUDGET, bad_ratio, doubted, not_known, quoted, requests, risen, states, usual
 from ragtrace.alerts.settings import BurnRate, Duration
 from ragtrace.errors import ConfigurationError
@@ -48,7 +48,7 @@ def _with(query: str, text: str) -> str:
     return "{{ with " + query + " }}" + text + "{{ end }}"
 
 
-def of_burn(made: Policy, indicator: Indicator, severity: str, burn_rates: Iterable[BurnRate]) -> dict[str, str]:
+def of_burn(made: AlertPolicy, indicator: Indicator, severity: str, burn_rates: Iterable[BurnRate]) -> dict[str, str]:
     """The annotations of a stage's page or ticket; the alert's value is a bound of the bad ratio."""
     stage = indicator.stage
     own = f"stage={quoted(stage.name)}"
@@ -80,7 +80,7 @@ def _by_judge(window: Duration, ratio: str, number: str, own: str, before: str |
     return f"Last {window.name}:" + "{{ range " + _query(f"{ratio}{{}}", own, **_OWN) + " }}" + said + "{{ end }}"
 
 
-def _behind(made: Policy, indicator: Indicator) -> Iterator[str]:
+def _behind(made: AlertPolicy, indicator: Indicator) -> Iterator[str]:
     """A line for each earlier stage that is often not known, and for each where doubt began to rise."""
     window = made.settings.growth.suspected.windows[0].window
     for earlier in indicator.upstream:
@@ -96,7 +96,7 @@ def _behind(made: Policy, indicator: Indicator) -> Iterator[str]:
         )
 
 
-def of_suspicion(made: Policy, indicator: Indicator) -> dict[str, str]:
+def of_suspicion(made: AlertPolicy, indicator: Indicator) -> dict[str, str]:
     """The annotations of a ticket for a rise of doubt."""
     name, own = indicator.name, f"stage={quoted(indicator.name)}"
     windows = [one.window for one in made.settings.growth.suspected.windows]
@@ -113,7 +113,7 @@ def of_suspicion(made: Policy, indicator: Indicator) -> dict[str, str]:
     }
 
 
-def _reason(made: Policy, window: Duration, own: str) -> str:
+def _reason(made: AlertPolicy, window: Duration, own: str) -> str:
     series = f"{made.series('sli_unjudged_requests')}{{}}"
     static = f'{own},scope="all",stratum="random"'
     most = _query(f"topk(1, sum by (reason) (increase({series}[{window}])))", static, **_OWN)
@@ -121,7 +121,7 @@ def _reason(made: Policy, window: Duration, own: str) -> str:
 
 
 def of_instrument(
-    made: Policy,
+    made: AlertPolicy,
     instrument: Instrument,
     severity: str,
     summary: str,
@@ -148,7 +148,7 @@ def of_instrument(
     return {**texts, "release": _release(made, stage.components), **links, "triage": triage}
 
 
-def _of_stage(made: Policy, stage: StageInfo, severity: str, runbook: str | None = None) -> dict[str, str]:
+def _of_stage(made: AlertPolicy, stage: StageInfo, severity: str, runbook: str | None = None) -> dict[str, str]:
     """The suspected release, the links, and the commands that triage the alert and say whether it was right."""
     service, segment = (f"--{name}={_word(name)}" for name in ("service", "segment"))
     named = f'{{{{ if ne $labels.segment "{_ALL_SEGMENTS}" }}}} -- {_word("segment")}{{{{ end }}}}'
@@ -161,7 +161,7 @@ def _of_stage(made: Policy, stage: StageInfo, severity: str, runbook: str | None
     }
 
 
-def _links(made: Policy, place: str, runbook: str | None, labels: tuple[str, ...]) -> dict[str, str]:
+def _links(made: AlertPolicy, place: str, runbook: str | None, labels: tuple[str, ...]) -> dict[str, str]:
     """The dashboard of a place and the page of the runbook."""
     to = made.settings.links
     shown = [f"var-{name}={{{{ $labels.{name} | urlquery }}}}" for name in labels if name in ("service", "segment")]
@@ -172,7 +172,7 @@ def _links(made: Policy, place: str, runbook: str | None, labels: tuple[str, ...
     }
 
 
-def _release(made: Policy, components: tuple[str, ...]) -> str:
+def _release(made: AlertPolicy, components: tuple[str, ...]) -> str:
     """The newest release of the stage's components within the time in which one is suspected. What the exporter told
     within the last hour counts: an alert must not deny a release because a scrape failed."""
     pattern = "|".join(components)
@@ -187,7 +187,7 @@ def _release(made: Policy, components: tuple[str, ...]) -> str:
     return f"{{{{ with query (printf `{newest}` $labels.service) }}}}{version}{{{{ else }}}}{none}{{{{ end }}}}"
 
 
-def labeled_owner(made: Policy, stage: str) -> str:
+def labeled_owner(made: AlertPolicy, stage: str) -> str:
     """The label `owner`: that of the first override that fits, else the stage's."""
     text = made.owner(stage)
     for override, owner in reversed(made.overriding(stage)):

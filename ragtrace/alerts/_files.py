@@ -19,11 +19,11 @@ import yaml
 from ragtrace import resources
 from ragtrace.alerts._platform import platform_alerts
 from ragtrace.alerts._platform_scenarios import long_scenarios, platform_scenarios, slow_scenarios
-from ragtrace.alerts._policy import PLATFORM, Policy, known_registry, policy
+from ragtrace.alerts._policy import PLATFORM, AlertPolicy, known_registry, policy
 from ragtrace.alerts._recording import Group, quoted, recording_groups
 from ragtrace.alerts._scenarios import indicator_scenarios, low_traffic_scenarios, suspicion_scenarios
 from ragtrace.alerts._stages import drift_alerts, indicator_alerts, suspicion_alerts
-from ragtrace.alerts._traffic import STEP, Scenario, scenario_test
+from ragtrace.alerts._traffic import STEP, AlertScenario, scenario_test
 from ragtrace.alerts.settings import read_settings
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.authored import Registry
@@ -36,7 +36,7 @@ _SEVERITIES: Final = ("page", "ticket")
 _PLACEHOLDER: Final = "http://localhost:9466"  # nothing of ragtrace listens there
 
 
-def alertmanager(made: Policy) -> Routing:
+def alertmanager(made: AlertPolicy) -> Routing:
     """The whole configuration, as Alertmanager reads it."""
     pace = made.settings.notifications
     nobody = f"{made.owner(PLATFORM)}-ticket"
@@ -55,16 +55,16 @@ def alertmanager(made: Policy) -> Routing:
     }
 
 
-def _triage_route(made: Policy) -> list[Routing]:
+def _triage_route(made: AlertPolicy) -> list[Routing]:
     return [{"receiver": "triage", "matchers": ['stage!=""'], "continue": True}] if made.settings.triage else []
 
 
-def _triage_receiver(made: Policy) -> list[Routing]:
+def _triage_receiver(made: AlertPolicy) -> list[Routing]:
     url = made.settings.triage
     return [{"name": "triage", "webhook_configs": [{"url": url, "send_resolved": True}]}] if url else []
 
 
-def _segment_routes(made: Policy) -> list[Routing]:
+def _segment_routes(made: AlertPolicy) -> list[Routing]:
     return [
         route
         for stage in made.registry.stages
@@ -73,12 +73,12 @@ def _segment_routes(made: Policy) -> list[Routing]:
     ]
 
 
-def _stage_routes(made: Policy) -> list[Routing]:
+def _stage_routes(made: AlertPolicy) -> list[Routing]:
     stages = [*(stage.name for stage in made.registry.stages), PLATFORM]
     return [route for stage in stages for route in _routes(made, made.owner(stage), stage=stage)]
 
 
-def _routes(made: Policy, owner: str, **labels: str | None) -> list[Routing]:
+def _routes(made: AlertPolicy, owner: str, **labels: str | None) -> list[Routing]:
     matchers = [f"{name}={quoted(value)}" for name, value in labels.items() if value is not None]
     pace = made.settings.notifications
     repeats = {"page": pace.repeat_page, "ticket": pace.repeat_ticket}
@@ -92,7 +92,7 @@ def _routes(made: Policy, owner: str, **labels: str | None) -> list[Routing]:
     ]
 
 
-def _receivers(made: Policy) -> list[Routing]:
+def _receivers(made: AlertPolicy) -> list[Routing]:
     return [
         {"name": f"{owner}-{severity}", **_destination(made, owner, severity)}
         for owner in made.owners
@@ -100,14 +100,14 @@ def _receivers(made: Policy) -> list[Routing]:
     ]
 
 
-def _destination(made: Policy, owner: str, severity: str) -> dict[str, Any]:
+def _destination(made: AlertPolicy, owner: str, severity: str) -> dict[str, Any]:
     given = made.settings.receivers.get(owner, {}).get(severity)
     if given is not None:
         return given
     return {"webhook_configs": [{"url": f"{_PLACEHOLDER}/{owner}/{severity}", "send_resolved": True}]}
 
 
-def _inhibitions(made: Policy) -> list[Routing]:
+def _inhibitions(made: AlertPolicy) -> list[Routing]:
     """An earlier stage's page keeps the pages of the later stages still, in the same segment.
 
     Alertmanager takes two labels that are missing for equal ones: the source must have both.
@@ -137,7 +137,7 @@ _PARTS: Final = ("", "_bucket", "_sum", "_count")
 _MISSING: Final = "{} was not found; install it (on Debian: apt-get install {})"
 
 
-def alert_groups(made: Policy) -> list[Group]:
+def alert_groups(made: AlertPolicy) -> list[Group]:
     """The groups of alerting rules."""
     interval = str(made.settings.evaluation.interval)
     named = {
@@ -152,7 +152,7 @@ def alert_groups(made: Policy) -> list[Group]:
     ]
 
 
-def _tests(made: Policy, interval: str, scenarios: Iterable[Scenario]) -> dict[str, Any]:
+def _tests(made: AlertPolicy, interval: str, scenarios: Iterable[AlertScenario]) -> dict[str, Any]:
     return {
         "rule_files": ["recording.yml", "alerts.yml"],
         "evaluation_interval": interval,
@@ -161,7 +161,7 @@ def _tests(made: Policy, interval: str, scenarios: Iterable[Scenario]) -> dict[s
     }
 
 
-FILES: Final[dict[str, Callable[[Policy], Any]]] = {
+FILES: Final[dict[str, Callable[[AlertPolicy], Any]]] = {
     "recording.yml": lambda made: {"groups": recording_groups(made)},
     "alerts.yml": lambda made: {"groups": alert_groups(made)},
     "alertmanager.yml": alertmanager,
@@ -197,7 +197,7 @@ def generated(registry: Registry, name: str, by: str) -> str:
     return head + "\n" + _dumped(FILES[name](policy(registry, read_settings())))
 
 
-def _rendered(made: Policy, head: str) -> dict[str, str]:
+def _rendered(made: AlertPolicy, head: str) -> dict[str, str]:
     return {name: f"{head}\n{_dumped(content(made))}" for name, content in FILES.items()}
 
 

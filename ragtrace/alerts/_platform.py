@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ragtrace.alerts._annotations import of_instrument
-from ragtrace.alerts._policy import PLATFORM, Policy
+from ragtrace.alerts._policy import PLATFORM, AlertPolicy
 from ragtrace.alerts._recording import Pattern, Rule, either, increase, quoted, selector
 from ragtrace.alerts.settings import Duration
 
 __all__ = ["platform_alerts"]
 
 
-def platform_alerts(made: Policy) -> Iterator[Rule]:
+def platform_alerts(made: AlertPolicy) -> Iterator[Rule]:
     """The alerts of the stage `platform`."""
     yield _exporter_down(made)
     yield _requests_gone(made)
@@ -32,7 +32,7 @@ def platform_alerts(made: Policy) -> Iterator[Rule]:
     yield _receiver_lags(made)
 
 
-def _exporter_down(made: Policy) -> Rule:
+def _exporter_down(made: AlertPolicy) -> Rule:
     up = selector("up", job=made.settings.platform.job)
     return _alert(
         made,
@@ -46,7 +46,7 @@ def _exporter_down(made: Policy) -> Rule:
     )
 
 
-def _requests_gone(made: Policy) -> Rule:
+def _requests_gone(made: AlertPolicy) -> Rule:
     """Totals are for good, so a service that was counted and is no more has its counts in another database, unless
     somebody had them forgotten.
 
@@ -74,7 +74,7 @@ def _requests_gone(made: Policy) -> Rule:
     )
 
 
-def _analyzer_stale(made: Policy) -> Rule:
+def _analyzer_stale(made: AlertPolicy) -> Rule:
     """Only where requests arrive: a service that rests has nothing to analyze."""
     after = made.settings.platform.analyzer_stale
     newest = f"time() - max by (service) ({made.series('analyzer_last_success')})"
@@ -93,7 +93,7 @@ def _analyzer_stale(made: Policy) -> Rule:
     )
 
 
-def _sli_absent(made: Policy) -> Rule:
+def _sli_absent(made: AlertPolicy) -> Rule:
     """A stage of which nothing is counted any more, or a service of which nothing is, where enough was to be counted.
 
     A state is counted, whichever it is: what cannot be judged is no silence. What is to be counted of a stage follows
@@ -138,7 +138,7 @@ def _sli_absent(made: Policy) -> Rule:
     )
 
 
-def _counted(made: Policy, window: Duration, *, only: Sequence[str] = (), is_judged: bool = False) -> str:
+def _counted(made: AlertPolicy, window: Duration, *, only: Sequence[str] = (), is_judged: bool = False) -> str:
     """Requests by service and stage (`only` these) in which the stage has a state, or is sound or broken."""
     labels = {"scope": "all", "stratum": "random"} | ({"stage": Pattern("|".join(only))} if only else {})
     ids = ("sli_requests",) if is_judged else ("sli_requests", "sli_unjudged_requests")
@@ -161,7 +161,7 @@ _HELP: Final = {
 """What would help, by the label `reason`."""
 
 
-def _unjudged(made: Policy) -> Rule:
+def _unjudged(made: AlertPolicy) -> Rule:
     """Requests flow and are analyzed, and in next to none of them any of the stages that matter is sound or broken.
 
     Few requests are looked at over four windows.
@@ -195,7 +195,7 @@ def _unjudged(made: Policy) -> Rule:
     )
 
 
-def _backlog(made: Policy) -> Rule:
+def _backlog(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     return _alert(
         made,
@@ -208,7 +208,7 @@ def _backlog(made: Policy) -> Rule:
     )
 
 
-def _oldest_job(made: Policy) -> Rule:
+def _oldest_job(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     return _alert(
         made,
@@ -222,7 +222,7 @@ def _oldest_job(made: Policy) -> Rule:
     )
 
 
-def _dead_jobs(made: Policy) -> Rule:
+def _dead_jobs(made: AlertPolicy) -> Rule:
     return _alert(
         made,
         "DeadJobs",
@@ -234,7 +234,7 @@ def _dead_jobs(made: Policy) -> Rule:
     )
 
 
-def _late(made: Policy) -> Rule:
+def _late(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     late, arrived = (increase(made.series(id_), _hour(made), by="service") for id_ in ("late_evaluations", "requests"))
     return _alert(
@@ -249,7 +249,7 @@ def _late(made: Policy) -> Rule:
     )
 
 
-def _internal_errors(made: Policy) -> Rule:
+def _internal_errors(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     return _alert(
         made,
@@ -263,7 +263,7 @@ def _internal_errors(made: Policy) -> Rule:
     )
 
 
-def _dropped(made: Policy) -> Rule:
+def _dropped(made: AlertPolicy) -> Rule:
     return _alert(
         made,
         "DroppedRecords",
@@ -275,7 +275,7 @@ def _dropped(made: Policy) -> Rule:
     )
 
 
-def _label_budget(made: Policy) -> Rule:
+def _label_budget(made: AlertPolicy) -> Rule:
     return _alert(
         made,
         "LabelBudget",
@@ -288,7 +288,7 @@ def _label_budget(made: Policy) -> Rule:
     )
 
 
-def _series_limit(made: Policy) -> Rule:
+def _series_limit(made: AlertPolicy) -> Rule:
     return _alert(
         made,
         "SeriesLimit",
@@ -301,7 +301,7 @@ def _series_limit(made: Policy) -> Rule:
     )
 
 
-def _receiver_refuses(made: Policy) -> Rule:
+def _receiver_refuses(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     all_, refused = (  # whoever has no token sends as often as he likes
         f"sum(increase({selector(made.series('receiver_requests'), answer=Pattern(answers))}[{_hour(made)}]))"
@@ -319,7 +319,7 @@ def _receiver_refuses(made: Policy) -> Rule:
     )
 
 
-def _receiver_lags(made: Policy) -> Rule:
+def _receiver_lags(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     return _alert(
         made,
@@ -332,7 +332,7 @@ def _receiver_lags(made: Policy) -> Rule:
     )
 
 
-def _risen(made: Policy, id_: str, by: str, least: float) -> str:
+def _risen(made: AlertPolicy, id_: str, by: str, least: float) -> str:
     """A counter that rose by more than `least` in an hour.
 
     One that begins above 0 has no increase: it is found by not having been there.
@@ -342,12 +342,12 @@ def _risen(made: Policy, id_: str, by: str, least: float) -> str:
     return either(f"{increase(name, _hour(made), by=by)} > {least:g}", begun)
 
 
-def _hour(made: Policy) -> Duration:
+def _hour(made: AlertPolicy) -> Duration:
     return Duration.parse("1h", made.settings.platform.hold.scale)
 
 
 def _alert(
-    made: Policy,
+    made: AlertPolicy,
     name: str,
     watched: str,
     *,

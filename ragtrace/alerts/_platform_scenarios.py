@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from typing import Final
 
-from ragtrace.alerts._policy import PLATFORM, Policy
+from ragtrace.alerts._policy import PLATFORM, AlertPolicy
 from ragtrace.alerts._recording import selector
 from ragtrace.alerts._scenarios import FIRST, rarely_asked, silent
 from ragtrace.alerts._traffic import (
     JUDGE,
     SERVICE,
     STEP,
-    Alert,
-    Check,
+    AlertScenario,
+    Expectation,
+    ExpectedAlert,
     Phase,
-    Scenario,
     Series,
     gauge,
     judged,
@@ -31,7 +31,7 @@ _OF_SERVICE: Final = {"service": SERVICE}
 _SAMPLES_A_DAY: Final = 24 * 60 // STEP
 
 
-def platform_scenarios(made: Policy) -> Iterator[Scenario]:
+def platform_scenarios(made: AlertPolicy) -> Iterator[AlertScenario]:
     """Silence of every kind, and what ragtrace could not do."""
     yield _stalled(made)
     yield _resting(made)
@@ -43,17 +43,17 @@ def platform_scenarios(made: Policy) -> Iterator[Scenario]:
     yield from _unjudged(made)
 
 
-def long_scenarios(made: Policy) -> Iterator[Scenario]:
+def long_scenarios(made: AlertPolicy) -> Iterator[AlertScenario]:
     """What takes hours to tell: a sample every five minutes."""
     yield _rare(made)
     yield from _growth(made)
 
 
-def _platform(name: str, **labels: str) -> Alert:
-    return Alert(f"Ragtrace{name}", PLATFORM, labels)
+def _platform(name: str, **labels: str) -> ExpectedAlert:
+    return ExpectedAlert(f"Ragtrace{name}", PLATFORM, labels)
 
 
-def _stalled(made: Policy) -> Scenario:
+def _stalled(made: AlertPolicy) -> AlertScenario:
     """Requests arrive and nothing is analyzed: first the analyzer is stale, then the indicators are absent."""
     limits = made.settings.platform
     stale = minutes(limits.analyzer_stale) + minutes(limits.hold) + 2
@@ -67,14 +67,14 @@ def _stalled(made: Policy) -> Scenario:
     ]
     first = _platform("AnalyzerStale", **_OF_SERVICE)
     checks = (
-        Check(20),
-        Check(20 + stale, (first,)),
-        Check(20 + absent, (first, _platform("SliAbsent", **_OF_SERVICE))),
+        Expectation(20),
+        Expectation(20 + stale, (first,)),
+        Expectation(20 + absent, (first, _platform("SliAbsent", **_OF_SERVICE))),
     )
-    return Scenario("stalled analyzer", tuple(series), checks)
+    return AlertScenario("stalled analyzer", tuple(series), checks)
 
 
-def _resting(made: Policy) -> Scenario:
+def _resting(made: AlertPolicy) -> AlertScenario:
     """No requests, no analysis, no alert."""
     rest = minutes(made.settings.platform.sli_absent) * 2
     phases = [Phase(20), Phase(rest, traffic=0.0)]
@@ -83,10 +83,10 @@ def _resting(made: Policy) -> Scenario:
         *_without(requests(made, phases, FIRST), made.series("analyzer_last_success")),
         _stopped(made, 20, rest),
     ]
-    return Scenario("a service that rests", tuple(series), (Check(20 + rest, ever=True),))
+    return AlertScenario("a service that rests", tuple(series), (Expectation(20 + rest, ever=True),))
 
 
-def _one_stage_absent(made: Policy) -> Scenario:
+def _one_stage_absent(made: AlertPolicy) -> AlertScenario:
     """One stage is counted no more, the others are."""
     limits = made.settings.platform
     lost = made.indicators[-1].name
@@ -98,11 +98,11 @@ def _one_stage_absent(made: Policy) -> Scenario:
         *(one for one in stopped if f'stage="{lost}"' in one["series"]),
         *requests(made, phases, FIRST),
     )
-    check = Check(20 + absent, (_platform("SliAbsent", **_OF_SERVICE),), ever=True)
-    return Scenario("one stage is absent", series, (check,))
+    check = Expectation(20 + absent, (_platform("SliAbsent", **_OF_SERVICE),), ever=True)
+    return AlertScenario("one stage is absent", series, (check,))
 
 
-def _rare(made: Policy) -> Scenario:
+def _rare(made: AlertPolicy) -> AlertScenario:
     """Few requests, and few of them in which a stage applies: that none comes for a while says nothing."""
     within = minutes(made.settings.platform.sli_absent)
     rare = made.indicators[-1].name
@@ -118,10 +118,10 @@ def _rare(made: Policy) -> Scenario:
         else one
         for one in both
     )
-    return Scenario("a stage that is counted rarely", series, (Check(length, ever=True),), interval=STEP)
+    return AlertScenario("a stage that is counted rarely", series, (Expectation(length, ever=True),), interval=STEP)
 
 
-def _fresh(made: Policy) -> Scenario:
+def _fresh(made: AlertPolicy) -> AlertScenario:
     """A fresh installation: an exporter, a receiver that is well, reports of sources, and no request yet."""
     report = selector(made.series("source_report_timestamp"), service=SERVICE, source="tariffs")
     series = (
@@ -130,10 +130,10 @@ def _fresh(made: Policy) -> Scenario:
         {"series": selector("up", job=made.settings.platform.job), "values": gauge([(181, 1.0)])},
         {"series": report, "values": ramp([(180, 60.0)])},
     )
-    return Scenario("a fresh installation", series, (Check(180, ever=True),))
+    return AlertScenario("a fresh installation", series, (Expectation(180, ever=True),))
 
 
-def _exporter(made: Policy) -> Iterator[Scenario]:
+def _exporter(made: AlertPolicy) -> Iterator[AlertScenario]:
     """One target of two is enough; none is a page, and so is a job that Prometheus does not know."""
     job = made.settings.platform.job
     well = Phase(30)
@@ -146,20 +146,22 @@ def _exporter(made: Policy) -> Iterator[Scenario]:
         labels = {"service": SERVICE, "segment": FIRST, "status": "ok", "stratum": "random"}
         return {"series": selector(made.series("requests"), labels), "values": value}
 
-    down = (Check(30, (_platform("ExporterDown"),), ever=True),)
-    yield Scenario("one exporter of two is down", (*kept, up("a", 0.0), up("b", 1.0)), (Check(30, ever=True),))
-    yield Scenario("every exporter is down", (*kept, up("a", 0.0), up("b", 0.0)), down)
-    yield Scenario("no exporter is scraped", kept, down)
-    gone = (Check(30, (_platform("RequestsGone", **_OF_SERVICE),)),)
-    yield Scenario("the exporter reads another database", (read("10x10 stale"), up("a", 1.0)), gone)
+    down = (Expectation(30, (_platform("ExporterDown"),), ever=True),)
+    yield AlertScenario(
+        "one exporter of two is down", (*kept, up("a", 0.0), up("b", 1.0)), (Expectation(30, ever=True),)
+    )
+    yield AlertScenario("every exporter is down", (*kept, up("a", 0.0), up("b", 0.0)), down)
+    yield AlertScenario("no exporter is scraped", kept, down)
+    gone = (Expectation(30, (_platform("RequestsGone", **_OF_SERVICE),)),)
+    yield AlertScenario("the exporter reads another database", (read("10x10 stale"), up("a", 1.0)), gone)
     said = {"series": selector(made.series("totals_forgotten"), service=SERVICE), "values": "_x10 600x40"}
-    quiet = (Check(30, ever=True),)
-    yield Scenario("a service was forgotten", (read("10x10 stale"), said, up("a", 1.0)), quiet)
+    quiet = (Expectation(30, ever=True),)
+    yield AlertScenario("a service was forgotten", (read("10x10 stale"), said, up("a", 1.0)), quiet)
     meanwhile = {"series": selector("up", job=job, instance="a"), "values": "1x10 0x9 1x10"}
-    yield Scenario("the exporter was down for ten minutes", (read("10x10 stale _x9 10x10"), meanwhile), down)
+    yield AlertScenario("the exporter was down for ten minutes", (read("10x10 stale _x9 10x10"), meanwhile), down)
 
 
-def _busy(made: Policy) -> Scenario:
+def _busy(made: AlertPolicy) -> AlertScenario:
     """A backlog, an old job, dead jobs, late results, faults, drops, a receiver that refuses or lags: a ticket each."""
     limits = made.settings.platform
     length = 60 + minutes(limits.hold)
@@ -194,10 +196,10 @@ def _busy(made: Policy) -> Scenario:
         _platform("ReceiverRefuses"),
         _platform("ReceiverLags"),
     )
-    return Scenario("work that is not done", tuple(series), (Check(length - 10, expected, ever=True),))
+    return AlertScenario("work that is not done", tuple(series), (Expectation(length - 10, expected, ever=True),))
 
 
-def _received(made: Policy, length: int, refused: float) -> Iterator[Series]:
+def _received(made: AlertPolicy, length: int, refused: float) -> Iterator[Series]:
     """A receiver of ten requests a minute, some of which it does not take; who has no token is no fault of it."""
     well = (("accepted", 1 - refused), ("busy", refused / 2), ("failed", refused / 2), ("invalid", 0.1))
     for answer, share in (*well, ("unauthorized", 100.0)):
@@ -209,7 +211,7 @@ def _constant(series: str, samples: int, value: float) -> Series:
     return {"series": series, "values": gauge([(samples + 1, value)])}
 
 
-def _stopped(made: Policy, well: int, stalled: int) -> Series:
+def _stopped(made: AlertPolicy, well: int, stalled: int) -> Series:
     """The time of the last analysis, which moves and then stands still."""
     series = selector(made.series("analyzer_last_success"), service=SERVICE)
     return {"series": series, "values": ramp([(well, 60.0), (stalled, 0.0)])}
@@ -219,7 +221,7 @@ def _without(series: Iterable[Series], name: str) -> list[Series]:
     return [one for one in series if not one["series"].startswith((f"{name}{{", f"{name} "))]
 
 
-def _no_retrieval(made: Policy) -> Scenario:
+def _no_retrieval(made: AlertPolicy) -> AlertScenario:
     """Greetings only: no stage applies, and nothing is absent."""
     length = 2 * minutes(made.settings.platform.sli_absent)
     phases = [Phase(20), Phase(length)]
@@ -230,10 +232,10 @@ def _no_retrieval(made: Policy) -> Scenario:
         *requests(made, phases, FIRST),
         {"series": greetings, "values": ramp([(20, 0.0), (length, 10.0)])},
     )
-    return Scenario("requests that need no retrieval", series, (Check(20 + length, ever=True),))
+    return AlertScenario("requests that need no retrieval", series, (Expectation(20 + length, ever=True),))
 
 
-def _unjudged(made: Policy) -> Iterator[Scenario]:
+def _unjudged(made: AlertPolicy) -> Iterator[AlertScenario]:
     """Requests flow and nothing tells whether they are well: one ticket says so, and nothing else speaks."""
     limits, absent = made.settings.platform.unjudged, minutes(made.settings.platform.sli_absent)
     length = minutes(made.settings.hold.ticket) + 30
@@ -252,10 +254,10 @@ def _unjudged(made: Policy) -> Iterator[Scenario]:
     ):
         end = sum(phase.minutes for phase in phases)
         series = (*judged(made, phases, FIRST, reasons=reasons), *requests(made, phases, FIRST))
-        yield Scenario(name, series, (Check(end, alerts, ever=True),))
+        yield AlertScenario(name, series, (Expectation(end, alerts, ever=True),))
 
 
-def _growth(made: Policy) -> Iterator[Scenario]:
+def _growth(made: AlertPolicy) -> Iterator[AlertScenario]:
     """What has grown since the baseline, and yet is within every budget."""
     growth = made.settings.growth
     before, after = 60, max(minutes(one.window) for one in (growth.rank_shift, growth.candidate_age))
@@ -269,19 +271,19 @@ def _growth(made: Policy) -> Iterator[Scenario]:
     grown = [[(before, floor / 2), (after, floor * 2 * factor)] for floor, factor in zip(floors, factors, strict=True)]
     same = [[(end, floor * 4)] for floor in floors]
     expected = (
-        Alert("RagtraceRankShiftTicket", "ranking", {"service": SERVICE, "segment": FIRST}),
-        Alert("RagtraceCandidateAgeTicket", "retrieval", source),
+        ExpectedAlert("RagtraceRankShiftTicket", "ranking", {"service": SERVICE, "segment": FIRST}),
+        ExpectedAlert("RagtraceCandidateAgeTicket", "retrieval", source),
     )
     for name, (shift, age), checks in (
-        ("what has grown", grown, (Check(before), Check(end, expected, ever=True))),
-        ("what was always large", same, (Check(end, ever=True),)),
+        ("what has grown", grown, (Expectation(before), Expectation(end, expected, ever=True))),
+        ("what was always large", same, (Expectation(end, ever=True),)),
     ):
         series = (
             *steady,
             *_histogram(made.series("rank_shift"), segment, shift),
             *_histogram(made.series("candidate_age"), source, age),
         )
-        yield Scenario(name, series, checks, interval=STEP)
+        yield AlertScenario(name, series, checks, interval=STEP)
 
 
 def _histogram(name: str, labels: dict[str, str], means: Sequence[tuple[int, float]]) -> list[Series]:
@@ -294,20 +296,22 @@ def _histogram(name: str, labels: dict[str, str], means: Sequence[tuple[int, flo
     ]
 
 
-def slow_scenarios(made: Policy) -> Iterator[Scenario]:
+def slow_scenarios(made: AlertPolicy) -> Iterator[AlertScenario]:
     """Sources and services of few requests, over days: a sample every five minutes, rules every hour."""
     yield rarely_asked(made)
     history = max(1, minutes(made.settings.sources.history) // (24 * 60))
     days = 2 * history
     yield _sources("sources that are well", made, days, stops=days, changed=False, expected=())
     expected = tuple(
-        Alert(f"RagtraceSource{what}Ticket", "retrieval", {"service": SERVICE, "source": "tariffs"})
+        ExpectedAlert(f"RagtraceSource{what}Ticket", "retrieval", {"service": SERVICE, "source": "tariffs"})
         for what in ("Delay", "Freshness", "Report", "Volume")
     )
     yield _sources("sources that fail", made, days, stops=history + 1, changed=True, expected=expected)
 
 
-def _sources(name: str, made: Policy, days: int, *, stops: int, changed: bool, expected: tuple[Alert, ...]) -> Scenario:
+def _sources(
+    name: str, made: AlertPolicy, days: int, *, stops: int, changed: bool, expected: tuple[ExpectedAlert, ...]
+) -> AlertScenario:
     """A source that moves every day until the day `stops`; at the end, by `changed`, late and smaller."""
     labels = {"service": SERVICE, "source": "tariffs"}
     samples = days * _SAMPLES_A_DAY
@@ -330,10 +334,10 @@ def _sources(name: str, made: Policy, days: int, *, stops: int, changed: bool, e
         *_healthy_platform(made, samples),
     )
     end = samples * STEP - 60
-    return Scenario(name, series, (Check(end, expected),), interval=STEP)
+    return AlertScenario(name, series, (Expectation(end, expected),), interval=STEP)
 
 
-def _healthy_platform(made: Policy, samples: int) -> Iterator[Series]:
+def _healthy_platform(made: AlertPolicy, samples: int) -> Iterator[Series]:
     """An exporter that is up, and indicators of a service that rests."""
     yield {"series": selector("up", job=made.settings.platform.job), "values": gauge([(samples, 1.0)])}
     labels = {"service": SERVICE, "segment": FIRST, "scope": "all", "stratum": "random", "reference": "proxy"}

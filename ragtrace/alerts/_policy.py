@@ -10,7 +10,7 @@ from ragtrace.errors import ConfigurationError
 from ragtrace.registry import Instrument, StageInfo
 from ragtrace.registry.authored import Registry
 
-__all__ = ["PLATFORM", "Indicator", "Policy", "known_registry", "policy"]
+__all__ = ["PLATFORM", "AlertPolicy", "Indicator", "known_registry", "policy"]
 
 PLATFORM: Final = "platform"
 
@@ -36,7 +36,7 @@ class Indicator(NamedTuple):
         return self.stage.name
 
 
-class Policy(NamedTuple):
+class AlertPolicy(NamedTuple):
     """The registry, the settings, and the indicators in the order in which a break is looked for."""
 
     registry: Registry
@@ -84,13 +84,13 @@ def known_registry() -> Registry:
     return Registry(instruments.STAGES, instruments.INSTRUMENTS, instruments.ATTRIBUTES, instruments.BUDGETS)
 
 
-def policy(registry: Registry, settings: AlertSettings) -> Policy:
+def policy(registry: Registry, settings: AlertSettings) -> AlertPolicy:
     """The policy of a registry and settings.
 
     Raises: ConfigurationError when the settings name what the registry does not have, or an alert could never fire.
     """
     check_bounds(settings)
-    made = Policy(registry, settings, tuple(_indicators(registry, settings)))
+    made = AlertPolicy(registry, settings, tuple(_indicators(registry, settings)))
     _check_names(made)
     _check_targets(made)
     for burn_rate in settings.burn_rates.every:
@@ -111,7 +111,7 @@ def _budget(target: float) -> float:
     return round(1 - target, 9)
 
 
-def _check_names(made: Policy) -> None:
+def _check_names(made: AlertPolicy) -> None:
     stages = [stage.name for stage in made.registry.stages]
     settings = made.settings
     _known("targets", settings.targets, stages)
@@ -141,7 +141,7 @@ def _known(where: str, names: Iterable[str], allowed: Iterable[str]) -> None:
             raise ConfigurationError(f"{where}: {name!r} is not known; give one of {', '.join(allowed)}")
 
 
-def _targets(made: Policy) -> Iterator[tuple[str, float]]:
+def _targets(made: AlertPolicy) -> Iterator[tuple[str, float]]:
     """Every target, with the place where it is set."""
     for indicator in made.indicators:
         yield f"target of {indicator.name}", 1 - indicator.budget
@@ -150,7 +150,7 @@ def _targets(made: Policy) -> Iterator[tuple[str, float]]:
             yield f"segments[{index}].targets.{name}", target
 
 
-def _check_targets(made: Policy) -> None:
+def _check_targets(made: AlertPolicy) -> None:
     for where, target in _targets(made):
         if not 0 < target < 1:
             raise ConfigurationError.of(where, target, "a share above 0 and below 1, such as 0.95")
@@ -162,7 +162,7 @@ def _check_windows(burn_rate: BurnRate) -> None:
         raise ConfigurationError.of("burn rate's short window", named, "one that is shorter than the long window")
 
 
-def _check_factors(made: Policy) -> None:
+def _check_factors(made: AlertPolicy) -> None:
     for where, target in _targets(made):
         for burn_rate in made.settings.burn_rates.every:
             needed = burn_rate.factor * _budget(target)
@@ -174,7 +174,7 @@ def _check_factors(made: Policy) -> None:
                 )
 
 
-def _check_hold(made: Policy) -> None:
+def _check_hold(made: AlertPolicy) -> None:
     """A stage waits longer than those before it."""
     hold = made.settings.hold.page
     for indicator in made.indicators:

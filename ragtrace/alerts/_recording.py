@@ -13,8 +13,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from ragtrace.alerts._policy import Policy
-from ragtrace.alerts.settings import BurnRate, Comparison, Duration, Override, Suspicion
+from ragtrace.alerts._policy import AlertPolicy
+from ragtrace.alerts.settings import BurnRate, Duration, Override, RiseThreshold, Suspicion
 
 __all__ = [
     "BUDGET",
@@ -138,7 +138,7 @@ def _doubt(what: str, window: Duration) -> str:
     return f"ragtrace:sli_doubted:{what}{window.name}"
 
 
-def windows(made: Policy) -> tuple[Duration, ...]:
+def windows(made: AlertPolicy) -> tuple[Duration, ...]:
     """Every window over which an indicator is recorded, shortest first."""
     lengths: dict[int, Duration] = {}
     for burn_rate in made.settings.burn_rates.every:
@@ -146,7 +146,7 @@ def windows(made: Policy) -> tuple[Duration, ...]:
     return tuple(lengths[length] for length in sorted(lengths))
 
 
-def recording_groups(made: Policy) -> list[Group]:
+def recording_groups(made: AlertPolicy) -> list[Group]:
     """The groups of recording rules; those of long windows and of suspicion run less often."""
     every = windows(made)
     evaluation = made.settings.evaluation
@@ -164,19 +164,19 @@ def _group(name: str, interval: Duration, rules: list[Rule]) -> Group:
     return {"name": name, "interval": str(interval), "rules": rules}
 
 
-def _indicator_rules(made: Policy, over: list[Duration]) -> list[Rule]:
+def _indicator_rules(made: AlertPolicy, over: list[Duration]) -> list[Rule]:
     z = made.settings.burn_rates.z
     return [rule for window in over for rule in (_requests(made, window), _bad_ratio(made, window), _wilson(window, z))]
 
 
-def _requests(made: Policy, window: Duration) -> Rule:
+def _requests(made: AlertPolicy, window: Duration) -> Rule:
     return {
         "record": requests(window),
         "expr": increase(made.series("sli_requests"), window, by=_BY_JUDGE, labels=_JUDGED),
     }
 
 
-def _bad_ratio(made: Policy, window: Duration) -> Rule:
+def _bad_ratio(made: AlertPolicy, window: Duration) -> Rule:
     """A good counter that never rose is a bad ratio of 1, not silence."""
     total = requests(window)
     good = increase(made.series("sli_good_requests"), window, by=_BY_JUDGE, labels=_JUDGED)
@@ -195,7 +195,7 @@ def _wilson(window: Duration, z: float) -> Rule:
     }
 
 
-def _burning_rules(made: Policy, every: tuple[Duration, ...]) -> Iterator[Rule]:
+def _burning_rules(made: AlertPolicy, every: tuple[Duration, ...]) -> Iterator[Rule]:
     longest_fast = max(
         (one for one in every if one.milliseconds < _SLOW_FROM_MILLISECONDS),
         key=lambda one: one.milliseconds,
@@ -209,7 +209,7 @@ def _burning_rules(made: Policy, every: tuple[Duration, ...]) -> Iterator[Rule]:
     yield {"record": TICKET_BURNING, "expr": either(*map(burning, rates.ticket))}
 
 
-def _budgets(made: Policy, known: str) -> str:
+def _budgets(made: AlertPolicy, known: str) -> str:
     """The budget of every indicator that is known, by the first override that fits, else by the policy."""
     values: list[str] = []
     for override in made.settings.segments:
@@ -229,7 +229,7 @@ def _constants(targets: Mapping[str, float], known: str, labels: dict[str, str])
         yield f"{budget:g} * group by ({_BY_STAGE}) ({series})"
 
 
-def silences(made: Policy, known: Callable[[dict[str, str]], str]) -> list[str]:
+def silences(made: AlertPolicy, known: Callable[[dict[str, str]], str]) -> list[str]:
     """Lines that leave out the segments without alerts: those whose first override that fits says so.
 
     known: an expression for what is known of the services and segments with these labels.
@@ -266,7 +266,7 @@ def _burns(burn_rate: BurnRate) -> str:
     )
 
 
-def _suspicion_rules(made: Policy) -> Iterator[Rule]:
+def _suspicion_rules(made: AlertPolicy) -> Iterator[Rule]:
     """In how many requests a stage is in doubt, over each window and before it, by judge; what has risen, and where."""
     suspicion = made.settings.growth.suspected
     for comparison in suspicion.windows:
@@ -291,7 +291,7 @@ def _ratio(count: str, window: Duration) -> str:
     return f"clamp_max({count} / ({states(window)} > 0), 1)"
 
 
-def _comparing(comparison: Comparison, suspicion: Suspicion) -> Iterator[Rule]:
+def _comparing(comparison: RiseThreshold, suspicion: Suspicion) -> Iterator[Rule]:
     """The share against that of the baseline: what is usual, by how much it rose, how sure that is, what rose clearly.
 
     Nothing is usual yet where the baseline holds too few requests of this judge. The distance in standard errors is
@@ -318,7 +318,7 @@ def _comparing(comparison: Comparison, suspicion: Suspicion) -> Iterator[Rule]:
     }
 
 
-def _locating(made: Policy, window: Duration) -> Iterator[Rule]:
+def _locating(made: AlertPolicy, window: Duration) -> Iterator[Rule]:
     """A clear rise is put down to the first stage that rose with it: a break of one stage makes later ones doubtful,
     and leaves earlier ones as they are. Where it is not sure enough which stage that is, nothing has risen yet.
     """
@@ -330,7 +330,7 @@ def _locating(made: Policy, window: Duration) -> Iterator[Rule]:
         yield {"record": risen(window), "expr": expr, "labels": {"stage": stage}}
 
 
-def _began(made: Policy, window: Duration, earlier: Sequence[str], stage: str, later: str) -> str:
+def _began(made: AlertPolicy, window: Duration, earlier: Sequence[str], stage: str, later: str) -> str:
     """The clear rise of `later`, where it began at `stage`."""
     suspicion = made.settings.growth.suspected
     clear = selector(_doubt("clear_rise", window), stage=later)
@@ -347,7 +347,7 @@ def _began(made: Policy, window: Duration, earlier: Sequence[str], stage: str, l
     return "\n".join(lines)
 
 
-def _baseline(name: str, comparison: Comparison) -> str:
+def _baseline(name: str, comparison: RiseThreshold) -> str:
     """The sum of a recorded number over the baseline, in whole windows that lie before the present one."""
     window = comparison.window
     return f"sum_over_time({name}[{comparison.baseline}:{window}] offset {window})"

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import ceil
 from typing import Final
 
-from ragtrace.alerts._policy import Indicator, Policy
+from ragtrace.alerts._policy import AlertPolicy, Indicator
 from ragtrace.alerts._recording import selector
 from ragtrace.alerts._traffic import (
     SERVICE,
     STEP,
-    Alert,
-    Check,
+    AlertScenario,
+    Expectation,
+    ExpectedAlert,
     Phase,
     Plan,
-    Scenario,
     Series,
     gauge,
     judged,
@@ -38,7 +38,7 @@ _DECLINES: Final = {"generation": "refused"}  # why nothing is known of a stage 
 _HOUR: Final = 60
 
 
-def indicator_scenarios(made: Policy) -> Iterator[Scenario]:
+def indicator_scenarios(made: AlertPolicy) -> Iterator[AlertScenario]:
     """Every scenario of the indicators: faults by stage, what may be mistaken for one, low traffic."""
     plan = Plan(made)
     retrieval, ranking, generation, citation = made.indicators
@@ -67,21 +67,23 @@ def indicator_scenarios(made: Policy) -> Iterator[Scenario]:
     yield _handful(plan, retrieval)
 
 
-def _alert(indicator: Indicator, kind: str, segment: str = FIRST) -> Alert:
-    return Alert(f"Ragtrace{indicator.name.title()}{kind}", indicator.name, {"service": SERVICE, "segment": segment})
+def _alert(indicator: Indicator, kind: str, segment: str = FIRST) -> ExpectedAlert:
+    return ExpectedAlert(
+        f"Ragtrace{indicator.name.title()}{kind}", indicator.name, {"service": SERVICE, "segment": segment}
+    )
 
 
-def _page(indicator: Indicator, segment: str = FIRST) -> Alert:
+def _page(indicator: Indicator, segment: str = FIRST) -> ExpectedAlert:
     return _alert(indicator, "Page", segment)
 
 
-def _ticket(indicator: Indicator, segment: str = FIRST) -> Alert:
+def _ticket(indicator: Indicator, segment: str = FIRST) -> ExpectedAlert:
     return _alert(indicator, "Ticket", segment)
 
 
 def _scenario(
-    name: str, plan: Plan, phases: Sequence[Phase], checks: Iterable[Check], more: Iterable[Series] = ()
-) -> Scenario:
+    name: str, plan: Plan, phases: Sequence[Phase], checks: Iterable[Expectation], more: Iterable[Series] = ()
+) -> AlertScenario:
     """A scenario of one segment, beside a second one that is healthy."""
     series = [
         *judged(plan.made, phases, FIRST),
@@ -89,29 +91,29 @@ def _scenario(
         *requests(plan.made, phases, FIRST),
         *more,
     ]
-    return Scenario(name, tuple(series), tuple(checks))
+    return AlertScenario(name, tuple(series), tuple(checks))
 
 
 def _length(phases: Sequence[Phase]) -> int:
     return sum(phase.minutes for phase in phases)
 
 
-def _healthy(plan: Plan) -> Scenario:
+def _healthy(plan: Plan) -> AlertScenario:
     phases = [plan.phase(plan.lead + plan.ticket)]
-    return _scenario("healthy", plan, phases, [Check(_length(phases), ever=True)])
+    return _scenario("healthy", plan, phases, [Expectation(_length(phases), ever=True)])
 
 
-def _paged(name: str, plan: Plan, to: Indicator, bad: Mapping[str, float]) -> Scenario:
+def _paged(name: str, plan: Plan, to: Indicator, bad: Mapping[str, float]) -> AlertScenario:
     """The fault pages one owner while it lasts, and nobody before, after, or beside."""
     phases = plan.fault(bad)
     end = plan.lead + plan.page
     late = _length(phases)
     once = (_page(to),)
-    checks = [Check(plan.lead), Check(end, once), Check(late), Check(late, once, ever=True)]
+    checks = [Expectation(plan.lead), Expectation(end, once), Expectation(late), Expectation(late, once, ever=True)]
     return _scenario(name, plan, phases, checks, _released(plan, to))
 
 
-def _downstream_first(plan: Plan, upstream: Indicator, downstream: Indicator) -> Scenario:
+def _downstream_first(plan: Plan, upstream: Indicator, downstream: Indicator) -> AlertScenario:
     """The later stage burns a little before the earlier one, within the time by which it waits longer."""
     hold = plan.made.settings.hold.page
     ahead = (minutes(hold[upstream.name]) + minutes(hold[downstream.name])) // 2
@@ -122,30 +124,30 @@ def _downstream_first(plan: Plan, upstream: Indicator, downstream: Indicator) ->
         plan.phase(ahead, **beside)._replace(counted=steady),
         plan.phase(plan.page, **beside, **{upstream.name: plan.heavy})._replace(counted=steady),
     ]
-    check = Check(_length(phases), (_page(upstream),), ever=True)
+    check = Expectation(_length(phases), (_page(upstream),), ever=True)
     return _scenario("later stage burns first", plan, phases, [check], _released(plan, upstream))
 
 
-def _slow(plan: Plan, to: Indicator) -> Iterator[Scenario]:
+def _slow(plan: Plan, to: Indicator) -> Iterator[AlertScenario]:
     """Too little for a page; in the scope `all` the later stages are as bad."""
     slow = plan.slow(to)
     if slow is not None:
         bad, length = slow
         phases = [plan.phase(plan.lead), plan.phase(length, **{to.name: bad})]
-        yield _scenario("slow recall failure", plan, phases, [Check(_length(phases), (_ticket(to),), ever=True)])
+        yield _scenario("slow recall failure", plan, phases, [Expectation(_length(phases), (_ticket(to),), ever=True)])
 
 
-def _long(plan: Plan, to: Indicator) -> Iterator[Scenario]:
+def _long(plan: Plan, to: Indicator) -> Iterator[AlertScenario]:
     """A page that nobody answers is no ticket as well, neither while it lasts nor after it."""
     within = plan.made.settings.releases.required.get(to.name)
     after = min(minutes(rate.short) for rate in plan.made.settings.burn_rates.ticket)
     phases = [plan.phase(plan.lead), plan.phase(plan.ticket, **{to.name: plan.heavy}), plan.phase(after)]
     if within is None or minutes(within) > _length(phases):  # a release is forgotten before the page's time is over
-        check = Check(_length(phases), (_page(to),), ever=True)
+        check = Expectation(_length(phases), (_page(to),), ever=True)
         yield _scenario("long recall failure", plan, phases, [check], _released(plan, to, plan.lead))
 
 
-def _after_release(plan: Plan, to: Indicator) -> Iterator[Scenario]:
+def _after_release(plan: Plan, to: Indicator) -> Iterator[AlertScenario]:
     """The stage pages after a release of one of its components; without one there is a ticket."""
     what = to.name
     drop = {to.name: plan.heavy}
@@ -154,7 +156,7 @@ def _after_release(plan: Plan, to: Indicator) -> Iterator[Scenario]:
     if length is None:
         return
     phases = [plan.phase(plan.lead), plan.phase(length, **drop)]
-    ticket = Check(_length(phases), (_ticket(to),), ever=True)
+    ticket = Expectation(_length(phases), (_ticket(to),), ever=True)
     yield _scenario(f"{what} drop without a release", plan, phases, [ticket])
     within = minutes(plan.made.settings.releases.required[what])
     others = {
@@ -179,7 +181,7 @@ def _released(plan: Plan, to: Indicator, minute: int | None = None, **labels: st
     return [{"series": series, "values": gauge([(_DAY, at * 60.0)])}]
 
 
-def _two_segments(plan: Plan, one: Indicator, other: Indicator) -> Scenario:
+def _two_segments(plan: Plan, one: Indicator, other: Indicator) -> AlertScenario:
     """Two faults in two segments page two owners."""
     first, second = plan.fault({one.name: plan.heavy}), plan.fault({other.name: plan.heavy})
     expected = (_page(one), _page(other, SECOND))
@@ -191,11 +193,11 @@ def _two_segments(plan: Plan, one: Indicator, other: Indicator) -> Scenario:
         *_released(plan, other),
     ]
     end = _length(first)
-    checks = (Check(plan.lead + plan.page, expected), Check(end), Check(end, expected, ever=True))
-    return Scenario("two faults in two segments", tuple(series), checks)
+    checks = (Expectation(plan.lead + plan.page, expected), Expectation(end), Expectation(end, expected, ever=True))
+    return AlertScenario("two faults in two segments", tuple(series), checks)
 
 
-def _two_faults(plan: Plan, one: Indicator, other: Indicator) -> Scenario:
+def _two_faults(plan: Plan, one: Indicator, other: Indicator) -> AlertScenario:
     """Two faults in one segment: the later stage speaks when the earlier one is mended."""
     longest = max(minutes(rate.short) for rate in plan.made.settings.burn_rates.page)
     phases = [
@@ -203,28 +205,30 @@ def _two_faults(plan: Plan, one: Indicator, other: Indicator) -> Scenario:
         plan.phase(plan.page, **{one.name: plan.heavy, other.name: plan.beside(one, other)}),
         plan.phase(longest + plan.page, **{other.name: plan.heavy}),
     ]
-    checks = [Check(plan.lead + plan.page, (_page(one),)), Check(_length(phases), (_page(other),))]
+    checks = [Expectation(plan.lead + plan.page, (_page(one),)), Expectation(_length(phases), (_page(other),))]
     releases = [*_released(plan, one), *_released(plan, other, plan.lead + plan.page)]
     return _scenario("two faults in one segment", plan, phases, checks, releases)
 
 
-def _two_references(plan: Plan, to: Indicator) -> Scenario:
+def _two_references(plan: Plan, to: Indicator) -> AlertScenario:
     """Oracle and proxy both burn, and page once."""
     phases = plan.fault({to.name: plan.heavy})
     more = [*judged(plan.made, phases, FIRST, reference="oracle"), *_released(plan, to)]
-    return _scenario("oracle and proxy burn", plan, phases, [Check(plan.lead + plan.page, (_page(to),), True)], more)
+    return _scenario(
+        "oracle and proxy burn", plan, phases, [Expectation(plan.lead + plan.page, (_page(to),), True)], more
+    )
 
 
-def _masked(plan: Plan, to: Indicator, name: str, **apart: str) -> Scenario:
+def _masked(plan: Plan, to: Indicator, name: str, **apart: str) -> AlertScenario:
     """What burns by the oracle, or by one judge, is not diluted by what many more requests say by another."""
     phases = plan.fault({to.name: plan.heavy})
     many = [phase._replace(bad=plan.healthy, traffic=100.0) for phase in phases]
     more = judged(plan.made, phases, FIRST, **apart)  # type: ignore[arg-type]  # a reference or a judge
     series = (*judged(plan.made, many, FIRST), *more, *requests(plan.made, many, FIRST), *_released(plan, to))
-    return Scenario(name, series, (Check(plan.lead + plan.page, (_page(to),)),))
+    return AlertScenario(name, series, (Expectation(plan.lead + plan.page, (_page(to),)),))
 
 
-def _judge_changes(plan: Plan, to: Indicator) -> Scenario:
+def _judge_changes(plan: Plan, to: Indicator) -> AlertScenario:
     """While a page burns another judge takes over: the page neither ends nor comes twice."""
     before = [plan.phase(plan.lead), plan.phase(plan.page, **{to.name: plan.heavy})]
     after = [plan.phase(plan.page, **{to.name: plan.heavy})]
@@ -236,8 +240,8 @@ def _judge_changes(plan: Plan, to: Indicator) -> Scenario:
         *_released(plan, to),
     )
     once = (_page(to),)
-    checks = [Check(minute, once) for minute in range(changed, end, 2)]
-    return Scenario("the judge changes while a page burns", series, (*checks, Check(end, once, ever=True)))
+    checks = [Expectation(minute, once) for minute in range(changed, end, 2)]
+    return AlertScenario("the judge changes while a page burns", series, (*checks, Expectation(end, once, ever=True)))
 
 
 def silent(length: int) -> Phase:
@@ -245,7 +249,7 @@ def silent(length: int) -> Phase:
     return Phase(length, traffic=0.0)
 
 
-def _never_good(plan: Plan, to: Indicator) -> Scenario:
+def _never_good(plan: Plan, to: Indicator) -> AlertScenario:
     """A good counter that was never made is no silence."""
     phases = [Phase(plan.page, {**plan.healthy, to.name: 1.0})]
     series = (
@@ -253,18 +257,18 @@ def _never_good(plan: Plan, to: Indicator) -> Scenario:
         *requests(plan.made, phases, FIRST),
         *_released(plan, to, 0),
     )
-    return Scenario("no request was ever good", series, (Check(_length(phases), (_page(to),)),))
+    return AlertScenario("no request was ever good", series, (Expectation(_length(phases), (_page(to),)),))
 
 
-def _flagged(plan: Plan, to: Indicator) -> Scenario:
+def _flagged(plan: Plan, to: Indicator) -> AlertScenario:
     """Flagged requests are bad by their nature."""
     phases = [plan.phase(plan.lead + plan.page)]
     bad = [plan.phase(plan.lead + plan.page, **{to.name: plan.heavy})._replace(traffic=100.0)]
     more = judged(plan.made, bad, FIRST, stratum="flagged")
-    return _scenario("flagged requests are bad", plan, phases, [Check(_length(phases), ever=True)], more)
+    return _scenario("flagged requests are bad", plan, phases, [Expectation(_length(phases), ever=True)], more)
 
 
-def _few_bad(plan: Plan, to: Indicator) -> Scenario:
+def _few_bad(plan: Plan, to: Indicator) -> AlertScenario:
     """A few requests, some of them bad by chance: the ratio is high, the bound is not."""
     rates = plan.made.settings.burn_rates
     total = ceil(max(rate.least_long for rate in rates.page))
@@ -273,21 +277,21 @@ def _few_bad(plan: Plan, to: Indicator) -> Scenario:
     return _burst("few requests, bad by chance", plan, to, total, bad)
 
 
-def _handful(plan: Plan, to: Indicator) -> Scenario:
+def _handful(plan: Plan, to: Indicator) -> AlertScenario:
     """Somebody asks what nobody can answer, again and again."""
     total = ceil(min(rate.least_long for rate in plan.made.settings.burn_rates.page)) - 1
     return _burst("a handful of requests, all bad", plan, to, total, total)
 
 
-def _burst(name: str, plan: Plan, to: Indicator, total: int, bad: int) -> Scenario:
+def _burst(name: str, plan: Plan, to: Indicator, total: int, bad: int) -> AlertScenario:
     """So many requests within three minutes, and no others; nothing fires."""
     quiet = Phase(plan.page, {}, 0.0)
     phases = [quiet, Phase(3, {to.name: bad / total}, total / 3), quiet]
     series = (*judged(plan.made, phases, FIRST), *requests(plan.made, phases, FIRST))
-    return Scenario(name, series, (Check(_length(phases), ever=True),))
+    return AlertScenario(name, series, (Expectation(_length(phases), ever=True),))
 
 
-def low_traffic_scenarios(made: Policy) -> Iterator[Scenario]:
+def low_traffic_scenarios(made: AlertPolicy) -> Iterator[AlertScenario]:
     """So few requests that none of a page's windows holds enough of them: all bad, they are worth a ticket."""
     plan, retrieval, rates = Plan(made), made.indicators[0], made.settings.burn_rates
     traffic = min(rate.minimum / minutes(rate.short) for rate in rates.page) / 2
@@ -296,11 +300,11 @@ def low_traffic_scenarios(made: Policy) -> Iterator[Scenario]:
         return
     length = STEP * ceil((min(enough) + plan.ticket) / STEP)
     phases = [Phase(length, {**plan.healthy, retrieval.name: 1.0}, traffic)]
-    check = Check(length, (_ticket(retrieval),), ever=True)
+    check = Expectation(length, (_ticket(retrieval),), ever=True)
     yield _over_hours("low traffic, all bad", plan, phases, [check])
 
 
-def suspicion_scenarios(made: Policy) -> Iterator[Scenario]:
+def suspicion_scenarios(made: AlertPolicy) -> Iterator[AlertScenario]:
     """What single requests cannot prove: shares that have risen, and what may be mistaken for a rise."""
     plan = Plan(made)
     retrieval, ranking, generation, _ = made.indicators
@@ -336,20 +340,20 @@ def _rise(plan: Plan) -> tuple[int, int, float]:
 
 
 def _over_hours(
-    name: str, plan: Plan, phases: Sequence[Phase], checks: Iterable[Check] = (), more: Iterable[Series] = ()
-) -> Scenario:
+    name: str, plan: Plan, phases: Sequence[Phase], checks: Iterable[Expectation] = (), more: Iterable[Series] = ()
+) -> AlertScenario:
     """One segment over hours; without checks nothing fires. Answers of which nothing is known decline."""
     series = (
         *judged(plan.made, phases, FIRST, reasons=_DECLINES, interval=STEP),
         *requests(plan.made, phases, FIRST, interval=STEP),
         *more,
     )
-    return Scenario(name, series, tuple(checks) or (Check(_length(phases), ever=True),), interval=STEP)
+    return AlertScenario(name, series, tuple(checks) or (Expectation(_length(phases), ever=True),), interval=STEP)
 
 
 def _suspected(
-    name: str, plan: Plan, stages: Sequence[Indicator], expected: Alert, *, declines: bool = False
-) -> Scenario:
+    name: str, plan: Plan, stages: Sequence[Indicator], expected: ExpectedAlert, *, declines: bool = False
+) -> AlertScenario:
     """The share rises, and its ticket comes once, for one owner."""
     before, after, share = _rise(plan)
     risen = plan.usual | {stage.name: share for stage in stages}
@@ -359,22 +363,26 @@ def _suspected(
         plan.phase(after)._replace(suspected=risen, not_known=declining),
     ]
     healthy = plan.phase(before + after)._replace(suspected=plan.usual)
-    checks = [Check(before), Check(before + after, (expected,)), Check(before + after, (expected,), ever=True)]
+    checks = [
+        Expectation(before),
+        Expectation(before + after, (expected,)),
+        Expectation(before + after, (expected,), ever=True),
+    ]
     return _over_hours(name, plan, phases, checks, judged(plan.made, [healthy], SECOND, interval=STEP))
 
 
-def _suspected_with_an_earlier_stage(plan: Plan, upstream: Indicator, downstream: Indicator) -> Scenario:
+def _suspected_with_an_earlier_stage(plan: Plan, upstream: Indicator, downstream: Indicator) -> AlertScenario:
     """A later stage rises clearly, an earlier one by too little to be clear, and by enough to be the cause."""
     before, after, _ = _rise(plan)
     rise = plan.shortest.rise
     more = {upstream.name: plan.usual[upstream.name] + 0.9 * rise, downstream.name: min(0.9, 3 * rise)}
     usual = plan.phase(before)._replace(suspected=plan.usual, traffic=400.0)
     phases = [usual, usual._replace(minutes=after, suspected=plan.usual | more)]
-    check = Check(before + after, (_alert(upstream, "SuspectedTicket"),), ever=True)
+    check = Expectation(before + after, (_alert(upstream, "SuspectedTicket"),), ever=True)
     return _over_hours("a later stage rises with an earlier one", plan, phases, [check])
 
 
-def _suspected_and_unsure_where(plan: Plan, upstream: Indicator, downstream: Indicator, times: float) -> Scenario:
+def _suspected_and_unsure_where(plan: Plan, upstream: Indicator, downstream: Indicator, times: float) -> AlertScenario:
     """Nobody is told while it is not sure whose it is. times: how the earlier stage's rise compares with the least that
     makes it the cause."""
     before, after, share = _rise(plan)
@@ -385,7 +393,7 @@ def _suspected_and_unsure_where(plan: Plan, upstream: Indicator, downstream: Ind
     return _over_hours(f"a rise that began at {upstream.name} or not: {times:g} of the least", plan, phases)
 
 
-def _suspected_beside_page(plan: Plan, upstream: Indicator, downstream: Indicator) -> Scenario:
+def _suspected_beside_page(plan: Plan, upstream: Indicator, downstream: Indicator) -> AlertScenario:
     """An earlier stage pages while a later one, and it as well, are suspected more: the page says it."""
     before, after, share = _rise(plan)
     suspected = {upstream.name: (1 - plan.heavy) / 2, downstream.name: share}
@@ -393,18 +401,18 @@ def _suspected_beside_page(plan: Plan, upstream: Indicator, downstream: Indicato
         plan.phase(before)._replace(suspected=plan.usual),
         plan.phase(after, **{upstream.name: plan.heavy})._replace(suspected=plan.usual | suspected, traffic=20.0),
     ]
-    check = Check(before + after, (_page(upstream),), ever=True)
+    check = Expectation(before + after, (_page(upstream),), ever=True)
     released = _released(plan, upstream, before)
     return _over_hours("suspicion beside an earlier stage's page", plan, phases, [check], released)
 
 
-def _always_suspected(plan: Plan, to: Indicator) -> Scenario:
+def _always_suspected(plan: Plan, to: Indicator) -> AlertScenario:
     before, after, share = _rise(plan)
     phases = [plan.phase(before + after)._replace(suspected={to.name: share})]
     return _over_hours("suspicion that was always large", plan, phases)
 
 
-def _suspected_by_chance(plan: Plan, to: Indicator) -> Scenario:
+def _suspected_by_chance(plan: Plan, to: Indicator) -> AlertScenario:
     """Few requests: their share is far above the usual one, and that is no proof of a rise."""
     before, after, _ = _rise(plan)
     window, suspicion = minutes(plan.shortest.window), plan.made.settings.growth.suspected
@@ -414,7 +422,7 @@ def _suspected_by_chance(plan: Plan, to: Indicator) -> Scenario:
     return _over_hours("few requests, suspected by chance", plan, [usual, chance])
 
 
-def _suspected_little_more(plan: Plan, to: Indicator) -> Scenario:
+def _suspected_little_more(plan: Plan, to: Indicator) -> AlertScenario:
     """Many requests: a small rise is certain, and no matter."""
     before, after, _ = _rise(plan)
     usual = plan.phase(before)._replace(traffic=1000.0, suspected=plan.usual)
@@ -423,7 +431,7 @@ def _suspected_little_more(plan: Plan, to: Indicator) -> Scenario:
     return _over_hours("a small rise in many requests", plan, [usual, more])
 
 
-def _suspected_from_the_first(plan: Plan, to: Indicator) -> Scenario:
+def _suspected_from_the_first(plan: Plan, to: Indicator) -> AlertScenario:
     """What is usual cannot be known from a handful of requests."""
     before, after, share = _rise(plan)
     handful = plan.made.settings.growth.suspected.minimum / (2 * before)
@@ -434,7 +442,7 @@ def _suspected_from_the_first(plan: Plan, to: Indicator) -> Scenario:
     return _over_hours("suspicion before anything is usual", plan, phases)
 
 
-def _another_judge_suspects(plan: Plan, to: Indicator) -> Scenario:
+def _another_judge_suspects(plan: Plan, to: Indicator) -> AlertScenario:
     """A new judge suspects more of the same requests: that is no change of quality."""
     before, after, share = _rise(plan)
     usual = plan.phase(before)._replace(suspected=plan.usual)
@@ -444,11 +452,11 @@ def _another_judge_suspects(plan: Plan, to: Indicator) -> Scenario:
         *judged(plan.made, [silent(before), more], FIRST, judge=_OTHER_JUDGE, interval=STEP),
         *requests(plan.made, [usual, more], FIRST, interval=STEP),
     )
-    check = Check(before + more.minutes, ever=True)
-    return Scenario("another judge suspects more", series, (check,), interval=STEP)
+    check = Expectation(before + more.minutes, ever=True)
+    return AlertScenario("another judge suspects more", series, (check,), interval=STEP)
 
 
-def rarely_asked(made: Policy) -> Scenario:
+def rarely_asked(made: AlertPolicy) -> AlertScenario:
     """A segment of twelve requests an hour: a rise that no short window can prove is a ticket after a day."""
     plan, traffic = Plan(made), 0.2
     window, baseline = minutes(plan.longest.window), minutes(plan.longest.baseline)
@@ -458,7 +466,7 @@ def rarely_asked(made: Policy) -> Scenario:
     risen = usual._replace(minutes=window + _HOUR, suspected=plan.usual | {retrieval.name: 1.2 * least})
     phases = [usual, risen]
     checks = [
-        Check(usual.minutes + 4 * _HOUR, ever=True),
-        Check(_length(phases), (_alert(retrieval, "SuspectedTicket"),), ever=True),
+        Expectation(usual.minutes + 4 * _HOUR, ever=True),
+        Expectation(_length(phases), (_alert(retrieval, "SuspectedTicket"),), ever=True),
     ]
     return _over_hours("few requests a day, more of them suspected", plan, phases, checks)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from ragtrace.alerts._annotations import labeled_owner, of_burn, of_instrument, of_suspicion
-from ragtrace.alerts._policy import Indicator, Policy
+from ragtrace.alerts._policy import AlertPolicy, Indicator
 from ragtrace.alerts._recording import (
     PAGE_BURNING,
     TICKET_BURNING,
@@ -24,21 +24,21 @@ from ragtrace.alerts._recording import (
     silences,
     states,
 )
-from ragtrace.alerts.settings import BurnRate, Drift, Duration, Growth
+from ragtrace.alerts.settings import BurnRate, Duration, Growth, SourceLateness
 
 __all__ = ["drift_alerts", "indicator_alerts", "suspicion_alerts"]
 
 _BY_SOURCE: Final = "service, source"
 
 
-def indicator_alerts(made: Policy) -> Iterator[Rule]:
+def indicator_alerts(made: AlertPolicy) -> Iterator[Rule]:
     """The page and the ticket of each stage, in the order in which a break is looked for."""
     for indicator in made.indicators:
         yield _page(made, indicator)
         yield _burn_ticket(made, indicator)
 
 
-def _page(made: Policy, indicator: Indicator) -> Rule:
+def _page(made: AlertPolicy, indicator: Indicator) -> Rule:
     pairs = made.settings.burn_rates.page
     expr = either(*(_gated(indicator, pair) for pair in pairs))
     released = _released(made, indicator)
@@ -52,7 +52,7 @@ def _page(made: Policy, indicator: Indicator) -> Rule:
     }
 
 
-def _burn_ticket(made: Policy, indicator: Indicator) -> Rule:
+def _burn_ticket(made: AlertPolicy, indicator: Indicator) -> Rule:
     """A ticket is not for what its own page tells."""
     pairs = made.settings.burn_rates.ticket
     released = _released(made, indicator)
@@ -70,7 +70,7 @@ def _burn_ticket(made: Policy, indicator: Indicator) -> Rule:
     }
 
 
-def _labels(made: Policy, stage: str, severity: str) -> dict[str, str]:
+def _labels(made: AlertPolicy, stage: str, severity: str) -> dict[str, str]:
     return {"severity": severity, "stage": stage, "owner": labeled_owner(made, stage)}
 
 
@@ -90,7 +90,7 @@ def _burned(series: str, stages: tuple[str, ...], over: Duration) -> str:
     return f"max_over_time({selector(series, stage=_any(stages))}[{over}])"
 
 
-def _released(made: Policy, indicator: Indicator) -> str:
+def _released(made: AlertPolicy, indicator: Indicator) -> str:
     """The condition of a stage that pages only after a release: one of its components, not long ago."""
     within = made.settings.releases.required.get(indicator.name)
     if within is None:
@@ -100,7 +100,7 @@ def _released(made: Policy, indicator: Indicator) -> str:
     return f"and on (service) (max by (service) ({released} <= time()) > time() - {within.seconds:g})"
 
 
-def suspicion_alerts(made: Policy) -> Iterator[Rule]:
+def suspicion_alerts(made: AlertPolicy) -> Iterator[Rule]:
     """The ticket of each stage for a rise of doubt that began there.
 
     A stage keeps still while it burns or an earlier one does, and while a rise that began at an earlier one lasts.
@@ -128,7 +128,7 @@ def suspicion_alerts(made: Policy) -> Iterator[Rule]:
         }
 
 
-def drift_alerts(made: Policy) -> Iterator[Rule]:
+def drift_alerts(made: AlertPolicy) -> Iterator[Rule]:
     """The tickets of growth and of sources."""
     yield _rank_shift(made)
     yield _candidate_age(made)
@@ -138,7 +138,7 @@ def drift_alerts(made: Policy) -> Iterator[Rule]:
     yield _volume(made)
 
 
-def _rank_shift(made: Policy) -> Rule:
+def _rank_shift(made: AlertPolicy) -> Rule:
     growth = made.settings.growth.rank_shift
     shift = made.instrument("rank_shift")
     means = _grown(shift.name, growth, "service, segment, reference", {"stratum": "random"})
@@ -162,7 +162,7 @@ def _rank_shift(made: Policy) -> Rule:
     )
 
 
-def _candidate_age(made: Policy) -> Rule:
+def _candidate_age(made: AlertPolicy) -> Rule:
     growth = made.settings.growth.candidate_age
     return _ticket(
         made,
@@ -187,7 +187,7 @@ def _grown(name: str, growth: Growth, by: str, labels: dict[str, str]) -> str:
     return f"{mean(growth.window)}\n> {growth.factor:g} * {before}\n> {growth.floor:g}"
 
 
-def _delay(made: Policy) -> Rule:
+def _delay(made: AlertPolicy) -> Rule:
     """Against the usual of the last history, and of the one before it: a delay that lasts is soon part of the last."""
     sources, name = made.settings.sources, made.series("source_delay")
     drift = sources.delay
@@ -216,7 +216,7 @@ def _delay(made: Policy) -> Rule:
     )
 
 
-def _freshness(made: Policy) -> Rule:
+def _freshness(made: AlertPolicy) -> Rule:
     sources, name = made.settings.sources, made.series("source_newest_timestamp")
     limits = [
         f"(time() - max by ({_BY_SOURCE}) ({selector(name, limit.labels)})) > {limit.freshness.seconds:g}"
@@ -234,7 +234,7 @@ def _freshness(made: Policy) -> Rule:
     )
 
 
-def _reports(made: Policy) -> Rule:
+def _reports(made: AlertPolicy) -> Rule:
     sources = made.settings.sources
     return _ticket(
         made,
@@ -247,7 +247,7 @@ def _reports(made: Policy) -> Rule:
     )
 
 
-def _stopped(name: str, drift: Drift, history: Duration) -> str:
+def _stopped(name: str, drift: SourceLateness, history: Duration) -> str:
     """A time that moves no more: its age exceeds so many of the usual steps.
 
     The usual step is that of the history before the last one, or a long stop would become usual. What did not move
@@ -258,7 +258,7 @@ def _stopped(name: str, drift: Drift, history: Duration) -> str:
     return f"{age}\n> {drift.factor * history.seconds:g} / ({steps} > 0)\n> {drift.floor.seconds:g}"
 
 
-def _volume(made: Policy) -> Rule:
+def _volume(made: AlertPolicy) -> Rule:
     volume = made.settings.sources.volume
     documents = f"sum by ({_BY_SOURCE}) ({made.series('source_documents')})"
     most, least = (
@@ -276,7 +276,7 @@ def _volume(made: Policy) -> Rule:
 
 
 def _ticket(
-    made: Policy,
+    made: AlertPolicy,
     name: str,
     watched: str,
     *,

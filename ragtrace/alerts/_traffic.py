@@ -10,20 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import asin, ceil, sin, sqrt
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ragtrace.alerts._policy import Indicator, Policy
+from ragtrace.alerts._policy import AlertPolicy, Indicator
 from ragtrace.alerts._recording import selector
-from ragtrace.alerts.settings import BurnRate, Comparison, Duration
+from ragtrace.alerts.settings import BurnRate, Duration, RiseThreshold
 from ragtrace.wilson import wilson
 
 __all__ = [
     "JUDGE",
     "SERVICE",
     "STEP",
-    "Alert",
-    "Check",
+    "AlertScenario",
+    "Expectation",
+    "ExpectedAlert",
     "Phase",
     "Plan",
-    "Scenario",
     "Series",
     "gauge",
     "judged",
@@ -65,7 +65,7 @@ class Phase(NamedTuple):
     not_known: Mapping[str, float] = {}
 
 
-class Alert(NamedTuple):
+class ExpectedAlert(NamedTuple):
     """An alert that is expected: its name, the stage whose owner gets it, and its labels."""
 
     name: str
@@ -73,20 +73,20 @@ class Alert(NamedTuple):
     labels: Mapping[str, str]
 
 
-class Check(NamedTuple):
+class Expectation(NamedTuple):
     """The alerts that fire at a minute, or `ever` until then, and no others."""
 
     minute: int
-    alerts: tuple[Alert, ...] = ()
+    alerts: tuple[ExpectedAlert, ...] = ()
     ever: bool = False
 
 
-class Scenario(NamedTuple):
+class AlertScenario(NamedTuple):
     """What happens, and who is alerted. `interval`: minutes between samples."""
 
     name: str
     series: tuple[Series, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[Expectation, ...]
     interval: int = 1
 
 
@@ -110,7 +110,7 @@ class _Rates(NamedTuple):
 
 
 def judged(
-    made: Policy,
+    made: AlertPolicy,
     phases: Sequence[Phase],
     segment: str,
     *,
@@ -177,7 +177,7 @@ def _rates(phase: Phase, name: str, earlier: Sequence[str]) -> tuple[_Rates, _Ra
     return conditional, _Rates(every * known, reaching * sound, every * suspected, every * not_known)
 
 
-def requests(made: Policy, phases: Sequence[Phase], segment: str, *, interval: int = 1) -> Iterator[Series]:
+def requests(made: AlertPolicy, phases: Sequence[Phase], segment: str, *, interval: int = 1) -> Iterator[Series]:
     """The requests that arrive, and an analyzer and an exporter that are well."""
     samples = [phase.minutes // interval for phase in phases]
     arriving = ramp((number, phase.traffic * interval) for number, phase in zip(samples, phases, strict=True))
@@ -207,7 +207,7 @@ def gauge(parts: Iterable[tuple[int, float]]) -> str:
     return " ".join(f"{value:.10g}x{samples - 1}" if samples > 1 else f"{value:.10g}" for samples, value in parts)
 
 
-def scenario_test(made: Policy, scenario: Scenario) -> dict[str, Any]:
+def scenario_test(made: AlertPolicy, scenario: AlertScenario) -> dict[str, Any]:
     """The scenario as promtool reads it."""
     return {
         "name": scenario.name,
@@ -217,7 +217,7 @@ def scenario_test(made: Policy, scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _check(made: Policy, check: Check) -> dict[str, Any]:
+def _check(made: AlertPolicy, check: Expectation) -> dict[str, Any]:
     firing = 'ALERTS{alertstate="firing", alertname=~"Ragtrace.+"}'
     alerts = f"last_over_time({firing}[{_SINCE_START}])" if check.ever else firing
     return {
@@ -233,7 +233,7 @@ def _check(made: Policy, check: Check) -> dict[str, Any]:
 class Plan:
     """The numbers of a policy's scenarios."""
 
-    def __init__(self, made: Policy) -> None:
+    def __init__(self, made: AlertPolicy) -> None:
         self.made = made
         self.lead = _LEAD
         self.traffic = Phase(0).traffic
@@ -299,16 +299,16 @@ class Plan:
         return self.traffic * (fault * bad + calm * self.healthy[to.name]), self.traffic * (fault + calm)
 
     @property
-    def shortest(self) -> Comparison:
+    def shortest(self) -> RiseThreshold:
         """The comparison of the shortest window, by which a rise is noticed first."""
         return min(self.made.settings.growth.suspected.windows, key=lambda one: one.window.milliseconds)
 
     @property
-    def longest(self) -> Comparison:
+    def longest(self) -> RiseThreshold:
         """The comparison of the longest window, by which the smallest rise is noticed."""
         return max(self.made.settings.growth.suspected.windows, key=lambda one: one.window.milliseconds)
 
-    def least_risen(self, comparison: Comparison, before: int, traffic: float) -> float:
+    def least_risen(self, comparison: RiseThreshold, before: int, traffic: float) -> float:
         """The smallest share that has risen from the usual one, `before` being the minutes of the baseline."""
         z = self.made.settings.growth.suspected.z
         error = sqrt(1 / (traffic * minutes(comparison.window)) + 1 / (traffic * before))

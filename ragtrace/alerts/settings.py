@@ -21,8 +21,6 @@ __all__ = [
     "AlertSettings",
     "BurnRate",
     "BurnRates",
-    "Comparison",
-    "Drift",
     "Duration",
     "Evaluation",
     "Growth",
@@ -33,9 +31,11 @@ __all__ = [
     "Override",
     "Platform",
     "Releases",
+    "RiseThreshold",
+    "SourceLateness",
     "Sources",
     "Suspicion",
-    "Unjudged",
+    "UnjudgedThreshold",
     "check_bounds",
     "read_settings",
 ]
@@ -159,7 +159,7 @@ class Releases(_Part, frozen=True):
     suspected: Duration
 
 
-class Comparison(_Part, frozen=True):
+class RiseThreshold(_Part, frozen=True):
     """A window, the baseline before it, and by how much a share must have risen, in [0, 1]."""
 
     window: Duration
@@ -175,7 +175,7 @@ class Suspicion(_Part, frozen=True):
     minimum: float
     part: float
     sure: float
-    windows: tuple[Comparison, ...]
+    windows: tuple[RiseThreshold, ...]
 
 
 class Growth(_Part, frozen=True):
@@ -196,7 +196,7 @@ class GrowthRules(_Part, frozen=True):
     candidate_age: Growth
 
 
-class Drift(_Part, frozen=True):
+class SourceLateness(_Part, frozen=True):
     """When a source's time is out of the usual."""
 
     factor: float
@@ -229,15 +229,15 @@ class Sources(_Part, frozen=True):
     """The thresholds of source health."""
 
     history: Duration
-    delay: Drift
-    freshness: Drift
-    report: Drift
+    delay: SourceLateness
+    freshness: SourceLateness
+    report: SourceLateness
     limits: tuple[Limit, ...]
     volume: Volume
     hold: Duration
 
 
-class Unjudged(_Part, frozen=True):
+class UnjudgedThreshold(_Part, frozen=True):
     """When a service cannot be judged: the share of requests in which any of the stages is sound or broken."""
 
     stages: tuple[str, ...]
@@ -254,7 +254,7 @@ class Platform(_Part, frozen=True):
     analyzer_stale: Duration
     sli_absent: Duration
     sli_expected: float
-    unjudged: Unjudged
+    unjudged: UnjudgedThreshold
     backlog_age: Duration
     backlog_jobs: float
     internal_errors_per_hour: float

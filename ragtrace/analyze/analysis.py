@@ -18,7 +18,7 @@ from ragtrace import coverage
 from ragtrace.analyze._doubt_model import Usual
 from ragtrace.analyze._signs import evidence_odds, signs_of, with_facets
 from ragtrace.analyze._stage_states import Case, judge_stages
-from ragtrace.analyze.diagnosis import RETURNED_BEFORE, Release, diagnose
+from ragtrace.analyze.diagnosis import RETURNED_BEFORE, VersionStart, diagnose
 from ragtrace.analyze.scores import ScoreInput, candidate_recall, evidence_recall, scores_of
 from ragtrace.coverage import is_abstention
 from ragtrace.coverage.verifier import JudgedRelevance
@@ -75,7 +75,7 @@ def judge_id(verified_by: VerifiedBy | None = None) -> str:
 def analyze_record(
     record: RequestRecord,
     gold: Gold | None = None,
-    releases: Sequence[Release] = (),
+    releases: Sequence[VersionStart] = (),
     *,
     service: ServiceView = _UNKNOWN_SERVICE,
     judged: coverage.JudgedAnswer | None = None,
@@ -106,7 +106,7 @@ def analyze_record(
 def examine(
     record: RequestRecord,
     gold: Gold | None = None,
-    releases: Sequence[Release] = (),
+    releases: Sequence[VersionStart] = (),
     *,
     service: ServiceView = _UNKNOWN_SERVICE,
     judged: coverage.JudgedAnswer | None = None,
@@ -206,7 +206,7 @@ def with_probe(
     analysis: Analysis,
     case: Case,
     probe: IndexProbe,
-    releases: Sequence[Release] = (),
+    releases: Sequence[VersionStart] = (),
     verified_by: VerifiedBy | None = None,
 ) -> Analysis:
     """The analysis of a request, judged again by what its index says beside (`examine` gives analysis and case)."""
@@ -368,7 +368,7 @@ def _diagnosis(
     record: RequestRecord,
     analysis: Analysis,
     case: Case,
-    releases: Sequence[Release],
+    releases: Sequence[VersionStart],
     verified_by: VerifiedBy | None,
 ) -> Diagnosis:
     needed = case.reference == "oracle" or coverage.needs_retrieval(record.query.original)

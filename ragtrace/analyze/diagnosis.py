@@ -18,7 +18,7 @@ from ragtrace.types import Diagnosis, FacetMatch, IndexProbe, LostChunk, Referen
 __all__ = [
     "CAUSE_COMPONENTS",
     "RETURNED_BEFORE",
-    "Release",
+    "VersionStart",
     "diagnose",
     "first_broken",
     "is_new",
@@ -52,7 +52,7 @@ _LOSSES: Final = {  # in the order of the path: what was lost first names the ca
 }
 
 
-class Release(Protocol):
+class VersionStart(Protocol):
     """A version of a component and when it came into use (nanoseconds since the epoch)."""
 
     @property
@@ -90,7 +90,7 @@ def diagnose(
     probe: IndexProbe | None = None,
     contradicted: bool = False,
     versions: Mapping[str, str] | None = None,
-    releases: Sequence[Release] = (),
+    releases: Sequence[VersionStart] = (),
     judge: str | None = None,
 ) -> Diagnosis:
     """Name the first broken stage, its owner, the proof, and the rollout to suspect.
@@ -177,7 +177,7 @@ def _cause(
 
 
 def suspected_rollout(
-    stage: StageInfo, cause: str, versions: Mapping[str, str], releases: Sequence[Release]
+    stage: StageInfo, cause: str, versions: Mapping[str, str], releases: Sequence[VersionStart]
 ) -> str | None:
     """`component=version`: of the stage's components, the version of this request that was rolled out last.
 
@@ -194,12 +194,12 @@ def suspected_rollout(
     return max(rolled_out)[2] if rolled_out else None
 
 
-def is_rollout(release: Release, releases: Sequence[Release]) -> bool:
+def is_rollout(release: VersionStart, releases: Sequence[VersionStart]) -> bool:
     """Whether a release changed a service that ran: it replaced another version, or it brought a new component."""
     return replaces(release, releases) or is_new(release, releases)
 
 
-def replaces(release: Release, releases: Sequence[Release]) -> bool:
+def replaces(release: VersionStart, releases: Sequence[VersionStart]) -> bool:
     """Whether another version of the component was there before this one came into use."""
     return any(
         other.component == release.component and other.version != release.version and other.known_since < release.at
@@ -207,7 +207,7 @@ def replaces(release: Release, releases: Sequence[Release]) -> bool:
     )
 
 
-def is_new(release: Release, releases: Sequence[Release]) -> bool:
+def is_new(release: VersionStart, releases: Sequence[VersionStart]) -> bool:
     """Whether the release is the first version of its component, and the service had requests long enough before it.
 
     A component that shows up within the first ten minutes of a service has been there from the beginning: not every

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ragtrace.analyze._stage_states import Case, is_certain
 from ragtrace.analyze.analysis import ServiceView, with_probe
-from ragtrace.analyze.diagnosis import Release
+from ragtrace.analyze.diagnosis import VersionStart
 from ragtrace.config import SETTINGS
 from ragtrace.errors import ConfigurationError, ProbeError
 from ragtrace.probe import DEEPER, Probe, ask, compare
@@ -120,7 +120,7 @@ class IndexProber:
         analysis: Analysis,
         case: Case,
         view: ServiceView,
-        releases: Sequence[Release] = (),
+        releases: Sequence[VersionStart] = (),
         verified_by: VerifiedBy | None = None,
     ) -> Analysis:
         """The analysis with what the index says, if the request is drawn and the budget has room; else as it is."""

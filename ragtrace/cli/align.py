@@ -12,7 +12,7 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, 
 if TYPE_CHECKING:
     from ragtrace.analyze.alignment_report import AlignmentReport
     from ragtrace.analyze.attribution import GeneratorEngine
-    from ragtrace.export.alignment import Section
+    from ragtrace.export.alignment import ReportTable
 
 __all__ = ["app"]
 
@@ -152,7 +152,7 @@ def _print(found: AlignmentReport) -> None:
         _print_section(section)
 
 
-def _print_section(section: Section) -> None:
+def _print_section(section: ReportTable) -> None:
     console().print(section.title, style="bold")
     if section.rows:
         print_table(section.columns, section.rows)

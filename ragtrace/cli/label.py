@@ -18,7 +18,7 @@ from ragtrace.times import shown_time
 
 if TYPE_CHECKING:
     from ragtrace.store import Drawing, RequestLabel, Store
-    from ragtrace.triage.labels import Agreement, DrawingRates
+    from ragtrace.triage.labels import DrawingRates, LabelAgreement
     from ragtrace.types import Analysis, Candidate, RequestRecord
 
 __all__ = ["app"]
@@ -469,7 +469,7 @@ def show_agreement(service: OfServiceOption = None, store: StoreOption = None, a
         _print_agreement(found)
 
 
-def _print_agreement(found: Agreement) -> None:
+def _print_agreement(found: LabelAgreement) -> None:
     out = console()
     if not found.requests:
         out.print("no request has labels of two people that tell which stage broke first")

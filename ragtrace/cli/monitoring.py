@@ -107,7 +107,7 @@ def preview_dashboards(
 ) -> None:
     """Draw every panel from a live Prometheus into one HTML file that needs nothing else."""
     from ragtrace.dashboards.preview import preview as draw
-    from ragtrace.dashboards.prometheus import Prometheus, Span
+    from ragtrace.dashboards.prometheus import PreviewScope, Prometheus
     from ragtrace.dashboards.promql import ANY, TRACE_URL
     from ragtrace.errors import ConfigurationError
     from ragtrace.registry.instruments import BUILD_INFO
@@ -116,7 +116,7 @@ def preview_dashboards(
         raise ConfigurationError.of("--stratum", stratum, "random, flagged, or random|flagged")
     start, end = _times(since, until)
     server = Prometheus(prometheus)
-    span = Span(
+    span = PreviewScope(
         start,
         end,
         scrape=server.scrape_interval(BUILD_INFO.name),

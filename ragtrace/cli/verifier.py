@@ -11,7 +11,7 @@ import typer
 from ragtrace.cli.terminal import JsonOption, console, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from ragtrace.engines.training.evaluation import Estimate, Measured
+    from ragtrace.engines.training.evaluation import IntervalEstimate, Measured
     from ragtrace.engines.training.examples import Example
     from ragtrace.engines.verifier import EntailmentVerifier
 
@@ -229,7 +229,7 @@ def _row(found: Measured) -> list[str]:
     return [*counts, *(_estimate(each) for each in estimates), _number(found.ece)]
 
 
-def _estimate(found: Estimate) -> str:
+def _estimate(found: IntervalEstimate) -> str:
     if found.value is None:
         return "–"
     return f"{found.value:.3f}" + (f" ({found.low:.2f}–{found.high:.2f})" if found.low is not None else "")

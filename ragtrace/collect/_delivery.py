@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ragtrace.collect._queue import ITEMS, Queue, Waiting
 from ragtrace.collect._threads import FlushBarrier, Periodic
-from ragtrace.collect.spool import Segment, Spool, encode_entry
+from ragtrace.collect.spool import Spool, SpoolFile, encode_entry
 from ragtrace.errors import CorruptStore, RagtraceError, RecordError, SchemaMismatch, StoreUnavailable
 from ragtrace.record import Draft
 from ragtrace.record.guard import fault_now, is_of_the_host, place_of
@@ -114,7 +114,7 @@ class SpoolWriter:
                 left.append(waiting._replace(item=encoded.item))
         return left
 
-    def sync(self, segments: Iterable[Segment]) -> None:
+    def sync(self, segments: Iterable[SpoolFile]) -> None:
         """Bring segments to the disk itself."""
         for segment in segments:
             try:
@@ -195,7 +195,7 @@ class Delivery:
         """Open the writer, so that trouble with the store shows at once."""
         self._deliver(lambda: None)
 
-    def deliver(self, items: Sequence[Item], fresh: Sequence[Segment]) -> bool:
+    def deliver(self, items: Sequence[Item], fresh: Sequence[SpoolFile]) -> bool:
         """Write a batch, all or as much of it as is in the `fresh` segments; those are deleted then."""
         return self._deliver(lambda: self._write_batch(items, fresh))
 
@@ -240,7 +240,7 @@ class Delivery:
         self._retry_at = time.monotonic() + self._pause
         self.close()
 
-    def _write_batch(self, items: Sequence[Item], fresh: Sequence[Segment]) -> None:
+    def _write_batch(self, items: Sequence[Item], fresh: Sequence[SpoolFile]) -> None:
         self._write(items)
         for segment in fresh:
             self._spool.remove(segment)
@@ -253,7 +253,7 @@ class Delivery:
                 self._report(self._fault("sink.spool", "missing", f"{segment.path} was deleted by somebody else"))
             self._spool.remove(segment)
 
-    def _replay_segment(self, segment: Segment) -> None:
+    def _replay_segment(self, segment: SpoolFile) -> None:
         items: list[Item] = []
         for entry in segment.entries():
             if entry.item is not None:
@@ -341,7 +341,7 @@ class StoreStep:
         self._answered = 0  # flushes
         self._adopting = Periodic(self._adopt, _ADOPT_EVERY)
         self._in_step = True  # the spool's open lanes hold nothing but what is in the queue
-        self._left: tuple[Segment, ...] = ()
+        self._left: tuple[SpoolFile, ...] = ()
         self.in_flight: list[Waiting] = []  # what was taken and the spool does not hold
 
     @property

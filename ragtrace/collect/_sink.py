@@ -17,7 +17,7 @@ from ragtrace.collect import _threads as threads
 from ragtrace.collect._delivery import Delivery, Finisher, SpoolWriter, StoreStep, Writer
 from ragtrace.collect._queue import ITEMS, Queue, Waiting, weigh
 from ragtrace.collect._screening import RecentRequests, UnsampledRequests, addendum
-from ragtrace.collect._threads import FlushBarrier, Periodic, Worker
+from ragtrace.collect._threads import BackgroundThread, FlushBarrier, Periodic
 from ragtrace.collect.spool import Spool
 from ragtrace.record import Draft
 from ragtrace.types import Fault, Item
@@ -87,14 +87,14 @@ class BackgroundSink:
             self._flushes,
             lambda: self._reading.flushed,
         )
-        self._reader = Worker(
+        self._reader = BackgroundThread(
             "ragtrace-sink",
             self._read,
             end=self._end_reading,
             wait=lambda: self._periodic.wait,
             failed=self._has_no_thread,
         )
-        self._storer = Worker(
+        self._storer = BackgroundThread(
             "ragtrace-store",
             self._storing.step,
             begin=self._storing.begin,

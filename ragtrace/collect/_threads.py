@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from typing import Final, Protocol
 
-__all__ = ["FlushBarrier", "Forkable", "Periodic", "Worker", "watch"]
+__all__ = ["BackgroundThread", "FlushBarrier", "Forkable", "Periodic", "watch"]
 
 _DEADLINE: Final = 5.0  # seconds
 
@@ -89,7 +89,7 @@ _IMPORT: Final = 60.0  # seconds that a fork waits for an import at most
 _RETRY: Final = 1.0  # seconds until a thread that the system did not give is asked for again
 
 
-class Worker:
+class BackgroundThread:
     """One thread.
 
     Args:

@@ -39,7 +39,7 @@ from ragtrace.types import (
     encode_record,
 )
 
-__all__ = ["Segment", "Spool", "decode_entry", "default_folder", "encode_entry", "fallback_folder", "read_entries"]
+__all__ = ["Spool", "SpoolFile", "decode_entry", "default_folder", "encode_entry", "fallback_folder", "read_entries"]
 
 MAGIC: Final = b"\xabRT\x01"  # cannot stand in JSON, so that reading finds its place again behind a damaged entry
 _HEADER: Final = struct.Struct(">4sII")
@@ -84,7 +84,7 @@ def _sqlite_file(store: str) -> Path | None:
     return Path(rest.partition("?")[0].removeprefix("/")) if scheme.startswith("sqlite") else None
 
 
-class Segment:
+class SpoolFile:
     """One file of entries, locked by this process."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -113,12 +113,12 @@ class Segment:
         """Whether nobody has deleted the file."""
         return os.fstat(self._descriptor).st_nlink > 0
 
-    def take(self, other: Segment) -> None:
+    def take(self, other: SpoolFile) -> None:
         """Bring what another one holds to this one and to the disk itself. Raises: OSError."""
         self.append(other.path.read_bytes())
         self.sync()
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[SpoolEntry]:
         """What the file holds. Raises: OSError."""
         return read_entries(self.path.read_bytes())
 
@@ -137,7 +137,7 @@ class Lane:
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
-        self._segment: Segment | None = None
+        self._segment: SpoolFile | None = None
 
     @property
     def size(self) -> int:
@@ -170,7 +170,7 @@ class Spool:
         self._elsewhere = elsewhere
         self.durable = Lane(self)
         self.samples = Lane(self)
-        self.pending: list[Segment] = []
+        self.pending: list[SpoolFile] = []
         self.has_more = False  # segments of dead processes that wait until others are stored
 
     @classmethod
@@ -205,7 +205,7 @@ class Spool:
 
     def join(self) -> None:
         """Make one file of small pending ones of this process, each of which is held open. Raises: OSError."""
-        before: Segment | None = None
+        before: SpoolFile | None = None
         for segment in [each for each in self.pending if each.is_own]:
             if before is not None and before.is_there and before.size + segment.size <= SEGMENT_BYTES:
                 before.take(segment)
@@ -213,7 +213,7 @@ class Spool:
             else:
                 before = segment
 
-    def remove(self, segment: Segment) -> None:
+    def remove(self, segment: SpoolFile) -> None:
         """Delete a pending segment: all of it is in the store. Raises: OSError."""
         segment.remove()
         self.pending.remove(segment)
@@ -235,7 +235,7 @@ class Spool:
             segment.release()
         return not left
 
-    def new_segment(self) -> Segment:
+    def new_segment(self) -> SpoolFile:
         """An empty segment of this process. Raises: OSError."""
         if self.folder is None:
             raise OSError(errno.EROFS, "there is no spool folder")
@@ -264,7 +264,7 @@ def _is_ours(folder: Path) -> bool:
     return folder.is_dir() and folder.stat().st_uid == os.getuid()
 
 
-def _lock(path: Path) -> Segment | None:
+def _lock(path: Path) -> SpoolFile | None:
     """The segment at `path` if no living process holds it."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
@@ -272,7 +272,7 @@ def _lock(path: Path) -> Segment | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        segment = Segment(path, descriptor)
+        segment = SpoolFile(path, descriptor)
         if segment.is_there:
             return segment
     except BlockingIOError:
@@ -288,7 +288,7 @@ class _Tagged(msgspec.Struct):
     item: msgspec.Raw
 
 
-class Entry(NamedTuple):
+class SpoolEntry(NamedTuple):
     """Some bytes of a spool file and the item in them; None when they are damaged."""
 
     item: Item | None
@@ -325,22 +325,22 @@ def decode_entry(payload: bytes) -> Item:
     raise RecordError(f"spool entry of kind {tagged.kind!r}; this ragtrace knows {', '.join(_KINDS.values())}")
 
 
-def read_entries(data: bytes) -> Iterator[Entry]:
+def read_entries(data: bytes) -> Iterator[SpoolEntry]:
     """The entries of a spool file. A torn last entry (the process died in the write) is left out."""
     start = 0
     while start < len(data):
         payload = _payload(data, start)
         if payload is not None:
             end = start + _HEADER.size + len(payload)
-            yield Entry(_decoded(payload), data[start:end])
+            yield SpoolEntry(_decoded(payload), data[start:end])
             start = end
             continue
         further = _next(data, start + 1)
         if further is None:
             if not _is_torn(data, start):
-                yield Entry(None, data[start:])
+                yield SpoolEntry(None, data[start:])
             return
-        yield Entry(None, data[start:further])
+        yield SpoolEntry(None, data[start:further])
         start = further
 
 

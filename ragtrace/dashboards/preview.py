@@ -17,7 +17,7 @@ import msgspec
 
 from ragtrace.dashboards._panels import APPLIES, COLORS, HARDLY_JUDGED, Dashboard, Panel, Target
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.prometheus import Exemplar, Prometheus, Series, Span
+from ragtrace.dashboards.prometheus import Exemplar, PreviewScope, Prometheus, Series
 from ragtrace.dashboards.promql import ANY, RELEASES, TRACE_URL, gained
 from ragtrace.html_page import asset, embedded, standalone, tag
 from ragtrace.registry import StageInfo
@@ -43,7 +43,7 @@ _PACKAGE: Final = "ragtrace.dashboards"
 
 
 def preview(
-    server: Prometheus, span: Span, *, trace_url: str = TRACE_URL, dashboards: Iterable[Dashboard] = DASHBOARDS
+    server: Prometheus, span: PreviewScope, *, trace_url: str = TRACE_URL, dashboards: Iterable[Dashboard] = DASHBOARDS
 ) -> str:
     """The whole file.
 
@@ -76,7 +76,7 @@ def page(data: dict[str, Any]) -> str:
     )
 
 
-def _about(server: Prometheus, span: Span) -> str:
+def _about(server: Prometheus, span: PreviewScope) -> str:
     start, end = (datetime.fromtimestamp(at, UTC) for at in (span.start, span.end))
     patterns = {"service": span.service, "segment": span.segment, "stratum": span.stratum}
     chosen = " · ".join(f"{name}: {'all' if pattern == ANY else pattern}" for name, pattern in patterns.items())
@@ -87,7 +87,7 @@ def _release(each: Series) -> dict[str, Any]:
     return {"at": each.last / 1000, "name": f"{each.label('component')} {each.label('version')}"}
 
 
-def read(server: Prometheus, dashboards: Iterable[Dashboard], span: Span) -> list[_Shown]:
+def read(server: Prometheus, dashboards: Iterable[Dashboard], span: PreviewScope) -> list[_Shown]:
     """The dashboards as plain data, each panel with its values.
 
     Raises: PrometheusError when the server does not answer.
@@ -108,7 +108,7 @@ def read(server: Prometheus, dashboards: Iterable[Dashboard], span: Span) -> lis
     ]
 
 
-def _panel(server: Prometheus, panel: Panel, span: Span, names: frozenset[str]) -> _Shown:
+def _panel(server: Prometheus, panel: Panel, span: PreviewScope, names: frozenset[str]) -> _Shown:
     shown: _Shown = msgspec.to_builtins(panel)
     for unused in ("targets", "key", "links", "least_step", "text", "largest_first"):
         del shown[unused]
@@ -125,20 +125,20 @@ def legend(target: Target, labels: dict[str, str]) -> str:
     return _FIELD.sub(lambda field: labels.get(field[1], ""), target.legend)
 
 
-def _instant(server: Prometheus, panel: Panel, target: Target, span: Span) -> list[Series]:
+def _instant(server: Prometheus, panel: Panel, target: Target, span: PreviewScope) -> list[Series]:
     return server.query(span.filled(target.expr, panel), span.end)
 
 
-def _range(server: Prometheus, panel: Panel, target: Target, span: Span) -> list[Series]:
+def _range(server: Prometheus, panel: Panel, target: Target, span: PreviewScope) -> list[Series]:
     return server.query_range(span.filled(target.expr, panel), span.start, span.end, span.step(panel))
 
 
-def _stat(server: Prometheus, panel: Panel, span: Span) -> _Shown:
+def _stat(server: Prometheus, panel: Panel, span: PreviewScope) -> _Shown:
     found = [(target, one) for target in panel.targets for one in _instant(server, panel, target, span)]
     return {"stats": [{"name": legend(target, one.labels), "value": one.last} for target, one in found]}
 
 
-def _table(server: Prometheus, panel: Panel, span: Span) -> _Shown:
+def _table(server: Prometheus, panel: Panel, span: PreviewScope) -> _Shown:
     rows: dict[tuple[str, ...], list[float | None]] = {}
     for place, target in enumerate(panel.targets):
         for one in _instant(server, panel, target, span):
@@ -161,7 +161,7 @@ def _in_order(names: Sequence[str], key: Sequence[str]) -> list[tuple[int, str]]
     return [(_ORDER.get(value, 0) if name == "stage" else 0, value) for name, value in zip(names, key, strict=True)]
 
 
-def _lines(server: Prometheus, panel: Panel, span: Span) -> _Shown:
+def _lines(server: Prometheus, panel: Panel, span: PreviewScope) -> _Shown:
     found = [
         (legend(target, one.labels), one) for target in panel.targets for one in _range(server, panel, target, span)
     ]
@@ -177,7 +177,7 @@ def _lines(server: Prometheus, panel: Panel, span: Span) -> _Shown:
     }
 
 
-def _traces(server: Prometheus, panel: Panel, span: Span) -> list[_Shown]:
+def _traces(server: Prometheus, panel: Panel, span: PreviewScope) -> list[_Shown]:
     found: dict[str, Exemplar] = {}
     for target in panel.targets:
         if target.exemplar and len(found) < _MOST_TRACES:
@@ -189,7 +189,7 @@ def _traces(server: Prometheus, panel: Panel, span: Span) -> list[_Shown]:
     ]
 
 
-def _heatmap(server: Prometheus, panel: Panel, span: Span) -> _Shown:
+def _heatmap(server: Prometheus, panel: Panel, span: PreviewScope) -> _Shown:
     (target,) = panel.targets
     buckets = {float(one.labels["le"]): one.points for one in _range(server, panel, target, span)}
     bounds = sorted(buckets)
@@ -207,7 +207,7 @@ def _finite(bound: float) -> float | None:
     return None if bound == float("inf") else bound
 
 
-def _why_empty(panel: Panel, span: Span, names: frozenset[str]) -> str:
+def _why_empty(panel: Panel, span: PreviewScope, names: frozenset[str]) -> str:
     asked = {name for target in panel.targets for name in _LIKE_METRIC.findall(target.expr)}
     missing = sorted(name for name in asked if name not in names)
     if missing:
@@ -217,7 +217,7 @@ def _why_empty(panel: Panel, span: Span, names: frozenset[str]) -> str:
     return f"No value {_chosen(span)}. {panel.empty}"
 
 
-def _chosen(span: Span) -> str:
+def _chosen(span: PreviewScope) -> str:
     patterns = {"service": span.service, "segment": span.segment, "stratum": span.stratum}
     chosen = [f"{name} {pattern}" for name, pattern in patterns.items() if pattern != ANY]
     start, end = (datetime.fromtimestamp(at, UTC) for at in (span.start, span.end))
@@ -260,14 +260,14 @@ def least_bad_share(count: Count) -> float:
     return wilson(bad, count.requests)[0]
 
 
-def releases(server: Prometheus, span: Span) -> list[Series]:
+def releases(server: Prometheus, span: PreviewScope) -> list[Series]:
     """Releases within the span, oldest first, also while the exporter is away; their values are times in
     milliseconds."""
     found = server.query(span.filled(RELEASES, _ANY_PANEL), span.end)
     return sorted((one for one in found if one.last <= span.end * 1000), key=lambda one: one.last)
 
 
-def findings(server: Prometheus, span: Span, rollouts: Iterable[Series]) -> list[_Finding]:
+def findings(server: Prometheus, span: PreviewScope, rollouts: Iterable[Series]) -> list[_Finding]:
     """A sentence for each stage of each service that fails, first stage first, then of each that did, or one that says
     that none does; then one for each service of which next to nothing can be judged.
 
@@ -290,7 +290,7 @@ def findings(server: Prometheus, span: Span, rollouts: Iterable[Series]) -> list
 
 def _finding(
     server: Prometheus,
-    span: Span,
+    span: PreviewScope,
     stage: StageInfo,
     key: _Judged,
     segments: list[str],
@@ -340,7 +340,7 @@ def _not_judged(service: str, services: list[str], stages: Mapping[str, str]) ->
     )
 
 
-def _hardly_judged(server: Prometheus, span: Span) -> dict[str, dict[str, str]]:
+def _hardly_judged(server: Prometheus, span: PreviewScope) -> dict[str, dict[str, str]]:
     """By service and stage, first stage first, the most frequent reason of what is hardly ever judged."""
     counts, hardly = _reasons(server, span), defaultdict[str, dict[str, str]](dict)
     order = {stage.name: stage.order for stage in STAGES}
@@ -353,7 +353,7 @@ def _hardly_judged(server: Prometheus, span: Span) -> dict[str, dict[str, str]]:
     return hardly
 
 
-def _reasons(server: Prometheus, span: Span) -> dict[tuple[str, str], dict[str, float]]:
+def _reasons(server: Prometheus, span: PreviewScope) -> dict[tuple[str, str], dict[str, float]]:
     """By service and stage, how many requests have each state and reason, and how many are judged (""). Of several
     judges the one with most requests tells."""
     by = ("service", "stage", "judge", "state", "reason")
@@ -365,7 +365,7 @@ def _reasons(server: Prometheus, span: Span) -> dict[tuple[str, str], dict[str, 
     return {key: max(judges.values(), key=lambda reasons: sum(reasons.values())) for key, judges in counts.items()}
 
 
-def _counts(server: Prometheus, span: Span) -> _Counts:
+def _counts(server: Prometheus, span: PreviewScope) -> _Counts:
     """What was judged, then by segment; only requests in which no earlier stage is broken or suspected."""
     counts: dict[_Judged, dict[str, Count]] = defaultdict(dict)
     for instrument in (SLI_REQUESTS, SLI_GOOD_REQUESTS):
@@ -424,7 +424,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _since(
-    server: Prometheus, span: Span, stage: StageInfo, key: _Judged, segments: list[str], releases: list[Series]
+    server: Prometheus, span: PreviewScope, stage: StageInfo, key: _Judged, segments: list[str], releases: list[Series]
 ) -> str:
     """The release of the service's components of the stage after which its share fell most."""
     own = [

@@ -15,7 +15,7 @@ from ragtrace.dashboards.promql import ANY
 from ragtrace.errors import ConfigurationError, PrometheusError
 from ragtrace.http_client import HttpClient, NoAnswer
 
-__all__ = ["Exemplar", "Prometheus", "Series", "Span", "seconds_of"]
+__all__ = ["Exemplar", "PreviewScope", "Prometheus", "Series", "seconds_of"]
 
 _TIMEOUT_SECONDS: Final = 30
 _USUAL_SCRAPE_SECONDS: Final = 60.0
@@ -38,7 +38,7 @@ def seconds_of(duration: str) -> float:
     return float(seconds)
 
 
-class Span(NamedTuple):
+class PreviewScope(NamedTuple):
     """What a preview covers: from `start` to `end`, in seconds since the epoch, the series that the patterns choose."""
 
     start: float

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.demo._generation import Answer, Context, Generator, Packer
-from ragtrace.demo._pipeline import Components, Outcome
+from ragtrace.demo._generation import Context, DemoAnswer, Generator, Packer
+from ragtrace.demo._pipeline import AnsweredQuestion, Components
 from ragtrace.demo._retrieval import DenseIndex, Hit, Reranker, Rewriter
 from ragtrace.demo.corpus import Question
 from ragtrace.errors import ConfigurationError
@@ -114,7 +114,7 @@ class AlteringGenerator:
         self.version = f"{inner.version}-ft1"
         self._inner = inner
 
-    def generate(self, question: str, context: Context) -> Answer:
+    def generate(self, question: str, context: Context) -> DemoAnswer:
         """The inner answer with at most one fact altered."""
         answer = self._inner.generate(question, context)
         return replace(answer, answer=alter(answer.answer, zlib.crc32(question.encode())))
@@ -205,7 +205,7 @@ class Truth:
     organic: bool = False
 
 
-def judge(question: Question, healthy: Outcome, observed: Outcome) -> Truth:
+def judge(question: Question, healthy: AnsweredQuestion, observed: AnsweredQuestion) -> Truth:
     """Compare a run with the healthy run of the same question.
 
     Oracle evidence gone from the candidates: retrieval. Gone between candidates and prompt, its answering sentence
@@ -223,7 +223,7 @@ def judge(question: Question, healthy: Outcome, observed: Outcome) -> Truth:
     return Truth("generation" if altered else None, organic)
 
 
-def _standing(evidence: Mapping[str, str], outcome: Outcome) -> dict[str, _Standing]:
+def _standing(evidence: Mapping[str, str], outcome: AnsweredQuestion) -> dict[str, _Standing]:
     """How far each oracle chunk came; in the prompt only counts with the sentence that answers."""
     packed = {chunk.chunk_id: chunk.text for chunk in outcome.context.chunks}
     found = {hit.chunk_id for hit in outcome.hits}

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROMPT_HASH",
-    "Answer",
     "BudgetPacker",
     "Context",
+    "DemoAnswer",
     "DroppedHit",
     "ExtractiveAnswerer",
     "Generator",
@@ -160,7 +160,7 @@ def _whole_sentences(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DemoAnswer:
     """A generated answer. `prompt_template` has `{chunk:ID}` where the extracts stood."""
 
     answer: str
@@ -174,7 +174,7 @@ class Generator(Protocol):
 
     version: str
 
-    def generate(self, question: str, context: Context) -> Answer:
+    def generate(self, question: str, context: Context) -> DemoAnswer:
         """Answer `question` from `context`."""
         ...
 
@@ -199,7 +199,7 @@ class ExtractiveAnswerer:
 
     version = "extractive-1.2"
 
-    def generate(self, question: str, context: Context) -> Answer:
+    def generate(self, question: str, context: Context) -> DemoAnswer:
         """Answer `question` from `context`."""
         extracts = _extracts(context)
         chosen: list[_Extract] = []
@@ -208,7 +208,7 @@ class ExtractiveAnswerer:
             if best is not None:
                 chosen.append(best)
         text = _compose(chosen) if chosen else "I could not find this in the policy wordings."
-        return Answer(text, prompt_template(question, context))
+        return DemoAnswer(text, prompt_template(question, context))
 
 
 class LanguageModelAnswerer:
@@ -218,12 +218,12 @@ class LanguageModelAnswerer:
         self.version = model.name
         self._model = model
 
-    def generate(self, question: str, context: Context) -> Answer:
+    def generate(self, question: str, context: Context) -> DemoAnswer:
         """Answer `question` from `context`."""
         template = prompt_template(question, context)
         made = self._model.generate(rebuild(template, context.chunks))
         usage = {"input_tokens": made.input_tokens, "output_tokens": made.output_tokens}
-        return Answer(made.text, template, made.finish_reason, usage)
+        return DemoAnswer(made.text, template, made.finish_reason, usage)
 
 
 def prompt_template(question: str, context: Context) -> str:

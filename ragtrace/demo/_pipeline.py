@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import ragtrace
-from ragtrace.demo._generation import PROMPT_HASH, Answer, Context, Generator, Packer
+from ragtrace.demo._generation import PROMPT_HASH, Context, DemoAnswer, Generator, Packer
 from ragtrace.demo._retrieval import Hit, Reranker, Retriever, Rewriter
 from ragtrace.types import Facet
 
-__all__ = ["Components", "Outcome", "PolicyAssistant"]
+__all__ = ["AnsweredQuestion", "Components", "PolicyAssistant"]
 
 TOP_K = 50
 
@@ -45,13 +45,13 @@ class Components:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AnsweredQuestion:
     """What one question went through, for the demo's own bookkeeping."""
 
     request_id: str
     hits: list[Hit]
     context: Context
-    answer: Answer
+    answer: DemoAnswer
 
 
 class PolicyAssistant:
@@ -61,13 +61,13 @@ class PolicyAssistant:
         self.components = components
 
     @ragtrace.request(query="question", query_class="query_class", facets="facets")
-    def ask(self, question: str, *, query_class: str | None = None, facets: Sequence[Facet] = ()) -> Outcome:
+    def ask(self, question: str, *, query_class: str | None = None, facets: Sequence[Facet] = ()) -> AnsweredQuestion:
         """Answer one question."""
         request = ragtrace.current_request()
         request.set(versions=self.components.versions)
         hits = self.retrieve(self.components.rewriter.rewrite(question))
         context = self.pack(self.rerank(question, hits))
-        return Outcome(request.request_id, hits, context, self.generate(question, context))
+        return AnsweredQuestion(request.request_id, hits, context, self.generate(question, context))
 
     @ragtrace.retrieve(query="query", top_k="top_k")
     def retrieve(self, query: str, top_k: int = TOP_K) -> list[Hit]:
@@ -85,6 +85,6 @@ class PolicyAssistant:
         return self.components.packer.pack(hits)
 
     @ragtrace.generate
-    def generate(self, question: str, context: Context) -> Answer:
+    def generate(self, question: str, context: Context) -> DemoAnswer:
         """The answer."""
         return self.components.generator.generate(question, context)

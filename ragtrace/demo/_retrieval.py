@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from ragtrace.demo.corpus import Chunk
+from ragtrace.demo.corpus import DocumentSection
 from ragtrace.engines.models import load_package
 from ragtrace.types import content_hash
 
@@ -93,7 +93,7 @@ class DenseIndex:
     now in force. Wordings of other years stay retrievable, only further down.
     """
 
-    def __init__(self, chunks: Sequence[Chunk], vectors: NDArray[np.float32], version: str) -> None:
+    def __init__(self, chunks: Sequence[DocumentSection], vectors: NDArray[np.float32], version: str) -> None:
         self.chunks = chunks
         self.vectors = vectors
         self.version = version
@@ -107,7 +107,7 @@ class DenseIndex:
     @classmethod
     def build(
         cls,
-        chunks: Sequence[Chunk],
+        chunks: Sequence[DocumentSection],
         encoder: Encoder,
         version: str,
         on_progress: Callable[[int], None] | None = None,
@@ -188,11 +188,11 @@ def _named_moments(query: str) -> set[str]:
     return set(_YEAR.findall(query)) or set(_EDITION.findall(query))
 
 
-def _moments(chunk: Chunk) -> set[str]:
+def _moments(chunk: DocumentSection) -> set[str]:
     return {str(chunk.document.year), chunk.document.edition}
 
 
-def _hit(chunk: Chunk, score: float) -> Hit:
+def _hit(chunk: DocumentSection, score: float) -> Hit:
     return Hit(chunk.chunk_id, chunk.text, score, chunk.doc_id, chunk.source, dict(chunk.metadata))
 
 

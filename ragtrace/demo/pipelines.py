@@ -16,7 +16,7 @@ import ragtrace
 from ragtrace.demo._faults import find_scenario
 from ragtrace.demo._pipeline import Components, PolicyAssistant
 from ragtrace.demo._retrieval import kept_embeddings
-from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
+from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo.runner import SERVICE, build_components, tracer_provider
 
 __all__ = ["ask", "assistant", "components", "grounding", "healthy", "recall", "selection", "write_questions"]
@@ -44,7 +44,7 @@ def grounding(question: str) -> str:
     return ask(question, _whole("grounding"))
 
 
-def components(chunks: Sequence[Chunk]) -> Components:
+def components(chunks: Sequence[DocumentSection]) -> Components:
     """The healthy pipeline over `chunks`, whose embeddings are kept on disk. Raises: ModelError, MissingExtraError."""
     return build_components(chunks, embed=kept_embeddings)
 

@@ -28,7 +28,16 @@ from ragtrace.registry.instruments import (
 )
 from ragtrace.types import Analysis, RequestRecord
 
-__all__ = ["WIDTH", "Agreement", "Case", "DemoResult", "ScenarioResult", "SegmentResult", "report", "summarize"]
+__all__ = [
+    "WIDTH",
+    "DemoResult",
+    "DiagnosisAccuracy",
+    "FaultCase",
+    "ScenarioResult",
+    "SegmentResult",
+    "report",
+    "summarize",
+]
 
 UNTOUCHED: Final = "untouched"
 _STAGES: Final = ("retrieval", "ranking", "generation", "citation")
@@ -156,7 +165,7 @@ def _width(table: Table) -> int:
     return len(_TRUTH) + sum(len(str(column.header)) + 1 for column in table.columns[1:])
 
 
-def _confusion(agreements: Iterable[Agreement]) -> Table:
+def _confusion(agreements: Iterable[DiagnosisAccuracy]) -> Table:
     counts: dict[tuple[str, str], int] = {}
     for agreement in agreements:
         for key, count in agreement.confusion.items():
@@ -192,7 +201,7 @@ def _table() -> Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class FaultCase:
     """One request: what the fault did to it, and how it was diagnosed with either reference."""
 
     record: RequestRecord
@@ -202,7 +211,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class DiagnosisAccuracy:
     """Diagnosed stages against true ones. `confusion` counts (true stage or "untouched", diagnosed stage or verdict).
 
     Requests that lack oracle evidence in the healthy run too (`organic`) are left out.
@@ -283,10 +292,10 @@ class ScenarioResult:
     brief: str
     requests: int
     organic: int
-    oracle: Agreement
-    proxy: Agreement
+    oracle: DiagnosisAccuracy
+    proxy: DiagnosisAccuracy
     segments: tuple[SegmentResult, ...]
-    example: Case | None
+    example: FaultCase | None
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: the oracle's figures at the top, the proxy's beside them."""
@@ -315,7 +324,7 @@ class DemoResult:
     seconds: float
 
     @property
-    def example(self) -> Case | None:
+    def example(self) -> FaultCase | None:
         """The request whose path is shown: the selection scenario's where there is one, else the first one found."""
         found = {scenario.name: scenario.example for scenario in self.scenarios if scenario.example}
         return found.get("selection") or next(iter(found.values()), None)
@@ -332,7 +341,7 @@ class DemoResult:
         }
 
 
-def summarize(name: str, brief: str, cases: Sequence[Case]) -> ScenarioResult:
+def summarize(name: str, brief: str, cases: Sequence[FaultCase]) -> ScenarioResult:
     """Compare the diagnoses of one scenario's requests with the truth, and average its segments."""
     judged = [case for case in cases if not case.truth.organic]
     segments = sorted({case.record.segment for case in cases})
@@ -350,8 +359,8 @@ def summarize(name: str, brief: str, cases: Sequence[Case]) -> ScenarioResult:
     )
 
 
-def _agreement(pairs: Iterable[tuple[Truth, Analysis]]) -> Agreement:
-    return Agreement(
+def _agreement(pairs: Iterable[tuple[Truth, Analysis]]) -> DiagnosisAccuracy:
+    return DiagnosisAccuracy(
         Counter(
             (truth.stage or UNTOUCHED, analysis.diagnosis.stage or analysis.diagnosis.verdict)
             for truth, analysis in pairs
@@ -359,7 +368,7 @@ def _agreement(pairs: Iterable[tuple[Truth, Analysis]]) -> Agreement:
     )
 
 
-def _segment_result(segment: str, cases: Sequence[Case]) -> SegmentResult:
+def _segment_result(segment: str, cases: Sequence[FaultCase]) -> SegmentResult:
     found = [case.oracle.diagnosis for case in cases if case.oracle.diagnosis.stage]
     stages = Counter(diagnosis.stage for diagnosis in found if diagnosis.stage)
     first = max(stages, key=lambda stage: stages[stage], default=None)
@@ -380,7 +389,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return fmean(defined) if defined else None
 
 
-def _example(cases: Sequence[Case]) -> Case | None:
+def _example(cases: Sequence[FaultCase]) -> FaultCase | None:
     """A broken request that was diagnosed right, of the query class with exceptions where there is one."""
     right = [case for case in cases if case.truth.stage and case.oracle.diagnosis.stage == case.truth.stage]
     return next((case for case in right if case.record.segment == "exception"), next(iter(right), None))

@@ -19,7 +19,7 @@ from ragtrace.analyze.worker import finish
 from ragtrace.config import variable
 from ragtrace.demo._faults import SCENARIOS, Scenario, find_scenario, judge
 from ragtrace.demo._generation import BudgetPacker, ExtractiveAnswerer, Generator, LanguageModelAnswerer
-from ragtrace.demo._pipeline import Components, Outcome, PolicyAssistant
+from ragtrace.demo._pipeline import AnsweredQuestion, Components, PolicyAssistant
 from ragtrace.demo._retrieval import (
     CrossEncoderReranker,
     DenseIndex,
@@ -29,8 +29,8 @@ from ragtrace.demo._retrieval import (
     Retriever,
     VerbatimRewriter,
 )
-from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
-from ragtrace.demo.report import Case, DemoResult, ScenarioResult, summarize
+from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
+from ragtrace.demo.report import DemoResult, FaultCase, ScenarioResult, summarize
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.encoder import Encoder, packaged_encoder
@@ -57,7 +57,7 @@ def run(
     *,
     reranker: str | None = None,
     questions: Sequence[Question] | None = None,
-    chunks: Sequence[Chunk] | None = None,
+    chunks: Sequence[DocumentSection] | None = None,
 ) -> DemoResult:
     """Run the named scenarios (all by default) and compare ragtrace's diagnoses with what the faults really did.
 
@@ -94,7 +94,7 @@ def run(
 
 
 def build_components(
-    chunks: Sequence[Chunk],
+    chunks: Sequence[DocumentSection],
     *,
     generator: str | None = None,
     reranker: str | None = None,
@@ -124,7 +124,7 @@ def _record(
     questions: Sequence[Question],
     store_url: str,
     bar: Progress,
-) -> dict[str, list[Outcome]]:
+) -> dict[str, list[AnsweredQuestion]]:
     ragtrace.configure(
         service=SERVICE,
         store=store_url,
@@ -133,7 +133,7 @@ def _record(
         capture_content="full",
         tracer_provider=tracer_provider(),
     )
-    outcomes: dict[str, list[Outcome]] = {}
+    outcomes: dict[str, list[AnsweredQuestion]] = {}
     try:
         for scenario in scenarios:
             task = bar.add_task(f"{scenario.name}: {len(questions)} questions", total=len(questions))
@@ -155,7 +155,7 @@ def _record(
 class _Run:
     """One scenario's requests as they came back from the store."""
 
-    def __init__(self, scenario: Scenario, outcomes: Sequence[Outcome], store: Store) -> None:
+    def __init__(self, scenario: Scenario, outcomes: Sequence[AnsweredQuestion], store: Store) -> None:
         self._scenario = scenario
         self._outcomes = outcomes
         self._store = store
@@ -170,7 +170,7 @@ class _Run:
             self._proxies[request_id] = analyze_record(record, None, releases)
             bar.advance(task)
 
-    def compare(self, questions: Sequence[Question], healthy: Sequence[Outcome]) -> ScenarioResult:
+    def compare(self, questions: Sequence[Question], healthy: Sequence[AnsweredQuestion]) -> ScenarioResult:
         """Tell truth from the outcomes and hold the stored diagnoses against it."""
         cases = [
             self._case(question, before, after)
@@ -178,14 +178,14 @@ class _Run:
         ]
         return summarize(self._scenario.name, self._scenario.brief, cases)
 
-    def _case(self, question: Question, before: Outcome, after: Outcome) -> Case:
+    def _case(self, question: Question, before: AnsweredQuestion, after: AnsweredQuestion) -> FaultCase:
         record, analysis = self._records.get(after.request_id), self._store.get_analysis(after.request_id)
         if record is None or analysis is None:
             raise StoreError(
                 f"request {after.request_id!r} of the demo is not in {self._store.url} with its analysis; "
                 "run `ragtrace doctor` with the same --store"
             )
-        return Case(record, judge(question, before, after), analysis, self._proxies[after.request_id])
+        return FaultCase(record, judge(question, before, after), analysis, self._proxies[after.request_id])
 
 
 def tracer_provider() -> Any:

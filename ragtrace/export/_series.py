@@ -42,10 +42,10 @@ from ragtrace.store.label_budget import INNER, LIMITS, OTHER, Place, namespace, 
 __all__ = [
     "MAX_JUDGES",
     "MAX_SERIES",
-    "Budget",
     "Folding",
     "Key",
-    "Point",
+    "SeriesBudget",
+    "SeriesValue",
     "Table",
     "fold",
     "series_count",
@@ -69,7 +69,7 @@ MAX_SERIES: Final = 100_000
 """How many series a scrape shows; a Prometheus keeps each of them in memory for hours."""
 
 
-class Budget:
+class SeriesBudget:
     """Names the values of labels as they count: those that have a place, and as many more as the label's budget leaves.
 
     Args:
@@ -113,7 +113,7 @@ class Key(NamedTuple):
     le: float | None = None
 
 
-class Point(NamedTuple):
+class SeriesValue(NamedTuple):
     """The value of a series and the newest request that is an example of it."""
 
     value: float
@@ -123,12 +123,12 @@ class Point(NamedTuple):
 class Folding(NamedTuple):
     """The series, the (service, segment) pairs of requests, and by service the judges that are exposed."""
 
-    series: dict[Key, Point]
+    series: dict[Key, SeriesValue]
     segments: set[tuple[str, str]]
     judges: Mapping[str, tuple[str, ...]]
 
 
-def fold(totals: Sequence[Total], budget: Budget) -> Folding:
+def fold(totals: Sequence[Total], budget: SeriesBudget) -> Folding:
     """Sum the totals that become one series.
 
     totals: in the order in which they first appeared. Left out are those of metrics that the registry no longer has,
@@ -151,7 +151,7 @@ def fold(totals: Sequence[Total], budget: Budget) -> Folding:
             exemplars[key] = _newer(exemplars.get(key), total.exemplar)
         if "segment" in labels and key.instrument != PAGE_JUDGMENTS.id:
             segments.add((labels["service"], labels["segment"]))
-    series = {key: Point(math.fsum(summed), exemplars.get(key)) for key, summed in values.items()}
+    series = {key: SeriesValue(math.fsum(summed), exemplars.get(key)) for key, summed in values.items()}
     return Folding(series, segments, judges)
 
 
@@ -174,7 +174,7 @@ def _newer(known: Exemplar | None, found: Exemplar) -> Exemplar:
     return found if known is None or found.at >= known.at else known
 
 
-def zeros(folding: Folding) -> dict[Key, Point]:
+def zeros(folding: Folding) -> dict[Key, SeriesValue]:
     """The counters that stand at 0 before they count: one that first appears at 1 has no increase in PromQL.
 
     Sound, judged and doubted requests, for every known segment, stage, scope, stratum and reference, with the judges of
@@ -203,10 +203,10 @@ def zeros(folding: Folding) -> dict[Key, Point]:
     for one, label in ((OUTCOMES, "result"), (PAGE_JUDGMENTS, "judgment")):
         judged = {labels[:-1] for labels in counted[one.id]}
         keys |= {Key(one.id, "", (*labels, value)) for labels in judged for value in ATTRIBUTES[label]}
-    return dict.fromkeys(keys, Point(0.0))
+    return dict.fromkeys(keys, SeriesValue(0.0))
 
 
-Table: TypeAlias = dict[Key, Point]
+Table: TypeAlias = dict[Key, SeriesValue]
 
 
 def within(tables: Mapping[str, Table], most: int, order: Iterable[str] = ()) -> tuple[dict[str, Table], int]:

@@ -11,17 +11,17 @@ from ragtrace.analyze.alignment_report import (
     AgainstChance,
     AlignmentReport,
     Basis,
-    Curve,
     Group,
+    GroupRates,
+    MassShare,
     Overlap,
-    Point as Budget,
-    Row,
-    Share,
+    StabilityCurve,
+    StabilityPoint as Budget,
     WeightedMean,
 )
-from ragtrace.export.charts import DotRow, Level, Point, Series, dot_chart, line_chart
+from ragtrace.export.charts import DotRow, Line, Point, ReferenceLine, dot_chart, line_chart
 
-__all__ = ["Section", "plots", "sections"]
+__all__ = ["ReportTable", "plots", "sections"]
 
 _NOTHING = "-"
 _CHANCE = "random order"
@@ -30,7 +30,7 @@ _INTERVALS = "Bars: 95 % bootstrap intervals over requests"
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportTable:
     """A table under a title, with remarks."""
 
     title: str
@@ -39,7 +39,7 @@ class Section:
     notes: tuple[str, ...] = ()
 
 
-def sections(report: AlignmentReport) -> list[Section]:
+def sections(report: AlignmentReport) -> list[ReportTable]:
     """The report from its failure rates to its parts of speech; a part without data says why."""
     found = [_failures(report), _sweep(report)] if report.rates else [_no_rates(report.basis)]
     if report.stability_basis is not None:
@@ -74,12 +74,12 @@ def _ks(group: Group) -> str:
     return str(group.k) if group.k is not None else f"{group.ks[0]}-{group.ks[-1]} mixed"
 
 
-def _group_cells(row: Row) -> tuple[str, ...]:
+def _group_cells(row: GroupRates) -> tuple[str, ...]:
     group = row.group
     return (_names_of(group), group.condition, group.segment or "all", _ks(group), str(row.requests))
 
 
-def _no_rates(basis: Basis) -> Section:
+def _no_rates(basis: Basis) -> ReportTable:
     if basis.left_out:
         other = "by flags" if basis.stratum == "random" else "at random"
         hint = "--stratum flagged shows them" if basis.stratum == "random" else "--stratum random shows them"
@@ -92,7 +92,7 @@ def _no_rates(basis: Basis) -> Section:
     remedy = (
         "ragtrace analyze --generator MODEL explains requests, ragtrace align report --generator MODEL scores some now"
     )
-    return Section("Failure rates and WARG", notes=(f"{first}; {remedy}", *_skipped(basis)))
+    return ReportTable("Failure rates and WARG", notes=(f"{first}; {remedy}", *_skipped(basis)))
 
 
 def _skipped(basis: Basis) -> list[str]:
@@ -106,7 +106,7 @@ def _remarks(basis: Basis) -> list[str]:
     return notes + _skipped(basis)
 
 
-def _failures(report: AlignmentReport) -> Section:
+def _failures(report: AlignmentReport) -> ReportTable:
     columns = (
         "model",
         "condition",
@@ -132,10 +132,10 @@ def _failures(report: AlignmentReport) -> Section:
         )
     if _has_no_duplicates(report.rates):
         notes.append("deduplicated is the same as original: no prompt holds two documents with the same text")
-    return Section("Failure rates", columns, rows, tuple(notes))
+    return ReportTable("Failure rates", columns, rows, tuple(notes))
 
 
-def _has_no_duplicates(rates: Sequence[Row]) -> bool:
+def _has_no_duplicates(rates: Sequence[GroupRates]) -> bool:
     """Whether deduplication left every k as it was."""
     sizes: dict[str, list[tuple[Group, int]]] = {"original": [], "deduplicated": []}
     for row in rates:
@@ -160,7 +160,7 @@ def _percent(estimate: WeightedMean) -> str:
     return f"{100 * estimate.mean:.0f} %{ends}"
 
 
-def _sweep(report: AlignmentReport) -> Section:
+def _sweep(report: AlignmentReport) -> ReportTable:
     columns = ("model", "condition", "segment", "k", "requests", "p", "WARG", "floor", "chance", "adjusted")
     rows: list[tuple[str, ...]] = []
     for row in report.rates:
@@ -178,7 +178,7 @@ def _sweep(report: AlignmentReport) -> Section:
     ]
     if any(row.group.k is None for row in report.rates):
         notes.append("mixed: several numbers of documents together, beside the floor and chance of that mixture")
-    return Section("WARG", columns, tuple(rows), tuple(notes))
+    return ReportTable("WARG", columns, tuple(rows), tuple(notes))
 
 
 def _shown(estimate: WeightedMean) -> str:
@@ -193,10 +193,10 @@ def _number(value: float | None) -> str:
     return _NOTHING if value is None else f"{round(value, 9):.3f}"
 
 
-def _stability(found: Sequence[Curve], basis: Basis) -> Section:
+def _stability(found: Sequence[StabilityCurve], basis: Basis) -> ReportTable:
     title = "Stability of the estimates as their budget grows"
     if not found:
-        return Section(title, notes=("no request could be scored with several budgets", *_skipped(basis)))
+        return ReportTable(title, notes=("no request could be scored with several budgets", *_skipped(basis)))
     columns = ("model", "estimator", "k", "requests", "prompts", "same first", "Spearman", "WARG off by (p 0.9)")
     rows: list[tuple[str, ...]] = []
     for curve in found:
@@ -207,14 +207,14 @@ def _stability(found: Sequence[Curve], basis: Basis) -> Section:
     notes = ["reference: exact values of all 2^k subsets", *_remarks(basis)]
     if not all(curve.exact_reference for curve in found):
         notes[0] += "; where those are too many, the same estimator at the largest budget, which flatters it"
-    return Section(title, columns, tuple(rows), tuple(notes))
+    return ReportTable(title, columns, tuple(rows), tuple(notes))
 
 
-def _overlap(overlaps: Sequence[Overlap], basis: Basis) -> Section:
+def _overlap(overlaps: Sequence[Overlap], basis: Basis) -> ReportTable:
     title = "Query words among the strongest half of the words of retrieved documents"
     if not overlaps:
         hint = "no retrieval was explained; --retriever MODEL explains that of some requests now"
-        return Section(title, notes=(hint, *_skipped(basis)))
+        return ReportTable(title, notes=(hint, *_skipped(basis)))
     columns = ("retriever", "condition", "requests", "documents", "in the query", "at random", "of the query found")
     rows = tuple(
         (
@@ -228,13 +228,13 @@ def _overlap(overlaps: Sequence[Overlap], basis: Basis) -> Section:
         )
         for overlap in overlaps
     )
-    return Section(title, columns, rows, tuple(_remarks(basis)))
+    return ReportTable(title, columns, rows, tuple(_remarks(basis)))
 
 
-def _pos(shares: Sequence[Share], pipeline: str, basis: Basis) -> Section:
+def _pos(shares: Sequence[MassShare], pipeline: str, basis: Basis) -> ReportTable:
     title = f"Attribution mass of the strongest 30 % of words by part of speech ({pipeline})"
     if not shares:
-        return Section(title, notes=("no retrieval was explained", *_skipped(basis)))
+        return ReportTable(title, notes=("no retrieval was explained", *_skipped(basis)))
     columns = ("retriever", "condition", "side", "tag", "share of mass", "of all words")
     rows = tuple(
         (
@@ -247,7 +247,7 @@ def _pos(shares: Sequence[Share], pipeline: str, basis: Basis) -> Section:
         )
         for share in shares
     )
-    return Section(title, columns, rows, tuple(_remarks(basis)))
+    return ReportTable(title, columns, rows, tuple(_remarks(basis)))
 
 
 def plots(report: AlignmentReport) -> dict[str, str]:
@@ -261,7 +261,7 @@ def plots(report: AlignmentReport) -> dict[str, str]:
     }
 
 
-def _failure_plots(rows: Sequence[Row], basis: Basis) -> dict[str, str]:
+def _failure_plots(rows: Sequence[GroupRates], basis: Basis) -> dict[str, str]:
     if not rows:
         return {}
     shown = [
@@ -295,9 +295,9 @@ def _dot(estimate: WeightedMean | None, scale: float = 1.0) -> Point | None:
     return Point(0, estimate.mean * scale, *ends)
 
 
-def _sweep_plots(rows: Sequence[Row], basis: Basis) -> dict[str, str]:
+def _sweep_plots(rows: Sequence[GroupRates], basis: Basis) -> dict[str, str]:
     """A plot for each model and number of documents: values compare at equal k only."""
-    by: defaultdict[tuple[str, str, int], list[Row]] = defaultdict(list)
+    by: defaultdict[tuple[str, str, int], list[GroupRates]] = defaultdict(list)
     for row in rows:
         if row.group.segment is None and row.group.k is not None and row.sweep[0].warg.estimate is not None:
             by[row.group.model, row.group.attributed_by, row.group.k].append(row)
@@ -309,19 +309,21 @@ def _sweep_plots(rows: Sequence[Row], basis: Basis) -> dict[str, str]:
     }
 
 
-def _sweep_plot(rows: Sequence[Row], basis: Basis) -> str:
+def _sweep_plot(rows: Sequence[GroupRates], basis: Basis) -> str:
     group, first = rows[0].group, rows[0].sweep
     ps = [point.p for point in first]
     series = [
-        Series(
+        Line(
             f"{row.group.condition} (n = {row.requests})",
             tuple(_at(point.p, point.warg.estimate) for point in row.sweep if point.warg.estimate is not None),
         )
         for row in rows
     ]
     levels = [
-        Level(_CHANCE, tuple((point.p, point.warg.chance) for point in first if point.warg.chance is not None)),
-        Level(_FLOOR, tuple((point.p, point.warg.floor) for point in first if point.warg.floor is not None), "2 4"),
+        ReferenceLine(_CHANCE, tuple((point.p, point.warg.chance) for point in first if point.warg.chance is not None)),
+        ReferenceLine(
+            _FLOOR, tuple((point.p, point.warg.floor) for point in first if point.warg.floor is not None), "2 4"
+        ),
     ]
     return line_chart(
         f"WARG of {_names_of(group)}, k = {group.k} documents",
@@ -339,8 +341,8 @@ def _at(x: float, estimate: WeightedMean) -> Point:
     return Point(x, estimate.mean, estimate.low, estimate.high)
 
 
-def _stability_plots(found: Sequence[Curve]) -> dict[str, str]:
-    by: defaultdict[tuple[str, int, bool], list[Curve]] = defaultdict(list)
+def _stability_plots(found: Sequence[StabilityCurve]) -> dict[str, str]:
+    by: defaultdict[tuple[str, int, bool], list[StabilityCurve]] = defaultdict(list)
     for curve in (each for each in found if len(each.points) > 1):
         by[curve.model, curve.k, curve.exact_reference].append(curve)
     charts = {}
@@ -359,7 +361,7 @@ def _stability_plots(found: Sequence[Curve]) -> dict[str, str]:
 
 
 def _settling(
-    members: Sequence[Curve],
+    members: Sequence[StabilityCurve],
     title: str,
     y_label: str,
     of: Callable[[Budget], WeightedMean],
@@ -369,13 +371,13 @@ def _settling(
     first = members[0]
     budgets = sorted({point.budget for curve in members for point in curve.points})
     reference = "exact values" if first.exact_reference else "the estimate at the largest budget"
-    levels = [] if chance is None else [Level(_CHANCE, ((budgets[0], chance), (budgets[-1], chance)))]
+    levels = [] if chance is None else [ReferenceLine(_CHANCE, ((budgets[0], chance), (budgets[-1], chance)))]
     return line_chart(
         f"{title} as the budget grows: {first.model}, k = {first.k} documents",
         (f"Against {reference}; n = {first.requests} requests drawn at random", _INTERVALS),
         x_label=f"budget (prompts scored; exact: {2**first.k})",
         y_label=y_label,
-        series=[Series(each.method, tuple(_at(point.budget, of(point)) for point in each.points)) for each in members],
+        series=[Line(each.method, tuple(_at(point.budget, of(point)) for point in each.points)) for each in members],
         levels=levels,
         x_ticks=[(budget, str(budget)) for budget in budgets],
         y_range=y_range,

@@ -11,9 +11,9 @@ from ragtrace.html_page import Html, join, tag
 
 __all__ = [
     "DotRow",
-    "Level",
+    "Line",
     "Point",
-    "Series",
+    "ReferenceLine",
     "dot_chart",
     "line_chart",
     "page",
@@ -42,7 +42,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class Line:
     """A line with error bars; its color and dash follow from its place among the series."""
 
     name: str
@@ -50,7 +50,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ReferenceLine:
     """A gray line to compare with: chance, floor."""
 
     name: str
@@ -91,8 +91,8 @@ def line_chart(
     *,
     x_label: str,
     y_label: str,
-    series: Sequence[Series],
-    levels: Sequence[Level] = (),
+    series: Sequence[Line],
+    levels: Sequence[ReferenceLine] = (),
     x_ticks: Sequence[tuple[float, str]],
     y_range: tuple[float, float] | None = None,
     log_x: bool = False,
@@ -186,7 +186,7 @@ def dot_chart(
     return page(title, remarks, width, floor + 60 + used, *parts, legend)
 
 
-def _reach(series: Sequence[Series], levels: Sequence[Level]) -> tuple[float, float]:
+def _reach(series: Sequence[Line], levels: Sequence[ReferenceLine]) -> tuple[float, float]:
     ends = [value for level in levels for _, value in level.points]
     for each in series:
         ends += [end for point in each.points for end in (point.mean, point.low, point.high) if end is not None]

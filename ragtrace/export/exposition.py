@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.openmetrics import exposition as openmetrics_format
 from prometheus_client.samples import Exemplar as PrometheusExemplar
 
-from ragtrace.export._series import MAX_SERIES, Budget, Key, Point, Table, fold, series_count, within, zeros
+from ragtrace.export._series import MAX_SERIES, Key, SeriesBudget, SeriesValue, Table, fold, series_count, within, zeros
 from ragtrace.registry import UNIT_NAMES, Instrument, instruments
 from ragtrace.registry.instruments import (
     ATTRIBUTES,
@@ -123,9 +123,9 @@ class Snapshot(NamedTuple):
     forgotten: Mapping[str, float] = {}
     at: float = 0.0
 
-    def budget(self) -> Budget:
+    def budget(self) -> SeriesBudget:
         """The places of label values, those that are free included."""
-        return Budget(self.exposed)
+        return SeriesBudget(self.exposed)
 
 
 def snapshot(store: Store) -> Snapshot:
@@ -158,7 +158,7 @@ def _fault_counts(faults: Iterable[Fault]) -> dict[tuple[str, str], float]:
     return counts
 
 
-def _gauges(held: Snapshot, budget: Budget) -> dict[str, dict[_Labels, float]]:
+def _gauges(held: Snapshot, budget: SeriesBudget) -> dict[str, dict[_Labels, float]]:
     """The values of each gauge, by instrument and labels, under the names that `budget` gives."""
     newest = list(_newest(_named(held.releases, budget)))
     kinds = ATTRIBUTES["job_kind"]
@@ -180,7 +180,7 @@ def _gauges(held: Snapshot, budget: Budget) -> dict[str, dict[_Labels, float]]:
     }
 
 
-def _named(releases: Iterable[Release], budget: Budget) -> Iterator[Release]:
+def _named(releases: Iterable[Release], budget: SeriesBudget) -> Iterator[Release]:
     """Releases under the names that are shown: components that a stage has, and the first others of each service."""
     others: dict[str, set[str]] = defaultdict(set)
     for release in sorted(releases, key=lambda release: (release.known_since, release.component)):
@@ -224,7 +224,7 @@ def _current(newest_first: Iterable[Release]) -> Iterable[Release]:
     return found.values()
 
 
-def _sources(states: Iterable[SourceState], budget: Budget) -> dict[str, dict[_Labels, float]]:
+def _sources(states: Iterable[SourceState], budget: SeriesBudget) -> dict[str, dict[_Labels, float]]:
     """What is reported of sources; of those that are folded into `other` the worst, and their documents summed."""
     delay: dict[_Labels, float] = {}
     newest: dict[_Labels, float] = {}
@@ -248,7 +248,7 @@ def _sources(states: Iterable[SourceState], budget: Budget) -> dict[str, dict[_L
     }
 
 
-def _corrected(held: Snapshot, budget: Budget) -> dict[str, dict[_Labels, float]]:
+def _corrected(held: Snapshot, budget: SeriesBudget) -> dict[str, dict[_Labels, float]]:
     """The rates of each service by its last window that has any. Several services that count as `other` have none: a
     rate is of one service."""
     last: dict[str, Drawing] = {}
@@ -269,7 +269,7 @@ def _corrected(held: Snapshot, budget: Budget) -> dict[str, dict[_Labels, float]
     }
 
 
-def families(held: Snapshot, budget: Budget | None = None, max_series: int = MAX_SERIES) -> Iterator[Metric]:
+def families(held: Snapshot, budget: SeriesBudget | None = None, max_series: int = MAX_SERIES) -> Iterator[Metric]:
     """Every metric family of the registry, in the registry's order; those without a series are left out.
 
     budget: names what senders name, and knows afterwards what got a place; None: `held`'s own. max_series: how many
@@ -282,29 +282,29 @@ def families(held: Snapshot, budget: Budget | None = None, max_series: int = MAX
     for key, point in points.items():
         tables[key.instrument][key] = point
     for gauge, values in _gauges(held, names).items():
-        tables[gauge] |= {Key(gauge, "", labels): Point(value) for labels, value in values.items()}
+        tables[gauge] |= {Key(gauge, "", labels): SeriesValue(value) for labels, value in values.items()}
     tables, total = within(tables, max_series, names.services)
     left = total - sum(map(series_count, tables.values()))
-    tables[EXPOSITION_SERIES.id] = {Key(EXPOSITION_SERIES.id, "", ()): Point(total - left + 2)}
-    tables[EXPOSITION_DROPPED.id] = {Key(EXPOSITION_DROPPED.id, "", ()): Point(left)}
+    tables[EXPOSITION_SERIES.id] = {Key(EXPOSITION_SERIES.id, "", ()): SeriesValue(total - left + 2)}
+    tables[EXPOSITION_DROPPED.id] = {Key(EXPOSITION_DROPPED.id, "", ()): SeriesValue(left)}
     for instrument in INSTRUMENTS.values():
         if table := tables.get(instrument.id):
             yield _BUILD[instrument.kind](instrument, dict(sorted(table.items())))
 
 
-def _faults(held: Snapshot) -> dict[Key, Point]:
+def _faults(held: Snapshot) -> dict[Key, SeriesValue]:
     counts = _fault_counts(held.faults)
-    return {Key(instrument, "", (label,)): Point(count) for (instrument, label), count in counts.items()}
+    return {Key(instrument, "", (label,)): SeriesValue(count) for (instrument, label), count in counts.items()}
 
 
-def _gauge(instrument: Instrument, points: Mapping[Key, Point]) -> Metric:
+def _gauge(instrument: Instrument, points: Mapping[Key, SeriesValue]) -> Metric:
     family = GaugeMetricFamily(instrument.name, instrument.brief, labels=instrument.attributes, unit=_unit(instrument))
     for key, point in points.items():
         family.add_metric(key.labels, point.value)
     return family
 
 
-def _counter(instrument: Instrument, points: Mapping[Key, Point]) -> Metric:
+def _counter(instrument: Instrument, points: Mapping[Key, SeriesValue]) -> Metric:
     family = CounterMetricFamily(
         instrument.name, instrument.brief, labels=instrument.attributes, unit=_unit(instrument)
     )
@@ -313,21 +313,21 @@ def _counter(instrument: Instrument, points: Mapping[Key, Point]) -> Metric:
     return family
 
 
-def _histogram(instrument: Instrument, points: Mapping[Key, Point]) -> Metric:
+def _histogram(instrument: Instrument, points: Mapping[Key, SeriesValue]) -> Metric:
     family = HistogramMetricFamily(
         instrument.name, instrument.brief, labels=instrument.attributes, unit=_unit(instrument)
     )
     for labels in sorted({key.labels for key in points}):
         bounds = (*instrument.buckets, float("inf"))
-        held = [points.get(Key(instrument.id, "_bucket", labels, le), Point(0.0)) for le in bounds]
+        held = [points.get(Key(instrument.id, "_bucket", labels, le), SeriesValue(0.0)) for le in bounds]
         # A bound that the registry gained later has seen less than the one below it: raise it, buckets are cumulative.
         values = accumulate((point.value for point in held), max)
         buckets = [_bucket(*bucket) for bucket in zip(bounds, values, held, strict=True)]
-        family.add_metric(labels, buckets, points.get(Key(instrument.id, "_sum", labels), Point(0.0)).value)
+        family.add_metric(labels, buckets, points.get(Key(instrument.id, "_sum", labels), SeriesValue(0.0)).value)
     return family
 
 
-def _bucket(le: float, value: float, point: Point) -> tuple[str, float] | tuple[str, float, PrometheusExemplar]:
+def _bucket(le: float, value: float, point: SeriesValue) -> tuple[str, float] | tuple[str, float, PrometheusExemplar]:
     exemplar = _exemplar(point.exemplar)
     return (bound(le), value) if exemplar is None else (bound(le), value, exemplar)
 

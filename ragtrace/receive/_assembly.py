@@ -16,7 +16,7 @@ from ragtrace.config import Config
 from ragtrace.errors import CorruptStore, SchemaMismatch, StoreError, StoreUnavailable
 from ragtrace.prompts import escaped
 from ragtrace.receive._otlp import read_protobuf
-from ragtrace.receive._spans import Generated, Judgement, Packed, ReceivedSpan, Reranked, Retrieved
+from ragtrace.receive._spans import Judgement, Packed, ReceivedSpan, Reranked, Retrieved, SpanGeneration
 from ragtrace.receive._tenants import NO_RIGHTS, Claim, Rights, believed, owned
 from ragtrace.receive._trace_tree import ReadSpan, in_order, root_of, stages_of, times_of
 from ragtrace.record.coercion import Chunk, Known, Unreadable, read_chunks, read_packing, read_prompt, told_apart
@@ -125,7 +125,7 @@ class _About:
         for each in self._read_spans:
             found |= each.reading.versions
             step = each.reading.step
-            if isinstance(step, Generated) and step.model:
+            if isinstance(step, SpanGeneration) and step.model:
                 found["model"] = step.model
         return found
 
@@ -150,7 +150,7 @@ class _Runs:
             self._rerank(step, read_span.span)
         elif isinstance(step, Packed):
             self._pack(step, read_span.span)
-        elif isinstance(step, Generated):
+        elif isinstance(step, SpanGeneration):
             self._generate(step, read_span.span)
 
     def query(self, question: str | None, query_class: str | None) -> Query:
@@ -219,7 +219,7 @@ class _Runs:
         self._is_packed = True
         self.runs.append(_timed(PackRun(packing=packing), span))
 
-    def _generate(self, step: Generated, span: ReceivedSpan) -> None:
+    def _generate(self, step: SpanGeneration, span: ReceivedSpan) -> None:
         prompt = read_prompt(step.prompt)
         if prompt and not self._is_packed and self._candidates and not step.incomplete:
             self._find_packing(prompt, span)

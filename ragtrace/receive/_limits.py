@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from ragtrace.errors import RecordError
 
-__all__ = ["DEPTH", "Allowance", "Limits", "Share", "TooLarge", "affordable"]
+__all__ = ["DEPTH", "DecodingBudget", "ReceiverLimits", "TenantQuota", "TooLarge", "affordable"]
 
 DEPTH: Final = 100
 """Messages in messages, the request included: protobuf's reader has this limit, and it cannot be another."""
@@ -20,7 +20,7 @@ class TooLarge(RecordError):
     """A body that can be read and holds too much: its sender should send smaller ones."""
 
 
-class Share(NamedTuple):
+class TenantQuota(NamedTuple):
     """How many there may be at once, and how many of these may be one tenant's."""
 
     total: int
@@ -28,7 +28,7 @@ class Share(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ReceiverLimits:
     """All limits of a receiver. Sizes in bytes, times in seconds. Without tokens all senders are one tenant, which then
     has all.
     """
@@ -58,11 +58,13 @@ class Limits:
     pause: float = 10.0  # until something more of it has come; over gRPC, which shows no part of a message, all of it
 
     # what is under way; beyond, 503
-    requests: Share = field(default=Share(1_000, 250))  # over each protocol
-    bodies: Share = field(default=Share(16, 4))  # of the largest size, that are received or wait to be decoded
-    large: Share = field(default=Share(8, 4))  # bodies of more than `large_size`, decoded one at a time
+    requests: TenantQuota = field(default=TenantQuota(1_000, 250))  # over each protocol
+    bodies: TenantQuota = field(
+        default=TenantQuota(16, 4)
+    )  # of the largest size, that are received or wait to be decoded
+    large: TenantQuota = field(default=TenantQuota(8, 4))  # bodies of more than `large_size`, decoded one at a time
     large_size: int = 1 << 20
-    decoders: Share = field(default=Share(4, 2))  # threads for other bodies
+    decoders: TenantQuota = field(default=TenantQuota(4, 2))  # threads for other bodies
     room: float = 0.5  # a tenant's part of the bytes that may wait to be written
 
     # processor time for a tenant's bodies, while another tenant's wait for theirs; beyond, 503
@@ -80,10 +82,10 @@ def affordable(connections: int) -> int:
     return connections if allowed == resource.RLIM_INFINITY else min(connections, allowed // 4)
 
 
-class Allowance:
+class DecodingBudget:
     """What the decoding of one body may still take. limits: None for a file that somebody reads on purpose."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: ReceiverLimits | None = None) -> None:
         self.limits = limits
         self._records = limits.records if limits is not None else 0
         self._attributes = limits.attributes if limits is not None else 0

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.errors import MissingExtraError, RecordError
-from ragtrace.receive._limits import Allowance
+from ragtrace.receive._limits import DecodingBudget
 from ragtrace.receive._otlp import attributes_of, first_reasons
-from ragtrace.receive._otlp_json import Walk, id_of, parse_message, parse_or_clear, requests
+from ragtrace.receive._otlp_json import JsonWalk, id_of, parse_message, parse_or_clear, requests
 from ragtrace.receive.dialects.genai import judgement
 from ragtrace.record import conventions as names
 from ragtrace.record.content import ContentPolicy
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-__all__ = ["Judged", "parse_logs_json", "parse_logs_protobuf", "read_logs"]
+__all__ = ["ReceivedJudgements", "parse_logs_json", "parse_logs_protobuf", "read_logs"]
 
 _EVENT_NAME: Final = "event.name"  # where senders before LogRecord.event_name put it
 _NO_TRACE: Final = "it has no trace id; emit it within the request's span, or with that span's context"
@@ -36,7 +36,7 @@ _IDS: Final = ("traceId", "spanId")
 
 
 @dataclass(slots=True)
-class Judged:
+class ReceivedJudgements:
     """The judgements of a request, how many records were something else, and why others were rejected."""
 
     judgements: list[TraceJudgement] = field(default_factory=list)
@@ -68,12 +68,12 @@ def parse_logs_protobuf(body: bytes) -> ExportLogsServiceRequest:
 
 
 def parse_logs_json(
-    body: bytes | str, allowance: Allowance | None = None
+    body: bytes | str, allowance: DecodingBudget | None = None
 ) -> tuple[ExportLogsServiceRequest, list[str]]:
     """A request in JSON, and why log records of it were rejected. Raises: RecordError; TooLarge."""
     message, rejected = _new_request(), list[str]()
-    allowance = allowance or Allowance()
-    walk = Walk(rejected, allowance)
+    allowance = allowance or DecodingBudget()
+    walk = JsonWalk(rejected, allowance)
     for document in requests(body, "resourceLogs", "logs", allowance):
         for resource_logs in walk.dicts(document, "resourceLogs"):
             added = message.resource_logs.add()
@@ -96,12 +96,12 @@ def parse_logs_json(
 
 def read_logs(
     message: ExportLogsServiceRequest, tenant: str, policy: ContentPolicy, rejected: Iterable[str] = ()
-) -> Judged:
+) -> ReceivedJudgements:
     """The judgements in a request. ragtrace's own scores, which it can send as such events, are none.
 
     policy: what of their comments may be kept.
     """
-    found = Judged(rejected=list(rejected))
+    found = ReceivedJudgements(rejected=list(rejected))
     for resource_logs in message.resource_logs:
         for scope_logs in resource_logs.scope_logs:
             is_own = scope_logs.scope.name == names.TRACER
@@ -113,7 +113,7 @@ def read_logs(
     return found
 
 
-def _add(found: Judged, record: LogRecord, tenant: str, policy: ContentPolicy) -> None:
+def _add(found: ReceivedJudgements, record: LogRecord, tenant: str, policy: ContentPolicy) -> None:
     said = judgement(attributes_of(record.attributes), record.time_unix_nano or record.observed_time_unix_nano)
     reason = None if said is not None else "it has neither a score nor a label"
     if len(record.trace_id) not in (0, 16):
@@ -136,7 +136,7 @@ def _is_evaluation(record: LogRecord) -> bool:
     )
 
 
-def _parse_record(given: dict[str, Any], record: LogRecord, allowance: Allowance) -> None:
+def _parse_record(given: dict[str, Any], record: LogRecord, allowance: DecodingBudget) -> None:
     """Raises: ValueError, TooLarge."""
     parse_message({name: value for name, value in given.items() if name not in _IDS}, record, allowance)
     record.trace_id, record.span_id = (id_of(given, name) for name in _IDS)

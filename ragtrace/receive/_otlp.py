@@ -18,8 +18,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.errors import MissingExtraError, RecordError
-from ragtrace.receive._limits import DEPTH, Allowance, TooLarge
-from ragtrace.receive._otlp_json import Walk, id_of, parse_message, parse_or_clear, requests
+from ragtrace.receive._limits import DEPTH, DecodingBudget, TooLarge
+from ragtrace.receive._otlp_json import JsonWalk, id_of, parse_message, parse_or_clear, requests
 from ragtrace.receive._spans import Attributes, ReceivedSpan, SpanEvent, Status
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class _Field(NamedTuple):
     end: int
 
 
-def check_message(body: bytes, signal: Literal["traces", "logs"], allowance: Allowance) -> None:
+def check_message(body: bytes, signal: Literal["traces", "logs"], allowance: DecodingBudget) -> None:
     """See that a message holds no more than it may, before it is decoded.
 
     Raises: TooLarge; RecordError where it is broken, or has groups, which OTLP has not.
@@ -116,7 +116,7 @@ def check_message(body: bytes, signal: Literal["traces", "logs"], allowance: All
 class _Count:
     """Walks through the messages of a body, and counts what they hold."""
 
-    def __init__(self, body: bytes, messages: _Messages, allowance: Allowance, values: int) -> None:
+    def __init__(self, body: bytes, messages: _Messages, allowance: DecodingBudget, values: int) -> None:
         self._body, self._messages, self._allowance = body, messages, allowance
         self._values, self._left = values, values
 
@@ -317,11 +317,13 @@ def parse_protobuf(body: bytes) -> ExportTraceServiceRequest:
     return message
 
 
-def parse_json(body: bytes | str, allowance: Allowance | None = None) -> tuple[ExportTraceServiceRequest, list[str]]:
+def parse_json(
+    body: bytes | str, allowance: DecodingBudget | None = None
+) -> tuple[ExportTraceServiceRequest, list[str]]:
     """A request in JSON, also one per line, and why spans of it were rejected. Raises: RecordError; TooLarge."""
     message, rejected = _new_request(), list[str]()
-    allowance = allowance or Allowance()
-    walk = Walk(rejected, allowance)
+    allowance = allowance or DecodingBudget()
+    walk = JsonWalk(rejected, allowance)
     for document in requests(body, "resourceSpans", "traces", allowance):
         for given in walk.dicts(document, "resourceSpans"):
             resource_spans = message.resource_spans.add()
@@ -354,7 +356,7 @@ def split(
     message: ExportTraceServiceRequest,
     rejected: Iterable[str] = (),
     body: bytes | None = None,
-    allowance: Allowance | None = None,
+    allowance: DecodingBudget | None = None,
 ) -> Split:
     """One part for each trace, in the order in which they come.
 
@@ -362,7 +364,7 @@ def split(
 
     Raises: TooLarge where many traces have a large resource in common, which each part would repeat.
     """
-    found, allowance = Split(rejected=list(rejected)), allowance or Allowance()
+    found, allowance = Split(rejected=list(rejected)), allowance or DecodingBudget()
     most = allowance.limits.copied if allowance.limits is not None else sys.maxsize
     builders: dict[bytes, _Builder] = {}
     body = bytes(message.SerializeToString()) if body is None else body
@@ -476,7 +478,7 @@ def _value(value: AnyValue, kind: str | None, depth: int = _DEPTH) -> Any:
     return getattr(value, kind)
 
 
-def _parse_span(given: dict[str, Any], span: Span, allowance: Allowance) -> None:
+def _parse_span(given: dict[str, Any], span: Span, allowance: DecodingBudget) -> None:
     """Raises: ValueError, TooLarge."""
     parse_message({name: value for name, value in given.items() if name not in _IDS}, span, allowance)
     span.trace_id, span.span_id, span.parent_span_id = (id_of(given, name) for name in _IDS)

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.errors import RecordError
-from ragtrace.receive._limits import DEPTH, Allowance, TooLarge
+from ragtrace.receive._limits import DEPTH, DecodingBudget, TooLarge
 
-__all__ = ["Walk", "id_of", "parse_message", "parse_or_clear", "requests"]
+__all__ = ["JsonWalk", "id_of", "parse_message", "parse_or_clear", "requests"]
 
-_Parser: TypeAlias = Callable[[Any, Any, Allowance, int], None]
+_Parser: TypeAlias = Callable[[Any, Any, DecodingBudget, int], None]
 
 _DIGITS: Final = {"traceId": 32, "spanId": 16, "parentSpanId": 16}
 _UNREADABLE: Final = (RecursionError, OverflowError, SystemError)  # by protobuf's reader of JSON, beside its ParseError
@@ -36,7 +36,7 @@ _QUOTE, _BACKSLASH, _COMMA = (ord(mark) for mark in '"\\,')
 _OPENING: Final = tuple(b"{[")
 
 
-def requests(body: bytes | str, name: str, signal: str, allowance: Allowance) -> Iterator[dict[str, Any]]:
+def requests(body: bytes | str, name: str, signal: str, allowance: DecodingBudget) -> Iterator[dict[str, Any]]:
     """The requests of a body, each with a list of this name; an empty one may have none.
 
     Raises: RecordError; TooLarge for more values than may be, before any is made.
@@ -50,7 +50,7 @@ def requests(body: bytes | str, name: str, signal: str, allowance: Allowance) ->
         yield document
 
 
-def check(body: bytes, allowance: Allowance) -> None:
+def check(body: bytes, allowance: DecodingBudget) -> None:
     """See that a body holds no more members and elements than it may, before it is decoded. Raises: TooLarge."""
     limits = allowance.limits
     if limits is None or len(body) <= limits.values:
@@ -86,7 +86,7 @@ def _outside_texts(body: bytes) -> Iterator[NDArray[np.uint8]]:
         yield np.where(within, np.uint8(0), part)
 
 
-def _documents(body: bytes | str, allowance: Allowance) -> Iterator[Any]:
+def _documents(body: bytes | str, allowance: DecodingBudget) -> Iterator[Any]:
     """The values of a text, which is one of them or has one in each line. Raises: RecordError, TooLarge."""
     try:
         text = body if isinstance(body, str) else body.decode("utf-8")
@@ -107,10 +107,10 @@ def _documents(body: bytes | str, allowance: Allowance) -> Iterator[Any]:
         raise RecordError(f"the body is no JSON: {error}") from None
 
 
-class Walk:
+class JsonWalk:
     """Walks through the lists of mappings in a request. What is no mapping is rejected."""
 
-    def __init__(self, rejected: list[str], allowance: Allowance) -> None:
+    def __init__(self, rejected: list[str], allowance: DecodingBudget) -> None:
         self._rejected, self._allowance = rejected, allowance
 
     def dicts(self, given: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
@@ -127,7 +127,7 @@ class Walk:
                 self._rejected.append(f"one of `{name}` is {type(each).__name__}, and should be an object")
 
 
-def parse_or_clear(value: Any, message: Any, allowance: Allowance, depth: int) -> None:
+def parse_or_clear(value: Any, message: Any, allowance: DecodingBudget, depth: int) -> None:
     """Fill a message, as of a resource; one that cannot be read is as good as none. Raises: TooLarge."""
     try:
         parse_message(value if isinstance(value, dict) else {}, message, allowance, depth)
@@ -135,7 +135,7 @@ def parse_or_clear(value: Any, message: Any, allowance: Allowance, depth: int) -
         message.Clear()
 
 
-def parse_message(given: dict[str, Any], message: Any, allowance: Allowance, depth: int = 4) -> None:
+def parse_message(given: dict[str, Any], message: Any, allowance: DecodingBudget, depth: int = 4) -> None:
     """Fill a message that holds no ids: its attributes, events, links and values here, where they are counted and take
     a fraction of the time, all else by protobuf's own reader. depth: of the message; without more, a record's.
 
@@ -185,14 +185,14 @@ def _shown(value: Any) -> str:
     return f'the text "{value[:40]}"' if isinstance(value, str) else type(value).__name__
 
 
-def _attributes(value: Any, messages: Any, allowance: Allowance, depth: int) -> None:
+def _attributes(value: Any, messages: Any, allowance: DecodingBudget, depth: int) -> None:
     """Raises: ValueError, TooLarge."""
     for each in _listed(value, "attributes"):
         allowance.take()
         _attribute(_mapped(each, "one of `attributes`"), messages.add(), allowance, depth)
 
 
-def _attribute(given: dict[str, Any], message: Any, allowance: Allowance, depth: int) -> None:
+def _attribute(given: dict[str, Any], message: Any, allowance: DecodingBudget, depth: int) -> None:
     _check_depth(depth)
     rest = {}
     for name, value in given.items():
@@ -207,7 +207,7 @@ def _attribute(given: dict[str, Any], message: Any, allowance: Allowance, depth:
         _parse_rest(rest, message)
 
 
-def _value(value: Any, message: Any, allowance: Allowance, depth: int) -> None:
+def _value(value: Any, message: Any, allowance: DecodingBudget, depth: int) -> None:
     _check_depth(depth)
     given = _mapped(value, "a value")
     if len(given) == 1:
@@ -273,7 +273,7 @@ _PLAIN: Final = {
 """Reads a value as nearly all senders write it; False: protobuf's reader should."""
 
 
-def _events(value: Any, messages: Any, allowance: Allowance, depth: int) -> None:
+def _events(value: Any, messages: Any, allowance: DecodingBudget, depth: int) -> None:
     for each in _listed(value, "events"):
         allowance.take()
         given, event = _mapped(each, "one of `events`"), messages.add()
@@ -294,7 +294,7 @@ def _events(value: Any, messages: Any, allowance: Allowance, depth: int) -> None
             _parse_rest(rest, event)
 
 
-def _links(value: Any, messages: Any, allowance: Allowance, depth: int) -> None:
+def _links(value: Any, messages: Any, allowance: DecodingBudget, depth: int) -> None:
     """They are counted and left out: nothing reads them."""
     from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -305,7 +305,7 @@ def _links(value: Any, messages: Any, allowance: Allowance, depth: int) -> None:
             _attributes(attributes, Span.Link().attributes, allowance, depth + 1)
 
 
-def _entities(value: Any, messages: Any, allowance: Allowance, depth: int) -> None:
+def _entities(value: Any, messages: Any, allowance: DecodingBudget, depth: int) -> None:
     """They are counted and left out: nothing reads them."""
     allowance.take(len(value) if isinstance(value, list) else 0)
 

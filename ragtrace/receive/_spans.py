@@ -25,7 +25,6 @@ __all__ = [
     "NOTHING",
     "Attributes",
     "Dialect",
-    "Generated",
     "Groups",
     "Judgement",
     "Packed",
@@ -33,6 +32,7 @@ __all__ = [
     "Reranked",
     "Retrieved",
     "SpanEvent",
+    "SpanGeneration",
     "SpanReading",
     "Status",
     "Step",
@@ -111,11 +111,11 @@ class ReceivedSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return None
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True):
+class _Stated(msgspec.Struct, frozen=True, kw_only=True):
     """Base of what is read."""
 
 
-class Retrieved(_Part, frozen=True, kw_only=True):
+class Retrieved(_Stated, frozen=True, kw_only=True):
     """A retriever's call. `found` is what `read_chunks` takes, None where the span does not say it or it cannot be
     read; an empty list says that nothing was found. `incomplete`: candidates are missing that it may have returned.
 
@@ -129,7 +129,7 @@ class Retrieved(_Part, frozen=True, kw_only=True):
     incomplete: bool = False
 
 
-class Reranked(_Part, frozen=True, kw_only=True):
+class Reranked(_Stated, frozen=True, kw_only=True):
     """A reranker's call. `given` and `kept` are None where the span does not say what went in or came out;
     `given_ids` are the ids of what went in, where the span names them all."""
 
@@ -139,7 +139,7 @@ class Reranked(_Part, frozen=True, kw_only=True):
     incomplete: bool = False
 
 
-class Packed(_Part, frozen=True, kw_only=True):
+class Packed(_Stated, frozen=True, kw_only=True):
     """A packing that a span states; most dialects have none, and the prompt shows it."""
 
     chunks: Any = ()
@@ -147,7 +147,7 @@ class Packed(_Part, frozen=True, kw_only=True):
     budget: int | None = None
 
 
-class Generated(_Part, frozen=True, kw_only=True):
+class SpanGeneration(_Stated, frozen=True, kw_only=True):
     """A call of a language model. `prompt` is a text or a list of messages; `incomplete`: the span's limits took parts
     of them away."""
 
@@ -159,10 +159,10 @@ class Generated(_Part, frozen=True, kw_only=True):
     incomplete: bool = False
 
 
-Step: TypeAlias = Retrieved | Reranked | Packed | Generated
+Step: TypeAlias = Retrieved | Reranked | Packed | SpanGeneration
 
 
-class Judgement(_Part, frozen=True, kw_only=True):
+class Judgement(_Stated, frozen=True, kw_only=True):
     """A judgement of the answer that a span or an event carries."""
 
     source: str
@@ -183,7 +183,7 @@ class Judgement(_Part, frozen=True, kw_only=True):
         )
 
 
-class SpanReading(_Part, frozen=True, kw_only=True):
+class SpanReading(_Stated, frozen=True, kw_only=True):
     """All that one span says. `question` and `answer` count for the request when the span is its root, or the nearest
     below it that says so. `request_id`: the sender's own id of the request, which also says that the span is its root.
     `is_second_hand`: a record of the same request comes, or has come, by a channel that tells more. `error`: what the

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from ragtrace.receive._spans import Generated, ReceivedSpan, Reranked, Retrieved, SpanReading, Step
+from ragtrace.receive._spans import ReceivedSpan, Reranked, Retrieved, SpanGeneration, SpanReading, Step
 from ragtrace.receive.dialects import read_span
 from ragtrace.record.coercion import Unreadable, read_chunks
 from ragtrace.types import replace
@@ -199,6 +199,6 @@ def _says_enough(step: Step) -> bool:
         return bool(step.found)
     if isinstance(step, Reranked):
         return bool(step.kept)
-    if isinstance(step, Generated):
+    if isinstance(step, SpanGeneration):
         return bool(step.answer) and bool(step.prompt)
     return True

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from ragtrace.errors import RecordError
 from ragtrace.receive._spans import number
 
-__all__ = ["COLUMNS", "Columns", "Named", "collapsed", "columns_of", "is_empty", "names_of", "with_star"]
+__all__ = ["COLUMNS", "ColumnReader", "Named", "collapsed", "columns_of", "is_empty", "names_of", "with_star"]
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("id", "query_id", "question_id", "sample_id"),
@@ -69,7 +69,7 @@ class _Column(NamedTuple):
     part: str = "text"
 
 
-class Columns:
+class ColumnReader:
     """Reads what is wanted of rows, and remembers which columns that was read from.
 
     given: what is read -> the file's own name of it, over `COLUMNS`; of contexts with a star in place of the numbers.

@@ -20,7 +20,7 @@ import msgspec
 
 from ragtrace.errors import RecordError
 from ragtrace.receive._spans import identifier, jsonish, question_in, text
-from ragtrace.receive.columns import Columns, Named, columns_of, is_empty, names_of, with_star
+from ragtrace.receive.columns import ColumnReader, Named, columns_of, is_empty, names_of, with_star
 from ragtrace.record.coercion import Chunk, Unreadable, read_chunks, told_apart
 from ragtrace.types import (
     Candidate,
@@ -39,7 +39,7 @@ from ragtrace.types import (
     content_hash,
 )
 
-__all__ = ["Evaluations", "Row", "read_evaluations", "read_golds", "rows_of"]
+__all__ = ["EvaluationRow", "Evaluations", "read_evaluations", "read_golds", "rows_of"]
 
 _LISTS: Final = ("results", "data", "samples", "examples", "rows")
 _FIELD_LIMIT: Final = 100_000_000  # bytes of one field of a CSV file
@@ -54,7 +54,7 @@ _USUAL: Final = 0.5  # share of the rows that have the same number of contexts, 
 _NAMED: Final = 5  # rows with fewer contexts that are named
 
 
-class Row(NamedTuple):
+class EvaluationRow(NamedTuple):
     """A row as a record, and its gold set where the row names evidence."""
 
     record: RequestRecord
@@ -68,10 +68,10 @@ class Evaluations:
         self._path = path
         self._service = service
         self._at = at
-        self._columns = Columns(columns)
+        self._columns = ColumnReader(columns)
         self._counts: dict[int, int] = {}
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[EvaluationRow]:
         moment = self._path.stat().st_mtime_ns if self._at is None else self._at
         for number, row in enumerate(rows_of(self._path), 1):
             if all(map(is_empty, row.values())):
@@ -217,7 +217,7 @@ def _lines(path: Path, body: str, whole: json.JSONDecodeError) -> list[Any]:
     return found
 
 
-def _absent(where: str, row: Mapping[str, Any], columns: Columns, *wanted: str) -> RecordError:
+def _absent(where: str, row: Mapping[str, Any], columns: ColumnReader, *wanted: str) -> RecordError:
     """That nothing of what is wanted can be read in a row, and what mends it."""
     there = [name for what in wanted for name in columns.present(what, row)]
     said = "neither contexts nor an answer" if len(wanted) > 1 else f"no {wanted[0]}"
@@ -231,12 +231,12 @@ def _absent(where: str, row: Mapping[str, Any], columns: Columns, *wanted: str) 
 def _read(
     where: str,
     row: Mapping[str, Any],
-    columns: Columns,
+    columns: ColumnReader,
     fields: Mapping[str, Any],
     candidates: tuple[Candidate, ...],
     service: str,
     moment: int,
-) -> Row:
+) -> EvaluationRow:
     question, answer = question_in(fields["question"]), text(fields, "answer")
     if question is None:
         raise _absent(where, row, columns, "question")
@@ -268,7 +268,7 @@ def _read(
         stages=tuple(stages),
     )
     evidence = tuple(chunk.chunk_id for chunk in _contexts(where, fields["reference_contexts"]))
-    return Row(record, Gold(service=service, question=question, chunk_ids=evidence) if evidence else None)
+    return EvaluationRow(record, Gold(service=service, question=question, chunk_ids=evidence) if evidence else None)
 
 
 def _contexts(where: str, value: Any) -> tuple[Candidate, ...]:

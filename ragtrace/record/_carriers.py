@@ -48,7 +48,7 @@ _ours: _Submit | None = None
 _is_on = False
 
 
-class Entry(NamedTuple):
+class CarriedRequest(NamedTuple):
     """What a carrier says of a request: who it is, and its head decision."""
 
     request_id: str
@@ -84,20 +84,22 @@ def _inject(recorder: Recorder, carrier: MutableMapping[str, str]) -> None:
     if request is None:
         return
     request.decide()
-    written = _write(Entry(request.request_id, request.service, request.head_sampled, request.head_probability))
+    written = _write(
+        CarriedRequest(request.request_id, request.service, request.head_sampled, request.head_probability)
+    )
     if len(written) > _LENGTH:
         raise ValueError(f"the request's id and service take more than {_LENGTH} characters in a header")
     carrier[ENTRY] = written
 
 
-def _write(entry: Entry) -> str:
+def _write(entry: CarriedRequest) -> str:
     from urllib.parse import quote
 
     name, service = (quote(text, safe="", errors="replace") for text in (entry.request_id, entry.service))
     return f"id={name};service={service};sampled={int(entry.is_sampled)};probability={entry.probability}"
 
 
-def _read(text: str) -> Entry:
+def _read(text: str) -> CarriedRequest:
     """Raises: ValueError when the text is none of ours; its message holds nothing of the text."""
     from urllib.parse import unquote
 
@@ -111,7 +113,7 @@ def _read(text: str) -> Entry:
         probability = nan
     if probability != 0.0 and not is_weighable(probability):
         raise ValueError(f"the probability in the carrier's entry is neither 0 nor from {LEAST_PROBABILITY} to 1")
-    return Entry(unquote(parts["id"]), unquote(parts["service"]), parts["sampled"] == "1", probability)
+    return CarriedRequest(unquote(parts["id"]), unquote(parts["service"]), parts["sampled"] == "1", probability)
 
 
 class extract:
@@ -185,7 +187,7 @@ def _entered(context: Context) -> within:
 class _CarriedRecording(RequestRecording):
     """The part of a request that runs here, while the request itself runs in another process."""
 
-    def __init__(self, recorder: Recorder, entry: Entry) -> None:
+    def __init__(self, recorder: Recorder, entry: CarriedRequest) -> None:
         super().__init__(recorder, ENTRY, entry.request_id)
         self._service = entry.service
         self.is_decided = True
@@ -230,7 +232,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else value.decode("latin-1")
 
 
-def _entry(headers: Mapping[str, str], recorder: Recorder) -> Entry | None:
+def _entry(headers: Mapping[str, str], recorder: Recorder) -> CarriedRequest | None:
     if ENTRY not in headers:
         return None
     try:

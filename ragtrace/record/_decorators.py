@@ -20,7 +20,7 @@ from ragtrace.record._recording import Opened, Recording
 from ragtrace.record._streams import LATER, Passing, pass_through
 from ragtrace.record.guard import Guard, guarded, is_of_the_host
 
-__all__ = ["Instrument", "Slot"]
+__all__ = ["Slot", "StageDecorator"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 H = TypeVar("H")
@@ -31,7 +31,7 @@ _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSIT
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-class Instrument(ABC, Generic[H]):
+class StageDecorator(ABC, Generic[H]):
     """Decorates a callable, or records the block of a `with` statement."""
 
     operation: ClassVar[str]
@@ -98,7 +98,7 @@ class _Call:
 
     __slots__ = ("_finders", "_instrument", "_items", "_name", "_record", "_returns", "has_parts")
 
-    def __init__(self, instrument: Instrument[Any], function: Callable[..., Any]) -> None:
+    def __init__(self, instrument: StageDecorator[Any], function: Callable[..., Any]) -> None:
         self._instrument = instrument
         self._finders: Mapping[str, _Find] = _bind(function, instrument.slots, instrument.given)
         self._items = tuple(self._finders.items())
@@ -148,7 +148,7 @@ class _Call:
             return stream
 
 
-def decorate(instrument: Instrument[Any], function: F) -> F:
+def decorate(instrument: StageDecorator[Any], function: F) -> F:
     """`function` with every call of it recorded."""
     given: Any = function
     if isinstance(given, classmethod | staticmethod):

@@ -13,7 +13,7 @@ from ragtrace.record.guard import guarded
 from ragtrace.record.requests import RequestRecording, current_recording, read_flags
 from ragtrace.types import Facet, SampledRanking
 
-__all__ = ["Generation", "Packing", "Request", "Reranking", "Retrieval", "current_request"]
+__all__ = ["GenerationHandle", "PackingHandle", "Request", "RerankingHandle", "RetrievalHandle", "current_request"]
 
 
 class Request:
@@ -111,7 +111,7 @@ class _Handle:
             self._recording.accept(value)
 
 
-class Retrieval(_Handle):
+class RetrievalHandle(_Handle):
     """A retriever call in a `with` block."""
 
     def candidates(self, hits: Any) -> None:
@@ -119,7 +119,7 @@ class Retrieval(_Handle):
         self._accept(hits)
 
 
-class Reranking(_Handle):
+class RerankingHandle(_Handle):
     """A reranker call in a `with` block."""
 
     def candidates(self, hits: Any) -> None:
@@ -127,7 +127,7 @@ class Reranking(_Handle):
         self._accept(hits)
 
 
-class Packing(_Handle):
+class PackingHandle(_Handle):
     """A packing in a `with` block."""
 
     def packed(self, chunks: Any) -> None:
@@ -135,7 +135,7 @@ class Packing(_Handle):
         self._accept(chunks)
 
 
-class Generation(_Handle):
+class GenerationHandle(_Handle):
     """A generator call in a `with` block."""
 
     def answer(self, answer: Any) -> None:

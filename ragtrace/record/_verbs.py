@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, overload
 
 from ragtrace.record import _handles as handles
-from ragtrace.record._decorators import Instrument, Slot
+from ragtrace.record._decorators import Slot, StageDecorator
 from ragtrace.record._handles import Request
 from ragtrace.record._recorder import Recorder
 from ragtrace.record._recording import Recording
@@ -61,7 +61,7 @@ def request(
     cites: bool | str | From | None = None,
     versions: Versions | None = None,
     name: str | None = None,
-) -> Instrument[Request]: ...
+) -> StageDecorator[Request]: ...
 def request(
     function: Callable[..., Any] | None = None,
     /,
@@ -116,7 +116,7 @@ def retrieve(
     returns: str | From | None = None,
     versions: Versions | None = None,
     name: str | None = None,
-) -> Instrument[handles.Retrieval]: ...
+) -> StageDecorator[handles.RetrievalHandle]: ...
 def retrieve(
     function: Callable[..., Any] | None = None,
     /,
@@ -151,7 +151,7 @@ def rerank(
     returns: str | From | None = None,
     versions: Versions | None = None,
     name: str | None = None,
-) -> Instrument[handles.Reranking]: ...
+) -> StageDecorator[handles.RerankingHandle]: ...
 def rerank(
     function: Callable[..., Any] | None = None,
     /,
@@ -180,7 +180,7 @@ def pack(
     returns: str | From | None = None,
     versions: Versions | None = None,
     name: str | None = None,
-) -> Instrument[handles.Packing]: ...
+) -> StageDecorator[handles.PackingHandle]: ...
 def pack(
     function: Callable[..., Any] | None = None,
     /,
@@ -213,7 +213,7 @@ def generate(
     returns: str | From | None = None,
     versions: Versions | None = None,
     name: str | None = None,
-) -> Instrument[handles.Generation]: ...
+) -> StageDecorator[handles.GenerationHandle]: ...
 def generate(
     function: Callable[..., Any] | None = None,
     /,
@@ -233,11 +233,11 @@ def generate(
     return _made(GenerateInstrument(given, name=name, versions=versions, returns=returns), function)
 
 
-def _made(instrument: Instrument[Any], function: Callable[..., Any] | None) -> Any:
+def _made(instrument: StageDecorator[Any], function: Callable[..., Any] | None) -> Any:
     return instrument if function is None else instrument(function)
 
 
-class _RequestInstrument(Instrument[Request]):
+class _RequestInstrument(StageDecorator[Request]):
     """Records requests."""
 
     operation = "request"
@@ -280,7 +280,7 @@ class _RequestInstrument(Instrument[Request]):
         return Request(recording if isinstance(recording, RequestRecording) else None)
 
 
-class _StageInstrument(Instrument[H]):
+class _StageInstrument(StageDecorator[H]):
     """Records runs of one stage."""
 
     recording: type[StageRecording]
@@ -298,12 +298,12 @@ class _StageInstrument(Instrument[H]):
         return self.handle_type(recording)
 
 
-class RetrieveInstrument(_StageInstrument[handles.Retrieval]):
+class RetrieveInstrument(_StageInstrument[handles.RetrievalHandle]):
     """Records retriever calls."""
 
     operation = "retrieve"
     recording = RetrieveRecording
-    handle_type = handles.Retrieval
+    handle_type = handles.RetrievalHandle
     slots: ClassVar[Mapping[str, Slot]] = {
         "query": _QUERY,
         "top_k": Slot(("top_k", "k", "limit", "n_results", "num_results")),
@@ -311,33 +311,33 @@ class RetrieveInstrument(_StageInstrument[handles.Retrieval]):
     }
 
 
-class RerankInstrument(_StageInstrument[handles.Reranking]):
+class RerankInstrument(_StageInstrument[handles.RerankingHandle]):
     """Records reranker calls."""
 
     operation = "rerank"
     recording = RerankRecording
-    handle_type = handles.Reranking
+    handle_type = handles.RerankingHandle
     slots: ClassVar[Mapping[str, Slot]] = {"candidates": _CANDIDATES}
 
 
-class PackInstrument(_StageInstrument[handles.Packing]):
+class PackInstrument(_StageInstrument[handles.PackingHandle]):
     """Records packings."""
 
     operation = "pack"
     recording = PackRecording
-    handle_type = handles.Packing
+    handle_type = handles.PackingHandle
     slots: ClassVar[Mapping[str, Slot]] = {
         "candidates": _CANDIDATES,
         "budget": Slot(("budget", "budget_tokens", "token_budget", "max_tokens", "max_context_tokens")),
     }
 
 
-class GenerateInstrument(_StageInstrument[handles.Generation]):
+class GenerateInstrument(_StageInstrument[handles.GenerationHandle]):
     """Records generator calls."""
 
     operation = "generate"
     recording = GenerateRecording
-    handle_type = handles.Generation
+    handle_type = handles.GenerationHandle
     slots: ClassVar[Mapping[str, Slot]] = {
         "model": Slot(("model", "model_name"), is_label=True),
         "prompt": Slot(("prompt", "messages")),

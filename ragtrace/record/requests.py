@@ -41,11 +41,11 @@ from ragtrace.types import (
 
 __all__ = [
     "KEY",
-    "Given",
     "JoinedRecording",
     "Left",
     "Part",
     "RequestRecording",
+    "StageInput",
     "current_recording",
     "is_joined",
     "known_from",
@@ -472,7 +472,7 @@ class _Source(Protocol):
         """The chunk ids of its items by their place, from 0."""
 
 
-class Given:
+class StageInput:
     """What a stage was given: what the stage before it left, all that one stage handed on, or items of several stages
     and of the host's own."""
 
@@ -515,15 +515,15 @@ class _Lineage:
         """Keep what a stage returned."""
         self._outputs.append((items if type(items) is tuple else [*items], source))
 
-    def recognize_whole(self, items: Any) -> Given | None:
+    def recognize_whole(self, items: Any) -> StageInput | None:
         """What one stage returned, handed on as it was; None for all else. So it is most of the time."""
         if isinstance(items, list | tuple) and items:
             for known, source in reversed(self._outputs):
                 if len(known) == len(items) and all(map(is_, known, items)):
-                    return Given(None, source)
+                    return StageInput(None, source)
         return None
 
-    def recognize(self, items: Iterable[Any]) -> Given:
+    def recognize(self, items: Iterable[Any]) -> StageInput:
         """Where a stage's inputs come from; an item that no stage returned is read. Raises: Unreadable."""
         listed = items if isinstance(items, list | tuple) else list(within(items))
         if (found := self.recognize_whole(listed)) is not None:
@@ -534,7 +534,7 @@ class _Lineage:
             taken = outputs.copy()
             places = {id(item): (source, place) for known, source in taken for place, item in enumerate(known)}
             self._places = len(taken), places
-        return Given(parts=[places.get(id(item)) or read_chunk(item) for item in within(listed)])
+        return StageInput(parts=[places.get(id(item)) or read_chunk(item) for item in within(listed)])
 
     def forget(self) -> None:
         """Let go of the host's items."""

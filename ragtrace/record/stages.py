@@ -16,12 +16,12 @@ from ragtrace.record._spans import Attributes
 from ragtrace.record.coercion import (
     Chunk,
     Chunks,
-    Columns,
     Frozen,
+    SnapshotColumns,
     StreamedAnswer,
     StreamedChunks,
     StreamedPacking,
-    Taken,
+    TakenPacking,
     Unreadable,
     freeze,
     freeze_known,
@@ -37,7 +37,7 @@ from ragtrace.record.coercion.chunks import items_of
 from ragtrace.record.coercion.recognition import read_moves
 from ragtrace.record.coercion.values import label, size, whole
 from ragtrace.record.guard import guarded
-from ragtrace.record.requests import KEY, Given, Left, Part, RequestRecording, is_joined, known_from
+from ragtrace.record.requests import KEY, Left, Part, RequestRecording, StageInput, is_joined, known_from
 from ragtrace.types import GenerateRun, Generation, PackRun, RerankRun, RetrieveRun, StageRun, replace
 
 __all__ = ["GenerateRecording", "PackRecording", "RerankRecording", "RetrieveRecording", "StageRecording"]
@@ -165,7 +165,7 @@ class StageRecording(Recording):
             message = f"an item of type {kind} has neither an id nor a text, or raises when it is read"
             self.recorder.guard.count(f"coerce.{self.operation}", kind, message, count=list(kinds).count(kind))
 
-    def given_chunks(self, value: Any, given: Collection[str]) -> Given:
+    def given_chunks(self, value: Any, given: Collection[str]) -> StageInput:
         """What a reranker or packer was given; else what the stage before it left."""
         if value is not None:
             if (found := self.request.lineage.recognize_whole(value)) is not None:
@@ -177,13 +177,13 @@ class StageRecording(Recording):
             except Unreadable as error:
                 if "candidates" in given:
                     self.recorder.guard.count(f"coerce.{self.operation}", error.kind, str(error))
-        return Given(self.request.latest)
+        return StageInput(self.request.latest)
 
 
 class RankingRecording(StageRecording):
     """A stage that returns chunks, best first."""
 
-    _taken: Columns | Frozen | Chunks = Frozen([], 0)
+    _taken: SnapshotColumns | Frozen | Chunks = Frozen([], 0)
     _ids: dict[int, str] = {}  # noqa: RUF012 - replaced, never changed
     _left: tuple[str, ...] = ()
     _before: Left | None = None  # what this one, of the same kind, follows
@@ -192,7 +192,7 @@ class RankingRecording(StageRecording):
     def take(self, value: Any) -> None:
         """Candidates in the order of the value; their rank is their place in it."""
         request, part = self.request, cut(value)
-        found: Columns | Frozen | None = freeze_known(part)
+        found: SnapshotColumns | Frozen | None = freeze_known(part)
         if found is not None:
             request.lineage.remember(value, self)
         elif type(value) is StreamedChunks:
@@ -221,7 +221,7 @@ class RankingRecording(StageRecording):
         ):
             self._before = before
 
-    def _light(self, found: Columns | Frozen) -> Columns | Frozen:
+    def _light(self, found: SnapshotColumns | Frozen) -> SnapshotColumns | Frozen:
         """The items that take no more than their part of the memory for requests on their way."""
         most = self.recorder.config.queue_bytes // _PART
         light = found.light(most) if found.weight > most else found
@@ -305,7 +305,7 @@ class RerankRecording(RankingRecording):
 
     operation = "rerank"
     empty = RerankRun()
-    _given = Given()
+    _given = StageInput()
 
     def receive(self, inputs: Mapping[str, Any], given: Collection[str]) -> None:
         """What is reranked."""
@@ -315,7 +315,7 @@ class RerankRecording(RankingRecording):
         """The new order, and who fell out of it."""
         ranked, candidates = self.ranked(), known_from(self.request.parts[: self._earlier])
         inputs = self._given.ids(candidates)
-        self._given, self._before = Given(), None
+        self._given, self._before = StageInput(), None
         ids, kept, lost = read_moves(ranked, inputs, candidates)
         self.placed(ranked, ids)
         self._left = tuple(move.chunk_id for move in kept)
@@ -329,9 +329,9 @@ class PackRecording(StageRecording):
     operation = "pack"
     empty = PackRun()
     _budget: int | None = None
-    _given = Given()
+    _given = StageInput()
     _earlier = 0
-    _taken: Taken | None = None
+    _taken: TakenPacking | None = None
 
     def receive(self, inputs: Mapping[str, Any], given: Collection[str]) -> None:
         """What there is to pack, and the token budget."""
@@ -358,7 +358,7 @@ class PackRecording(StageRecording):
         """The packing."""
         taken, given = self._taken, self._given
         known = known_from(self.request.parts[: self._earlier])
-        self._taken, self._given = None, Given()
+        self._taken, self._given = None, StageInput()
         if taken is None:
             return PackRun()
         questions = (self.request.query, self.request.rewritten)

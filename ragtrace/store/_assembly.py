@@ -91,7 +91,7 @@ def _named(made: Iterable[Assembled], gone: Collection[tuple[str, str]]) -> Iter
             yield each.trace.tenant, each.record.service
 
 
-class _Known(NamedTuple):
+class _AssembledRequest(NamedTuple):
     """A stored request, with the spans of which it tells."""
 
     request_id: str
@@ -108,7 +108,7 @@ def _without_fragments(connection: sa.Connection, made: Sequence[Assembled]) -> 
     return [_whole(connection, assembled, fragments) for assembled in made]
 
 
-def _whole(connection: sa.Connection, made: Assembled, known: Mapping[str, _Known]) -> Assembled:
+def _whole(connection: sa.Connection, made: Assembled, known: Mapping[str, _AssembledRequest]) -> Assembled:
     stored = known.get(clean(made.record.request_id)) if made.record else None
     if made.record is None or stored is None or not made.span_ids or stored.span_ids <= made.span_ids:
         return made
@@ -125,7 +125,7 @@ def _whole(connection: sa.Connection, made: Assembled, known: Mapping[str, _Know
 
 
 def _apart(
-    connection: sa.Connection, record: RequestRecord, span_ids: Set[str], stored: _Known
+    connection: sa.Connection, record: RequestRecord, span_ids: Set[str], stored: _AssembledRequest
 ) -> RequestRecord | None:
     """A later request of a trace, under its own id: one that searched and answered after the first one had ended. None
     for spans that may be of that one, such as the call of a model that judges it."""
@@ -142,14 +142,14 @@ def _apart(
     return requests.another(record) if follows and {RetrieveRun, GenerateRun} <= kinds else None
 
 
-def _known(rows: Iterable[tuple[Any, ...]]) -> Iterator[_Known]:
+def _known(rows: Iterable[tuple[Any, ...]]) -> Iterator[_AssembledRequest]:
     for request_id, ended_at, payload in rows:
         try:
             record, _ = read_record(request_id, payload)
         except (CorruptStore, RecordError) as error:
             _LOG.error("request %s is written anew: %s", request_id, error)
             continue
-        yield _Known(request_id, ended_at, _span_ids(record))
+        yield _AssembledRequest(request_id, ended_at, _span_ids(record))
 
 
 def _span_ids(record: RequestRecord) -> set[str]:

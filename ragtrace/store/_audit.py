@@ -18,12 +18,12 @@ from ragtrace.store.database import insert
 from ragtrace.store.rows import Deed
 from ragtrace.store.tables import audit
 
-__all__ = ["Entry", "find", "forget_services"]
+__all__ = ["AuditEntry", "find", "forget_services"]
 
 _ERASED: Final = {"kind": "service of an erased tenant"}
 
 
-class Entry:
+class AuditEntry:
     """What one run deletes, in one or several transactions: each of them saves the rows until then with it."""
 
     def __init__(self, action: str, subject: Mapping[str, str | None], now_ns: int) -> None:

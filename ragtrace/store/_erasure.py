@@ -206,7 +206,7 @@ def erase(database: Database, subject: Subject, *, rewrite: bool, reference: str
     """
     rows: Counter[str] = Counter()
     found = _Found()
-    entry = audit.Entry(ERASED, {"kind": subject.kind, "reference": reference}, time.time_ns())
+    entry = audit.AuditEntry(ERASED, {"kind": subject.kind, "reference": reference}, time.time_ns())
     exemplars = 0
     if rewrite:
         compaction.refuse_full(database)

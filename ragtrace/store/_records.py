@@ -67,7 +67,7 @@ _TURN: Final = 0x7261677472610001  # "ragtra", 1
 _REQUEST: Final = "request"
 
 
-class _Stored(NamedTuple):
+class _StoredRevision(NamedTuple):
     """A request that was stored before: the revision that its recorder gave, and its flags."""
 
     revision: int
@@ -136,7 +136,9 @@ class Batch:
         counts = [_count(by_id[request_id]) for request_id, _ in sorted(first)]
         totals.add(connection, [*counts, *feedback.count_outcomes(connection, judged)])
 
-    def _take(self, connection: sa.Connection) -> tuple[Mapping[str, RequestRecord], set[str], Mapping[str, _Stored]]:
+    def _take(
+        self, connection: sa.Connection
+    ) -> tuple[Mapping[str, RequestRecord], set[str], Mapping[str, _StoredRevision]]:
         """Insert the requests that are new, and lock the others: all records under the ids that they have in the store,
         the new ids, and what is stored of the others.
 
@@ -164,7 +166,7 @@ class Batch:
         return given, new | _inserted(connection, [_row(apart[each], Texts()) for each in further])
 
     def _unite(
-        self, connection: sa.Connection, records: Mapping[str, RequestRecord], stored: Mapping[str, _Stored]
+        self, connection: sa.Connection, records: Mapping[str, RequestRecord], stored: Mapping[str, _StoredRevision]
     ) -> list[RequestRecord]:
         """Unite records and addenda, whichever came first, and return the records that are new or changed, by id."""
         given = {request_id: record for request_id, record in records.items() if _is_newer(record, stored)}
@@ -192,9 +194,9 @@ def _inserted(connection: sa.Connection, rows: list[dict[str, Any]]) -> set[str]
     return set(connection.scalars(statement, rows))
 
 
-def _locked(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, _Stored]:
+def _locked(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, _StoredRevision]:
     """Those of these requests that are stored. Their rows stay locked, in one order."""
-    stored: dict[str, _Stored] = {}
+    stored: dict[str, _StoredRevision] = {}
     columns = sa.select(request.c.request_id, request.c.record_revision, request.c.flags)
     for ids in chunks(sorted(request_ids)):
         numbers = _count_addenda(connection, ids)
@@ -203,11 +205,11 @@ def _locked(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, 
         )
         for row in rows:
             revision = row.record_revision - numbers.get(row.request_id, 0)
-            stored[row.request_id] = _Stored(revision, tuple(json.loads(row.flags)))
+            stored[row.request_id] = _StoredRevision(revision, tuple(json.loads(row.flags)))
     return stored
 
 
-def _is_newer(record: RequestRecord, stored: Mapping[str, _Stored]) -> bool:
+def _is_newer(record: RequestRecord, stored: Mapping[str, _StoredRevision]) -> bool:
     known = stored.get(record.request_id)
     return known is None or known.revision < bigint(record.record_revision)
 

@@ -135,7 +135,7 @@ def _compare(connection: sa.Connection, service: str, given: Sequence[ChunkSeen]
     ids, hashes = {each.chunk_id for each in given}, {each.content_hash for each in given}
     rows = set(_rows(connection, service, chunk_identity.c.chunk_id, ids))
     rows.update(_rows(connection, service, chunk_identity.c.content_hash, hashes))
-    known = _Known((row for row in rows if row.index_version in ranks), ranks)
+    known = _KnownChunks((row for row in rows if row.index_version in ranks), ranks)
     changes = {row: outcome for row in sorted(rows - known.compared) if (outcome := known.outcome(row)) is not None}
     if changes:
         written = [{**_place(service, row), **outcome._asdict()} for row, outcome in changes.items()]
@@ -144,7 +144,7 @@ def _compare(connection: sa.Connection, service: str, given: Sequence[ChunkSeen]
     return Counter(outcome.kind for outcome in changes.values())
 
 
-class _Known:
+class _KnownChunks:
     """What is known of some chunks of one service."""
 
     def __init__(self, rows: Iterable[_Row], ranks: Mapping[str, int]) -> None:

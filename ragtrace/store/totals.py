@@ -171,7 +171,7 @@ def forget_service(connection: sa.Connection, service: str, segment: str | None,
     gone[total.name] = _forget_series(connection, service, segment)
     if segment is None:
         gone[success.name] = connection.execute(sa.delete(success).where(success.c.service == clean(service))).rowcount
-    audit.Entry(FORGOTTEN, {"service": service, "segment": segment}, now_ns).save(connection, gone)
+    audit.AuditEntry(FORGOTTEN, {"service": service, "segment": segment}, now_ns).save(connection, gone)
     return {name: rows for name, rows in gone.items() if rows}
 
 

@@ -20,8 +20,8 @@ from ragtrace.triage._evidence import (
     ORDER,
     OWNERS,
     Counted,
-    Evidence,
-    Judged,
+    JudgedRequest,
+    JudgedSample,
     budget,
     reasons_of,
     tally,
@@ -44,7 +44,7 @@ from ragtrace.types import Stage, replace
 
 __all__ = [
     "TITLES",
-    "Doubt",
+    "DoubtShare",
     "Stretch",
     "baseline",
     "broken_by_themselves",
@@ -75,9 +75,9 @@ class Stretch:
     """When something was so more often than around that time: the requests before, during and after."""
 
     what: Counted
-    before: tuple[Judged, ...]
-    during: tuple[Judged, ...]
-    after: tuple[Judged, ...]
+    before: tuple[JudgedRequest, ...]
+    during: tuple[JudgedRequest, ...]
+    after: tuple[JudgedRequest, ...]
     earliest: int
     latest: int
     ended_at: int | None
@@ -92,7 +92,7 @@ class Stretch:
         )
 
 
-def stretch(evidence: Evidence, stage: Stage, what: Counted = "broken") -> Stretch | None:
+def stretch(evidence: JudgedSample, stage: Stage, what: Counted = "broken") -> Stretch | None:
     """The stretch that reaches into the window; None where the share did not change, or changed back before."""
     requests = evidence.among(stage, what)
     episode = find_episode(
@@ -103,7 +103,7 @@ def stretch(evidence: Evidence, stage: Stage, what: Counted = "broken") -> Stret
     return _stretch(requests, episode, evidence.window.before, what)
 
 
-def _stretch(requests: Sequence[Judged], episode: Episode, beginning: int, what: Counted) -> Stretch:
+def _stretch(requests: Sequence[JudgedRequest], episode: Episode, beginning: int, what: Counted) -> Stretch:
     return Stretch(
         what=what,
         before=tuple(requests[: episode.start]),
@@ -115,18 +115,18 @@ def _stretch(requests: Sequence[Judged], episode: Episode, beginning: int, what:
     )
 
 
-def _share(requests: Sequence[Judged], stage: Stage, what: Counted) -> Tally:
+def _share(requests: Sequence[JudgedRequest], stage: Stage, what: Counted) -> Tally:
     return share_of(weighed(requests, lambda request: request.shows(stage, what)))
 
 
-def baseline(evidence: Evidence, stage: Stage, risen: Stretch | None) -> Sequence[Judged]:
+def baseline(evidence: JudgedSample, stage: Stage, risen: Stretch | None) -> Sequence[JudgedRequest]:
     """What the window is compared with: the requests before the break where its beginning is seen, else the time before
     the window."""
     return risen.before if risen and risen.before else evidence.before(stage)
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class DoubtShare:
     """In how many requests a stage is in doubt. risen: the stretch in which they are more: its own, or where its rise
     is too small to be clear by itself, that of the later stage that follows from it."""
 
@@ -134,7 +134,7 @@ class Doubt:
     risen: Stretch | None
 
 
-def check(evidence: Evidence, stage: Stage, doubt: Unjudged) -> Check:
+def check(evidence: JudgedSample, stage: Stage, doubt: Unjudged) -> Check:
     """Judge one stage in the window.
 
     Broken: the lower bound of the broken share is above the budget, in the window or in the stretch of it in which the
@@ -174,13 +174,13 @@ def check(evidence: Evidence, stage: Stage, doubt: Unjudged) -> Check:
     )
 
 
-def doubts(evidence: Evidence) -> dict[Stage, Doubt]:
+def doubts(evidence: JudgedSample) -> dict[Stage, DoubtShare]:
     """In how many requests each stage is in doubt, and where a rise of that began.
 
     A break of one stage makes later ones doubtful, and leaves earlier ones as they are. So a clear rise follows from
     the first stage that rose by more than a part of it, as it does for the alerts (`growth.suspected`).
     """
-    found: dict[Stage, Doubt] = {}
+    found: dict[Stage, DoubtShare] = {}
     for place, stage in enumerate(ORDER):
         risen = stretch(evidence, stage, "doubted")
         now, before = _sides(evidence, stage, "doubted", risen)
@@ -190,13 +190,13 @@ def doubts(evidence: Evidence) -> dict[Stage, Doubt]:
             own = replace(own, follows=began, unsure=unsure)
             if began and not found[began].unjudged.has_risen:
                 cause = replace(_unjudged(now, before, began, "doubted"), has_risen=True, unsure=unsure)
-                found[began] = Doubt(cause, risen)
-        found[stage] = Doubt(own, risen)
+                found[began] = DoubtShare(cause, risen)
+        found[stage] = DoubtShare(own, risen)
     return found
 
 
 def _began(
-    now: Sequence[Judged], before: Sequence[Judged], earlier: Sequence[Stage], stage: Stage
+    now: Sequence[JudgedRequest], before: Sequence[JudgedRequest], earlier: Sequence[Stage], stage: Stage
 ) -> tuple[Stage | None, tuple[Stage, ...]]:
     """The first earlier stage that surely rose with the stage, if any; and those before it that may have."""
     settings = _suspicion()
@@ -211,7 +211,7 @@ def _began(
     return None, tuple(unsure)
 
 
-def _growth(now: Sequence[Judged], before: Sequence[Judged], stage: Stage) -> tuple[float, float]:
+def _growth(now: Sequence[JudgedRequest], before: Sequence[JudgedRequest], stage: Stage) -> tuple[float, float]:
     """How much more often than before a stage is in doubt, and the standard error of that."""
     return growth(*(weighed(requests, lambda each: each.shows(stage, "doubted")) for requests in (now, before)))
 
@@ -222,8 +222,8 @@ def _suspicion() -> Suspicion:
 
 
 def _sides(
-    evidence: Evidence, stage: Stage, what: UnjudgedState, risen: Stretch | None
-) -> tuple[Sequence[Judged], Sequence[Judged]]:
+    evidence: JudgedSample, stage: Stage, what: UnjudgedState, risen: Stretch | None
+) -> tuple[Sequence[JudgedRequest], Sequence[JudgedRequest]]:
     """The requests since a share rose where that is seen, else those of the window; and those before."""
     requests = evidence.among(stage, what)
     if risen and risen.before and len(risen.after) < ENOUGH:  # it goes on, as far as anybody knows
@@ -231,7 +231,9 @@ def _sides(
     return evidence.since(requests), evidence.until(requests)
 
 
-def _unjudged(now: Sequence[Judged], before: Sequence[Judged], stage: Stage, what: UnjudgedState) -> Unjudged:
+def _unjudged(
+    now: Sequence[JudgedRequest], before: Sequence[JudgedRequest], stage: Stage, what: UnjudgedState
+) -> Unjudged:
     """The share of the doubted or of the not known, now and before; the reasons that grew most first, since a usual one
     explains no rise."""
     now_weighed, before_weighed = (weighed(each, lambda one: one.shows(stage, what)) for each in (now, before))
@@ -256,7 +258,7 @@ def rise_text(unjudged: Unjudged) -> str:
     return f"{UNJUDGED[unjudged.state]}: {change}{why}"
 
 
-def _hardly(now: Tally, reaching: Sequence[Judged], stage: Stage) -> str:
+def _hardly(now: Tally, reaching: Sequence[JudgedRequest], stage: Stage) -> str:
     """In how few of the requests that reach it a stage is judged, and what would help."""
     told = f"judged in {now.of:,} of the {len(reaching):,} requests that reach it, {ENOUGH} are needed"
     others = (one.row.reasons.get(stage) or "undecided" for one in reaching if not one.is_judged(stage))
@@ -329,7 +331,7 @@ def _finding(
 # segment by segment
 
 
-def by_segment(evidence: Evidence, stage: Stage) -> tuple[tuple[SegmentLine, ...], int]:
+def by_segment(evidence: JudgedSample, stage: Stage) -> tuple[tuple[SegmentLine, ...], int]:
     """The segments with most broken requests in the window, and how many others there are."""
     judged = evidence.at(stage)
     broken = Counter(request.row.segment for request in evidence.now(stage) if request.is_broken(stage))
@@ -339,7 +341,7 @@ def by_segment(evidence: Evidence, stage: Stage) -> tuple[tuple[SegmentLine, ...
     return lines, max(0, len(segments) - _SEGMENTS)
 
 
-def _line(evidence: Evidence, segment: str, stage: Stage, *, over: bool) -> SegmentLine:
+def _line(evidence: JudgedSample, segment: str, stage: Stage, *, over: bool) -> SegmentLine:
     risen = stretch(evidence, stage)
     now, before = tally(evidence.now(stage), stage), tally(baseline(evidence, stage, risen), stage)
     state, since = _segment_state(risen, stage, now, over=over)
@@ -360,7 +362,7 @@ def _segment_state(risen: Stretch | None, stage: Stage, now: Tally, *, over: boo
     return ("better" if over and found.state == "unclear" else "broken"), None
 
 
-def broken_by_themselves(evidence: Evidence, before: Stage | None) -> str:
+def broken_by_themselves(evidence: JudgedSample, before: Stage | None) -> str:
     """The segments that are broken though all together are not, in words: a rare one moves no share of the traffic.
     before: the stage that is broken over all; only what breaks earlier is told then."""
     stages = ORDER[: ORDER.index(before)] if before else ORDER
@@ -372,7 +374,7 @@ def broken_by_themselves(evidence: Evidence, before: Stage | None) -> str:
     return "; ".join(told[:_NAMED]) + more
 
 
-def _first_broken(evidence: Evidence, stages: Sequence[Stage]) -> Stage | None:
+def _first_broken(evidence: JudgedSample, stages: Sequence[Stage]) -> Stage | None:
     for stage in stages:
         now = evidence.now(stage)
         if len(now) >= ENOUGH and tally(now, stage, _SURE).low > budget(stage):

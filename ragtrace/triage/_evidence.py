@@ -15,7 +15,7 @@ from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.types import Objective
 from ragtrace.registry.wording import cause_words, reason_words
 from ragtrace.store import Sampled, Store
-from ragtrace.triage._report import ExemplarRequest, Judgeable, Range, ReasonCount, Tally, UnjudgedState, Value
+from ragtrace.triage._report import ExemplarRequest, Judgeable, MetricChange, Range, ReasonCount, Tally, UnjudgedState
 from ragtrace.triage._statistics import Weighed, share_of
 from ragtrace.triage.rendering import show_command, written
 from ragtrace.types import Reference, Stage, StageState
@@ -30,9 +30,9 @@ __all__ = [
     "OWNERS",
     "SHOWN",
     "Counted",
-    "Evidence",
-    "Judged",
-    "Sample",
+    "JudgedRequest",
+    "JudgedSample",
+    "TrafficSample",
     "Window",
     "budget",
     "draw",
@@ -87,7 +87,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedRequest:
     """One request, and the states of the stages of which it tells something of their own: no earlier one is broken or
     suspected."""
 
@@ -125,7 +125,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TrafficSample:
     """The analyzed requests of one service or segment, oldest first, whatever judged them. stored: how many requests
     there are; drawn: how many of them were looked for, evenly in time."""
 
@@ -149,7 +149,7 @@ class Sample:
         asked = ((stage, [row for row in rows if stage in row.states]) for stage in ORDER)
         return tuple(_judgeable(stage, applies, is_verified=is_verified) for stage, applies in asked if applies)
 
-    def by_judge(self, reference: Reference | None = None) -> tuple[Evidence, ...]:
+    def by_judge(self, reference: Reference | None = None) -> tuple[JudgedSample, ...]:
         """The requests with states, apart by gold evidence and by judge, the most frequent ones first: what different
         ones say is never mixed. reference: `oracle` for those with gold evidence only, another one for those without.
         One of no requests where there are none.
@@ -161,18 +161,18 @@ class Sample:
         counts = Counter((has_gold(row.reference), row.judge) for row in rows)
         wanted = [one for one, _ in counts.most_common() if reference is None or one[0] == has_gold(reference)]
         by = {one: tuple(_judged(row) for row in rows if (has_gold(row.reference), row.judge) == one) for one in wanted}
-        return tuple(Evidence(self, by[one], *one) for one in wanted) or (
-            Evidence(self, (), has_gold(reference), None),
+        return tuple(JudgedSample(self, by[one], *one) for one in wanted) or (
+            JudgedSample(self, (), has_gold(reference), None),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class JudgedSample:
     """The requests of a sample that one judge (rules, model and calibration) judged, with gold evidence or without it,
     oldest first."""
 
-    sample: Sample
-    requests: tuple[Judged, ...]
+    sample: TrafficSample
+    requests: tuple[JudgedRequest, ...]
     has_gold: bool
     judge: str | None
 
@@ -187,43 +187,43 @@ class Evidence:
         counts = Counter(request.row.reference for request in self.requests)
         return counts.most_common(1)[0][0] if counts else None
 
-    def in_scope(self, stage: Stage) -> list[Judged]:
+    def in_scope(self, stage: Stage) -> list[JudgedRequest]:
         """The requests that reach a stage with no earlier one broken or suspected."""
         return [request for request in self.requests if stage in request.states]
 
-    def at(self, stage: Stage) -> list[Judged]:
+    def at(self, stage: Stage) -> list[JudgedRequest]:
         """Those of them in which the stage is judged."""
         return [request for request in self.requests if request.is_judged(stage)]
 
-    def among(self, stage: Stage, what: Counted) -> list[Judged]:
+    def among(self, stage: Stage, what: Counted) -> list[JudgedRequest]:
         """The requests among which that is counted: broken among the judged, not known among those in scope, in doubt
         among all to which the stage applies."""
         if what == "doubted":
             return [request for request in self.requests if stage in request.row.states]
         return self.at(stage) if what == "broken" else self.in_scope(stage)
 
-    def now(self, stage: Stage) -> list[Judged]:
+    def now(self, stage: Stage) -> list[JudgedRequest]:
         """Those of the judged ones in the window."""
         return self.since(self.at(stage))
 
-    def before(self, stage: Stage) -> list[Judged]:
+    def before(self, stage: Stage) -> list[JudgedRequest]:
         """Those of the judged ones before the window."""
         return self.until(self.at(stage))
 
-    def since(self, requests: Iterable[Judged]) -> list[Judged]:
+    def since(self, requests: Iterable[JudgedRequest]) -> list[JudgedRequest]:
         """Those in the window."""
         return [request for request in requests if request.row.started_at >= self.window.since]
 
-    def until(self, requests: Iterable[Judged]) -> list[Judged]:
+    def until(self, requests: Iterable[JudgedRequest]) -> list[JudgedRequest]:
         """Those before the window."""
         return [request for request in requests if request.row.started_at < self.window.since]
 
-    def of_segment(self, segment: str) -> Evidence:
+    def of_segment(self, segment: str) -> JudgedSample:
         """The part that belongs to one segment."""
         part = tuple(request for request in self.requests if request.row.segment == segment)
         return replace(self, requests=part)
 
-    def values(self, stage: Stage, before: Sequence[Judged]) -> tuple[Value, ...]:
+    def values(self, stage: Stage, before: Sequence[JudgedRequest]) -> tuple[MetricChange, ...]:
         """The stage's metrics in the window and `before`, over the requests in which the stage is judged."""
         return tuple(_value(metric, self.now(stage), before) for metric in SHOWN[stage])
 
@@ -249,12 +249,12 @@ class Evidence:
         )
 
 
-def draw(store: Store, service: str, segment: str | None, window: Window, limit: int | None = LIMIT) -> Sample:
+def draw(store: Store, service: str, segment: str | None, window: Window, limit: int | None = LIMIT) -> TrafficSample:
     """Draw the analyzed requests of a service, or of one of its segments. limit: how many are read at most, evenly in
     time; None for all."""
     rows, stored = store.sample(service, segment, window.before, window.until, METRICS, limit)
     drawn = stored // (1 if limit is None else max(1, -(-stored // limit)))
-    return Sample(service, segment, window, tuple(rows), stored, max(drawn, len(rows)))
+    return TrafficSample(service, segment, window, tuple(rows), stored, max(drawn, len(rows)))
 
 
 def has_gold(reference: Reference | None) -> bool:
@@ -262,16 +262,16 @@ def has_gold(reference: Reference | None) -> bool:
     return reference == "oracle"
 
 
-def _judged(row: Sampled) -> Judged:
-    return Judged(row, {stage: row.states[stage] for stage in stages_in_scope(row.states)})
+def _judged(row: Sampled) -> JudgedRequest:
+    return JudgedRequest(row, {stage: row.states[stage] for stage in stages_in_scope(row.states)})
 
 
-def weighed(requests: Iterable[Judged], counts: Callable[[Judged], bool]) -> Weighed:
+def weighed(requests: Iterable[JudgedRequest], counts: Callable[[JudgedRequest], bool]) -> Weighed:
     """Each request with its weight, and whether it counts."""
     return [(counts(request), request.weight) for request in requests]
 
 
-def tally(requests: Iterable[Judged], stage: Stage, z: float = ONE_SIDED_95) -> Tally:
+def tally(requests: Iterable[JudgedRequest], stage: Stage, z: float = ONE_SIDED_95) -> Tally:
     """Count the broken ones among requests in which a stage is judged. z: standard deviations to its bounds."""
     return share_of(weighed(requests, lambda request: request.is_broken(stage)), z)
 
@@ -314,8 +314,8 @@ def _barely(each: Judgeable) -> str:
     return f"{each.stage} in {each.judged.count:,} of {each.judged.of:,} requests{why}"
 
 
-def _value(metric: str, now: Sequence[Judged], before: Sequence[Judged]) -> Value:
-    return Value(
+def _value(metric: str, now: Sequence[JudgedRequest], before: Sequence[JudgedRequest]) -> MetricChange:
+    return MetricChange(
         metric=metric,
         name=metric.replace("_", " "),
         objective=objective_text(INSTRUMENTS[metric].objective),
@@ -326,13 +326,13 @@ def _value(metric: str, now: Sequence[Judged], before: Sequence[Judged]) -> Valu
     )
 
 
-def mean(requests: Sequence[Judged], metric: str) -> float | None:
+def mean(requests: Sequence[JudgedRequest], metric: str) -> float | None:
     """A metric's mean over the traffic that the requests stand for; None where none defines it."""
     found = [(value, each.weight) for each in requests if (value := each.row.scores.get(metric)) is not None]
     return fmean(*zip(*found, strict=True)) if found else None
 
 
-def _defined(requests: Sequence[Judged], metric: str) -> int:
+def _defined(requests: Sequence[JudgedRequest], metric: str) -> int:
     return sum(each.row.scores.get(metric) is not None for each in requests)
 
 
@@ -375,7 +375,7 @@ def exemplar_requests(
 
 
 def exemplars_of(
-    requests: Sequence[Judged], stage: Stage, what: UnjudgedState, reasons: Sequence[ReasonCount]
+    requests: Sequence[JudgedRequest], stage: Stage, what: UnjudgedState, reasons: Sequence[ReasonCount]
 ) -> tuple[ExemplarRequest, ...]:
     """Three of the newest of the requests in which a stage is in doubt or not known, of the most frequent reason."""
     most = reasons[0].reason if reasons else None

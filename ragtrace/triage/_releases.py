@@ -9,7 +9,7 @@ from typing import Final
 from ragtrace.analyze.diagnosis import is_new, is_rollout
 from ragtrace.store import GateRun, Release, Store
 from ragtrace.triage._checks import Stretch
-from ragtrace.triage._evidence import COMPONENTS, Judged, Window
+from ragtrace.triage._evidence import COMPONENTS, JudgedRequest, Window
 from ragtrace.triage._report import Suspect
 from ragtrace.triage.rendering import clock, span, written
 from ragtrace.types import Stage
@@ -32,7 +32,7 @@ def rollouts(releases: Iterable[Release], stage: Stage | None = None) -> list[Re
 
 
 def suspects(
-    stage: Stage, risen: Stretch | None, broken: Sequence[Judged], releases: Iterable[Release], window: Window
+    stage: Stage, risen: Stretch | None, broken: Sequence[JudgedRequest], releases: Iterable[Release], window: Window
 ) -> tuple[Suspect, ...]:
     """The stage's rollouts, the likeliest first: those that fit the beginning of the break, by how many broken requests
     point at each, one that replaced another version before one that is new; then the nearest."""

@@ -18,6 +18,7 @@ __all__ = [
     "CheckState",
     "ExemplarRequest",
     "Judgeable",
+    "MetricChange",
     "Onset",
     "PageAnswers",
     "Range",
@@ -34,7 +35,6 @@ __all__ = [
     "Tenants",
     "Unjudged",
     "UnjudgedState",
-    "Value",
 ]
 
 SCHEMA: Final = "ragtrace.triage/2"
@@ -72,7 +72,7 @@ class Tally(_Part, frozen=True, kw_only=True):
     high: float
 
 
-class Value(_Part, frozen=True, kw_only=True):
+class MetricChange(_Part, frozen=True, kw_only=True):
     """One metric: its mean over the requests that define it, now and before."""
 
     metric: str
@@ -132,7 +132,7 @@ class Check(_Part, frozen=True, kw_only=True):
     now: Tally
     before: Tally
     unjudged: tuple[Unjudged, ...] = ()
-    values: tuple[Value, ...] = ()
+    values: tuple[MetricChange, ...] = ()
 
 
 class Judgeable(_Part, frozen=True, kw_only=True):

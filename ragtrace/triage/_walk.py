@@ -17,7 +17,7 @@ from ragtrace.registry.wording import FIXES, STATES, cause_words, reason_words
 from ragtrace.store import Release, Store
 from ragtrace.triage._checks import (
     TITLES,
-    Doubt,
+    DoubtShare,
     Stretch,
     baseline,
     broken_by_themselves,
@@ -34,9 +34,9 @@ from ragtrace.triage._evidence import (
     LIMIT,
     ORDER,
     OWNERS,
-    Evidence,
-    Judged,
-    Sample,
+    JudgedRequest,
+    JudgedSample,
+    TrafficSample,
     Window,
     budget,
     draw,
@@ -49,6 +49,7 @@ from ragtrace.triage._releases import gate_note, suspected, suspects
 from ragtrace.triage._report import (
     CauseCount,
     Check,
+    MetricChange,
     PageAnswers,
     Report,
     RequestFacts,
@@ -57,7 +58,6 @@ from ragtrace.triage._report import (
     Suspect,
     Tenants,
     Unjudged,
-    Value,
 )
 from ragtrace.triage.rendering import by_gold, clock, joined, percent, plain, written
 from ragtrace.types import Analysis, Reference, RequestRecord, Stage, StageFinding, replace
@@ -73,8 +73,8 @@ _LONGEST: Final = 14 * 24 * _HOUR  # how far back a release of a request is look
 class _Walk(NamedTuple):
     """The walk over the requests of one judge, with gold evidence or without. broken: the stage that is explained."""
 
-    evidence: Evidence
-    doubts: dict[Stage, Doubt]
+    evidence: JudgedSample
+    doubts: dict[Stage, DoubtShare]
     checks: tuple[Check, ...]
     broken: Stage | None
 
@@ -150,7 +150,7 @@ def _weight(walk: _Walk) -> int:
     return next((3 - place for place, state in enumerate(("broken", "recovered", "doubted")) if state in states), 0)
 
 
-def _walk(evidence: Evidence) -> _Walk:
+def _walk(evidence: JudgedSample) -> _Walk:
     checks: list[Check] = []
     found = doubts(evidence)
     broken: Stage | None = None  # what has recovered does not end the walk: something behind it may be broken now
@@ -256,14 +256,14 @@ def _verdict(walk: _Walk) -> str:
     )
 
 
-def _left_out(sample: Sample) -> str:
+def _left_out(sample: TrafficSample) -> str:
     """The requests that no rule of today has judged."""
     if not sample.outdated or sample.outdated == len(sample.rows):
         return ""
     return f"{sample.outdated:,} of {len(sample.rows):,} requests are {NOT_JUDGED}, and do not count here"
 
 
-def _explained(store: Store, evidence: Evidence, report: Report, stage: Stage, limit: int | None) -> Report:
+def _explained(store: Store, evidence: JudgedSample, report: Report, stage: Stage, limit: int | None) -> Report:
     service, segment, window = report.service, report.segment, evidence.window
     risen = stretch(evidence, stage)
     requests = risen.during if risen else evidence.now(stage)
@@ -301,14 +301,14 @@ def _causes(causes: Iterable[str | None]) -> tuple[CauseCount, ...]:
     )
 
 
-def _of_service(store: Store, evidence: Evidence, limit: int | None) -> Evidence:
+def _of_service(store: Store, evidence: JudgedSample, limit: int | None) -> JudgedSample:
     """All segments of the service, as the same judge judged them, with gold evidence or without."""
     whole = draw(store, evidence.sample.service, None, evidence.window, limit).by_judge()
     alike = (each for each in whole if (each.has_gold, each.judge) == (evidence.has_gold, evidence.judge))
     return next(alike, evidence)
 
 
-def _tenants(store: Store, requests: Sequence[Judged], broken: Sequence[Judged]) -> Tenants | None:
+def _tenants(store: Store, requests: Sequence[JudgedRequest], broken: Sequence[JudgedRequest]) -> Tenants | None:
     """Whether one customer is hit or all are; None where requests name no tenant."""
     names = store.tenants(request.row.request_id for request in requests)
     tenants = {request_id: tenant for request_id, tenant in names.items() if tenant}
@@ -351,7 +351,7 @@ def _unbroken(store: Store, report: Report, walk: _Walk) -> str:
     return _found(walk.checks)
 
 
-def _too_few(evidence: Evidence, report: Report) -> str:
+def _too_few(evidence: JudgedSample, report: Report) -> str:
     sample = evidence.sample
     if len(sample.rows) < min(sample.drawn, ENOUGH):
         of = f"{len(sample.rows)} of {sample.drawn} requests in the time looked at are analyzed"
@@ -387,7 +387,7 @@ def _found(checks: Sequence[Check]) -> str:
     return "; ".join(told)
 
 
-def _nothing(store: Store, sample: Sample) -> str:
+def _nothing(store: Store, sample: TrafficSample) -> str:
     """Why there is no request: a slip in the name, flagged ones alone, or none at all."""
     service, segment, window = sample.service, sample.segment, sample.window
     where = f"service {service!r}" + (f", segment {segment!r}" if segment else "")
@@ -489,7 +489,7 @@ def _around(record: RequestRecord, facts: RequestFacts, releases: list[Release],
     return Window(since, until, max(before, record.started_at - _LONGEST))
 
 
-def _request_checks(evidence: Evidence, analysis: Analysis) -> tuple[Check, ...]:
+def _request_checks(evidence: JudgedSample, analysis: Analysis) -> tuple[Check, ...]:
     scores = {score.metric: score.value for score in analysis.scores}
     findings = {finding.stage: finding for finding in analysis.diagnosis.stages}
     broken = analysis.diagnosis.stage
@@ -504,7 +504,7 @@ def _request_checks(evidence: Evidence, analysis: Analysis) -> tuple[Check, ...]
     )
 
 
-def _request_check(evidence: Evidence, finding: StageFinding, scores: dict[str, float | None]) -> Check:
+def _request_check(evidence: JudgedSample, finding: StageFinding, scores: dict[str, float | None]) -> Check:
     stage = finding.stage
     earlier = baseline(evidence, stage, stretch(evidence, stage))
     return Check(
@@ -527,17 +527,17 @@ def _request_finding(finding: StageFinding) -> str:
     return "; ".join([f"{STATES[finding.state]}{why}", *map(plain, finding.evidence)])
 
 
-def _own_value(segment: Value, scores: dict[str, float | None]) -> Value:
+def _own_value(segment: MetricChange, scores: dict[str, float | None]) -> MetricChange:
     """The request's own value beside what the segment had before."""
     value = scores.get(segment.metric)
     return replace(segment, now=value, now_count=int(value is not None))
 
 
 def _request_explained(
-    store: Store, report: Report, evidence: Evidence, facts: RequestFacts, stage: Stage, releases: list[Release]
+    store: Store, report: Report, evidence: JudgedSample, facts: RequestFacts, stage: Stage, releases: list[Release]
 ) -> Report:
     risen = stretch(evidence, stage)
-    requests: Sequence[Judged] = risen.during if risen else evidence.now(stage)
+    requests: Sequence[JudgedRequest] = risen.during if risen else evidence.now(stage)
     broken = [request for request in requests if request.is_broken(stage)]
     found = suspects(stage, risen, broken, releases, evidence.window)
     return replace(

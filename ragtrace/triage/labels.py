@@ -44,8 +44,8 @@ __all__ = [
     "NONE",
     "STAGE_WORDS",
     "STRATA",
-    "Agreement",
     "DrawingRates",
+    "LabelAgreement",
     "PairAgreement",
     "StageRate",
     "agreement",
@@ -320,7 +320,7 @@ class PairAgreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class LabelAgreement:
     """How far labelers agree on the first broken stage. requests: with several labels that tell; alpha: Krippendorff's,
     None where nothing can differ."""
 
@@ -329,7 +329,7 @@ class Agreement:
     pairs: tuple[PairAgreement, ...]
 
 
-def agreement(labels: Iterable[RequestLabel]) -> Agreement:
+def agreement(labels: Iterable[RequestLabel]) -> LabelAgreement:
     """How far labelers agree on which stage broke first; what one cannot tell is no word."""
     said: dict[str, dict[str, str]] = defaultdict(dict)
     for label in labels:
@@ -345,7 +345,7 @@ def agreement(labels: Iterable[RequestLabel]) -> Agreement:
             same = sum(a == b for a, b in zip(one, two, strict=True)) / len(both)
             pairs.append(PairAgreement(first, second, len(both), same, cohen_kappa(one, two)))
     alpha = krippendorff_alpha([list(words.values()) for words in several])
-    return Agreement(len(several), alpha, tuple(pairs))
+    return LabelAgreement(len(several), alpha, tuple(pairs))
 
 
 _COLUMNS: Final = ("request_id", "labeler", "first_broken", *_NAMES, "needed", "note")

@@ -18,9 +18,9 @@ from ragtrace.triage._evidence import (
     OWNERS,
     SHOWN,
     Counted,
-    Evidence,
-    Judged,
-    Sample,
+    JudgedRequest,
+    JudgedSample,
+    TrafficSample,
     Window,
     draw,
     mean,
@@ -106,7 +106,7 @@ def postmortem(
     return "\n".join(_Draft(store, report, evidence, alert, at).lines()) + "\n"
 
 
-def _judged_alike(sample: Sample, report: Report) -> Evidence:
+def _judged_alike(sample: TrafficSample, report: Report) -> JudgedSample:
     """The requests that the report counts."""
     judges = sample.by_judge(report.range.reference if report.range else None)
     judge = report.range.judge if report.range else None
@@ -116,7 +116,7 @@ def _judged_alike(sample: Sample, report: Report) -> Evidence:
 class _Draft:
     """The parts of one postmortem, in their order."""
 
-    def __init__(self, store: Store, report: Report, evidence: Evidence, alert: Alert | None, now: int) -> None:
+    def __init__(self, store: Store, report: Report, evidence: JudgedSample, alert: Alert | None, now: int) -> None:
         self._store = store
         self._report = report
         self._evidence = evidence
@@ -146,7 +146,7 @@ class _Draft:
             ("Cause", self._cause()),
             ("Recovery proof", self._recovery()),
             ("Prevention", self._prevention()),
-            ("Evidence", self._look()),
+            ("JudgedSample", self._look()),
         ):
             yield from ("", f"## {title}", "")
             yield from part
@@ -192,10 +192,12 @@ class _Draft:
     def _is_after(self, stage: Stage) -> bool:
         return self._stage is not None and ORDER.index(stage) > ORDER.index(self._stage)
 
-    def _groups(self, ended: int | None) -> tuple[Sequence[Judged], Sequence[Judged], Sequence[Judged]]:
+    def _groups(
+        self, ended: int | None
+    ) -> tuple[Sequence[JudgedRequest], Sequence[JudgedRequest], Sequence[JudgedRequest]]:
         """All requests before, during and after the break. ended: None while it goes on."""
         first = self._risen.during[0].row.started_at if self._risen else self._evidence.window.since
-        groups: tuple[list[Judged], list[Judged], list[Judged]] = ([], [], [])
+        groups: tuple[list[JudgedRequest], list[JudgedRequest], list[JudgedRequest]] = ([], [], [])
         for each in self._evidence.requests:
             at = each.row.started_at
             groups[0 if at < first else 2 if ended and at >= ended else 1].append(each)
@@ -308,7 +310,7 @@ def _how(release: Release) -> str:
     return "" if release.recorded_at is not None else " (first request that carried it)"
 
 
-def _share(requests: Sequence[Judged], stage: Stage, what: Counted) -> str:
+def _share(requests: Sequence[JudgedRequest], stage: Stage, what: Counted) -> str:
     """The share of all requests in which a stage is broken or in doubt, whatever broke before it: broken ones among
     those that are judged, doubted ones among all to which the stage applies."""
     rows = [(each.row, each.weight) for each in requests if stage in each.row.states]
@@ -320,6 +322,6 @@ def _share(requests: Sequence[Judged], stage: Stage, what: Counted) -> str:
     return f"{percent(found.share)} of {found.of}" if found.of else "none is judged"
 
 
-def _mean(requests: Sequence[Judged], metric: str) -> str:
+def _mean(requests: Sequence[JudgedRequest], metric: str) -> str:
     value = mean(requests, metric)
     return "undefined" if value is None else f"{value:.2f}"

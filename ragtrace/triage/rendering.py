@@ -23,6 +23,7 @@ from ragtrace.triage._report import (
     CauseCount,
     Check,
     ExemplarRequest,
+    MetricChange,
     Onset,
     PageAnswers,
     ReasonCount,
@@ -33,7 +34,6 @@ from ragtrace.triage._report import (
     Tenants,
     Unjudged,
     UnjudgedState,
-    Value,
 )
 
 __all__ = [
@@ -373,7 +373,7 @@ def _check(number: int, check: Check, *, of_request: bool) -> Iterator[Renderabl
         yield _indented(_values(check.values, of_request=of_request))
 
 
-def _values(values: Sequence[Value], *, of_request: bool) -> Table:
+def _values(values: Sequence[MetricChange], *, of_request: bool) -> Table:
     heads = (
         ("metric", "objective", "request", "segment before")
         if of_request
@@ -388,7 +388,7 @@ def _values(values: Sequence[Value], *, of_request: bool) -> Table:
     return table
 
 
-def _before(value: Value) -> str:
+def _before(value: MetricChange) -> str:
     return _mean(value.before) if value.before_count else "-"
 
 

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
-from ragtrace.alerts._policy import Policy, known_registry, policy
+from ragtrace.alerts._policy import AlertPolicy, known_registry, policy
 from ragtrace.alerts.settings import read_settings
 
 Written: TypeAlias = Callable[..., Path]
-Made: TypeAlias = Callable[..., Policy]
+Made: TypeAlias = Callable[..., AlertPolicy]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def written(tmp_path: Path) -> Written:
 def made(written: Written) -> Made:
     """The policy of the shipped settings with those that are given in their place."""
 
-    def make(*, time_scale: float = 1.0, **settings: Any) -> Policy:
+    def make(*, time_scale: float = 1.0, **settings: Any) -> AlertPolicy:
         config = written(**settings) if settings else None
         return policy(known_registry(), read_settings(config, time_scale=time_scale))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from bench.alerting import EVERY, WEEK, Counts, Flags, Traffic, burning, clear_rises, firing, raised
-from ragtrace.alerts._policy import Policy
+from ragtrace.alerts._policy import AlertPolicy
 from ragtrace.alerts._traffic import minutes
 from tests.alerts.conftest import Made
 
@@ -36,18 +36,18 @@ def drawn(series: int, length: int, rate: float, share: float | Counts, seed: in
     return Drawn(*(np.concatenate([before, np.cumsum(one, axis=1)], axis=1) for one in (total, part)))
 
 
-def risen(made: Policy, traffic: Drawn) -> Flags:
+def risen(made: AlertPolicy, traffic: Drawn) -> Flags:
     """Whether the share has clearly risen over any window, by series and look."""
     return np.asarray(np.logical_or.reduce([one.clear for one in clear_rises(made, *traffic)]))
 
 
-def tickets(made: Policy, traffic: Drawn) -> int:
+def tickets(made: AlertPolicy, traffic: Drawn) -> int:
     """How many tickets for suspicion all series get together."""
     fires = firing(risen(made, traffic), minutes(made.settings.hold.ticket))
     return int((fires[:, 1:] & ~fires[:, :-1]).sum())
 
 
-def burns(made: Policy, traffic: Drawn, severity: str) -> Flags:
+def burns(made: AlertPolicy, traffic: Drawn, severity: str) -> Flags:
     """Whether a budget of 5 % burns fast enough, by series and look."""
     return np.asarray(np.logical_or.reduce(burning(made, *traffic, severity, 0.05)))
 

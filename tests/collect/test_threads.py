@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragtrace.collect import _threads as threads
-from ragtrace.collect._threads import FlushBarrier, Worker
+from ragtrace.collect._threads import BackgroundThread, FlushBarrier
 from ragtrace.types import RequestRecord
 
 
@@ -31,7 +31,7 @@ def test_an_exit_in_a_step_does_not_end_it() -> None:
         stepped.set()
         raise SystemExit(1)
 
-    worker = Worker("w", step, end=lambda: done.append("end"), wait=lambda: 60.0, failed=lambda error: None)
+    worker = BackgroundThread("w", step, end=lambda: done.append("end"), wait=lambda: 60.0, failed=lambda error: None)
     assert worker.start()
     for _ in range(2):
         stepped.clear()
@@ -46,7 +46,7 @@ def test_an_exit_in_a_step_does_not_end_it() -> None:
 def test_while_it_rests_it_does_nothing() -> None:
     """For a fork."""
     stepped = threading.Event()
-    worker = Worker("w", stepped.set, wait=lambda: 60.0, failed=lambda error: None)
+    worker = BackgroundThread("w", stepped.set, wait=lambda: 60.0, failed=lambda error: None)
     assert worker.start()
     worker.rest(10)
     worker.wake(at_once=True)
@@ -68,7 +68,7 @@ def test_a_fork_waits_for_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         begun.set()
         importlib.import_module("half_imported")
 
-    worker = Worker("w", step, wait=lambda: 60.0, failed=lambda error: None)
+    worker = BackgroundThread("w", step, wait=lambda: 60.0, failed=lambda error: None)
     assert worker.start()
     worker.wake(at_once=True)
     assert begun.wait(10)

@@ -11,10 +11,10 @@ from typing import Any
 
 from ragtrace.dashboards._panels import Dashboard, Panel, Section, Target
 from ragtrace.dashboards.preview import legend, page, read
-from ragtrace.dashboards.prometheus import Exemplar, Prometheus, Series, Span
+from ragtrace.dashboards.prometheus import Exemplar, PreviewScope, Prometheus, Series
 from tests.dashboards.browser import examined
 
-SPAN = Span(0, 600, stratum="random")
+SPAN = PreviewScope(0, 600, stratum="random")
 INFINITY = float("inf")
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(1)">{style}'
 DATA: dict[str, Any] = {

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from ragtrace.dashboards.preview import Count, findings, least_bad_share
-from ragtrace.dashboards.prometheus import Prometheus, Series, Span
+from ragtrace.dashboards.prometheus import PreviewScope, Prometheus, Series
 
 Judged = Mapping[tuple[str, str], tuple[float, float]]  # (judged, sound) by stage and segment
 
-SPAN = Span(0, 10_000)
+SPAN = PreviewScope(0, 10_000)
 HEALTHY = {
     (stage, segment): (200.0, 199.0) for stage in ("retrieval", "ranking", "generation", "citation") for segment in "ab"
 }

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from ragtrace.dashboards._panels import Panel
-from ragtrace.dashboards.prometheus import Prometheus, Span, seconds_of
+from ragtrace.dashboards.prometheus import PreviewScope, Prometheus, seconds_of
 from ragtrace.errors import ConfigurationError, PrometheusError
 
 HOUR = 3600.0
@@ -128,7 +128,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 
 def test_points_are_as_far_apart_as_the_panel_asks() -> None:
     """A smooth panel has points of ten minutes over a day, and still enough of them over an hour."""
-    day, hour = Span(0, 24 * HOUR), Span(0, HOUR)
+    day, hour = PreviewScope(0, 24 * HOUR), PreviewScope(0, HOUR)
     assert day.step(SMOOTH) == 600
     assert day.step(PLAIN) == 360
     assert hour.step(SMOOTH) == 100
@@ -137,12 +137,12 @@ def test_points_are_as_far_apart_as_the_panel_asks() -> None:
 
 def test_rate_interval_holds_four_scrapes() -> None:
     """As Grafana computes it: the step and one scrape, at least four scrapes."""
-    assert Span(0, HOUR, scrape=60).filled("[$__rate_interval]", PLAIN) == "[240s]"
-    assert Span(0, 24 * HOUR, scrape=15).filled("[$__rate_interval]", SMOOTH) == "[615s]"
+    assert PreviewScope(0, HOUR, scrape=60).filled("[$__rate_interval]", PLAIN) == "[240s]"
+    assert PreviewScope(0, 24 * HOUR, scrape=15).filled("[$__rate_interval]", SMOOTH) == "[615s]"
 
 
 def test_variables_are_filled_in_once() -> None:
     """Each variable becomes its value; a value is not looked at again."""
-    span = Span(HOUR, 2 * HOUR, service="a$segment", segment='b"\\.c', stratum="flagged")
+    span = PreviewScope(HOUR, 2 * HOUR, service="a$segment", segment='b"\\.c', stratum="flagged")
     filled = span.filled('x{service=~"$service",segment=~"$segment",stratum=~"$stratum"}[$__range] > ${__from}', PLAIN)
     assert filled == 'x{service=~"a$segment",segment=~"b\\"\\\\.c",stratum=~"flagged"}[3600s] > 3600000'

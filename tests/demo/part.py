@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
+from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
 
 __all__ = ["part"]
 
@@ -12,7 +12,7 @@ _CODE: Final = "motor"
 _SOURCES: Final = ("wordings-ie", "wordings-gb")
 
 
-def part() -> tuple[list[Question], list[Chunk]]:
+def part() -> tuple[list[Question], list[DocumentSection]]:
     """The questions about the product in these countries, and all of its chunks there."""
     chunks = [chunk for chunk in load_corpus().chunks if chunk.document.code == _CODE and chunk.source in _SOURCES]
     kept = {chunk.chunk_id for chunk in chunks}

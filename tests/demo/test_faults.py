@@ -16,7 +16,7 @@ from ragtrace.demo._faults import (
     alter,
     find_scenario,
 )
-from ragtrace.demo._generation import Answer, Context
+from ragtrace.demo._generation import Context, DemoAnswer
 from ragtrace.demo._retrieval import Hit, VerbatimRewriter
 from ragtrace.demo.corpus import load_questions
 from ragtrace.errors import ConfigurationError
@@ -31,8 +31,8 @@ class _AsRetrieved:
     def pack(self, hits: Sequence[Hit]) -> Context:
         return Context([], [], 0)
 
-    def generate(self, question: str, context: Context) -> Answer:
-        return Answer("We pay up to EUR 12,500 [1].", "")
+    def generate(self, question: str, context: Context) -> DemoAnswer:
+        return DemoAnswer("We pay up to EUR 12,500 [1].", "")
 
 
 def _hit(name: str, text: str, kind: str = "cover", score: float = 1.0) -> Hit:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ragtrace.demo._faults import Truth, judge
-from ragtrace.demo._generation import Answer, Context, PackedHit
-from ragtrace.demo._pipeline import Outcome
+from ragtrace.demo._generation import Context, DemoAnswer, PackedHit
+from ragtrace.demo._pipeline import AnsweredQuestion
 from ragtrace.demo._retrieval import Hit
 from ragtrace.demo.corpus import Question
 
@@ -14,12 +14,12 @@ _QUESTION = Question("How long?", "deadline", (), {"a": "It is 30 days.", "b": "
 _TEXTS = {"a": "Notice. It is 30 days.", "b": "Exception. It is not paid.", "c": "Other."}
 
 
-def _outcome(hits: str, packed: str, answer: str = "30 days [1].") -> Outcome:
-    return Outcome(
+def _outcome(hits: str, packed: str, answer: str = "30 days [1].") -> AnsweredQuestion:
+    return AnsweredQuestion(
         "request",
         [Hit(name, _TEXTS[name], 1.0, "doc", "source") for name in hits],
         Context([PackedHit(name, _TEXTS[name], 5, 5) for name in packed], [], 100),
-        Answer(answer, ""),
+        DemoAnswer(answer, ""),
     )
 
 

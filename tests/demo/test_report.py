@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ragtrace.demo.report import WIDTH, Agreement, DemoResult, ScenarioResult, report
+from ragtrace.demo.report import WIDTH, DemoResult, DiagnosisAccuracy, ScenarioResult, report
 
 STAGES = ("retrieval", "ranking", "generation", "citation")
 TITLES = ("with the oracle evidence", "with the proxy reference alone")
@@ -16,7 +16,7 @@ TITLES = ("with the oracle evidence", "with the proxy reference alone")
 def _printed(*verdicts: str) -> list[str]:
     """The report of a run in which untouched requests got each of these verdicts, and faults every stage."""
     confusion = {(truth, found): 1_000 for truth in STAGES for found in STAGES}
-    agreement = Agreement(confusion | dict.fromkeys([("untouched", verdict) for verdict in verdicts], 7))
+    agreement = DiagnosisAccuracy(confusion | dict.fromkeys([("untouched", verdict) for verdict in verdicts], 7))
     scenario = ScenarioResult("recall", "a fault", 9, 0, agreement, agreement, (), None)
     output = io.StringIO()
     result = DemoResult("sqlite:///a.db", "demo", 1, 1, (scenario,), 1.0)
@@ -36,6 +36,6 @@ def test_tables_stand_beside_each_other_where_there_is_room() -> None:
 @pytest.mark.parametrize("verdict", ["healthy", "no_break_found", "no_retrieval_needed", "error"])
 def test_a_verdict_without_a_stage_blames_nobody(verdict: str) -> None:
     """It is right of an untouched request, whatever is not known of it."""
-    agreement = Agreement({("untouched", verdict): 3, ("untouched", "ranking"): 1})
+    agreement = DiagnosisAccuracy({("untouched", verdict): 3, ("untouched", "ranking"): 1})
     assert agreement.false_blame == 0.25
     assert any("7" in line for line in _printed(verdict) if line.startswith("untouched"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from ragtrace.demo._faults import Truth
-from ragtrace.demo.report import Agreement, Case, summarize
+from ragtrace.demo.report import DiagnosisAccuracy, FaultCase, summarize
 from ragtrace.types import Analysis, Diagnosis, RequestRecord, Score, Stage
 
 
@@ -23,8 +23,8 @@ def _analysis(stage: Stage | None, answer_coverage: float | None = 1.0, rollout:
     )
 
 
-def _case(truth: Truth, oracle: Analysis, proxy: Analysis | None = None, segment: str = "limit") -> Case:
-    return Case(RequestRecord(request_id="r", service="s", segment=segment), truth, oracle, proxy or oracle)
+def _case(truth: Truth, oracle: Analysis, proxy: Analysis | None = None, segment: str = "limit") -> FaultCase:
+    return FaultCase(RequestRecord(request_id="r", service="s", segment=segment), truth, oracle, proxy or oracle)
 
 
 def test_accuracy_and_false_blame() -> None:
@@ -36,7 +36,7 @@ def test_accuracy_and_false_blame() -> None:
         ("untouched", "no_break_found"): 1,
         ("untouched", "generation"): 1,
     }
-    agreement = Agreement(confusion)
+    agreement = DiagnosisAccuracy(confusion)
     assert (agreement.affected, agreement.untouched) == (8, 5)
     assert agreement.first_stage_accuracy == 0.75
     assert agreement.false_blame == 0.2
@@ -45,8 +45,8 @@ def test_accuracy_and_false_blame() -> None:
 
 def test_shares_without_requests_are_undefined() -> None:
     """Nothing affected or nothing untouched gives None, not zero."""
-    assert Agreement({("untouched", "healthy"): 1}).first_stage_accuracy is None
-    assert Agreement({("ranking", "ranking"): 1}).false_blame is None
+    assert DiagnosisAccuracy({("untouched", "healthy"): 1}).first_stage_accuracy is None
+    assert DiagnosisAccuracy({("ranking", "ranking"): 1}).false_blame is None
 
 
 def test_organic_requests_are_counted_apart() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragtrace.demo._faults import index_without
 from ragtrace.demo._retrieval import DenseIndex, Retriever
-from ragtrace.demo.corpus import Chunk, load_corpus
+from ragtrace.demo.corpus import DocumentSection, load_corpus
 from ragtrace.engines.encoder import Encoder
 
 pytest.importorskip("faiss", reason="faiss-cpu is not installed (pip install 'ragtrace[models]')")
@@ -35,7 +35,7 @@ class _SameForAll:
         return np.full((len(texts), 4), 0.5, dtype=np.float32)
 
 
-def _water() -> list[Chunk]:
+def _water() -> list[DocumentSection]:
     chunks = load_corpus().chunks
     return [chunk for chunk in chunks if chunk.document.code == "home" and chunk.key == "water"]
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ragtrace.analyze.alignment_report import AlignmentReport, alignment_report
-from ragtrace.export.alignment import Section, plots, sections
+from ragtrace.export.alignment import ReportTable, plots, sections
 from ragtrace.store import Store
 from ragtrace.types import Packing, PackRun, replace
 from tests.analyze.alignment_report.explained import GENERATOR, explain, request, write
@@ -40,7 +40,7 @@ def _text(report: AlignmentReport) -> str:
     )
 
 
-def _section(report: AlignmentReport, title: str) -> Section:
+def _section(report: AlignmentReport, title: str) -> ReportTable:
     return next(each for each in sections(report) if each.title.startswith(title))
 
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ragtrace.export.charts import DotRow, Level, Point, Series, dot_chart, line_chart
+from ragtrace.export.charts import DotRow, Line, Point, ReferenceLine, dot_chart, line_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -17,7 +17,7 @@ def _texts(chart: str) -> list[str]:
     return [each.text or "" for each in ElementTree.fromstring(chart).iter(f"{SVG}text")]
 
 
-def _line(series: Sequence[Series], levels: Sequence[Level] = (), **given: object) -> str:
+def _line(series: Sequence[Line], levels: Sequence[ReferenceLine] = (), **given: object) -> str:
     xs = sorted({point.x for each in series for point in each.points})
     return line_chart(
         "Title <&>",
@@ -38,14 +38,14 @@ def _path(chart: str, number: int) -> list[tuple[float, float]]:
 
 def test_a_line_chart_names_all_that_it_shows() -> None:
     """Title, remarks, axes, ticks and the legend; texts are escaped."""
-    chart = _line([Series("a<b", (Point(1, 0.2), Point(2, 0.4)))], [Level("chance", ((1, 0.1), (2, 0.1)))])
+    chart = _line([Line("a<b", (Point(1, 0.2), Point(2, 0.4)))], [ReferenceLine("chance", ((1, 0.1), (2, 0.1)))])
 
     assert {"Title <&>", "one", "two", "budget", "share", "1", "2", "a<b", "chance"} <= set(_texts(chart))
 
 
 def test_points_stand_where_their_values_are() -> None:
     """Twice the value is twice as high; doubled budgets are equally far apart on a logarithmic scale."""
-    series = [Series("s", (Point(8, 0.0), Point(16, 0.5), Point(32, 1.0)))]
+    series = [Line("s", (Point(8, 0.0), Point(16, 0.5), Point(32, 1.0)))]
     (x0, y0), (x1, y1), (x2, y2) = _path(_line(series, y_range=(0.0, 1.0), log_x=True), 0)
 
     assert y0 - y1 == pytest.approx(y1 - y2) == pytest.approx(145)
@@ -54,7 +54,7 @@ def test_points_stand_where_their_values_are() -> None:
 
 def test_error_bars_span_the_interval() -> None:
     """From low to high; a point without an interval has none."""
-    chart = _line([Series("s", (Point(1, 0.5, 0.25, 0.75), Point(2, 0.5)))], y_range=(0.0, 1.0))
+    chart = _line([Line("s", (Point(1, 0.5, 0.25, 0.75), Point(2, 0.5)))], y_range=(0.0, 1.0))
     bars = re.findall(r'<line x1="([\d.]+)" y1="([\d.]+)" x2="\1" y2="([\d.]+)" stroke="#0072b2"', chart)
 
     assert [abs(float(low) - float(high)) for _, low, high in bars] == pytest.approx([145])
@@ -62,14 +62,14 @@ def test_error_bars_span_the_interval() -> None:
 
 def test_a_level_does_not_lie_on_the_axis() -> None:
     """Chance at the lowest value gets room below it."""
-    chart = _line([Series("s", (Point(1, 1.0), Point(2, 0.5)))], [Level("chance", ((1, 0.0), (2, 0.0)))])
+    chart = _line([Line("s", (Point(1, 1.0), Point(2, 0.5)))], [ReferenceLine("chance", ((1, 0.0), (2, 0.0)))])
 
     assert max(y for _, y in _path(chart, 0)) < 78 + 290
 
 
 def test_one_point_and_equal_values_can_be_drawn() -> None:
     """A scale without extent is no division by zero."""
-    ElementTree.fromstring(_line([Series("s", (Point(1, 0.0),))], log_x=True))
+    ElementTree.fromstring(_line([Line("s", (Point(1, 0.0),))], log_x=True))
 
 
 def test_a_dot_chart_says_what_is_undefined() -> None:
@@ -97,7 +97,7 @@ def test_nothing_but_zeros_can_be_drawn() -> None:
 
 def test_a_chart_stands_alone() -> None:
     """It asks nobody for anything."""
-    chart = _line([Series("s", (Point(1, 0.5), Point(2, 0.5)))])
+    chart = _line([Line("s", (Point(1, 0.5), Point(2, 0.5)))])
 
     assert re.findall(r"(?:href|src|url\()", chart) == []
     assert re.findall(r"https?://[^\"]+", chart) == ["http://www.w3.org/2000/svg"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragtrace.export import _series as series
-from ragtrace.export._series import MAX_JUDGES, Budget, Key, Point, fold
+from ragtrace.export._series import MAX_JUDGES, Key, SeriesBudget, SeriesValue, fold
 from ragtrace.store import Exemplar, Total, label_budget
 from ragtrace.store.label_budget import OTHER
 
@@ -25,19 +25,19 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _values(totals: Sequence[Total]) -> dict[tuple[str, ...], float]:
-    return {key.labels: point.value for key, point in fold(totals, Budget()).series.items()}
+    return {key.labels: point.value for key, point in fold(totals, SeriesBudget()).series.items()}
 
 
 def test_labels_stand_in_the_registrys_order() -> None:
     """A series' labels are the instrument's, whatever order the store keeps them in."""
-    found = fold([_late("shop", "price", 3.0)], Budget()).series
-    assert found == {Key("late_evaluations", "", ("shop", "price")): Point(3.0)}
+    found = fold([_late("shop", "price", 3.0)], SeriesBudget()).series
+    assert found == {Key("late_evaluations", "", ("shop", "price")): SeriesValue(3.0)}
 
 
 def test_what_has_no_place_is_summed_as_other() -> None:
     """Totals of which another process has not yet said the name, each under the name that it will have."""
     totals = [_late("shop", segment, float(1 << place)) for place, segment in enumerate(["a", "b", "c", "d", OTHER])]
-    budget = Budget({("service", ""): ["shop"], ("segment", "shop"): ["b"]})
+    budget = SeriesBudget({("service", ""): ["shop"], ("segment", "shop"): ["b"]})
     folding = fold(totals, budget)
     assert {key.labels: point.value for key, point in folding.series.items()} == {
         ("shop", "a"): 1.0,
@@ -51,7 +51,7 @@ def test_what_has_no_place_is_summed_as_other() -> None:
 def test_a_place_beyond_the_budget_is_kept() -> None:
     """What has counted by name goes on so, though the budget was larger then, or an operator admitted it."""
     names = ["a", "b", "c", "d", "e"]
-    budget = Budget({("service", ""): names})
+    budget = SeriesBudget({("service", ""): names})
     assert [budget.service(name) for name in (*names, "f")] == [*names, OTHER]
     assert (budget.service("one/a"), budget.service("one/other"), budget.new) == (
         "one/a",
@@ -64,13 +64,13 @@ def test_the_newest_exemplar_of_folded_series_is_kept() -> None:
     """Where series are summed, their newest exemplar stands for them; one without exemplar takes none away."""
     old, new = Exemplar("old", 1.0, 10.0), Exemplar("new", 1.0, 20.0)
     totals = [_late("shop", "a", 1.0, new), _late("shop", "b", 1.0, old), _late("shop", "c", 1.0)]
-    full = Budget({("segment", "shop"): ["x", "y"]})
+    full = SeriesBudget({("segment", "shop"): ["x", "y"]})
     assert fold(totals, full).series[Key("late_evaluations", "", ("shop", OTHER))].exemplar == new
 
 
 def test_totals_that_the_registry_lacks_are_left_out() -> None:
     """A metric of an earlier version makes no series, and its segments none either."""
-    folding = fold([Total("ragtrace_former_total", (("segment", "a"), ("service", "shop")), 1.0)], Budget())
+    folding = fold([Total("ragtrace_former_total", (("segment", "a"), ("service", "shop")), 1.0)], SeriesBudget())
     assert folding.series == {}
     assert folding.segments == set()
 
@@ -84,7 +84,7 @@ def test_a_judge_that_has_ended_does_not_come_back(before: list[str], after: lis
             Total("ragtrace_sli_requests_total", (("judge", judge), ("segment", "a"), ("service", "shop")), 1.0)
             for judge in judges
         ]
-        return fold(totals, Budget()).judges.get("shop", ())
+        return fold(totals, SeriesBudget()).judges.get("shop", ())
 
     last = list(dict.fromkeys(before))[-MAX_JUDGES:]
     assert list(shown(before)) == last

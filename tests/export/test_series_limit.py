@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 from prometheus_client.exposition import generate_latest
 
-from ragtrace.export._series import MAX_SERIES, Key, Point, Table, series_count, within
+from ragtrace.export._series import MAX_SERIES, Key, SeriesValue, Table, series_count, within
 from ragtrace.export.exposition import Snapshot, collector, families
 from ragtrace.registry.instruments import QUERY_COVERAGE, REQUESTS, SLI_REQUESTS
 from ragtrace.store import Total
@@ -19,14 +19,16 @@ BUILD = Key("build_info", "", ("1",))
 
 def tables(services: Sequence[str], requests: int = 1, sli: int = 4, buckets: int = 8) -> dict[str, Table]:
     """So many series of each kind for each service, beside one without a service."""
-    found: dict[str, Table] = {"build_info": {BUILD: Point(1.0)}, "requests": {}, "sli_requests": {}}
+    found: dict[str, Table] = {"build_info": {BUILD: SeriesValue(1.0)}, "requests": {}, "sli_requests": {}}
     found["query_coverage"] = {}
     for name in services:
-        found["requests"] |= {Key("requests", "", (name, str(n), "ok", "random")): Point(1.0) for n in range(requests)}
+        found["requests"] |= {
+            Key("requests", "", (name, str(n), "ok", "random")): SeriesValue(1.0) for n in range(requests)
+        }
         rest = ("retrieval", "all", "random", "none", "j")
-        found["sli_requests"] |= {Key("sli_requests", "", (name, str(n), *rest)): Point(1.0) for n in range(sli)}
+        found["sli_requests"] |= {Key("sli_requests", "", (name, str(n), *rest)): SeriesValue(1.0) for n in range(sli)}
         found["query_coverage"] |= {
-            Key("query_coverage", "_bucket", (name, "a", "random"), float(n)): Point(1.0) for n in range(buckets)
+            Key("query_coverage", "_bucket", (name, "a", "random"), float(n)): SeriesValue(1.0) for n in range(buckets)
         }
     return found
 
@@ -52,7 +54,7 @@ def test_histograms_go_first_then_what_alerts_watch() -> None:
     assert shown(one, "sli_requests") == set(order)
     two, _ = within(given, 12, order)
     assert (shown(two, "query_coverage"), shown(two, "sli_requests")) == (set(), {"old", "older than new"})
-    assert (shown(two, "requests"), two["build_info"]) == (set(order), {BUILD: Point(1.0)})
+    assert (shown(two, "requests"), two["build_info"]) == (set(order), {BUILD: SeriesValue(1.0)})
 
 
 def test_a_tenant_with_many_services_takes_nothing_from_another() -> None:

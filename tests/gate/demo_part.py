@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 from ragtrace.demo._pipeline import Components, PolicyAssistant
-from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
+from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo.pipelines import ask, assistant, components
 
 CODE = "home"
 
 
-def part() -> tuple[tuple[Question, ...], tuple[Chunk, ...]]:
+def part() -> tuple[tuple[Question, ...], tuple[DocumentSection, ...]]:
     """The product's questions and chunks."""
     chunks = tuple(chunk for chunk in load_corpus().chunks if chunk.document.code == CODE)
     kept = {chunk.chunk_id for chunk in chunks}

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from ragtrace.cli import app
 from ragtrace.demo._faults import find_scenario, judge
-from ragtrace.demo._pipeline import TOP_K, Components, Outcome
+from ragtrace.demo._pipeline import TOP_K, AnsweredQuestion, Components
 from ragtrace.demo.corpus import Question, load_corpus, load_questions
 from ragtrace.demo.pipelines import components, write_questions
 from ragtrace.demo.runner import SERVICE
@@ -148,7 +148,7 @@ def _released(scenario: str) -> dict[str, str]:
     return {name: version for name, version in after.versions.items() if before.versions[name] != version}
 
 
-def _ask(parts: Components, question: str) -> Outcome:
+def _ask(parts: Components, question: str) -> AnsweredQuestion:
     hits = parts.retriever.search(parts.rewriter.rewrite(question), TOP_K)
     context = parts.packer.pack(parts.reranker.rerank(question, hits))
-    return Outcome("", hits, context, parts.generator.generate(question, context))
+    return AnsweredQuestion("", hits, context, parts.generator.generate(question, context))

@@ -17,7 +17,7 @@ import pytest
 from ragtrace.dashboards._panels import Panel
 from ragtrace.dashboards.contents import DASHBOARDS
 from ragtrace.dashboards.preview import findings, preview, releases
-from ragtrace.dashboards.prometheus import Prometheus, Span
+from ragtrace.dashboards.prometheus import PreviewScope, Prometheus
 from ragtrace.dashboards.promql import RELEASES, VARIABLE_QUERIES, gained
 from ragtrace.export import serve
 from ragtrace.registry.instruments import REQUESTS
@@ -38,7 +38,7 @@ from tests.dashboards.pictures import pixels
 from tests.live.prometheus import Prometheus as Running, await_
 
 END = float(int(time.time()) // 60 * 60)
-SPAN = Span(END - SHOWN_SECONDS, END)
+SPAN = PreviewScope(END - SHOWN_SECONDS, END)
 PLAIN = Panel(title="", kind="timeseries", description="")
 DRAWN = [pytest.param(panel, id=name) for name, panel in panels() if panel.kind != "text"]
 NEED_A_RANGE_BEFORE = {"Change of documents over the range"}
@@ -211,7 +211,7 @@ def test_command_writes_the_page(server: Prometheus, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def scraped(tmp_path: Path) -> Iterator[tuple[Prometheus, Span]]:
+def scraped(tmp_path: Path) -> Iterator[tuple[Prometheus, PreviewScope]]:
     """A real Prometheus that scrapes a real exporter over a store which grows between scrapes."""
     url = f"sqlite:///{tmp_path / 'ragtrace.db'}"
     with Store.open(url) as store, serve(url) as exporter:
@@ -225,12 +225,12 @@ def scraped(tmp_path: Path) -> Iterator[tuple[Prometheus, Span]]:
                 before = await_(lambda: running.value(total))
                 add_round(store, number)
                 await_(lambda before=before: (running.value(total) or 0) > before)  # type: ignore[misc]  # bound now
-            yield Prometheus(running.url), Span(time.time() - 60, time.time(), scrape=1)
+            yield Prometheus(running.url), PreviewScope(time.time() - 60, time.time(), scrape=1)
         finally:
             running.stop()
 
 
-def test_counts_are_those_of_the_scrapes(scraped: tuple[Prometheus, Span]) -> None:
+def test_counts_are_those_of_the_scrapes(scraped: tuple[Prometheus, PreviewScope]) -> None:
     """What came between the first scrape and the last, whatever the range is."""
     server, span = scraped
     (scrapes,) = server.query_range('sum(ragtrace_requests_total{status="ok"})', span.start, span.end, 1)
@@ -241,7 +241,7 @@ def test_counts_are_those_of_the_scrapes(scraped: tuple[Prometheus, Span]) -> No
         assert found.last == came
 
 
-def test_dashboards_show_what_a_real_exporter_serves(scraped: tuple[Prometheus, Span], tmp_path: Path) -> None:
+def test_dashboards_show_what_a_real_exporter_serves(scraped: tuple[Prometheus, PreviewScope], tmp_path: Path) -> None:
     """From the store's rows over the exporter into the browser: every panel has values, lines lead to traces."""
     server, span = scraped
     found = examined(preview(server, span, trace_url="https://traces/{trace_id}?x"), tmp_path, width=1200)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.evaluations import Evaluations, Row, read_evaluations
+from ragtrace.receive.evaluations import EvaluationRow, Evaluations, read_evaluations
 
 FACTS = [f"Fact {number} of the handbook says something of its own." for number in range(1, 13)]
 
@@ -24,7 +24,9 @@ def table(names: Sequence[str], *lines: Sequence[str], delimiter: str = ",") -> 
     return output.getvalue()
 
 
-def read(tmp_path: Path, name: str, body: str, columns: dict[str, str] | None = None) -> tuple[list[Row], Evaluations]:
+def read(
+    tmp_path: Path, name: str, body: str, columns: dict[str, str] | None = None
+) -> tuple[list[EvaluationRow], Evaluations]:
     """The rows of a file with this body, and what is known of its columns behind the last row."""
     path = tmp_path / name
     path.write_text(body, encoding="utf-8")
@@ -32,7 +34,7 @@ def read(tmp_path: Path, name: str, body: str, columns: dict[str, str] | None = 
     return list(found), found
 
 
-def contexts(row: Row) -> list[str | None]:
+def contexts(row: EvaluationRow) -> list[str | None]:
     """The texts of a request's candidates, by rank."""
     return [candidate.text for candidate in row.record.candidates]
 

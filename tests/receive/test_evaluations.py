@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragtrace.errors import RecordError
-from ragtrace.receive.evaluations import Row, read_evaluations, rows_of
+from ragtrace.receive.evaluations import EvaluationRow, read_evaluations, rows_of
 
 RAGAS = {
     "user_input": "What is the tariff of 2024?",
@@ -26,7 +26,7 @@ RAGCHECKER = {
 }
 
 
-def rows(tmp_path: Path, name: str, body: str, **given: Any) -> list[Row]:
+def rows(tmp_path: Path, name: str, body: str, **given: Any) -> list[EvaluationRow]:
     """The rows of a file with this body."""
     path = tmp_path / name
     path.write_text(body, encoding="utf-8")

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from ragtrace import config
 from ragtrace.errors import RecordError
-from ragtrace.receive._logs import Judged, parse_logs_json, parse_logs_protobuf, read_logs
+from ragtrace.receive._logs import ReceivedJudgements, parse_logs_json, parse_logs_protobuf, read_logs
 from ragtrace.record.content import ContentPolicy
 
 TRACE = "5b8efff798038103d269b633813fc60c"
@@ -44,7 +44,7 @@ def logs(*records: dict[str, Any], scope: str = "judge") -> bytes:
     return json.dumps({"resourceLogs": [{"scopeLogs": [{"scope": {"name": scope}, "logRecords": records}]}]}).encode()
 
 
-def read(body: bytes, tenant: str = "", **settings: Any) -> Judged:
+def read(body: bytes, tenant: str = "", **settings: Any) -> ReceivedJudgements:
     """What is read of it, the same way in JSON and in protobuf."""
     message, rejected = parse_logs_json(body)
     policy = ContentPolicy(config.load(**({"capture_content": "full"} | settings)))

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.errors import RecordError
-from ragtrace.receive._limits import Allowance, Limits, TooLarge
+from ragtrace.receive._limits import DecodingBudget, ReceiverLimits, TooLarge
 from ragtrace.receive._otlp import Received, read_json, read_protobuf, split
 
 SPAN: dict[str, Any] = {
@@ -231,7 +231,7 @@ def test_a_resource_that_many_traces_share() -> None:
     assert len(split(request).parts) == 19
 
     with pytest.raises(TooLarge, match="19 traces"):
-        split(request, allowance=Allowance(Limits(copied=10_000)))
+        split(request, allowance=DecodingBudget(ReceiverLimits(copied=10_000)))
 
 
 def test_a_resource_that_many_scopes_share() -> None:

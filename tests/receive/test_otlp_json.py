@@ -10,7 +10,7 @@ from google.protobuf.json_format import ParseDict, ParseError
 from hypothesis import given, strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from ragtrace.receive._limits import Allowance, Limits, TooLarge
+from ragtrace.receive._limits import DecodingBudget, ReceiverLimits, TooLarge
 from ragtrace.receive._otlp_json import check, parse_message, requests
 
 scalars: st.SearchStrategy[Any] = st.sampled_from(
@@ -64,7 +64,7 @@ def test_as_protobuf_reads_it(sent: dict[str, Any]) -> None:
         expected = None
     found, span = None, Span()
     try:
-        parse_message(sent, span, Allowance())
+        parse_message(sent, span, DecodingBudget())
         found = span.SerializeToString()
     except ValueError:
         pass
@@ -96,16 +96,16 @@ def test_values(value: Any, step: int) -> None:
     body, expected = json.dumps(value, ensure_ascii=False).encode(), count(value)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("ragtrace.receive._otlp_json._STEP", step)
-        check(body, Allowance(Limits(values=expected)))
+        check(body, DecodingBudget(ReceiverLimits(values=expected)))
         if expected and len(body) > expected - 1:
             with pytest.raises(TooLarge):
-                check(body, Allowance(Limits(values=expected - 1)))
+                check(body, DecodingBudget(ReceiverLimits(values=expected - 1)))
 
 
 def test_many_lines() -> None:
     """Each line is a request: there may be as many as there may be records."""
     lines = b'{"resourceSpans": []}\n' * 5
 
-    assert len(list(requests(lines, "resourceSpans", "traces", Allowance(Limits(records=5))))) == 5
+    assert len(list(requests(lines, "resourceSpans", "traces", DecodingBudget(ReceiverLimits(records=5))))) == 5
     with pytest.raises(TooLarge, match="more than 4 lines"):
-        list(requests(lines, "resourceSpans", "traces", Allowance(Limits(records=4))))
+        list(requests(lines, "resourceSpans", "traces", DecodingBudget(ReceiverLimits(records=4))))

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragtrace.errors import RecordError
-from ragtrace.receive._limits import Allowance, Limits, TooLarge
+from ragtrace.receive._limits import DecodingBudget, ReceiverLimits, TooLarge
 from ragtrace.receive._otlp import check_message, joined_scopes, parse_protobuf, scopes
 from tests.receive.test_otlp import message
 
@@ -20,7 +20,7 @@ TRACES: Literal["traces"] = "traces"
 def is_too_large(body: bytes, signal: Literal["traces", "logs"] = TRACES, **limits: Any) -> bool:
     """Whether it is refused by these limits."""
     try:
-        check_message(body, signal, Allowance(Limits(**limits)))
+        check_message(body, signal, DecodingBudget(ReceiverLimits(**limits)))
     except TooLarge:
         return True
     return False
@@ -92,14 +92,14 @@ def test_logs() -> None:
 def test_decoding_has_an_end() -> None:
     """Where it takes more of the processor's time than it may, the body is refused."""
     with pytest.raises(TooLarge, match="not decoded within 0 seconds"):
-        check_message(b"\x0a\x00" * 500, TRACES, Allowance(Limits(decoding=0.0)))
+        check_message(b"\x0a\x00" * 500, TRACES, DecodingBudget(ReceiverLimits(decoding=0.0)))
 
 
 @given(st.binary(max_size=60) | st.binary(max_size=20).map(lambda rest: message() + rest))
 def test_nothing_gets_by(body: bytes) -> None:
     """What is decoded was counted in full; what cannot be counted is refused."""
     try:
-        check_message(body, TRACES, Allowance(Limits(attributes=0)))
+        check_message(body, TRACES, DecodingBudget(ReceiverLimits(attributes=0)))
         counted = 0
     except TooLarge:
         counted = 1
@@ -120,7 +120,7 @@ def test_nothing_gets_by(body: bytes) -> None:
 def test_broken(body: bytes) -> None:
     """Groups, lengths that lead out of the message, and numbers without an end."""
     with pytest.raises(RecordError):
-        check_message(body + b"\x0a\x00" * (body[0] == 0x7B), TRACES, Allowance(Limits()))
+        check_message(body + b"\x0a\x00" * (body[0] == 0x7B), TRACES, DecodingBudget(ReceiverLimits()))
 
 
 @pytest.mark.parametrize("field", [b"\x6a\x01", b"\x6a", b"\x6a\xff\x7f", b"\x6a\xff\xff\x01", b"\x53"])
@@ -128,7 +128,7 @@ def test_a_broken_record(field: bytes) -> None:
     """Within a record it is no other."""
     body = b"\x0a%c\x12%c\x12%c" % (len(field) + 4, len(field) + 2, len(field)) + field
     with pytest.raises(RecordError, match="do not fit"):
-        check_message(body, TRACES, Allowance(Limits(values=2)))
+        check_message(body, TRACES, DecodingBudget(ReceiverLimits(values=2)))
 
 
 def test_records_are_taken_out_as_they_are() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ragtrace.analyze import analyze_record
 from ragtrace.receive._otlp import read_json
-from ragtrace.receive._spans import Generated, ReceivedSpan, SpanEvent
+from ragtrace.receive._spans import ReceivedSpan, SpanEvent, SpanGeneration
 from ragtrace.receive.dialects import read_span
 from ragtrace.receive.imports import read_export
 from ragtrace.types import RequestRecord, RerankRun, RetrieveRun
@@ -190,8 +190,8 @@ def test_a_prompt_that_was_cut(given: dict[str, Any]) -> None:
     """The call of the model is known by what is left, and that its prompt is not whole."""
     whole, cut = read_span(searched(given)).step, read_span(limited_call(given)).step
 
-    assert isinstance(whole, Generated)
-    assert isinstance(cut, Generated)
+    assert isinstance(whole, SpanGeneration)
+    assert isinstance(cut, SpanGeneration)
     assert (whole.incomplete, cut.incomplete) == (False, True)
     assert cut.answer == whole.answer == ANSWER
 
@@ -207,7 +207,7 @@ def test_missing_messages() -> None:
     moved = {name.replace("input_messages.0", "input_messages.1"): value for name, value in whole.items()}
     steps = [read_span(span(3, 1, attributes=each)).step for each in (whole, moved)]
 
-    assert [isinstance(step, Generated) and step.incomplete for step in steps] == [False, True]
+    assert [isinstance(step, SpanGeneration) and step.incomplete for step in steps] == [False, True]
 
 
 @pytest.mark.parametrize("dropped", [0, 9])
@@ -219,7 +219,7 @@ def test_messages_in_events_that_were_dropped(dropped: int) -> None:
     new = span(3, 1, attributes={"gen_ai.system": "x"} | asked, events=events, dropped_events=dropped)
     steps = [read_span(each).step for each in (old, new)]
 
-    assert [isinstance(step, Generated) and step.incomplete for step in steps] == [bool(dropped), False]
+    assert [isinstance(step, SpanGeneration) and step.incomplete for step in steps] == [bool(dropped), False]
 
 
 def test_hidden_values_are_none() -> None:

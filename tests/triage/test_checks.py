@@ -9,7 +9,7 @@ import pytest
 
 from ragtrace.store import Sampled
 from ragtrace.triage._checks import check, doubts
-from ragtrace.triage._evidence import Sample, Window
+from ragtrace.triage._evidence import TrafficSample, Window
 from ragtrace.triage._statistics import has_risen
 from ragtrace.types import Stage, StageState
 
@@ -29,7 +29,7 @@ def state_of(draw: float, suspected: float) -> StageState:
     return "sound"
 
 
-def sample(rows: Iterable[tuple[dict[Stage, StageState], Collection[Stage]]]) -> Sample:
+def sample(rows: Iterable[tuple[dict[Stage, StageState], Collection[Stage]]]) -> TrafficSample:
     """Two days of requests: the states of each, and the stages that are in doubt."""
     given = list(rows)
     drawn = tuple(
@@ -40,10 +40,10 @@ def sample(rows: Iterable[tuple[dict[Stage, StageState], Collection[Stage]]]) ->
         )
         for number, (states, doubted) in enumerate(given)
     )  # fmt: skip
-    return Sample("shop", None, Window(24 * HOUR, 48 * HOUR, 0), drawn, len(drawn), len(drawn))
+    return TrafficSample("shop", None, Window(24 * HOUR, 48 * HOUR, 0), drawn, len(drawn), len(drawn))
 
 
-def traffic(seed: int, count: int, late: float) -> Sample:
+def traffic(seed: int, count: int, late: float) -> TrafficSample:
     """Requests whose stages are in doubt where they are broken or suspected; in the last quarter retrieval `late`."""
     chance = random.Random(seed)
 
@@ -55,7 +55,7 @@ def traffic(seed: int, count: int, late: float) -> Sample:
     return sample(map(one, range(count)))
 
 
-def rises(sample: Sample) -> list[Stage]:
+def rises(sample: TrafficSample) -> list[Stage]:
     """The stages that are in doubt or not known more often than before."""
     (evidence,) = sample.by_judge()
     found = doubts(evidence)
@@ -95,7 +95,7 @@ def test_a_share_that_fell_or_grew_a_little_has_not_risen() -> None:
     assert not has_risen([(number % 100 < 4, 1.0) for number in range(10_000)], before)
 
 
-def of_shares(count: int = 2_000, states: Mapping[Stage, StageState] | None = None, **late: float) -> Sample:
+def of_shares(count: int = 2_000, states: Mapping[Stage, StageState] | None = None, **late: float) -> TrafficSample:
     """Requests of which a tenth is in doubt at each stage, in the last quarter this share, evenly and apart."""
 
     def one(number: int) -> tuple[dict[Stage, StageState], Collection[Stage]]:
@@ -107,7 +107,7 @@ def of_shares(count: int = 2_000, states: Mapping[Stage, StageState] | None = No
     return sample(map(one, range(count)))
 
 
-def located(drawn: Sample) -> dict[Stage, tuple[Stage | None, tuple[Stage, ...]]]:
+def located(drawn: TrafficSample) -> dict[Stage, tuple[Stage | None, tuple[Stage, ...]]]:
     """The stages whose doubt has risen: where that began, and where it is not sure whether it did."""
     (evidence,) = drawn.by_judge()
     found = {stage: doubt.unjudged for stage, doubt in doubts(evidence).items()}

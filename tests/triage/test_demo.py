@@ -23,8 +23,8 @@ from ragtrace.demo._faults import (
     index_without,
     judge,
 )
-from ragtrace.demo._pipeline import TOP_K, Components, Outcome
-from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
+from ragtrace.demo._pipeline import TOP_K, AnsweredQuestion, Components
+from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo.runner import SERVICE, build_components, run
 from ragtrace.store import Store
 from ragtrace.triage import Report, triage_request
@@ -62,7 +62,7 @@ class Broken:
     report: Report
 
 
-def _corpus() -> tuple[Sequence[Question], Sequence[Chunk]]:
+def _corpus() -> tuple[Sequence[Question], Sequence[DocumentSection]]:
     questions, chunks = load_questions(), load_corpus().chunks
     if WHOLE:
         return questions, chunks
@@ -71,10 +71,10 @@ def _corpus() -> tuple[Sequence[Question], Sequence[Chunk]]:
     return [question for question in questions if set(question.chunk_ids) <= kept], chunks
 
 
-def _ask(parts: Components, question: Question) -> Outcome:
+def _ask(parts: Components, question: Question) -> AnsweredQuestion:
     hits = parts.retriever.search(parts.rewriter.rewrite(question.text), TOP_K)
     context = parts.packer.pack(parts.reranker.rerank(question.text, hits))
-    return Outcome("", hits, context, parts.generator.generate(question.text, context))
+    return AnsweredQuestion("", hits, context, parts.generator.generate(question.text, context))
 
 
 def _rolled_out(before: Components, after: Components) -> str:

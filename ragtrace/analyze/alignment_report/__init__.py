@@ -1,22 +1,22 @@
 """The paper's analyses over a store: failure rates, WARG, its stability, and the words that retrieval goes by."""
 
-from ragtrace.analyze.alignment_report._rates import AgainstChance, Group, Row, Sweep, WeightedMean
+from ragtrace.analyze.alignment_report._rates import AgainstChance, Group, GroupRates, Sweep, WeightedMean
 from ragtrace.analyze.alignment_report._report import AlignmentReport, Basis, alignment_report
 from ragtrace.analyze.alignment_report._rescoring import CONDITIONS, under_condition
-from ragtrace.analyze.alignment_report._stability import Curve, Point
-from ragtrace.analyze.alignment_report._words import Overlap, Share
+from ragtrace.analyze.alignment_report._stability import StabilityCurve, StabilityPoint
+from ragtrace.analyze.alignment_report._words import MassShare, Overlap
 
 __all__ = [
     "CONDITIONS",
     "AgainstChance",
     "AlignmentReport",
     "Basis",
-    "Curve",
     "Group",
+    "GroupRates",
+    "MassShare",
     "Overlap",
-    "Point",
-    "Row",
-    "Share",
+    "StabilityCurve",
+    "StabilityPoint",
     "Sweep",
     "WeightedMean",
     "alignment_report",

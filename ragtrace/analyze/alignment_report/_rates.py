@@ -29,8 +29,8 @@ __all__ = [
     "AgainstChance",
     "ExplainedRequest",
     "Group",
+    "GroupRates",
     "Observation",
-    "Row",
     "Stratum",
     "Sweep",
     "WeightedMean",
@@ -206,7 +206,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GroupRates:
     """The numbers of one group. requests: all of it; each estimate has the number of those in which it is defined."""
 
     group: Group
@@ -216,7 +216,7 @@ class Row:
     sweep: tuple[Sweep, ...]
 
 
-def rates(observations: Sequence[Observation], *, seed: int = 0) -> list[Row]:
+def rates(observations: Sequence[Observation], *, seed: int = 0) -> list[GroupRates]:
     """Tables 2 and 3 of RAG-E: a row for each model and condition with all segments together, one for each number of
     documents k where there are several, and one for each segment where there are several.
 
@@ -253,8 +253,8 @@ def _group(key: tuple[Any, ...], segment: str | None, members: Sequence[Observat
     return Group(model, attributed_by, condition, segment, ks[0] if len(ks) == 1 else None, ks)
 
 
-def _row(group: Group, members: Sequence[Observation], seed: int) -> Row:
-    return Row(
+def _row(group: Group, members: Sequence[Observation], seed: int) -> GroupRates:
+    return GroupRates(
         group=group,
         requests=len(members),
         wasted_retrieval=_flag(members, lambda each: each.alignment.wasted_retrieval, seed),

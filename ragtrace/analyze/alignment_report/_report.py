@@ -13,8 +13,8 @@ from ragtrace.analyze.alignment_report._rates import (
     ORIGINAL,
     RESAMPLES,
     ExplainedRequest,
+    GroupRates,
     Observation,
-    Row,
     Stratum,
     observed,
     rates,
@@ -27,10 +27,10 @@ from ragtrace.analyze.alignment_report._rescoring import (
     rescored,
     sampled_records,
 )
-from ragtrace.analyze.alignment_report._stability import Curve, curves, settling_of
+from ragtrace.analyze.alignment_report._stability import StabilityCurve, curves, settling_of
 from ragtrace.analyze.alignment_report._words import (
+    MassShare,
     Overlap,
-    Share,
     Tagging,
     WordSample,
     overlaps,
@@ -70,19 +70,19 @@ class AlignmentReport:
     appendix G. Intervals are 95 % bootstrap intervals over requests."""
 
     basis: Basis
-    rates: tuple[Row, ...]
+    rates: tuple[GroupRates, ...]
     words_basis: Basis
     overlap: tuple[Overlap, ...]
-    pos: tuple[Share, ...]
+    pos: tuple[MassShare, ...]
     stability_basis: Basis | None
-    stability: tuple[Curve, ...]
+    stability: tuple[StabilityCurve, ...]
     pipeline: str | None
     seed: int
     resamples: int = RESAMPLES
 
 
 @dataclass(slots=True)
-class _Stored:
+class _StoredObservations:
     """The observations and word samples of all explained requests.
 
     drawn, with_retrieval: requests that were explained because they were drawn, and those of them whose retrieval was.
@@ -97,7 +97,7 @@ class _Stored:
     @classmethod
     def read(
         cls, store: Store, *, service: str | None = None, since: int | None = None, tagging: Tagging | None = None
-    ) -> _Stored:
+    ) -> _StoredObservations:
         """Read them all. since: only requests that started then or later, in nanoseconds."""
         stored = cls()
         for explained in read_explained(store, service=service, since=since):
@@ -173,9 +173,9 @@ def alignment_report(
 
         return one
 
-    stored = _Stored()
+    stored = _StoredObservations()
     if generator is None or retriever is None:
-        stored = _Stored.read(store, service=service, since=since, tagging=tagging)
+        stored = _StoredObservations.read(store, service=service, since=since, tagging=tagging)
     if generator is None:
         observations = stored.observations_of(chosen)
         left_out = len(stored.observations) - len(observations)
@@ -195,7 +195,7 @@ def alignment_report(
         words = [sample for each in found if (sample := sampled_words(each, tagging)) is not None]
         words_basis = _rescored(words, skipped)
     stability_basis: Basis | None = None
-    settled: list[Curve] = []
+    settled: list[StabilityCurve] = []
     if generator is not None and stability is not None:
         skipped = Skipped()
         settlings = settling_of(asked, generator, most=stability, skipped=skipped, on_progress=progress("stability"))

@@ -24,7 +24,7 @@ from ragtrace.engines.precision import CheckedScoring
 from ragtrace.explanations import RESOLUTION
 from ragtrace.types import RequestRecord
 
-__all__ = ["METHODS", "Curve", "Point", "Settling", "curves", "settling_of"]
+__all__ = ["METHODS", "Settling", "StabilityCurve", "StabilityPoint", "curves", "settling_of"]
 
 METHODS: Final = ("gp", "pmcshap")
 """The default estimator, and that of the paper."""
@@ -52,7 +52,7 @@ class Settling:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class StabilityPoint:
     """All requests of a curve at one budget (distinct prompts that were scored)."""
 
     budget: int
@@ -62,7 +62,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class StabilityCurve:
     """An estimator over requests with k documents. exact_reference: it is compared with exact values; otherwise with
     its own estimate at the largest budget, which flatters it."""
 
@@ -71,7 +71,7 @@ class Curve:
     k: int
     exact_reference: bool
     requests: int
-    points: tuple[Point, ...]
+    points: tuple[StabilityPoint, ...]
 
 
 def settling_of(
@@ -157,13 +157,13 @@ def _settling(
     )
 
 
-def curves(settlings: Sequence[Settling], model: str, *, seed: int = 0) -> list[Curve]:
+def curves(settlings: Sequence[Settling], model: str, *, seed: int = 0) -> list[StabilityCurve]:
     """A curve for each method and number of documents: only equal k are put together."""
     by: defaultdict[tuple[int, str, bool], defaultdict[int, list[Settling]]] = defaultdict(lambda: defaultdict(list))
     for each in settlings:
         by[each.k, each.method, each.exact_reference][each.budget].append(each)
     return [
-        Curve(
+        StabilityCurve(
             model=model,
             method=method,
             k=k,
@@ -175,7 +175,7 @@ def curves(settlings: Sequence[Settling], model: str, *, seed: int = 0) -> list[
     ]
 
 
-def _point(budget: int, members: Sequence[Settling], seed: int) -> Point:
+def _point(budget: int, members: Sequence[Settling], seed: int) -> StabilityPoint:
     weights = [settling.weight for settling in members]
 
     def over(values: Sequence[float]) -> WeightedMean:
@@ -183,7 +183,7 @@ def _point(budget: int, members: Sequence[Settling], seed: int) -> Point:
         assert estimate is not None  # there are members
         return estimate
 
-    return Point(
+    return StabilityPoint(
         budget=budget,
         ranking=over([settling.ranking for settling in members]),
         first=over([float(settling.first) for settling in members]),

@@ -17,7 +17,7 @@ from ragtrace.attribution.spans import split
 from ragtrace.explanations import TokenWeights
 from ragtrace.types import RequestRecord
 
-__all__ = ["Overlap", "Share", "Side", "Tagging", "WordSample", "overlaps", "sampled_words", "shares"]
+__all__ = ["MassShare", "Overlap", "Side", "Tagging", "WordSample", "overlaps", "sampled_words", "shares"]
 
 Side: TypeAlias = Literal["query", "document"]
 
@@ -80,7 +80,7 @@ class Overlap:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class MassShare:
     """Share of attribution mass of one tag, or of one pair of neighboring tags (`ADJ NOUN`), beside its share of all
     words (or pairs)."""
 
@@ -236,15 +236,15 @@ def overlaps(samples: Sequence[WordSample], *, seed: int = 0) -> list[Overlap]:
     ]
 
 
-def shares(samples: Sequence[WordSample], *, seed: int = 0) -> list[Share]:
+def shares(samples: Sequence[WordSample], *, seed: int = 0) -> list[MassShare]:
     """Shares by tag and by pair of tags, most mass first, a dozen of each; for each retriever, condition and side."""
-    most_mass: list[Share] = []
+    most_mass: list[MassShare] = []
     for (model, condition), members in _groups(samples):
         for side in _SIDES:
             names = dict.fromkeys(name for sample in members for name in sample.mass.get(side, {}))
             for is_pair in (False, True):
                 listed = [
-                    Share(
+                    MassShare(
                         model=model,
                         condition=condition,
                         side=side,

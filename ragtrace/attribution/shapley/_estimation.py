@@ -89,7 +89,7 @@ def shapley_values(
         seed: same seed, same result; a larger budget evaluates a superset.
         continue_from: the log of an earlier result; what it knows is not evaluated again, and no condition ends the run
             before it is used.
-        target_standard_error, settle, ranking: see `Stopping`.
+        target_standard_error, settle, ranking: see `StopConditions`.
         options: gp (and auto): prior, costs (see `GaussianProcess`); kernelshap: paired; mcshap, pmcshap: n_fits,
             pool_share; pmcshap: released.
 
@@ -98,7 +98,7 @@ def shapley_values(
     """
     n_players = checked_players(n_players)
     log = _continued(continue_from, n_players)
-    stopping = Stopping(target_standard_error, settle, ranking, n_players)
+    stopping = StopConditions(target_standard_error, settle, ranking, n_players)
     check_seed(seed)
     limit = _budget(method, n_players, budget)
     estimator = _estimator(method, n_players, limit, options)
@@ -215,7 +215,7 @@ def _result(fitted: Fitted, log: CoalitionLog, method: str, n_evaluations: int, 
 
 
 @dataclass(frozen=True)
-class Stopping:
+class StopConditions:
     """The conditions on which a run ends before its budget; the first that holds ends it.
 
     target_standard_error: the largest standard error of a player's score (its mean over the tokens).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragtrace.demo.corpus._documents import Chunk, Corpus, Document, load_corpus
+from ragtrace.demo.corpus._documents import Corpus, Document, DocumentSection, load_corpus
 from ragtrace.demo.corpus._questions import Question, load_questions
 
-__all__ = ["Chunk", "Corpus", "Document", "Question", "load_corpus", "load_questions"]
+__all__ = ["Corpus", "Document", "DocumentSection", "Question", "load_corpus", "load_questions"]

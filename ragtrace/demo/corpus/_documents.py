@@ -21,9 +21,9 @@ __all__ = [
     "JURISDICTIONS",
     "PRODUCTS",
     "YEARS",
-    "Chunk",
     "Corpus",
     "Document",
+    "DocumentSection",
     "Jurisdiction",
     "load_corpus",
     "template",
@@ -111,7 +111,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class DocumentSection:
     """One section of one document. `figures` are its drawn quantities by name as they stand in the text, `evidence`
     the sentences that state them."""
 
@@ -140,14 +140,14 @@ class Corpus:
     """All documents and chunks."""
 
     documents: tuple[Document, ...]
-    by_id: Mapping[str, Chunk]
+    by_id: Mapping[str, DocumentSection]
 
     @property
-    def chunks(self) -> tuple[Chunk, ...]:
+    def chunks(self) -> tuple[DocumentSection, ...]:
         """Every chunk, document by document."""
         return tuple(self.by_id.values())
 
-    def find(self, document: Document, key: str) -> Chunk:
+    def find(self, document: Document, key: str) -> DocumentSection:
         """The chunk of one section of one document."""
         return self.by_id[f"{document.doc_id}#{key}"]
 
@@ -164,7 +164,7 @@ def template(code: str) -> dict[str, Any]:
 def load_corpus() -> Corpus:
     """Every document and chunk, always the same."""
     documents: list[Document] = []
-    chunks: list[Chunk] = []
+    chunks: list[DocumentSection] = []
     for code in PRODUCTS:
         for document in _documents(code):
             documents.append(document)
@@ -185,7 +185,7 @@ def _documents(code: str) -> list[Document]:
     ]
 
 
-def _chunk(document: Document, section: dict[str, Any]) -> Chunk:
+def _chunk(document: Document, section: dict[str, Any]) -> DocumentSection:
     figures = {name: _draw(document, section["key"], name, spec) for name, spec in section.get("figures", {}).items()}
     facts: dict[str, object] = {**document.facts(), **figures}
     variants = section["variants"]
@@ -210,7 +210,7 @@ def _chunk(document: Document, section: dict[str, Any]) -> Chunk:
     text = f"{header}{section['title']}\n{variant.format_map(facts)}"
     chunk_id = f"{document.doc_id}#{section['key']}"
     stated = {name: f"{figure}" for name, figure in figures.items()}
-    return Chunk(chunk_id, text, document, section["key"], section["kind"], metadata, stated, evidence)
+    return DocumentSection(chunk_id, text, document, section["key"], section["kind"], metadata, stated, evidence)
 
 
 def _draw(document: Document, key: str, name: str, spec: str) -> _Figure:

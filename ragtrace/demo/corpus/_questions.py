@@ -9,7 +9,7 @@ from datetime import date
 from functools import cache
 from typing import Any, Final
 
-from ragtrace.demo.corpus._documents import PRODUCTS, Chunk, Corpus, Document, load_corpus, template
+from ragtrace.demo.corpus._documents import PRODUCTS, Corpus, Document, DocumentSection, load_corpus, template
 from ragtrace.types import Facet, Gold
 
 __all__ = ["Question", "load_questions"]
@@ -132,14 +132,14 @@ def _question(
     evidence: dict[str, str] = {}
     for edition, need in itertools.product(documents, entry["needs"]):
         key, figure = need.split(".")
-        chunk: Chunk = corpus.find(edition, key)
+        chunk: DocumentSection = corpus.find(edition, key)
         evidence[chunk.chunk_id] = chunk.evidence[figure]
         text, quantities = _with_quantities(text, chunk)
         facets = [*facets, *quantities]
     return Question(text, entry["class"], tuple(facets), evidence)
 
 
-def _with_quantities(text: str, chunk: Chunk) -> tuple[str, list[Facet]]:
+def _with_quantities(text: str, chunk: DocumentSection) -> tuple[str, list[Facet]]:
     """`text` with the chunk's figures that it quotes, and these as facets."""
     quoted = {name: value for name, value in chunk.figures.items() if f"{{{name}}}" in text}
     for name, value in quoted.items():

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CALIBRATE_ON",
-    "Estimate",
+    "IntervalEstimate",
     "Measured",
     "auroc",
     "balanced_accuracy",
@@ -46,7 +46,7 @@ _FOLDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class IntervalEstimate:
     """A figure with its 95 % interval; None where it is undefined (all claims of one kind)."""
 
     value: float | None
@@ -73,11 +73,11 @@ class Measured:
     claims: int
     sources: int
     unsupported: int
-    claims_auroc: Estimate
-    certain_auroc: Estimate
-    answers_auroc: Estimate
-    accuracy: Estimate
-    chosen_accuracy: Estimate
+    claims_auroc: IntervalEstimate
+    certain_auroc: IntervalEstimate
+    answers_auroc: IntervalEstimate
+    accuracy: IntervalEstimate
+    chosen_accuracy: IntervalEstimate
     ece: float
 
 
@@ -195,7 +195,9 @@ def _measured(
         certain_auroc=_interval(
             sources, lambda chosen: auroc(supports[chosen][certain[chosen]], truth[chosen][certain[chosen]])
         ),
-        answers_auroc=_interval(answers, lambda chosen: auroc(worth[chosen], good[chosen])) if rows else Estimate(None),
+        answers_auroc=_interval(answers, lambda chosen: auroc(worth[chosen], good[chosen]))
+        if rows
+        else IntervalEstimate(None),
         accuracy=_interval(sources, lambda chosen: balanced_accuracy(supports[chosen], truth[chosen], SUPPORTED)),
         chosen_accuracy=_interval(
             sources, lambda chosen: balanced_accuracy(supports[chosen], truth[chosen], threshold)
@@ -214,7 +216,7 @@ def _by_answer(examples: Sequence[Example], supports: NDArray[np.float64]) -> li
     return list(found.values())
 
 
-def _interval(sources: Sequence[str], figure: Callable[[NDArray[np.int64]], float | None]) -> Estimate:
+def _interval(sources: Sequence[str], figure: Callable[[NDArray[np.int64]], float | None]) -> IntervalEstimate:
     """The figure, and its percentiles over samples of whole sources with replacement."""
     import numpy as np
 
@@ -230,9 +232,9 @@ def _interval(sources: Sequence[str], figure: Callable[[NDArray[np.int64]], floa
     ]
     kept = [each for each in draws if each is not None]
     if value is None or not kept:
-        return Estimate(value)
+        return IntervalEstimate(value)
     low, high = np.percentile(kept, [2.5, 97.5])
-    return Estimate(value, float(low), float(high))
+    return IntervalEstimate(value, float(low), float(high))
 
 
 def some(examples: Sequence[Example], part: Part, claims: int | None = None) -> list[Example]:

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from ragtrace.receive._spans import (
     Attributes,
-    Generated,
     Judgement,
     ReceivedSpan,
     Retrieved,
+    SpanGeneration,
     SpanReading,
     jsonish,
     listed,
@@ -144,11 +144,11 @@ def _documents(value: Any) -> tuple[list[Any] | None, bool]:
     return read or None, len(read) < len(found)
 
 
-def generated(span: ReceivedSpan) -> Generated:
+def generated(span: ReceivedSpan) -> SpanGeneration:
     """A call of a model, from the span's messages."""
     given = span.attributes
     prompt, answers = list(_prompt(span)), list(_answers(span))
-    return Generated(
+    return SpanGeneration(
         prompt=prompt or None,
         answer=answers[0] if answers else None,
         model=text(given, names.REQUEST_MODEL, _RESPONSE_MODEL),

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from ragtrace.receive._spans import (
     Attributes,
-    Generated,
     ReceivedSpan,
     Reranked,
     Retrieved,
+    SpanGeneration,
     SpanReading,
     jsonish,
     listed,
@@ -80,12 +80,12 @@ def _is_retriever(given: Attributes) -> bool:
     return isinstance(jsonish(given.get(_INPUT)), str) and all("page_content" in each for each in found)
 
 
-def _generated(given: Attributes) -> Generated:
+def _generated(given: Attributes) -> SpanGeneration:
     prompt = jsonish(given.get(_INPUT))
     if isinstance(prompt, dict):
         prompt = prompt.get("messages", prompt.get("prompt"))
     counts = mapping(given.get(_USAGE))
-    return Generated(
+    return SpanGeneration(
         prompt=prompt if isinstance(prompt, str | list) else None,
         answer=_answer(given.get(_OUTPUT)),
         model=text(given, _MODEL, "gen_ai.request.model"),

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from ragtrace.receive._spans import (
     Attributes,
-    Generated,
     Groups,
     ReceivedSpan,
     Reranked,
     Retrieved,
+    SpanGeneration,
     SpanReading,
     grouped,
     has_gaps,
@@ -165,12 +165,12 @@ def _reranked(given: Attributes) -> Reranked:
     )
 
 
-def _generated(attributes: Attributes) -> Generated:
+def _generated(attributes: Attributes) -> SpanGeneration:
     asked, plain = grouped(attributes, names.LLM_INPUT), _shown(attributes, names.INPUT_VALUE)
     prompt: Any = _messages(asked) or _completed(attributes, _PROMPTS, "prompt.text")
     said = [message["content"] for message in _messages(grouped(attributes, names.LLM_OUTPUT))]
     answers = said or _completed(attributes, _CHOICES, "completion.text")
-    return Generated(
+    return SpanGeneration(
         prompt=prompt or (plain if isinstance(plain, str) and attributes.get(names.INPUT_TYPE) != _JSON else None),
         answer=answers[0] if answers else _answer(attributes),
         model=text(attributes, names.LLM_MODEL),

@@ -12,10 +12,10 @@ from typing import Any, Final
 from ragtrace.receive._spans import (
     NOTHING,
     Attributes,
-    Generated,
     ReceivedSpan,
     Reranked,
     Retrieved,
+    SpanGeneration,
     SpanReading,
     Step,
     grouped,
@@ -113,7 +113,7 @@ def _step(span: ReceivedSpan) -> Step | None:
             return Reranked(given=before, kept=nodes)
         return Retrieved(query=question_in(asked), found=nodes)
     if isinstance(said, dict) and "additional_kwargs" in said and isinstance(said.get("text"), str):
-        return Generated(prompt=question_in(asked), answer=said["text"])
+        return SpanGeneration(prompt=question_in(asked), answer=said["text"])
     return None
 
 
@@ -123,14 +123,14 @@ def _is_generation(given: Attributes) -> bool:
     )
 
 
-def _generated(span: ReceivedSpan) -> Generated:
+def _generated(span: ReceivedSpan) -> SpanGeneration:
     standard = genai.generated(span)
     attributes = span.attributes
     messages = _asked(attributes)
     asked = [message for message in messages.values() if message["content"]]
     said = [_message(group)["content"] for group in grouped(attributes, _COMPLETION).values()]
     first = next((content for content in said if content), None)
-    return Generated(
+    return SpanGeneration(
         prompt=asked or standard.prompt,
         answer=first or standard.answer,
         model=standard.model,

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from ragtrace.receive._spans import (
     Attributes,
-    Generated,
     Packed,
     ReceivedSpan,
     Reranked,
     Retrieved,
+    SpanGeneration,
     SpanReading,
     Step,
     grouped,
@@ -156,10 +156,10 @@ def _dropped(chunk_id: str, reason: str) -> DroppedChunk:
     return DroppedChunk(chunk_id=chunk_id, reason=stated, inferred=stated != reason)
 
 
-def _generated(given: Attributes) -> Generated:
+def _generated(given: Attributes) -> SpanGeneration:
     asked, said = genai.messages(given.get(names.INPUT_MESSAGES)), genai.messages(given.get(names.OUTPUT_MESSAGES))
     finish = given.get(names.FINISH_REASONS)
-    return Generated(
+    return SpanGeneration(
         prompt=asked or text(given, names.INPUT_VALUE),
         answer=said[0]["content"] if said else text(given, names.OUTPUT_VALUE),
         model=text(given, names.REQUEST_MODEL, names.LLM_MODEL),

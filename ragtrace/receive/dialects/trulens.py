@@ -12,12 +12,12 @@ from typing import Any, Final
 from ragtrace.receive._spans import (
     NOTHING,
     Attributes,
-    Generated,
     Judgement,
     Packed,
     ReceivedSpan,
     Reranked,
     Retrieved,
+    SpanGeneration,
     SpanReading,
     number,
     question_in,
@@ -94,10 +94,10 @@ def _said(written: str) -> str:
         return written
 
 
-def _generated(given: Attributes) -> Generated:
+def _generated(given: Attributes) -> SpanGeneration:
     returned = given.get(_RETURNED)
     cost = _BASE + "cost."
-    return Generated(
+    return SpanGeneration(
         prompt=list(_given_texts(given)),
         answer=_said(returned) if isinstance(returned, str) and returned else None,
         model=text(given, cost + "model", "gen_ai.request.model", _BASE + "generation.model"),

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from ragtrace.receive._spans import (
     Attributes,
-    Generated,
     ReceivedSpan,
+    SpanGeneration,
     SpanReading,
     jsonish,
     mapping,
@@ -50,9 +50,9 @@ def read(span: ReceivedSpan) -> SpanReading:
     return SpanReading(question=question, answer=_answer(given), session_id=session)
 
 
-def _generated(given: Attributes) -> Generated:
+def _generated(given: Attributes) -> SpanGeneration:
     prompt: Any = messages(jsonish(given.get("ai.prompt.messages")))
-    return Generated(
+    return SpanGeneration(
         prompt=prompt or None,
         answer=_answer(given),
         model=text(given, "ai.response.model", "ai.model.id"),

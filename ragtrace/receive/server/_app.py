@@ -19,15 +19,15 @@ from ragtrace.receive.server._bodies import (
     LATER,
     PROTOBUF,
     SIGNALS,
+    DecodedBody,
     Refused,
     Signal,
-    Taken,
     http_answer,
     received,
 )
 from ragtrace.receive.server._commit_queue import Intake
 from ragtrace.receive.server._ingest import One, Places, Taking, tenant_of
-from ragtrace.receive.server._meter import CONTENT_TYPE_LATEST, Backlog, Meter, NoAnswer
+from ragtrace.receive.server._meter import CONTENT_TYPE_LATEST, BacklogProbe, Meter, StoreTimeout
 from ragtrace.store import Store
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def make_app(store: Store, intake: Intake, taking: Taking, meter: Meter, scraper
     except ImportError:
         raise MissingExtraError("starlette", "serve") from None
     bodies = _Bodies(taking)
-    backlog = Backlog(store)
+    backlog = BacklogProbe(store)
     state = _State(backlog, intake)
     routes = [Route(each.path, bodies.route(each), methods=["POST"]) for each in SIGNALS]
     routes += [Route("/healthz", state.health, methods=["GET"]), Route("/readyz", state.ready, methods=["GET"])]
@@ -111,7 +111,7 @@ class _Bodies:
 
         return take
 
-    async def _take(self, request: Request, kind: str, one: One) -> Taken:
+    async def _take(self, request: Request, kind: str, one: One) -> DecodedBody:
         """What was taken. Raises: Refused, StoreError."""
         tenant = one.authorize(request.headers.getlist("authorization"))
         if kind not in (PROTOBUF, JSON):
@@ -156,7 +156,7 @@ class _Bodies:
 class _State:
     """What a load balancer asks, without a token."""
 
-    def __init__(self, backlog: Backlog, intake: Intake) -> None:
+    def __init__(self, backlog: BacklogProbe, intake: Intake) -> None:
         self._backlog, self._intake = backlog, intake
 
     async def health(self, request: Request) -> Response:
@@ -172,7 +172,7 @@ class _State:
         load = self._intake.load
         try:
             waits = await self._backlog.ask()
-        except NoAnswer as silence:
+        except StoreTimeout as silence:
             return JSONResponse({"ready": False, "reason": str(silence)}, 503)
         except StoreError as error:
             return JSONResponse({"ready": False, "reason": type(error).__name__}, 503)
@@ -183,7 +183,7 @@ class _State:
 class _Metrics:
     """What Prometheus scrapes."""
 
-    def __init__(self, meter: Meter, scrapers: Access, backlog: Backlog) -> None:
+    def __init__(self, meter: Meter, scrapers: Access, backlog: BacklogProbe) -> None:
         self._meter, self._scrapers, self._backlog = meter, scrapers, backlog
 
     async def show(self, request: Request) -> Response:
@@ -196,7 +196,7 @@ class _Metrics:
             return http_answer(refused, JSON)
         try:
             waits = await self._backlog.ask()
-        except (NoAnswer, StoreError):
+        except (StoreTimeout, StoreError):
             waits = None
         text = await asyncio.to_thread(self._meter.exposition, waits)
         return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})

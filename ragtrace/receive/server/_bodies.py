@@ -12,7 +12,7 @@ from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from ragtrace.receive._limits import Allowance
+from ragtrace.receive._limits import DecodingBudget
 from ragtrace.receive._logs import parse_logs_json, parse_logs_protobuf, read_logs
 from ragtrace.receive._otlp import check_message, parse_json, parse_protobuf, split
 from ragtrace.record.content import ContentPolicy
@@ -26,10 +26,10 @@ __all__ = [
     "LATER",
     "PROTOBUF",
     "SIGNALS",
+    "DecodedBody",
     "Item",
     "Refused",
     "Signal",
-    "Taken",
     "http_answer",
     "inflated",
     "received",
@@ -116,7 +116,7 @@ JSON: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class DecodedBody:
     """What a request holds for the store, how many of its records were accepted, rejected, and of no interest, and the
     answer of its service."""
 
@@ -143,7 +143,7 @@ class Signal:
 
     name: Literal["traces", "logs"]
     service: str
-    read: Callable[[bytes, str, str, ContentPolicy, Allowance], Taken]
+    read: Callable[[bytes, str, str, ContentPolicy, DecodingBudget], DecodedBody]
 
     @property
     def path(self) -> str:
@@ -151,24 +151,26 @@ class Signal:
         return f"/v1/{self.name}"
 
 
-def _traces(body: bytes, kind: str, tenant: str, policy: ContentPolicy, allowance: Allowance) -> Taken:
+def _traces(body: bytes, kind: str, tenant: str, policy: ContentPolicy, allowance: DecodingBudget) -> DecodedBody:
     if kind == JSON:
         split_body = split(*parse_json(body, allowance), allowance=allowance)
     else:
         check_message(body, "traces", allowance)
         split_body = split(parse_protobuf(body), body=body, allowance=allowance)
     parts = [SpanPart(tenant, part.trace_id, part.body, part.ended) for part in split_body.parts]
-    return Taken(parts, sum(part.spans for part in split_body.parts), len(split_body.rejected), 0, split_body.answer)
+    return DecodedBody(
+        parts, sum(part.spans for part in split_body.parts), len(split_body.rejected), 0, split_body.answer
+    )
 
 
-def _logs(body: bytes, kind: str, tenant: str, policy: ContentPolicy, allowance: Allowance) -> Taken:
+def _logs(body: bytes, kind: str, tenant: str, policy: ContentPolicy, allowance: DecodingBudget) -> DecodedBody:
     if kind == JSON:
         message, rejected = parse_logs_json(body, allowance)
     else:
         check_message(body, "logs", allowance)
         message, rejected = parse_logs_protobuf(body), []
     found = read_logs(message, tenant, policy, rejected)
-    return Taken(found.judgements, len(found.judgements), len(found.rejected), found.ignored, found.answer)
+    return DecodedBody(found.judgements, len(found.judgements), len(found.rejected), found.ignored, found.answer)
 
 
 _COLLECTOR: Final = "opentelemetry.proto.collector"

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from ragtrace.receive._limits import Limits, affordable
+from ragtrace.receive._limits import ReceiverLimits, affordable
 
 __all__ = ["connections"]
 
 _YOUNG: Final = 1.0  # seconds in which what a connection has sent may not have been read yet
 
 
-def connections(limits: Limits) -> Any:
+def connections(limits: ReceiverLimits) -> Any:
     """What uvicorn's setting `http` takes, for one server."""
     return partial(_Connection, _Idle(affordable(limits.idle)), limits.head)
 

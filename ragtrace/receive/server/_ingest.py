@@ -20,9 +20,9 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 from ragtrace.errors import RecordError, StoreError
-from ragtrace.receive._limits import Allowance, Limits, Share, TooLarge
+from ragtrace.receive._limits import DecodingBudget, ReceiverLimits, TenantQuota, TooLarge
 from ragtrace.receive._tenants import Access
-from ragtrace.receive.server._bodies import LATER, Refused, Signal, Taken, inflated, unavailable
+from ragtrace.receive.server._bodies import LATER, DecodedBody, Refused, Signal, inflated, unavailable
 from ragtrace.receive.server._commit_queue import Intake
 from ragtrace.receive.server._meter import Meter, Protocol
 from ragtrace.record.content import ContentPolicy
@@ -39,7 +39,7 @@ class Places:
     what: of what there is so much, as in "5 `what` already"; size: places that each of the share has.
     """
 
-    def __init__(self, share: Share, what: str, size: int = 1) -> None:
+    def __init__(self, share: TenantQuota, what: str, size: int = 1) -> None:
         self._total, self._of_tenant = share.total * size, share.tenant * size
         self._what = what
         self._taken = Counter[str]()
@@ -77,7 +77,7 @@ class Accounts:
     from it. Who has most is served first; who has none is refused while others wait for their turns.
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: ReceiverLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._burst, self._clock = limits.rate, limits.burst, clock
         self._left: dict[str, tuple[float, float]] = {}  # seconds left, and when that was so
         self._waited: dict[str, float] = {}  # when a body last had to wait
@@ -121,7 +121,7 @@ class Turns:
     its processor time left. What its caller no longer waits for is not begun.
     """
 
-    def __init__(self, name: str, threads: Share, accounts: Accounts) -> None:
+    def __init__(self, name: str, threads: TenantQuota, accounts: Accounts) -> None:
         self._pool = ThreadPoolExecutor(threads.total, f"ragtrace-{name}")
         self._threads, self._accounts = threads, accounts
         self._waiting: dict[str, deque[_Job]] = {}
@@ -196,10 +196,10 @@ class _Decoders:
     would stop these.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ReceiverLimits) -> None:
         self.accounts = Accounts(limits)
         self.small = Turns("small", limits.decoders, self.accounts)
-        self.large = Turns("large", Share(1, 1), self.accounts)
+        self.large = Turns("large", TenantQuota(1, 1), self.accounts)
         self.places = Places(limits.large, "large bodies wait to be read")
 
 
@@ -207,9 +207,9 @@ class Taking:
     """What HTTP and gRPC have in common."""
 
     def __init__(
-        self, intake: Intake, access: Access, policy: ContentPolicy, meter: Meter, limits: Limits | None = None
+        self, intake: Intake, access: Access, policy: ContentPolicy, meter: Meter, limits: ReceiverLimits | None = None
     ) -> None:
-        self.limits = Limits() if limits is None else limits
+        self.limits = ReceiverLimits() if limits is None else limits
         self._given = intake, access, policy, meter, self.limits, _Decoders(self.limits)
         self._meter = meter
 
@@ -246,7 +246,7 @@ class One:
         access: Access,
         policy: ContentPolicy,
         meter: Meter,
-        limits: Limits,
+        limits: ReceiverLimits,
         decoders: _Decoders,
         protocol: Protocol,
         signal: Signal,
@@ -256,7 +256,7 @@ class One:
         self._protocol, self._signal = protocol, signal
         self._tenant = ""
         self.is_waiting = False
-        self.taken: Taken | None = None
+        self.taken: DecodedBody | None = None
 
     def authorize(self, authorizations: Sequence[str]) -> str:
         """Find out which tenant's it is, before anything of it is read. Raises: Refused (400, 401, 503)."""
@@ -264,7 +264,7 @@ class One:
         self._decoders.accounts.check(self._tenant)
         return self._tenant
 
-    async def read(self, body: bytes, kind: str, encoding: str = "") -> Taken:
+    async def read(self, body: bytes, kind: str, encoding: str = "") -> DecodedBody:
         """What a body holds. Raises: Refused (400, 413, 415; 503 where too many large ones wait)."""
         decoders, given, tenant = self._decoders, (body, kind, encoding), self._tenant
         found = await asyncio.wrap_future(decoders.small.submit(tenant, lambda: self._read_small(*given)))
@@ -275,7 +275,7 @@ class One:
         reading.add_done_callback(lambda _: decoders.places.give_back(tenant))  # also where its sender waits no longer
         return await asyncio.wrap_future(reading)
 
-    def _read_small(self, body: bytes, kind: str, encoding: str) -> Taken | None:
+    def _read_small(self, body: bytes, kind: str, encoding: str) -> DecodedBody | None:
         """What it holds; None where it is large."""
         size = min(self._limits.inflated, self._limits.large_size)
         try:
@@ -286,19 +286,19 @@ class One:
             return None
         return self._decoded(whole, kind) if len(whole) <= self._limits.large_size else None
 
-    def _read(self, body: bytes, kind: str, encoding: str) -> Taken:
+    def _read(self, body: bytes, kind: str, encoding: str) -> DecodedBody:
         return self._decoded(inflated(body, encoding, self._limits.inflated, self._limits.members), kind)
 
-    def _decoded(self, body: bytes, kind: str) -> Taken:
+    def _decoded(self, body: bytes, kind: str) -> DecodedBody:
         self._meter.received(self._protocol, self._signal.name, len(body))
         try:
-            return self._signal.read(body, kind, self._tenant, self._policy, Allowance(self._limits))
+            return self._signal.read(body, kind, self._tenant, self._policy, DecodingBudget(self._limits))
         except TooLarge as error:
             raise Refused(413, str(error)) from None
         except RecordError as error:
             raise Refused(400, str(error)) from None
 
-    async def commit(self, taken: Taken) -> Taken:
+    async def commit(self, taken: DecodedBody) -> DecodedBody:
         """Wait until it is committed. Raises: Refused (503), StoreError."""
         self.is_waiting = True
         if taken.items:

@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from ragtrace.receive._assembly import Fate
 from ragtrace.receive._tenants import Claim
-from ragtrace.receive.server._bodies import SIGNALS, Taken
+from ragtrace.receive.server._bodies import SIGNALS, DecodedBody
 from ragtrace.receive.server._commit_queue import Intake
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import (
@@ -36,7 +36,7 @@ from ragtrace.registry.instruments import (
 )
 from ragtrace.store import Store
 
-__all__ = ["CONTENT_TYPE_LATEST", "PATIENCE", "Backlog", "Meter", "NoAnswer", "Protocol", "Waits"]
+__all__ = ["CONTENT_TYPE_LATEST", "PATIENCE", "BacklogProbe", "Meter", "Protocol", "StoreTimeout", "Waits"]
 
 PATIENCE: Final = 2.0
 """Seconds for which a question is waited for."""
@@ -49,11 +49,11 @@ class Waits(NamedTuple):
     first_due: float | None
 
 
-class NoAnswer(Exception):
+class StoreTimeout(Exception):
     """The store has not answered in time; what it is asked is still under way."""
 
 
-class Backlog:
+class BacklogProbe:
     """Asks a store. All who ask from one event loop while a question is under way get the answer of that one."""
 
     def __init__(self, store: Store) -> None:
@@ -62,7 +62,7 @@ class Backlog:
         self._asked = 0.0
 
     async def ask(self) -> Waits:
-        """What waits. Raises: NoAnswer, StoreError."""
+        """What waits. Raises: StoreTimeout, StoreError."""
         if self._answer is None or self._answer.done():
             self._asked, self._answer = time.monotonic(), Future()
             Thread(target=self._read, args=(self._answer,), name="ragtrace-backlog", daemon=True).start()
@@ -71,7 +71,7 @@ class Backlog:
             return await asyncio.wait_for(asyncio.wrap_future(self._answer), max(0.0, left))
         except TimeoutError:
             since = time.monotonic() - self._asked
-            raise NoAnswer(f"the store has not answered for {since:.0f} seconds") from None
+            raise StoreTimeout(f"the store has not answered for {since:.0f} seconds") from None
 
     def _read(self, answer: Future[Waits]) -> None:
         answer.set_running_or_notify_cancel()  # from now on nobody who waits no longer can cancel it for the others
@@ -125,7 +125,7 @@ class Meter:
         """The body of a request, inflated."""
         self._bytes.labels(protocol, signal).inc(size)
 
-    def took(self, signal: str, taken: Taken) -> None:
+    def took(self, signal: str, taken: DecodedBody) -> None:
         """What became of the records of a request."""
         for fate, count in zip(_FATES, (taken.accepted, taken.rejected, taken.ignored), strict=True):
             self._items.labels(signal, fate).inc(count)

@@ -26,7 +26,7 @@ from typing import Any, Final
 from ragtrace.config import Config
 from ragtrace.errors import ConfigurationError, MissingExtraError, RagtraceError
 from ragtrace.receive._assembly import Assembler, Counted, Fate
-from ragtrace.receive._limits import Limits
+from ragtrace.receive._limits import ReceiverLimits
 from ragtrace.receive._tenants import Access, Claim, Everybody, Tokens
 from ragtrace.receive.server import _rpc as rpc_server
 from ragtrace.receive.server._app import make_app
@@ -207,7 +207,7 @@ def run(store_url: str, config: Config, settings: ReceiverSettings, ready: Calla
     scrapers = _scrapers(settings)
     meter = Meter()
     with _listening(settings) as listener, Store.open(store_url) as store:
-        limits = Limits()
+        limits = ReceiverLimits()
         intake = Intake(
             store,
             grace=settings.grace,

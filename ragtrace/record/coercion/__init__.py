@@ -1,8 +1,15 @@
 """Reads candidates, packed chunks and answers out of whatever a host's stage takes and returns."""
 
 from ragtrace.record.coercion._answers import StreamedAnswer, read_answer, read_prompt
-from ragtrace.record.coercion._packing import StreamedPacking, Taken, placed, read_packing, take_packing
-from ragtrace.record.coercion._snapshots import Columns, Frozen, StreamedChunks, StreamedValues, freeze, freeze_known
+from ragtrace.record.coercion._packing import StreamedPacking, TakenPacking, placed, read_packing, take_packing
+from ragtrace.record.coercion._snapshots import (
+    Frozen,
+    SnapshotColumns,
+    StreamedChunks,
+    StreamedValues,
+    freeze,
+    freeze_known,
+)
 from ragtrace.record.coercion.chunks import Chunks, read_chunks, told_apart
 from ragtrace.record.coercion.recognition import Known
 from ragtrace.record.coercion.values import Chunk, Unreadable, read_facets, read_sampled_ranking
@@ -10,14 +17,14 @@ from ragtrace.record.coercion.values import Chunk, Unreadable, read_facets, read
 __all__ = [
     "Chunk",
     "Chunks",
-    "Columns",
     "Frozen",
     "Known",
+    "SnapshotColumns",
     "StreamedAnswer",
     "StreamedChunks",
     "StreamedPacking",
     "StreamedValues",
-    "Taken",
+    "TakenPacking",
     "Unreadable",
     "freeze",
     "freeze_known",

@@ -10,7 +10,15 @@ from typing import Any, Final, NamedTuple
 
 from ragtrace.record.coercion._answers import is_chat, read_prompt
 from ragtrace.record.coercion._passages import SHORTEST, exact_passages
-from ragtrace.record.coercion._snapshots import ITEM, Columns, Frozen, freeze, freeze_known, items_of_part, weight_of
+from ragtrace.record.coercion._snapshots import (
+    ITEM,
+    Frozen,
+    SnapshotColumns,
+    freeze,
+    freeze_known,
+    items_of_part,
+    weight_of,
+)
 from ragtrace.record.coercion.allowance import cut, within
 from ragtrace.record.coercion.chunks import items_of, read_chunk
 from ragtrace.record.coercion.recognition import Excerpt, Known, excerpt_of
@@ -20,7 +28,7 @@ from ragtrace.record.coercion.values import Chunk, Unreadable, first, names, tex
 from ragtrace.record.guard import attempt
 from ragtrace.types import Candidate, DroppedChunk, PackedChunk, Packing
 
-__all__ = ["PackerResult", "StreamedPacking", "Taken", "placed", "read_packing", "take_packing"]
+__all__ = ["PackerResult", "StreamedPacking", "TakenPacking", "placed", "read_packing", "take_packing"]
 
 _CHUNKS: Final = ("chunks", "packed", "selected", "kept", "context")
 _DROPPED: Final = ("dropped", "removed", "skipped")
@@ -53,10 +61,10 @@ class _Item(NamedTuple):
     truncated: bool | None = None
 
 
-class Taken(NamedTuple):
+class TakenPacking(NamedTuple):
     """What a packer returned, taken at once: its chunks (None: they are to be found in the prompt) and the rest."""
 
-    chunks: Columns | Frozen | list[_Item] | None
+    chunks: SnapshotColumns | Frozen | list[_Item] | None
     unread: list[str]
     dropped: list[tuple[Chunk, str]]
     prompt: str | None
@@ -70,7 +78,7 @@ class StreamedPacking:
         self.weight = 0
         self._texts: list[str] = []
         self._messages: list[str] = []
-        self._taken: list[Taken] = []
+        self._taken: list[TakenPacking] = []
 
     def add(self, part: Any) -> None:
         """A piece of the prompt, a message, a chunk, or a page of chunks."""
@@ -85,7 +93,7 @@ class StreamedPacking:
                 self._taken.append(_packing_of(item))
                 self.weight += ITEM + weight_of(item)
 
-    def taken(self) -> Taken:
+    def taken(self) -> TakenPacking:
         """All of it as one packing. Raises: Unreadable when nothing passed."""
         prompt = "".join(self._texts) or "\n\n".join(filter(None, self._messages))
         if not self._taken:
@@ -100,24 +108,24 @@ def read_packing(
     return placed(take_packing(value), known, inputs, budget, questions)
 
 
-def take_packing(value: Any) -> Taken:
+def take_packing(value: Any) -> TakenPacking:
     """A packer's value as it is now. Raises: Unreadable when no chunks and no prompt are found."""
     value = cut(value)
     if (columns := freeze_known(value, _FURTHER)) is not None:
-        return Taken(columns, [], [], None, None)
+        return TakenPacking(columns, [], [], None, None)
     chunks, dropped, prompt, stated = _parts(value)
     unread: list[str] = []
-    taken: Columns | Frozen | list[_Item] | None = None
+    taken: SnapshotColumns | Frozen | list[_Item] | None = None
     if chunks is not None:
         chunks = cut(chunks)
         is_listed = type(chunks) is list or isinstance(chunks, list | tuple)
         taken = freeze(chunks, _FURTHER) if is_listed else None
         taken = _items(chunks, unread) if taken is None else taken
-    return Taken(taken, unread, [] if dropped is None else _dropped(dropped, unread), prompt, stated)
+    return TakenPacking(taken, unread, [] if dropped is None else _dropped(dropped, unread), prompt, stated)
 
 
 def placed(
-    taken: Taken, known: Known, inputs: Iterable[str], budget: int | None, questions: Sequence[str | None] = ()
+    taken: TakenPacking, known: Known, inputs: Iterable[str], budget: int | None, questions: Sequence[str | None] = ()
 ) -> PackerResult:
     """The packing of what was taken, among the candidates that are known; `questions` are what a prompt asks."""
     unread = list(taken.unread)
@@ -133,7 +141,7 @@ def placed(
     return PackerResult(Packing(chunks=tuple(packed), dropped=dropped, budget_tokens=budget), taken.prompt, unread)
 
 
-def _merged(packings: Iterable[Taken], prompt: str | None) -> Taken:
+def _merged(packings: Iterable[TakenPacking], prompt: str | None) -> TakenPacking:
     """What several values together hold, one after the other."""
     items: list[_Item] = []
     unread: list[str] = []
@@ -145,7 +153,7 @@ def _merged(packings: Iterable[Taken], prompt: str | None) -> Taken:
         dropped += taken.dropped
         prompt = prompt or taken.prompt
         stated = taken.stated if stated is None else stated
-    return Taken(items, unread, dropped, prompt, stated)
+    return TakenPacking(items, unread, dropped, prompt, stated)
 
 
 def _readable(inputs: Iterable[str], known: Known, unread: bool) -> dict[str, bool]:
@@ -174,10 +182,10 @@ def _parts(value: Any) -> tuple[Iterable[Any] | None, Any, str | None, int | Non
     return chunks, first(value, *_DROPPED), prompt, whole(first(value, *_BUDGETS))
 
 
-def _thawed(chunks: Columns | Frozen | list[_Item] | None, unread: list[str]) -> list[_Item] | None:
+def _thawed(chunks: SnapshotColumns | Frozen | list[_Item] | None, unread: list[str]) -> list[_Item] | None:
     if chunks is None or isinstance(chunks, list):
         return chunks
-    if isinstance(chunks, Columns) and not _FURTHER_NAMES.isdisjoint(chunks.names):
+    if isinstance(chunks, SnapshotColumns) and not _FURTHER_NAMES.isdisjoint(chunks.names):
         return _items(chunks.items(), unread)
     found = chunks.chunks()
     unread += found.unread
@@ -290,7 +298,7 @@ def _is_part(part: Excerpt, candidate: Candidate) -> bool:
     return part.truncated or bool(full[: part.start].strip() or full[part.end :].strip())
 
 
-def _packing_of(item: Any) -> Taken:
+def _packing_of(item: Any) -> TakenPacking:
     taken = take_packing([item])
     return attempt(take_packing, item, taken) if taken.unread else taken
 

@@ -285,7 +285,7 @@ class _Assignment:
         )
 
 
-class _Run(NamedTuple):
+class _CommonRun(NamedTuple):
     """Words `at` to `end` of a prompt are the words `of` to `to` of a chunk, but for numbers before lines."""
 
     at: int
@@ -339,10 +339,10 @@ def _stands(prompt: Wording, chunk: Wording, need: int) -> bool:
     return any(tuple(words[of : of + _GRAM]) in grams for of in steps)
 
 
-def _runs(prompt: Wording, chunk: Wording) -> list[_Run]:
+def _runs(prompt: Wording, chunk: Wording) -> list[_CommonRun]:
     words, grams = chunk.words, prompt.grams
     reached: dict[int, int] = {}
-    runs: list[_Run] = []
+    runs: list[_CommonRun] = []
     for of in range(len(words) - _GRAM + 1):
         for at in grams.get(tuple(words[of : of + _GRAM]), ()):
             if reached.get(at - of, -1) > of or (runs and _holds(runs[-1], at, of)):
@@ -354,11 +354,11 @@ def _runs(prompt: Wording, chunk: Wording) -> list[_Run]:
     return runs
 
 
-def _holds(run: _Run, at: int, of: int) -> bool:
+def _holds(run: _CommonRun, at: int, of: int) -> bool:
     return run.of <= of < run.to and run.at - run.of <= at - of <= run.end - run.to
 
 
-def _extended(prompt: Sequence[str], chunk: Sequence[str], start: int, of: int) -> _Run:
+def _extended(prompt: Sequence[str], chunk: Sequence[str], start: int, of: int) -> _CommonRun:
     """As far as the words agree; a number between them is one that numbers a line."""
     end, to = start + _GRAM, of + _GRAM
     while to < len(chunk) and end < len(prompt):
@@ -373,10 +373,10 @@ def _extended(prompt: Sequence[str], chunk: Sequence[str], start: int, of: int) 
                 break
             start -= 1
         start, of = start - 1, of - 1
-    return _Run(start, end, of, to)
+    return _CommonRun(start, end, of, to)
 
 
-def _unchanced(run: _Run, prompt: Wording, chunk: Wording) -> _Run:
+def _unchanced(run: _CommonRun, prompt: Wording, chunk: Wording) -> _CommonRun:
     """Without a few words beyond a line break that the chunk does not have: they agree by chance."""
     start, end, of, to = run
     if end - start != to - of:
@@ -390,12 +390,12 @@ def _unchanced(run: _Run, prompt: Wording, chunk: Wording) -> _Run:
         return run  # its lines are broken anew
     opens = max((word for word in breaks if word <= start + _CHANCE and of > 0), default=start)
     closes = min((word for word in breaks if word >= end - _CHANCE and to < len(chunk.words)), default=end)
-    return _Run(opens, closes, of + opens - start, to - end + closes)
+    return _CommonRun(opens, closes, of + opens - start, to - end + closes)
 
 
-def _disjoint(runs: Iterable[_Run]) -> list[_Run]:
+def _disjoint(runs: Iterable[_CommonRun]) -> list[_CommonRun]:
     """The longest runs that do not overlap in the prompt, in its order."""
-    kept: list[_Run] = []
+    kept: list[_CommonRun] = []
     for run in sorted(runs, key=lambda run: run.of - run.to)[:_MOST]:
         start, end, of, to = run
         for other in kept:
@@ -406,13 +406,13 @@ def _disjoint(runs: Iterable[_Run]) -> list[_Run]:
                     to, end = to - end + max(other.at, start), max(other.at, start)
         clear = all(end <= other.at or other.end <= start for other in kept)
         if clear and end - start >= min(_GRAM, run.end - run.at):
-            kept.append(_Run(start, end, of, to))
+            kept.append(_CommonRun(start, end, of, to))
     return sorted(kept)
 
 
-def _chains(runs: Sequence[_Run]) -> list[list[_Run]]:
+def _chains(runs: Sequence[_CommonRun]) -> list[list[_CommonRun]]:
     """Runs that follow each other in the prompt and in the chunk, with little but what was left out between them."""
-    chains: list[list[_Run]] = []
+    chains: list[list[_CommonRun]] = []
     for run in runs:
         last = chains[-1][-1] if chains else None
         if last is not None and run.of >= last.to and _is_near(run.at - last.end, run.of - last.to):
@@ -426,7 +426,7 @@ def _is_near(inserted: int, left_out: int) -> bool:
     return inserted <= _INSERTED or (left_out <= _CHANGED and inserted <= left_out + _INSERTED)
 
 
-def _passage(prompt: Wording, chunk: Wording, order: int, chain: Sequence[_Run]) -> Passage:
+def _passage(prompt: Wording, chunk: Wording, order: int, chain: Sequence[_CommonRun]) -> Passage:
     first, last = chain[0], chain[-1]
     gaps = [(right.at - left.end, right.of - left.to) for left, right in pairwise(chain)]
     begins, ends = first.of == 0, last.to == len(chunk.words)
@@ -443,7 +443,7 @@ def _passage(prompt: Wording, chunk: Wording, order: int, chain: Sequence[_Run])
     return Passage(order, start, end, weight, whole, before, behind, begins, ends, size, spots)
 
 
-def _opening(prompt: Wording, chunk: Wording, run: _Run) -> tuple[int, int]:
+def _opening(prompt: Wording, chunk: Wording, run: _CommonRun) -> tuple[int, int]:
     """Where a passage starts, in the prompt and in the chunk: with its first marks, half a word, an ellipsis."""
     start, first = prompt.spans[run.at][0], chunk.spans[run.of][0]
     found = _backward(prompt.text, start, chunk.gap(run.of))
@@ -462,7 +462,7 @@ def _opening(prompt: Wording, chunk: Wording, run: _Run) -> tuple[int, int]:
     return found, first
 
 
-def _closing(prompt: Wording, chunk: Wording, run: _Run) -> tuple[int, int]:
+def _closing(prompt: Wording, chunk: Wording, run: _CommonRun) -> tuple[int, int]:
     """Where a passage ends, in the prompt and in the chunk."""
     text, end, last = prompt.text, prompt.spans[run.end - 1][1], chunk.spans[run.to - 1][1]
     if run.to == len(chunk.words):

@@ -35,7 +35,7 @@ from ragtrace.record.coercion.rows import is_listing
 from ragtrace.record.coercion.values import Chunk, number, plain, size as size_of
 from ragtrace.record.guard import attempt, let_through
 
-__all__ = ["Columns", "Frozen", "StreamedChunks", "StreamedValues", "freeze", "freeze_known"]
+__all__ = ["Frozen", "SnapshotColumns", "StreamedChunks", "StreamedValues", "freeze", "freeze_known"]
 
 _FIXED: Final[set[type]] = {str, int, float, bool, type(None)}  # what nothing can change; further numbers are added
 _PLANS: Final = 512
@@ -69,17 +69,17 @@ class _Plan(NamedTuple):
     is_plain: bool  # they are just an id, a text and a score
 
 
-class Columns(msgspec.Struct, frozen=True):
+class SnapshotColumns(msgspec.Struct, frozen=True):
     """Items of one shape, taken apart: `names` are the keys or attributes, a row has them as its fields."""
 
     names: tuple[str, ...]
     rows: list[Any]
     weight: int
 
-    def light(self, most: int) -> Columns:
+    def light(self, most: int) -> SnapshotColumns:
         """The first items, of no more than so many bytes together, and one at least."""
         rows, weight = _light(self.rows, map(msgspec.structs.astuple, self.rows), most)
-        return Columns(self.names, rows, weight)
+        return SnapshotColumns(self.names, rows, weight)
 
     def items(self) -> list[Any]:
         """The items as mappings, as they were."""
@@ -132,7 +132,7 @@ def _light(rows: list[Any], parts: Iterable[tuple[Any, ...]], most: int) -> tupl
 _FIELDS: Final = (MemberDescriptorType, type(_Plan.names))  # of slots, and of named tuples
 
 
-def freeze(value: Sequence[Any], further: tuple[str, ...] = ()) -> Columns | Frozen | None:
+def freeze(value: Sequence[Any], further: tuple[str, ...] = ()) -> SnapshotColumns | Frozen | None:
     """A list's or tuple's items as they are now; None when they must be read at once.
 
     Args:
@@ -160,7 +160,7 @@ def freeze(value: Sequence[Any], further: tuple[str, ...] = ()) -> Columns | Fro
     return None if plan is None else _columns(value, plan)
 
 
-def freeze_known(value: Any, further: tuple[str, ...] = ()) -> Columns | None:
+def freeze_known(value: Any, further: tuple[str, ...] = ()) -> SnapshotColumns | None:
     """The same of a list whose items have a shape that was met before; None when it has to be looked at first."""
     if type(value) is not list or not value:
         return None
@@ -180,7 +180,7 @@ def _frozen(value: Sequence[Any], kind: type) -> Frozen | None:
     return Frozen(list(value), sum(len(part) for part in chain.from_iterable(value) if type(part) is str))
 
 
-def _columns(value: Sequence[Any], plan: _Plan) -> Columns | None:
+def _columns(value: Sequence[Any], plan: _Plan) -> SnapshotColumns | None:
     names, batch, text, size, kind, is_plain = plan
     try:
         if kind is not None and set(map(type, value)) != {kind}:
@@ -193,7 +193,7 @@ def _columns(value: Sequence[Any], plan: _Plan) -> Columns | None:
         return None
     # the first, as the host has it, for all
     held = size_of(msgspec.structs.astuple(rows[0])) if not is_plain or text is None else len(text(rows[0]) or "")
-    return Columns(names, rows, len(rows) * (_ROW + held))
+    return SnapshotColumns(names, rows, len(rows) * (_ROW + held))
 
 
 def _are_fixed(types: Set[type]) -> bool:

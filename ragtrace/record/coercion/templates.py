@@ -15,7 +15,7 @@ __all__ = ["as_given", "cut_out", "make_template", "templated"]
 _BETWEEN: Final = "\n\0\n"  # what no chunk is searched across
 
 
-class _Place(NamedTuple):
+class _ChunkPlace(NamedTuple):
     start: int
     end: int
     chunk: int  # its place in the packing
@@ -71,12 +71,12 @@ def cut_out(template: str, chunks: Sequence[PackedChunk]) -> str:
     texts, names = parsed(template)
     prompt = _BETWEEN.join(texts)
     wordings = [Wording(chunk.text or "") for chunk in chunks]
-    places = [_Place(found.start, found.end, found.order) for found in locate(Wording(prompt), wordings)]
+    places = [_ChunkPlace(found.start, found.end, found.order) for found in locate(Wording(prompt), wordings)]
     filled = _filled(prompt, places, chunks).split(_BETWEEN)
     return "".join(part for pair in zip(filled, [*names, ""], strict=True) for part in pair)
 
 
-def _filled(prompt: str, places: Iterable[_Place], chunks: Sequence[PackedChunk]) -> str:
+def _filled(prompt: str, places: Iterable[_ChunkPlace], chunks: Sequence[PackedChunk]) -> str:
     parts, at = [], 0
     for place in places:
         parts += [escaped(prompt[at : place.start]), placeholder(chunks[place.chunk].chunk_id)]
@@ -86,7 +86,7 @@ def _filled(prompt: str, places: Iterable[_Place], chunks: Sequence[PackedChunk]
 
 def _placed(
     prompt: str, chunks: Sequence[PackedChunk], settled: bool, questions: Sequence[str | None]
-) -> tuple[list[_Place], list[PackedChunk]]:
+) -> tuple[list[_ChunkPlace], list[PackedChunk]]:
     """Where chunks stand in a prompt, and the chunks as they are given there, which `settled` ones are already.
 
     The k-th place of an id belongs to its k-th chunk, further ones to the last if they say the same.
@@ -107,7 +107,7 @@ def _placed(
         if count < len(free) and not settled:
             given[slot] = _as_found(given[slot], source, passage, text)
         if given[slot].text == text:
-            places.append(_Place(passage.start, passage.end, slot))
+            places.append(_ChunkPlace(passage.start, passage.end, slot))
             taken[source.chunk_id] += 1
     return places, given
 

@@ -11,7 +11,7 @@ import pytest
 
 from ragtrace.alignment import warg, warg_chance, warg_floor, wasted_retrieval
 from ragtrace.analyze.alignment import align
-from ragtrace.analyze.alignment_report._rates import ExplainedRequest, Observation, Row, observed, rates
+from ragtrace.analyze.alignment_report._rates import ExplainedRequest, GroupRates, Observation, observed, rates
 from ragtrace.explanations import Explanation, GeneratorAttribution
 from tests.analyze.alignment_report.explained import request
 
@@ -33,7 +33,7 @@ def _observation(
     return found
 
 
-def _heads(rows: Sequence[Row]) -> list[tuple[str | int | None, ...]]:
+def _heads(rows: Sequence[GroupRates]) -> list[tuple[str | int | None, ...]]:
     return [(row.group.condition, row.group.segment, row.group.k, row.requests) for row in rows]
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.demo._faults import SCENARIOS
-from ragtrace.demo.corpus import Chunk, Question, load_corpus, load_questions
+from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo.runner import SERVICE, run
 from ragtrace.store import Finished, Store
 from ragtrace.types import Analysis, RequestRecord, Stage, replace
@@ -61,7 +61,7 @@ def by_scenario(folder: Path) -> dict[str, Recording]:
     return found
 
 
-def _part() -> tuple[list[Question], list[Chunk]]:
+def _part() -> tuple[list[Question], list[DocumentSection]]:
     chunks = [chunk for chunk in load_corpus().chunks if chunk.document.code in PRODUCTS]
     kept = {chunk.chunk_id for chunk in chunks}
     return [question for question in load_questions() if set(question.chunk_ids) <= kept], chunks

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 import pytest
 from hypothesis import given, strategies as st
 
-from ragtrace.receive._limits import Limits
+from ragtrace.receive._limits import ReceiverLimits
 from ragtrace.receive.server import _bodies as bodies
 from ragtrace.receive.server._bodies import Refused, inflated, received
 
-MEMBERS = Limits().members
+MEMBERS = ReceiverLimits().members
 
 
 def read(parts: list[bytes], most: int) -> bytes:

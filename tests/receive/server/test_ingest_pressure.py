@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ragtrace.errors import StoreUnavailable
-from ragtrace.receive._limits import Share
+from ragtrace.receive._limits import TenantQuota
 from ragtrace.receive.server import _ingest as ingest
 from ragtrace.store import SpanPart
 from tests.receive.server.test_routes import JSON, SMALL, Receiver
@@ -135,7 +135,7 @@ def test_slow_body(tmp_path: Path, bound: str) -> None:
 
 def test_bodies_on_their_way_are_bounded(tmp_path: Path) -> None:
     """However many connections send at once: beyond it a sender is asked to come back."""
-    receiver = Receiver(tmp_path, limits=replace(SMALL, bodies=Share(0, 0)))
+    receiver = Receiver(tmp_path, limits=replace(SMALL, bodies=TenantQuota(0, 0)))
     status, _, headers = receiver.send(batch(SPAN), content_type=JSON)
     receiver.close()
 
@@ -145,7 +145,7 @@ def test_bodies_on_their_way_are_bounded(tmp_path: Path) -> None:
 
 def test_requests_under_way_are_bounded(tmp_path: Path) -> None:
     """Beyond it a sender is asked to come back; who asks for the receiver's health is answered all the same."""
-    receiver = Receiver(tmp_path, limits=replace(SMALL, requests=Share(0, 0)))
+    receiver = Receiver(tmp_path, limits=replace(SMALL, requests=TenantQuota(0, 0)))
     status, body, headers = receiver.send(batch(SPAN), content_type=JSON)
     asked = [receiver.send(None, each)[0] for each in ("/healthz", "/readyz", "/metrics")]
     receiver.close()
@@ -203,7 +203,7 @@ def test_large_bodies_stop_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_body_is_held_until_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for its turn takes memory as well."""
-    limits = replace(SMALL, body=30_000, bodies=Share(1, 1), large_size=10_000)
+    limits = replace(SMALL, body=30_000, bodies=TenantQuota(1, 1), large_size=10_000)
     receiver, gate = Receiver(tmp_path, limits=limits), Gate(monkeypatch)
     threads, statuses = send_large(receiver, 1)
     assert gate.begun.wait(20)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.receive._limits import Limits, Share
+from ragtrace.receive._limits import ReceiverLimits, TenantQuota
 from ragtrace.receive.server import _ingest as ingest
 from ragtrace.receive.server._bodies import Refused
 from ragtrace.receive.server._ingest import Accounts, Places, Turns
@@ -66,7 +66,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 def test_turns() -> None:
     """Nine bodies of one tenant wait, then one of another: it is next, not tenth."""
     work = Work()
-    turns = Turns("test", Share(1, 1), Accounts(Limits()))
+    turns = Turns("test", TenantQuota(1, 1), Accounts(ReceiverLimits()))
     first = [turns.submit("alpha", work("alpha")) for _ in range(9)]
     assert work.begun.acquire(timeout=20)
     other = turns.submit("beta", work("beta"))
@@ -79,8 +79,8 @@ def test_turns() -> None:
 
 def test_who_had_most_is_last() -> None:
     """Of those who wait, the one whose bodies took least of the processor's time is next."""
-    accounts, work = Accounts(Limits(), Clock()), Work()
-    turns = Turns("test", Share(1, 1), accounts)
+    accounts, work = Accounts(ReceiverLimits(), Clock()), Work()
+    turns = Turns("test", TenantQuota(1, 1), accounts)
     accounts.pay("alpha", 5.0)
     accounts.pay("beta", 2.0)
     running = [turns.submit("", work("first"))]
@@ -97,7 +97,7 @@ def test_threads_of_a_tenant() -> None:
     """While a tenant's bodies take as many threads as it may have, another one's are decoded beside them."""
     slow, quick = Work(), Work()
     quick.go.set()
-    turns = Turns("test", Share(3, 2), Accounts(Limits()))
+    turns = Turns("test", TenantQuota(3, 2), Accounts(ReceiverLimits()))
     taken = [turns.submit("alpha", slow("alpha")) for _ in range(9)]
     assert [turns.submit("beta", quick("beta")).result(20) for _ in range(3)] == ["beta"] * 3
     begun = len(slow.order)
@@ -110,7 +110,7 @@ def test_threads_of_a_tenant() -> None:
 def test_without_tenants_all_threads_are_used() -> None:
     """Without tokens all senders are one."""
     work = Work()
-    turns = Turns("test", Share(3, 1), Accounts(Limits()))
+    turns = Turns("test", TenantQuota(3, 1), Accounts(ReceiverLimits()))
     running = [turns.submit("", work("all")) for _ in range(3)]
     assert all(work.begun.acquire(timeout=20) for _ in running)
     work.go.set()
@@ -120,7 +120,7 @@ def test_without_tenants_all_threads_are_used() -> None:
 def test_what_nobody_waits_for() -> None:
     """A body whose sender has gone is not decoded, and leaves no trace; a failure reaches who waits for it."""
     work = Work()
-    turns = Turns("test", Share(1, 1), Accounts(Limits()))
+    turns = Turns("test", TenantQuota(1, 1), Accounts(ReceiverLimits()))
     first = turns.submit("alpha", work("alpha"))
     assert work.begun.acquire(timeout=20)
     gone: Future[Any] = turns.submit("beta", work("beta"))
@@ -138,7 +138,7 @@ def test_what_nobody_waits_for() -> None:
 def test_rate() -> None:
     """A tenant whose bodies take more than its rate is refused while another one's wait, until it has time again."""
     clock = Clock()
-    accounts = Accounts(Limits(rate=0.5, burst=10.0), clock)
+    accounts = Accounts(ReceiverLimits(rate=0.5, burst=10.0), clock)
     accounts.pay("alpha", 13.0)
     accounts.check("alpha")  # nobody else wants anything
     accounts.waits("alpha")
@@ -163,7 +163,7 @@ def test_rate() -> None:
 def test_an_account_has_bounds() -> None:
     """Time that was not used does not add up for ever, nor does what was taken too much."""
     clock = Clock()
-    accounts = Accounts(Limits(rate=0.5, burst=10.0), clock)
+    accounts = Accounts(ReceiverLimits(rate=0.5, burst=10.0), clock)
     accounts.pay("alpha", 1_000.0)
     assert accounts.left("alpha") == -10.0
     clock.now += 1_000.0
@@ -173,7 +173,7 @@ def test_an_account_has_bounds() -> None:
 
 def test_places() -> None:
     """All of them, and of these a tenant's own; what is given back is there again."""
-    places = Places(Share(3, 2), "things wait")
+    places = Places(TenantQuota(3, 2), "things wait")
     places.take("alpha", 2)
     with pytest.raises(Refused, match="2 things wait already for this tenant alone"):
         places.take("alpha")
@@ -194,7 +194,7 @@ def post(receiver: Receiver, token: str, body: bytes, **headers: str) -> int:
 
 def test_slow_connections(tmp_path: Path) -> None:
     """However many slow connections a tenant has, the others' requests are taken."""
-    receiver = Receiver(tmp_path, tokens=True, limits=replace(SMALL, requests=Share(6, 3)))
+    receiver = Receiver(tmp_path, tokens=True, limits=replace(SMALL, requests=TenantQuota(6, 3)))
     host, port = receiver.url.removeprefix("http://").split(":")
     head = (
         f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ALPHA}\r\nContent-Type: {JSON}\r\n"
@@ -217,7 +217,7 @@ def test_slow_connections(tmp_path: Path) -> None:
 
 def test_bytes_on_their_way(tmp_path: Path) -> None:
     """A tenant's bodies that are being received leave room for the others'."""
-    receiver = Receiver(tmp_path, tokens=True, limits=replace(SMALL, body=1_000, bodies=Share(3, 1)))
+    receiver = Receiver(tmp_path, tokens=True, limits=replace(SMALL, body=1_000, bodies=TenantQuota(3, 1)))
     host, port = receiver.url.removeprefix("http://").split(":")
     head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ALPHA}\r\nContent-Type: {JSON}\r\n"
     with socket.create_connection((host, int(port)), timeout=20) as slow:
@@ -241,7 +241,7 @@ def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return read(one, *given)
 
     monkeypatch.setattr(ingest.One, "_read", slow)
-    receiver = Receiver(tmp_path, tokens=True, limits=replace(SMALL, large=Share(8, 4), large_size=10_000))
+    receiver = Receiver(tmp_path, tokens=True, limits=replace(SMALL, large=TenantQuota(8, 4), large_size=10_000))
     bomb = gzip.compress(b'{"resourceSpans":[%s]}' % b",".join([b"[]"] * 20_000))
     statuses: dict[str, list[int]] = {ALPHA: [], BETA: []}
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ragtrace import config
-from ragtrace.receive._limits import DEPTH, Allowance, Limits, TooLarge
+from ragtrace.receive._limits import DEPTH, DecodingBudget, ReceiverLimits, TooLarge
 from ragtrace.receive._logs import parse_logs_json
 from ragtrace.receive._otlp import parse_json
 from ragtrace.receive.server._bodies import JSON, PROTOBUF, SIGNALS
@@ -21,7 +21,7 @@ from tests.receive.test_otlp import SPAN
 
 grpc = pytest.importorskip("grpc")
 
-SMALL = Limits(body=20_000, inflated=20_000, records=20, attributes=60, values=400, copied=28_000, members=3)
+SMALL = ReceiverLimits(body=20_000, inflated=20_000, records=20, attributes=60, values=400, copied=28_000, members=3)
 UNKNOWN = b"\xb8\x3e\x01"  # a field that no version has
 RECORDS: dict[str, dict[str, Any]] = {
     "traces": {name: SPAN[name] for name in ("traceId", "spanId")},
@@ -216,9 +216,9 @@ def test_decoding_has_an_end(signal: Any, kind: str) -> None:
     body = body if kind == JSON else as_protobuf(body, signal.name)
     policy = ContentPolicy(config.load(capture_content="full"))
 
-    signal.read(body, kind, "", policy, Allowance(Limits()))
+    signal.read(body, kind, "", policy, DecodingBudget(ReceiverLimits()))
     with pytest.raises(TooLarge, match="not decoded within 0 seconds"):
-        signal.read(body, kind, "", policy, Allowance(Limits(decoding=0.0)))
+        signal.read(body, kind, "", policy, DecodingBudget(ReceiverLimits(decoding=0.0)))
 
 
 def test_the_table_is_what_is_documented() -> None:
@@ -227,4 +227,4 @@ def test_the_table_is_what_is_documented() -> None:
     policy = ContentPolicy(config.load(capture_content="full"))
     for kind, sent in ((JSON, body), (PROTOBUF, as_protobuf(body, "traces"))):
         with pytest.raises(TooLarge, match="500,000 attributes"):
-            SIGNALS[0].read(sent, kind, "", policy, Allowance(Limits()))
+            SIGNALS[0].read(sent, kind, "", policy, DecodingBudget(ReceiverLimits()))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace import config
-from ragtrace.receive._limits import Limits
+from ragtrace.receive._limits import ReceiverLimits
 from ragtrace.receive._tenants import Everybody, Tokens
 from ragtrace.receive.server._app import make_app
 from ragtrace.receive.server._commit_queue import Intake
@@ -32,14 +32,14 @@ Status = pytest.importorskip("google.rpc.status_pb2").Status
 
 ALPHA, BETA, SCRAPER = "alpha-token-0123456789", "beta-token-0123456789", "scraper-token-0123456789"
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
-SMALL = Limits(body=100_000, inflated=200_000)
+SMALL = ReceiverLimits(body=100_000, inflated=200_000)
 
 
 class Receiver:
     """A receiver on a free port."""
 
     def __init__(
-        self, tmp_path: Path, *, tokens: bool = False, room: int = 1 << 20, limits: Limits | None = None
+        self, tmp_path: Path, *, tokens: bool = False, room: int = 1 << 20, limits: ReceiverLimits | None = None
     ) -> None:
         self.store = Store.open(f"sqlite:///{tmp_path}/received.db")
         meter = Meter()

@@ -16,7 +16,7 @@ import pytest
 
 from ragtrace import config
 from ragtrace.errors import StoreUnavailable
-from ragtrace.receive._limits import Limits, Share
+from ragtrace.receive._limits import ReceiverLimits, TenantQuota
 from ragtrace.receive._tenants import Tokens
 from ragtrace.receive.server import _ingest as ingest, _rpc as rpc
 from ragtrace.receive.server._commit_queue import Intake
@@ -31,7 +31,7 @@ grpc = pytest.importorskip("grpc")
 
 ALPHA = "alpha-token-0123456789"
 BETA = "beta-token-0123456789"
-SMALL = Limits(body=300_000)
+SMALL = ReceiverLimits(body=300_000)
 METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 RETRY = "google.rpc.retryinfo-bin"
 
@@ -39,7 +39,7 @@ RETRY = "google.rpc.retryinfo-bin"
 class Receiver:
     """A gRPC server in a thread of its own."""
 
-    def __init__(self, tmp_path: Path, limits: Limits = SMALL) -> None:
+    def __init__(self, tmp_path: Path, limits: ReceiverLimits = SMALL) -> None:
         self.store = Store.open(f"sqlite:///{tmp_path}/received.db")
         self.intake = Intake(self.store, grace=1, ttl=10, most=1 << 20)
         path = tmp_path / "tokens"
@@ -199,8 +199,8 @@ def test_bomb(receiver: Receiver) -> None:
     assert receiver.export(message()) == b""
 
 
-@pytest.mark.parametrize("share", [Share(1, 2), Share(2, 1)])
-def test_calls_are_bounded(tmp_path: Path, share: Share) -> None:
+@pytest.mark.parametrize("share", [TenantQuota(1, 2), TenantQuota(2, 1)])
+def test_calls_are_bounded(tmp_path: Path, share: TenantQuota) -> None:
     """Beyond it a sender is asked to come back, with its delay, and its message is not read; of a tenant's own, others
     are not refused."""
     receiver = Receiver(tmp_path, replace(SMALL, requests=share))
@@ -253,7 +253,7 @@ def test_messages_on_their_way_are_bounded(receiver: Receiver, monkeypatch: pyte
 
 def test_large_messages_wait_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While large ones are read one by one, small ones of the same tenant are served."""
-    receiver = Receiver(tmp_path, replace(SMALL, large=Share(8, 8), large_size=1_000))
+    receiver = Receiver(tmp_path, replace(SMALL, large=TenantQuota(8, 8), large_size=1_000))
     monkeypatch.setattr(rpc, "LATER", 0.2)
     gate, begun, read = threading.Event(), threading.Semaphore(0), ingest.One._read
 

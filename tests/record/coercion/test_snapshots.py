@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.record.coercion import Columns, Frozen, freeze, read_chunks
+from ragtrace.record.coercion import Frozen, SnapshotColumns, freeze, read_chunks
 
 TEXT = "the text of a chunk"
 
@@ -82,7 +82,7 @@ def test_texts_are_taken_by_reference_and_metadata_as_copies() -> None:
     """No text is copied, and no metadata shared."""
     items = [{"id": "a", "text": TEXT, "metadata": {"tags": ["x"]}}]
     taken = freeze(items)
-    assert isinstance(taken, Columns)
+    assert isinstance(taken, SnapshotColumns)
     items[0]["metadata"]["tags"].append("y")  # type: ignore[index]
     items[0]["text"] = "changed"
     (found,) = taken.items()
