@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ragtrace.alerts._annotations import of_instrument
@@ -13,25 +13,21 @@ from ragtrace.alerts.settings import Duration
 __all__ = ["platform_alerts"]
 
 
+_ALERTS: Final[list[Callable[[AlertPolicy], Rule]]] = []
+
+
 def platform_alerts(made: AlertPolicy) -> Iterator[Rule]:
     """The alerts of the stage `platform`."""
-    yield _exporter_down(made)
-    yield _requests_gone(made)
-    yield _analyzer_stale(made)
-    yield _sli_absent(made)
-    yield _unjudged(made)
-    yield _backlog(made)
-    yield _oldest_job(made)
-    yield _dead_jobs(made)
-    yield _late(made)
-    yield _internal_errors(made)
-    yield _dropped(made)
-    yield _label_budget(made)
-    yield _series_limit(made)
-    yield _receiver_refuses(made)
-    yield _receiver_lags(made)
+    return (rule(made) for rule in _ALERTS)
 
 
+def _declares(rule: Callable[[AlertPolicy], Rule]) -> Callable[[AlertPolicy], Rule]:
+    """Makes the function's rule one of the alerts, in the order of this module."""
+    _ALERTS.append(rule)
+    return rule
+
+
+@_declares
 def _exporter_down(made: AlertPolicy) -> Rule:
     up = selector("up", job=made.settings.platform.job)
     return _alert(
@@ -43,9 +39,11 @@ def _exporter_down(made: AlertPolicy) -> Rule:
         severity="page",
         summary="platform: no exporter of ragtrace can be scraped",
         description=f"Prometheus reaches no target of the job {made.settings.platform.job}. No other alert can fire.",
+        action="see that ragtrace export runs, and that Prometheus reaches it",
     )
 
 
+@_declares
 def _requests_gone(made: AlertPolicy) -> Rule:
     """Totals are for good, so a service that was counted and is no more has its counts in another database, unless
     somebody had them forgotten.
@@ -70,10 +68,12 @@ def _requests_gone(made: AlertPolicy) -> Rule:
         "deletes counts. "
         "It reads another database, or this service had an exporter of its own that is down. "
         "Nothing else can alert on this service.",
+        action="see which database the exporter was started with (ragtrace export --store URL)",
         labels=("service",),
     )
 
 
+@_declares
 def _analyzer_stale(made: AlertPolicy) -> Rule:
     """Only where requests arrive: a service that rests has nothing to analyze."""
     after = made.settings.platform.analyzer_stale
@@ -89,10 +89,12 @@ def _analyzer_stale(made: AlertPolicy) -> Rule:
         summary="platform: requests of {{ $labels.service }} are not analyzed",
         description="The last analysis was committed {{ $value | humanizeDuration }} ago, and requests arrive. "
         "Nothing else can alert on this service.",
+        action="see that ragtrace analyze --follow runs with this store, and read its log",
         labels=("service",),
     )
 
 
+@_declares
 def _sli_absent(made: AlertPolicy) -> Rule:
     """A stage of which nothing is counted any more, or a service of which nothing is, where enough was to be counted.
 
@@ -134,6 +136,7 @@ def _sli_absent(made: AlertPolicy) -> Rule:
         "counted{{ if $labels.stage }} no more{{ end }}",
         description='About {{ $value | printf "%.0f" }} sampled requests were to be counted within '
         f"{within.name} ({day.name} where few arrive), and none was. The alerts on it keep still.",
+        action="see which stages are not judged any more and why (ragtrace triage segment)",
         labels=("service",),
     )
 
@@ -161,6 +164,7 @@ _HELP: Final = {
 """What would help, by the label `reason`."""
 
 
+@_declares
 def _unjudged(made: AlertPolicy) -> Rule:
     """Requests flow and are analyzed, and in next to none of them any of the stages that matter is sound or broken.
 
@@ -191,10 +195,12 @@ def _unjudged(made: AlertPolicy) -> Rule:
         "{{ $value | humanizePercentage }} of the requests. Breaks there alert nobody."
         f'{{{{ with {reason} }}}}{{{{ with . | first | label "reason" }}}} Most frequent reason: {{{{ . }}}}. '
         f"{help_}{{{{ end }}}}{{{{ end }}}}{{{{ end }}}}",
+        action="give the service what it lacks to be judged by (ragtrace triage segment and doctor name it)",
         labels=("service",),
     )
 
 
+@_declares
 def _backlog(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     return _alert(
@@ -205,9 +211,11 @@ def _backlog(made: AlertPolicy) -> Rule:
         hold=limits.hold,
         summary="platform: many requests wait to be analyzed",
         description='{{ $value | printf "%.0f" }} jobs of coverage wait.',
+        action="start another ragtrace analyze --follow where the number of waiting jobs does not fall",
     )
 
 
+@_declares
 def _oldest_job(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     return _alert(
@@ -219,9 +227,11 @@ def _oldest_job(made: AlertPolicy) -> Rule:
         summary="platform: requests wait long to be analyzed",
         description="The oldest job of coverage has waited {{ $value | humanizeDuration }}. "
         "What is analyzed late counts in no indicator.",
+        action="start another ragtrace analyze --follow where the number of waiting jobs does not fall",
     )
 
 
+@_declares
 def _dead_jobs(made: AlertPolicy) -> Rule:
     return _alert(
         made,
@@ -231,9 +241,11 @@ def _dead_jobs(made: AlertPolicy) -> Rule:
         hold=made.settings.platform.hold,
         summary="platform: the analysis of some requests was given up",
         description='{{ $value | printf "%.0f" }} jobs of coverage failed as often as they may.',
+        action="see which with ragtrace jobs list --state dead, and why in the log of ragtrace analyze",
     )
 
 
+@_declares
 def _late(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     late, arrived = (increase(made.series(id_), _hour(made), by="service") for id_ in ("late_evaluations", "requests"))
@@ -245,10 +257,12 @@ def _late(made: AlertPolicy) -> Rule:
         hold=limits.hold,
         summary="platform: results of {{ $labels.service }} come too late for its indicators",
         description="{{ $value | humanizePercentage }} as many results came late in the last hour as requests arrived.",
+        action="look at the queue of the analysis, and at the way from the host to the store",
         labels=("service",),
     )
 
 
+@_declares
 def _internal_errors(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     return _alert(
@@ -260,9 +274,11 @@ def _internal_errors(made: AlertPolicy) -> Rule:
         summary="platform: faults inside ragtrace at {{ $labels.where }}",
         description='{{ $value | printf "%.0f" }} faults in the last hour. The hosts are unharmed, '
         "what they recorded may lack parts.",
+        action="look for the traceback in the log of the host",
     )
 
 
+@_declares
 def _dropped(made: AlertPolicy) -> Rule:
     return _alert(
         made,
@@ -272,9 +288,11 @@ def _dropped(made: AlertPolicy) -> Rule:
         hold=None,
         summary="platform: records were dropped: {{ $labels.reason }}",
         description='{{ $value | printf "%.0f" }} records in the last hour are not in the store.',
+        action="look at the reason that the alert names, and at the log of the host",
     )
 
 
+@_declares
 def _label_budget(made: AlertPolicy) -> Rule:
     return _alert(
         made,
@@ -285,9 +303,11 @@ def _label_budget(made: AlertPolicy) -> Rule:
         summary="platform: names beyond the budget of the label {{ $labels.label }} count as other",
         description="They did so in the last hour, and no alert is about one of them alone. ragtrace totals list shows "
         "the names that count.",
+        action="run ragtrace totals list, and look who sends names that nobody knows",
     )
 
 
+@_declares
 def _series_limit(made: AlertPolicy) -> Rule:
     return _alert(
         made,
@@ -298,9 +318,11 @@ def _series_limit(made: AlertPolicy) -> Rule:
         summary="platform: the exporter leaves out series",
         description='{{ $value | printf "%.0f" }} series are more than its limit: histograms first, then what alerts '
         "watch of the newest services.",
+        action="run ragtrace totals list, and forget the services that must not be",
     )
 
 
+@_declares
 def _receiver_refuses(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     all_, refused = (  # whoever has no token sends as often as he likes
@@ -316,9 +338,11 @@ def _receiver_refuses(made: AlertPolicy) -> Rule:
         summary="platform: the receiver sends senders away",
         description="{{ $value | humanizePercentage }} of the known senders' requests of the last hour were not taken. "
         "Senders try again for a while, and then drop their spans.",
+        action="look for errors of the store in the log of ragtrace serve, and at its commits",
     )
 
 
+@_declares
 def _receiver_lags(made: AlertPolicy) -> Rule:
     limits = made.settings.platform
     return _alert(
@@ -329,6 +353,7 @@ def _receiver_lags(made: AlertPolicy) -> Rule:
         hold=limits.hold,
         summary="platform: received traces wait long for their assembly",
         description="The oldest one that is due has waited {{ $value | humanizeDuration }}. Nothing of it is analyzed.",
+        action="raise ragtrace serve --assemblers, or start another one, where traces wait ever longer",
     )
 
 
@@ -355,6 +380,7 @@ def _alert(
     hold: Duration | None,
     summary: str,
     description: str,
+    action: str,
     severity: str = "ticket",
     labels: tuple[str, ...] = (),
 ) -> Rule:
@@ -364,5 +390,8 @@ def _alert(
         "expr": expr,
         **({"for": str(hold)} if hold else {}),
         "labels": {**told, "owner": made.owner(PLATFORM)},
-        "annotations": of_instrument(made, made.instrument(watched), severity, summary, description, labels),
+        "annotations": {
+            **of_instrument(made, made.instrument(watched), severity, summary, description, labels),
+            "action": action,
+        },
     }

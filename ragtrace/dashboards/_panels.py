@@ -29,7 +29,6 @@ __all__ = [
     "APART",
     "APPLIES",
     "COLORS",
-    "COLUMNS",
     "EXPLAIN",
     "FEW_SAMPLES",
     "HARDLY_JUDGED",
@@ -57,9 +56,6 @@ __all__ = [
     "versions_in_use",
     "with_others",
 ]
-
-COLUMNS: Final = 24
-"""How many columns the grid of a dashboard has."""
 
 _Kind: TypeAlias = Literal["timeseries", "stacked", "stat", "table", "heatmap", "text"]
 _Color: TypeAlias = Literal["green", "orange", "red"]

@@ -627,12 +627,9 @@ class Store:
         with self._database.write() as connection:
             return golds.put(connection, gold)
 
-    def find_gold(self, service: str, question: str) -> Gold | None:
-        """The gold set of a question, whatever its case and white space."""
-        return self.find_golds([(service, question)]).get((service, question))
-
     def find_golds(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Gold]:
-        """The gold sets of (service, question) pairs, under the pairs as given."""
+        """The gold sets of (service, question) pairs, under the pairs as given, whatever a question's case and white
+        space."""
         with self._database.read() as connection:
             return golds.find(connection, pairs)
 

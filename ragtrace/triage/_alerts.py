@@ -126,7 +126,7 @@ def _beside(store: Store, alert: Alert, at: int) -> Report | None:
     labels = alert.labels
     service, source, stage = (plain(labels.get(name, "")) for name in ("service", "source", "stage"))
     if stage == PLATFORM or not service:
-        told = f"{_about_ragtrace(store, labels.get('alertname', ''), service)}{_unjudged(store, alert, at)}"
+        told = f"{_about_ragtrace(store, alert.annotations.get('action'), service)}{_unjudged(store, alert, at)}"
     elif source and not labels.get("segment"):
         told = _about_source(store, labels["service"], labels["source"], at)
     else:
@@ -231,37 +231,23 @@ def _began(alert_id: str) -> int:
 
 # alerts that no request explains
 
-_LOOK: Final = {
-    "RagtraceExporterDown": "see that ragtrace export runs, and that Prometheus reaches it",
-    "RagtraceRequestsGone": "see which database the exporter was started with (ragtrace export --store URL)",
-    "RagtraceAnalyzerStale": "see that ragtrace analyze --follow runs with this store, and read its log",
-    "RagtraceSliAbsent": "see which stages are not judged any more and why (ragtrace triage segment)",
-    "RagtraceUnjudged": "give the service what it lacks to be judged by (ragtrace triage segment and doctor name it)",
-    "RagtraceQueueBacklog": "start another ragtrace analyze --follow where the number of waiting jobs does not fall",
-    "RagtraceQueueOld": "start another ragtrace analyze --follow where the number of waiting jobs does not fall",
-    "RagtraceDeadJobs": "see which with ragtrace jobs list --state dead, and why in the log of ragtrace analyze",
-    "RagtraceLateEvaluations": "look at the queue of the analysis, and at the way from the host to the store",
-    "RagtraceInternalErrors": "look for the traceback in the log of the host",
-    "RagtraceDroppedRecords": "look at the reason that the alert names, and at the log of the host",
-    "RagtraceLabelBudget": "run ragtrace totals list, and look who sends names that nobody knows",
-    "RagtraceSeriesLimit": "run ragtrace totals list, and forget the services that must not be",
-    "RagtraceReceiverRefuses": "look for errors of the store in the log of ragtrace serve, and at its commits",
-    "RagtraceReceiverLags": "raise ragtrace serve --assemblers, or start another one, where traces wait ever longer",
-}
 _OTHERWISE: Final = "follow the page of the runbook that the alert names"
 _SOURCE: Final = "see that its ingestion runs, and what ragtrace source list says"
 
 
-def _about_ragtrace(store: Store, name: str, service: str) -> str:
-    """What to do about an alert on ragtrace itself, and the state of the analysis. service: empty for none."""
+def _about_ragtrace(store: Store, action: str | None, service: str) -> str:
+    """What to do about an alert on ragtrace itself, and the state of the analysis. action: what the alert says to do
+    first; service: empty for none."""
     depth = store.queue_depth()
     state = f"{depth.get('pending', 0):,} requests wait for their analysis, {depth.get('dead', 0):,} were given up"
     if service:
         last = store.last_success().get(service)
         when = "never" if last is None else f"last at {datetime.fromtimestamp(last, UTC):%m-%d %H:%M:%SZ}"
         state += f"; {service} was analyzed {when}"
-    look = _LOOK.get(name, _OTHERWISE)
-    return f"this alert is about ragtrace itself, and no request explains it: {look}; run ragtrace doctor. {state}."
+    return (
+        f"this alert is about ragtrace itself, and no request explains it: {action or _OTHERWISE}; "
+        f"run ragtrace doctor. {state}."
+    )
 
 
 def _about_source(store: Store, service: str, source: str, now: int) -> str:

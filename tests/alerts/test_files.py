@@ -70,6 +70,7 @@ def test_every_alert_says_whose_it_is_and_what_to_do(rule: dict[str, Any]) -> No
     assert told["summary"].startswith(f"{labels['stage']}: ")
     assert told["runbook"].startswith("docs/runbooks/")
     assert re.match(r"http://localhost:3000/d/ragtrace-\w+", told["dashboard"])
+    assert bool(told.get("action")) == (labels["stage"] == "platform")
     if labels["stage"] != "platform":
         assert "ragtrace_release_timestamp_seconds" in told["release"]
         is_of_source = "source" in told["summary"]

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from ragtrace.dashboards import UIDS
-from ragtrace.dashboards._panels import COLUMNS, Dashboard, Panel, Target, sound_share
+from ragtrace.dashboards._panels import Dashboard, Panel, Target, sound_share
 from ragtrace.dashboards.contents import DASHBOARDS
 from ragtrace.dashboards.promql import WINDOW
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
@@ -16,6 +16,8 @@ from tests.dashboards.asked import asked, panels, parsed, targets
 OTHERS = {"ALERTS": {"alertname", "alertstate", "service", "owner", "segment"}}
 """Series that Prometheus makes itself, and the labels that a query may name."""
 
+COLUMNS = 24
+"""Of the grid of a dashboard of Grafana."""
 EXACT = {"last_over_time", "min_over_time", "resets"}
 PANELS = [pytest.param(panel, id=name) for name, panel in panels()]
 TARGETS = [pytest.param(target, id=name) for name, target in targets()]

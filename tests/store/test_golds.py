@@ -17,9 +17,9 @@ GOLD = Gold(
 def test_case_and_white_space_make_no_difference(store: Store) -> None:
     """A gold set is found by its question however that is spaced and capitalized, in its service only."""
     assert store.put_gold([GOLD]) == 1
-    assert store.find_gold("shop", "  what is\tthe fee? ") == GOLD
-    assert store.find_gold("other", "What is the Fee?") is None
-    assert store.find_gold("shop", "What is the price?") is None
+    assert store.find_golds([("shop", "  what is\tthe fee? ")]).get(("shop", "  what is\tthe fee? ")) == GOLD
+    assert store.find_golds([("other", "What is the Fee?")]).get(("other", "What is the Fee?")) is None
+    assert store.find_golds([("shop", "What is the price?")]).get(("shop", "What is the price?")) is None
 
 
 def test_a_gold_set_is_replaced(store: Store) -> None:
@@ -27,7 +27,7 @@ def test_a_gold_set_is_replaced(store: Store) -> None:
     newer = Gold(service="shop", question="what is the fee?", chunk_ids=("c9",))
     store.put_gold([GOLD])
     assert store.put_gold([GOLD, newer]) == 1
-    assert store.find_gold("shop", "What is the Fee?") == newer
+    assert store.find_golds([("shop", "What is the Fee?")]).get(("shop", "What is the Fee?")) == newer
     assert store.counts()["gold"] == 1
 
 

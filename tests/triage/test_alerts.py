@@ -127,23 +127,23 @@ def test_an_alert_without_a_service_is_about_ragtrace(fill: Fill) -> None:
     """There is no evidence to walk."""
     (one,) = read_payload(payload(alert(service="", alertname="RagtraceAnalyzerStale"))).alerts
     report = triage_alert(fill(), one, now=END)
-    assert "ragtrace doctor" in report.conclusion
+    assert "follow the page of the runbook that the alert names; run ragtrace doctor" in report.conclusion
     assert report.checks == ()
 
 
 def test_alerts_about_ragtrace_get_advice_though_they_name_a_service(fill: Fill) -> None:
-    """Requests of the service may be fine or broken: neither explains the alert."""
+    """Requests of the service may be fine or broken: neither explains the alert, which says itself what to do."""
     store = fill(Break("ranking", 0.6, 0.8))
-    names = sorted(one["alert"] for one in platform_alerts(SHIPPED))
-    assert len(names) > 10
-    for name in names:
-        (one,) = read_payload(payload(alert(alertname=name, stage="platform", owner="platform"))).alerts
+    rules = {one["alert"]: one["annotations"] for one in platform_alerts(SHIPPED)}
+    assert len(rules) > 10
+    for name, told in sorted(rules.items()):
+        given = alert(alertname=name, stage="platform", owner="platform") | {"annotations": told}
+        (one,) = read_payload(payload(given)).alerts
         report = triage_alert(store, one, now=END)
         assert report.alert is not None, name
         assert (report.alert.agrees, report.checks, report.stage) == (None, (), None), name
         assert (report.service, report.owner) == (SERVICE, "platform"), name
-        assert "run ragtrace doctor" in report.conclusion, name
-        assert "runbook" not in report.conclusion, name
+        assert f"{told['action']}; run ragtrace doctor" in report.conclusion, name
         assert f"{SERVICE} was analyzed last at" in report.conclusion, name
         page = markdown(report)
         assert "What was checked" not in page, name

@@ -42,7 +42,6 @@ _INPUT: Final = "traceloop.entity.input"
 _OUTPUT: Final = "traceloop.entity.output"
 _PROPERTIES: Final = "traceloop.association.properties."
 _PROMPT, _COMPLETION = "gen_ai.prompt", "gen_ai.completion"  # flattened: gen_ai.prompt.0.content
-_USAGE: Final = "llm.usage."
 _VECTOR: Final = "db.vector.query.top_k"
 _RESULTS: Final = ("db.query.result", "db.search.result", "db.pinecone.query.result")
 _RETRIEVAL: Final = "vector_db_retrieve"

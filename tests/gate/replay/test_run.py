@@ -90,7 +90,7 @@ def test_what_the_file_says_of_a_question_is_recorded(run: Run, store_url: str) 
     assert (record.segment, record.session_id, record.versions) == ("exception", "s1", {"model": "m-2"})
     assert record.attributes["ragtrace.replay.document"] == "d1"
     with Store.open(store_url) as store:
-        gold = store.find_gold("assistant", "is theft  covered?")
+        gold = store.find_golds([("assistant", "is theft  covered?")]).get(("assistant", "is theft  covered?"))
     assert gold is not None
     assert gold.chunk_ids == ("c1",)
 
