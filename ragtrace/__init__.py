@@ -178,11 +178,11 @@ def instrument(framework: str) -> None:
 
         ragtrace.instrument("langchain")
 
-    Allowed are `langchain`, `llama_index`, `haystack`, `sentence_transformers` and `openai`. Call it before the
+    framework: `langchain`, `openai` and others, which docs/how-to/instrumentation.md lists. Call it before the
     application imports functions out of the framework. It may come before or after `configure()`.
 
-    Raises: ConfigurationError for another name or a version that is not supported; MissingExtraError when the
-        framework or `opentelemetry-instrumentation` is not installed.
+    Raises: ConfigurationError for another name, with all that are known, or a version that is not supported;
+        MissingExtraError when the framework or `opentelemetry-instrumentation` is not installed.
     """
     from ragtrace.record import instrumentation
 

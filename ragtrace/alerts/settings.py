@@ -98,11 +98,11 @@ def _written(milliseconds: int) -> str:
     return text
 
 
-class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Authored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of what may stand in the file: an unknown key is an error."""
 
 
-class Override(_Part, frozen=True):
+class Override(_Authored, frozen=True):
     """A service, a segment, or a segment of a service, with what differs there."""
 
     service: str | None = None
@@ -112,7 +112,7 @@ class Override(_Part, frozen=True):
     alert: bool = True
 
 
-class BurnRate(_Part, frozen=True):
+class BurnRate(_Authored, frozen=True):
     """A pair of windows and the factor of the budget that must burn on both."""
 
     short: Duration
@@ -131,7 +131,7 @@ class BurnRate(_Part, frozen=True):
         return 3 * self.minimum
 
 
-class BurnRates(_Part, frozen=True):
+class BurnRates(_Authored, frozen=True):
     """The pairs of windows by severity, and how sure the bound is."""
 
     z: float
@@ -144,7 +144,7 @@ class BurnRates(_Part, frozen=True):
         return self.page + self.ticket
 
 
-class Hold(_Part, frozen=True):
+class Hold(_Authored, frozen=True):
     """How long conditions hold before an alert fires."""
 
     page: dict[str, Duration]
@@ -152,14 +152,14 @@ class Hold(_Part, frozen=True):
     keep_firing: Duration
 
 
-class Releases(_Part, frozen=True):
+class Releases(_Authored, frozen=True):
     """Which stages page only after a release, and how long a release is suspected."""
 
     required: dict[str, Duration]
     suspected: Duration
 
 
-class RiseThreshold(_Part, frozen=True):
+class RiseThreshold(_Authored, frozen=True):
     """A window, the baseline before it, and by how much a share must have risen, in [0, 1]."""
 
     window: Duration
@@ -167,7 +167,7 @@ class RiseThreshold(_Part, frozen=True):
     rise: float
 
 
-class Suspicion(_Part, frozen=True):
+class Suspicion(_Authored, frozen=True):
     """When a share has risen: z standard errors and `rise`, with `minimum` requests in both windows; and where the rise
     began: at the first stage that rose by more than `part` of it, which must be `sure` standard errors from that."""
 
@@ -178,7 +178,7 @@ class Suspicion(_Part, frozen=True):
     windows: tuple[RiseThreshold, ...]
 
 
-class Growth(_Part, frozen=True):
+class Growth(_Authored, frozen=True):
     """When a value has grown."""
 
     window: Duration
@@ -188,7 +188,7 @@ class Growth(_Part, frozen=True):
     minimum: float
 
 
-class GrowthRules(_Part, frozen=True):
+class GrowthRules(_Authored, frozen=True):
     """What is watched for growth."""
 
     suspected: Suspicion
@@ -196,14 +196,14 @@ class GrowthRules(_Part, frozen=True):
     candidate_age: Growth
 
 
-class SourceLateness(_Part, frozen=True):
+class SourceLateness(_Authored, frozen=True):
     """When a source's time is out of the usual."""
 
     factor: float
     floor: Duration
 
 
-class Volume(_Part, frozen=True):
+class Volume(_Authored, frozen=True):
     """When a source's number of documents is out of the usual."""
 
     window: Duration
@@ -211,7 +211,7 @@ class Volume(_Part, frozen=True):
     rise: float
 
 
-class Limit(_Part, frozen=True):
+class Limit(_Authored, frozen=True):
     """What one source must keep, whatever is usual."""
 
     source: str
@@ -225,7 +225,7 @@ class Limit(_Part, frozen=True):
         return {"source": self.source} | ({} if self.service is None else {"service": self.service})
 
 
-class Sources(_Part, frozen=True):
+class Sources(_Authored, frozen=True):
     """The thresholds of source health."""
 
     history: Duration
@@ -237,7 +237,7 @@ class Sources(_Part, frozen=True):
     hold: Duration
 
 
-class UnjudgedThreshold(_Part, frozen=True):
+class UnjudgedThreshold(_Authored, frozen=True):
     """When a service cannot be judged: the share of requests in which any of the stages is sound or broken."""
 
     stages: tuple[str, ...]
@@ -246,7 +246,7 @@ class UnjudgedThreshold(_Part, frozen=True):
     minimum: float
 
 
-class Platform(_Part, frozen=True):
+class Platform(_Authored, frozen=True):
     """The thresholds of the alerts about ragtrace itself."""
 
     job: str
@@ -263,14 +263,14 @@ class Platform(_Part, frozen=True):
     hold: Duration
 
 
-class Evaluation(_Part, frozen=True):
+class Evaluation(_Authored, frozen=True):
     """How often rules run."""
 
     interval: Duration
     slow_interval: Duration
 
 
-class Notifications(_Part, frozen=True):
+class Notifications(_Authored, frozen=True):
     """Alertmanager's pace."""
 
     group_wait: Duration
@@ -280,14 +280,14 @@ class Notifications(_Part, frozen=True):
     resolve_timeout: Duration
 
 
-class Links(_Part, frozen=True):
+class Links(_Authored, frozen=True):
     """The first parts of addresses."""
 
     grafana: str
     runbooks: str
 
 
-class AlertSettings(_Part, frozen=True):
+class AlertSettings(_Authored, frozen=True):
     """All of `alerts/objectives.yaml`."""
 
     targets: dict[str, float]

@@ -171,7 +171,7 @@ def report_source(
 ) -> None:
     """Report what an ingestion job has done. Run it after each run of the job."""
     from ragtrace.cli.terminal import existing
-    from ragtrace.record.reports import read_report
+    from ragtrace.record.external_reports import read_report
     from ragtrace.store import Store
 
     said = read_report(

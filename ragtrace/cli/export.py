@@ -16,7 +16,7 @@ from ragtrace.cli.terminal import StoreOption, console, option
 from ragtrace.config import SETTINGS
 
 if TYPE_CHECKING:
-    from ragtrace.export.push import Target
+    from ragtrace.export.push import PushTarget
 
 __all__ = ["DEFAULT_PORT", "HostOption", "PortOption", "export", "serve"]
 
@@ -68,7 +68,7 @@ def serve(
     url: str,
     host: str,
     port: int,
-    push_to: Sequence[Target] = (),
+    push_to: Sequence[PushTarget] = (),
     push_seconds: float = 30.0,
     max_series: int = 100_000,
 ) -> None:
@@ -85,8 +85,8 @@ def serve(
         server.close()
 
 
-def _targets(otlp: str | None, remote_write: str | None) -> list[Target]:
-    targets: list[Target] = []
+def _targets(otlp: str | None, remote_write: str | None) -> list[PushTarget]:
+    targets: list[PushTarget] = []
     if otlp:
         from ragtrace.export.push_targets import OtlpTarget
 

@@ -35,7 +35,7 @@ __all__ = [
     "Dashboard",
     "Link",
     "Panel",
-    "Section",
+    "PanelSection",
     "Target",
     "Threshold",
     "Unit",
@@ -136,7 +136,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-class Section(msgspec.Struct, frozen=True):
+class PanelSection(msgspec.Struct, frozen=True):
     """Panels under one heading, from left to right and from top to bottom."""
 
     title: str
@@ -149,7 +149,7 @@ class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     title: str
     description: str
-    sections: tuple[Section, ...]
+    sections: tuple[PanelSection, ...]
 
     @property
     def panels(self) -> Iterator[Panel]:
@@ -426,7 +426,7 @@ def undefined(*instruments: Instrument, width: int = 12) -> Panel:
     )
 
 
-def with_others(sections: tuple[Section, ...], scores: Iterable[Instrument]) -> tuple[Section, ...]:
+def with_others(sections: tuple[PanelSection, ...], scores: Iterable[Instrument]) -> tuple[PanelSection, ...]:
     """The sections of a dashboard, and one more for those of its scores that none of their panels shows: a new score of
     the registry is seen before somebody draws a better panel of it."""
     shown = "\n".join(target.expr for section in sections for panel in section.panels for target in panel.targets)
@@ -437,7 +437,7 @@ def with_others(sections: tuple[Section, ...], scores: Iterable[Instrument]) -> 
         means(_named(one), (one,), width=24) if one.unit == "1" else quantiles(one, title=_named(one), width=24)
         for one in unseen
     )
-    return (*sections, Section("Other scores", (*panels, undefined(*unseen, width=24))))
+    return (*sections, PanelSection("Other scores", (*panels, undefined(*unseen, width=24))))
 
 
 def versions_in_use(stage: str, width: int = 12) -> Panel:
@@ -476,7 +476,7 @@ def quantiles(instrument: Instrument, *, title: str, width: int = 12, empty: str
     )
 
 
-def commands(*, width: int = 24, height: int = 6) -> Section:
+def commands(*, width: int = 24, height: int = 6) -> PanelSection:
     """What to run next, with the names and times that are chosen, and the way to a trace."""
     text = """\
 The dots on a line are traces of single requests. Click one for its `trace_id`, or put an id into **Trace id** above \
@@ -497,4 +497,4 @@ ragtrace show REQUEST_ID
         width=width,
         height=height,
     )
-    return Section("What to do next", (panel,))
+    return PanelSection("What to do next", (panel,))

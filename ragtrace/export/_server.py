@@ -12,7 +12,7 @@ from ragtrace.errors import StoreError
 from ragtrace.export._lease import LEASE_SECONDS, LeasedStore
 from ragtrace.export._series import MAX_SERIES
 from ragtrace.export.exposition import collected, collector
-from ragtrace.export.push import PUSH_SECONDS, Pusher, Target, check_period
+from ragtrace.export.push import PUSH_SECONDS, Pusher, PushTarget, check_period
 from ragtrace.http_server import HttpServer, plain
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class MetricsServer:
         store: LeasedStore,
         server: HttpServer,
         max_series: int,
-        push_to: Sequence[Target] = (),
+        push_to: Sequence[PushTarget] = (),
         push_seconds: float = PUSH_SECONDS,
     ) -> None:
         self.port = server.port
@@ -87,7 +87,7 @@ def serve(
     *,
     max_series: int = MAX_SERIES,
     lease_seconds: float = LEASE_SECONDS,
-    push_to: Sequence[Target] = (),
+    push_to: Sequence[PushTarget] = (),
     push_seconds: float = PUSH_SECONDS,
 ) -> MetricsServer:
     """Serve the store's metrics from threads of this process. A store that cannot be used now is tried again.

@@ -22,8 +22,8 @@ from ragtrace.export.exposition import collected
 __all__ = [
     "PUSH_SECONDS",
     "PushFailed",
+    "PushTarget",
     "Pusher",
-    "Target",
     "check_period",
 ]
 
@@ -43,7 +43,7 @@ class PushFailed(Exception):
         self.retry_after = retry_after
 
 
-class Target(Protocol):
+class PushTarget(Protocol):
     """Where metrics are pushed to."""
 
     @property
@@ -73,7 +73,7 @@ class Pusher:
     """
 
     def __init__(
-        self, store: LeasedStore, target: Target, seconds: float = PUSH_SECONDS, *, max_series: int = MAX_SERIES
+        self, store: LeasedStore, target: PushTarget, seconds: float = PUSH_SECONDS, *, max_series: int = MAX_SERIES
     ) -> None:
         check_period(seconds)
         self._store = store

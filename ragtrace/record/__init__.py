@@ -6,7 +6,7 @@ from ragtrace.record._recorder import Draft, Recorder, Sink, active, close_overd
 from ragtrace.record._sampling import new_request_id
 from ragtrace.record._verbs import generate, pack, request, rerank, retrieve
 from ragtrace.record.content import ContentPolicy, scrub
-from ragtrace.record.reports import feedback, flag, source_report
+from ragtrace.record.external_reports import feedback, flag, source_report
 
 __all__ = [
     "ContentPolicy",

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ragtrace.dashboards._panels import Dashboard, Panel, Section, Target
+from ragtrace.dashboards._panels import Dashboard, Panel, PanelSection, Target
 from ragtrace.dashboards.preview import legend, page, read
 from ragtrace.dashboards.prometheus import Exemplar, PreviewScope, Prometheus, Series
 from tests.dashboards.browser import examined
@@ -51,7 +51,7 @@ class _Server(Prometheus):
 
 def _shown(server: Prometheus, **given: Any) -> dict[str, Any]:
     panel = Panel(**({"title": "t", "description": "d", "empty": "It fills by itself."} | given))
-    dashboard = Dashboard(uid="u", title="ragtrace: u", description="d", sections=(Section("s", (panel,)),))
+    dashboard = Dashboard(uid="u", title="ragtrace: u", description="d", sections=(PanelSection("s", (panel,)),))
     (read_back,) = read(server, [dashboard], SPAN)
     shown: dict[str, Any] = read_back["sections"][0]["panels"][0]
     return shown

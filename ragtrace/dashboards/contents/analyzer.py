@@ -9,7 +9,7 @@ from ragtrace.dashboards._panels import (
     FEW_SAMPLES,
     Dashboard,
     Panel,
-    Section,
+    PanelSection,
     Target,
     Threshold,
     Unit,
@@ -96,7 +96,7 @@ ANALYZER: Final = Dashboard(
     title="ragtrace: the analyzer",
     description="Does the analyzer keep up, what does it cost, what does it lose? Owner: platform.",
     sections=(
-        Section(
+        PanelSection(
             "Does it keep up?",
             (
                 _stat(
@@ -139,7 +139,7 @@ ANALYZER: Final = Dashboard(
                 _over_time("Jobs", QUEUE_JOBS.brief, f"sum by (state) ({selector(QUEUE_JOBS)})", "{{state}}"),
             ),
         ),
-        Section(
+        PanelSection(
             "What does it cost?",
             (
                 _over_time(
@@ -166,7 +166,7 @@ ANALYZER: Final = Dashboard(
                 ),
             ),
         ),
-        Section(
+        PanelSection(
             "What is lost, or not known?",
             (
                 _over_time(
@@ -200,7 +200,7 @@ ANALYZER: Final = Dashboard(
                 ),
             ),
         ),
-        Section(
+        PanelSection(
             "Does the receiver take what is sent?",
             (
                 _stat(
@@ -289,7 +289,7 @@ ANALYZER: Final = Dashboard(
                 ),
             ),
         ),
-        Section(
+        PanelSection(
             "What runs?",
             (
                 Panel(

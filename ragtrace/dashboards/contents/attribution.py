@@ -9,7 +9,7 @@ from ragtrace.dashboards._panels import (
     FEW_SAMPLES,
     Dashboard,
     Panel,
-    Section,
+    PanelSection,
     Target,
     commands,
     distribution,
@@ -85,7 +85,7 @@ _JOBS: Final = Panel(
 )
 
 _SECTIONS: Final = (
-    Section(
+    PanelSection(
         "Does the answer follow the ranking?",
         (
             _now(
@@ -117,7 +117,7 @@ _SECTIONS: Final = (
             ),
         ),
     ),
-    Section(
+    PanelSection(
         "Since when?",
         (
             means("WARG, beside its floor and chance", (WARG, WARG_FLOOR, WARG_CHANCE), empty=EXPLAIN),
@@ -126,7 +126,7 @@ _SECTIONS: Final = (
             means("Answer rests on a low rank, by segment", (NOISE_DISTRACTION,), by="segment", empty=EXPLAIN),
         ),
     ),
-    Section(
+    PanelSection(
         "Are the explanations sound?",
         (
             distribution(COMPLETENESS_DELTA, title="Error of token attributions: distribution", empty=EXPLAIN),
@@ -134,7 +134,7 @@ _SECTIONS: Final = (
             quantiles(ATTRIBUTION_DURATION, title="Duration of one explanation", empty=EXPLAIN, width=24),
         ),
     ),
-    Section("What do they cost?", (_COST, _JOBS, _EXHAUSTED)),
+    PanelSection("What do they cost?", (_COST, _JOBS, _EXHAUSTED)),
 )
 
 ATTRIBUTION: Final = Dashboard(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.dashboards._panels import ANALYZE, FEW_SAMPLES, Dashboard, Panel, Section, Target, commands
+from ragtrace.dashboards._panels import ANALYZE, FEW_SAMPLES, Dashboard, Panel, PanelSection, Target, commands
 from ragtrace.dashboards.promql import RANGE, WINDOW, increase, rate, selector, share
 from ragtrace.registry.instruments import (
     CORRECTED_RATE,
@@ -159,11 +159,11 @@ OUTCOMES: Final = Dashboard(
     title="ragtrace: outcomes",
     description="Task success, ratings and verifiers, beside what the diagnosis says.",
     sections=(
-        Section("How good are the answers?", tuple(_now(*each) for each in _WORDS.items())),
-        Section("In which segment?", tuple(_by_segment(*each) for each in _WORDS.items())),
-        Section("Does the diagnosis agree?", (_BESIDE, _JUDGED)),
-        Section("What people's labels say", (_CORRECTED, _LABELED)),
-        Section("Traffic", (_RECORDED, _ERRORS)),
+        PanelSection("How good are the answers?", tuple(_now(*each) for each in _WORDS.items())),
+        PanelSection("In which segment?", tuple(_by_segment(*each) for each in _WORDS.items())),
+        PanelSection("Does the diagnosis agree?", (_BESIDE, _JUDGED)),
+        PanelSection("What people's labels say", (_CORRECTED, _LABELED)),
+        PanelSection("Traffic", (_RECORDED, _ERRORS)),
         commands(),
     ),
 )

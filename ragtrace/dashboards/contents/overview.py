@@ -13,7 +13,7 @@ from ragtrace.dashboards._panels import (
     Dashboard,
     Link,
     Panel,
-    Section,
+    PanelSection,
     Target,
     Threshold,
     commands,
@@ -284,10 +284,10 @@ OVERVIEW: Final = Dashboard(
     title="ragtrace: overview",
     description="Which stage is failing, everywhere or in one segment, since which rollout, and how much is known.",
     sections=(
-        Section("Which stage is failing?", (_BY_STAGE, _VERDICTS)),
-        Section("Everywhere, or in one segment?", (_BY_SEGMENT, _ALERTS, _PAGES)),
-        Section("Since when, and since which rollout?", (_SINCE, _RELEASES, _FIRST_BREAKS)),
-        Section("How much can be judged?", (_KNOWN, _HARDLY_JUDGED, _REASONS)),
+        PanelSection("Which stage is failing?", (_BY_STAGE, _VERDICTS)),
+        PanelSection("Everywhere, or in one segment?", (_BY_SEGMENT, _ALERTS, _PAGES)),
+        PanelSection("Since when, and since which rollout?", (_SINCE, _RELEASES, _FIRST_BREAKS)),
+        PanelSection("How much can be judged?", (_KNOWN, _HARDLY_JUDGED, _REASONS)),
         commands(),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.dashboards._panels import FEW_SAMPLES, Dashboard, Panel, Section, Target, commands
+from ragtrace.dashboards._panels import FEW_SAMPLES, Dashboard, Panel, PanelSection, Target, commands
 from ragtrace.dashboards.promql import quantile, selector, share
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import (
@@ -96,8 +96,8 @@ SOURCES: Final = Dashboard(
     title="ragtrace: source health",
     description="Is what the index is built from complete, fresh and on time? Owner: retrieval-indexing.",
     sections=(
-        Section("All sources", (_TABLE,)),
-        Section(
+        PanelSection("All sources", (_TABLE,)),
+        PanelSection(
             "Late or stale?",
             (
                 _over_time("Ingestion delay", SOURCE_DELAY, _latest(SOURCE_DELAY), "", "s"),
@@ -111,7 +111,7 @@ SOURCES: Final = Dashboard(
                 _CANDIDATES,
             ),
         ),
-        Section(
+        PanelSection(
             "Complete?",
             (
                 _over_time("Documents", SOURCE_DOCUMENTS, _latest(SOURCE_DOCUMENTS), "", "short"),

@@ -14,7 +14,7 @@ from ragtrace.dashboards._panels import (
     FEW_SAMPLES,
     Dashboard,
     Panel,
-    Section,
+    PanelSection,
     Target,
     commands,
     distribution,
@@ -59,7 +59,7 @@ from ragtrace.registry.instruments import (
 __all__ = ["CITATION", "GENERATION", "RANKING", "RETRIEVAL"]
 
 
-def _dashboard(stage: StageInfo, title: str, question: str, *sections: Section) -> Dashboard:
+def _dashboard(stage: StageInfo, title: str, question: str, *sections: PanelSection) -> Dashboard:
     scores = [one for one in INSTRUMENTS.values() if one.analysis == "coverage" and one.stage == stage.name]
     return Dashboard(
         uid=f"ragtrace-{stage.name}",
@@ -107,9 +107,9 @@ RETRIEVAL: Final = _dashboard(
     _RETRIEVAL_STAGE,
     "retrieval",
     "Do the candidates hold what the question requires?",
-    Section("Objective", (sound_now(_RETRIEVAL_STAGE), sound_by_segment(_RETRIEVAL_STAGE))),
-    Section("How much is known", states(_RETRIEVAL_STAGE)),
-    Section(
+    PanelSection("Objective", (sound_now(_RETRIEVAL_STAGE), sound_by_segment(_RETRIEVAL_STAGE))),
+    PanelSection("How much is known", states(_RETRIEVAL_STAGE)),
+    PanelSection(
         "What is missing",
         (
             means("Coverage of the question", (QUERY_COVERAGE, JOINT_QUERY_COVERAGE)),
@@ -118,8 +118,8 @@ RETRIEVAL: Final = _dashboard(
             means("Evidence among the candidates, known and estimated", (CANDIDATE_RECALL, EVIDENCE_PRESENCE)),
         ),
     ),
-    Section("What changed", (versions_in_use("retrieval"), _DRIFT)),
-    Section("How it runs", (durations("retrieve"), undefined(QUERY_COVERAGE, CANDIDATE_RECALL, EVIDENCE_DEPTH))),
+    PanelSection("What changed", (versions_in_use("retrieval"), _DRIFT)),
+    PanelSection("How it runs", (durations("retrieve"), undefined(QUERY_COVERAGE, CANDIDATE_RECALL, EVIDENCE_DEPTH))),
 )
 
 
@@ -172,9 +172,9 @@ RANKING: Final = _dashboard(
     _RANKING_STAGE,
     "ranking and packing",
     "Does the evidence that was found reach the prompt?",
-    Section("Objective", (sound_now(_RANKING_STAGE), sound_by_segment(_RANKING_STAGE))),
-    Section("How much is known", states(_RANKING_STAGE)),
-    Section(
+    PanelSection("Objective", (sound_now(_RANKING_STAGE), sound_by_segment(_RANKING_STAGE))),
+    PanelSection("How much is known", states(_RANKING_STAGE)),
+    PanelSection(
         "Where it is lost",
         (
             _LOST,
@@ -183,7 +183,7 @@ RANKING: Final = _dashboard(
             quantiles(RANK_SHIFT, title="Rank shift of the reference evidence"),
         ),
     ),
-    Section(
+    PanelSection(
         "What the prompt is spent on",
         (
             _TRUNCATED,
@@ -192,8 +192,8 @@ RANKING: Final = _dashboard(
             means("Overlap of the prompt and the evidence", (EVIDENCE_OVERLAP, EVIDENCE_PRECISION)),
         ),
     ),
-    Section("What changed, and how it runs", (versions_in_use("ranking"), durations("rerank", "pack"))),
-    Section("Undefined scores", (undefined(EVIDENCE_RECALL, RANK_SHIFT, EVIDENCE_TOKEN_SHARE, width=24),)),
+    PanelSection("What changed, and how it runs", (versions_in_use("ranking"), durations("rerank", "pack"))),
+    PanelSection("Undefined scores", (undefined(EVIDENCE_RECALL, RANK_SHIFT, EVIDENCE_TOKEN_SHARE, width=24),)),
 )
 
 
@@ -234,9 +234,9 @@ GENERATION: Final = _dashboard(
     _GENERATION_STAGE,
     "generation",
     "Does the prompt support what the answer claims?",
-    Section("Objective", (sound_now(_GENERATION_STAGE), sound_by_segment(_GENERATION_STAGE))),
-    Section("How much is known", states(_GENERATION_STAGE)),
-    Section(
+    PanelSection("Objective", (sound_now(_GENERATION_STAGE), sound_by_segment(_GENERATION_STAGE))),
+    PanelSection("How much is known", states(_GENERATION_STAGE)),
+    PanelSection(
         "What the prompt says of the claims",
         (
             distribution(CLAIM_SUPPORT, title="Support of claims: distribution"),
@@ -245,15 +245,15 @@ GENERATION: Final = _dashboard(
             means("Support of answers", (ANSWER_COVERAGE,)),
         ),
     ),
-    Section(
+    PanelSection(
         "Whether it answers the question",
         (
             distribution(ANSWER_RELEVANCE, title="Relevance of answers: distribution"),
             means("Relevance of answers", (ANSWER_RELEVANCE,)),
         ),
     ),
-    Section("What changed, and how it runs", (versions_in_use("generation"), durations("generate"))),
-    Section("Undefined scores", (undefined(ANSWER_COVERAGE, CONTRADICTION_RATE, ANSWER_RELEVANCE, width=24),)),
+    PanelSection("What changed, and how it runs", (versions_in_use("generation"), durations("generate"))),
+    PanelSection("Undefined scores", (undefined(ANSWER_COVERAGE, CONTRADICTION_RATE, ANSWER_RELEVANCE, width=24),)),
 )
 
 
@@ -277,9 +277,11 @@ CITATION: Final = _dashboard(
     _CITATION_STAGE,
     "citation",
     "Are the claims cited, and do the cited chunks support them?",
-    Section("Objective", (sound_now(_CITATION_STAGE, empty=_CITES), sound_by_segment(_CITATION_STAGE, empty=_CITES))),
-    Section("How much is known", states(_CITATION_STAGE, empty=_CITES)),
-    Section(
+    PanelSection(
+        "Objective", (sound_now(_CITATION_STAGE, empty=_CITES), sound_by_segment(_CITATION_STAGE, empty=_CITES))
+    ),
+    PanelSection("How much is known", states(_CITATION_STAGE, empty=_CITES)),
+    PanelSection(
         "Are the citations right?",
         (
             means("Citations that support, claims that are cited", (CITATION_PRECISION, CITATION_RECALL)),
@@ -288,5 +290,5 @@ CITATION: Final = _dashboard(
             distribution(CITATION_PRECISION),
         ),
     ),
-    Section("What changed", (versions_in_use("citation"), undefined(CITATION_COVERAGE, CITATION_PRECISION))),
+    PanelSection("What changed", (versions_in_use("citation"), undefined(CITATION_COVERAGE, CITATION_PRECISION))),
 )

@@ -14,24 +14,30 @@ from ragtrace.errors import ConfigurationError, MissingExtraError
 if TYPE_CHECKING:
     from ragtrace.record.instrumentation.base import Instrumentor
 
-__all__ = ["FRAMEWORKS", "Framework", "instrument", "uninstrument"]
+__all__ = ["FRAMEWORKS", "INTEGRATIONS", "Framework", "instrument", "uninstrument"]
 
 
 class Framework(NamedTuple):
-    """A framework that can be instrumented: its distribution, the extra that installs it, the class that does it."""
+    """A framework that can be instrumented: its distribution, the extra that installs it, the class that does it.
+
+    integrations: how modules begin whose calls of models are part of what the framework's own hook records.
+    """
 
     distribution: str
     extra: str
     instrumentor: str
+    integrations: tuple[str, ...] = ()
 
 
 FRAMEWORKS: Final = {
-    "langchain": Framework("langchain-core", "langchain", "LangChainInstrumentor"),
-    "llama_index": Framework("llama-index-core", "llama-index", "LlamaIndexInstrumentor"),
-    "haystack": Framework("haystack-ai", "haystack", "HaystackInstrumentor"),
+    "langchain": Framework("langchain-core", "langchain", "LangChainInstrumentor", ("langchain",)),
+    "llama_index": Framework("llama-index-core", "llama-index", "LlamaIndexInstrumentor", ("llama_index.",)),
+    "haystack": Framework("haystack-ai", "haystack", "HaystackInstrumentor", ("haystack.", "haystack_integrations.")),
     "sentence_transformers": Framework("sentence-transformers", "models", "SentenceTransformersInstrumentor"),
     "openai": Framework("openai", "openai", "OpenAIInstrumentor"),
 }
+INTEGRATIONS: Final = tuple(prefix for framework in FRAMEWORKS.values() for prefix in framework.integrations)
+"""How modules begin whose calls of models no wrapper of a model counts a second time."""
 
 
 def instrument(framework: str) -> None:
@@ -40,9 +46,8 @@ def instrument(framework: str) -> None:
         ragtrace.configure(service="assistant")
         ragtrace.instrument("langchain")
 
-    Allowed are `langchain`, `llama_index`, `haystack`, `sentence_transformers` and `openai`. Call it before the
-    host imports functions out of the framework (`from sentence_transformers.util import semantic_search`). A second
-    call changes nothing.
+    framework: a name of `FRAMEWORKS`. Call it before the host imports functions out of the framework (`from
+    sentence_transformers.util import semantic_search`). A second call changes nothing.
 
     Raises: ConfigurationError for another name or a version that is not supported; MissingExtraError when the
         framework or `opentelemetry-instrumentation` is not installed.

@@ -20,9 +20,8 @@ from ragtrace.errors import RagtraceError
 from ragtrace.record._recorder import Recorder, active
 from ragtrace.record.guard import guarded
 
-__all__ = ["INTEGRATIONS", "Instrumentor", "Patches", "called_from", "usable_recorder"]
+__all__ = ["Instrumentor", "Patches", "called_from", "usable_recorder"]
 
-INTEGRATIONS: Final = ("langchain", "llama_index.", "haystack.", "haystack_integrations.")  # they record themselves
 _NOTHING: Final = object()
 _LOG: Final = logging.getLogger("ragtrace")
 

@@ -15,7 +15,8 @@ from ragtrace.record._streams import Passing
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.coercion.values import first
 from ragtrace.record.guard import guarded
-from ragtrace.record.instrumentation.base import INTEGRATIONS, Instrumentor, called_from
+from ragtrace.record.instrumentation import INTEGRATIONS
+from ragtrace.record.instrumentation.base import Instrumentor, called_from
 from ragtrace.record.instrumentation.runs import begin_generation, begin_stage, covered, read_question
 from ragtrace.record.stages import StageRecording
 

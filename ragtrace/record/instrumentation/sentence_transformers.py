@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from ragtrace.record._recording import Recording
 from ragtrace.record.guard import guarded
-from ragtrace.record.instrumentation.base import INTEGRATIONS, Instrumentor, called_from, usable_recorder
+from ragtrace.record.instrumentation import INTEGRATIONS
+from ragtrace.record.instrumentation.base import Instrumentor, called_from, usable_recorder
 from ragtrace.record.instrumentation.runs import begin_stage, covered
 
 __all__ = ["SentenceTransformersInstrumentor"]
