@@ -286,7 +286,7 @@ class _Reader:
     on_progress: Callable[[int, int], None] | None
 
     def window(self, since: int, until: int, alpha: float | None = None) -> _Window:
-        """The analyzed requests of [since, until). alpha: weigh those whose ranking was drawn by its chance under it."""
+        """The analyzed requests of [since, until). alpha: weigh rankings that were drawn by its chance under it."""
         rows, _ = self.store.sample(self.service, self.segment, since, until, (), self.limit)
         weights = {row.request_id: sampling_weight(row.head_probability) for row in rows}
         found = _Window()
