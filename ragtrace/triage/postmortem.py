@@ -146,7 +146,7 @@ class _Draft:
             ("Cause", self._cause()),
             ("Recovery proof", self._recovery()),
             ("Prevention", self._prevention()),
-            ("JudgedSample", self._look()),
+            ("Evidence", self._look()),
         ):
             yield from ("", f"## {title}", "")
             yield from part
