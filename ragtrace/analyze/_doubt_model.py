@@ -58,12 +58,12 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The log odds of a doubt, and the lines that it lies between. is_broken: whether the score alone reaches its line
-    of proof, whatever is usual."""
+    """The log odds of a doubt, and the lines that it lies between. margin: by how much the score alone, whatever is
+    usual, lies above its line of proof; -inf where it has none."""
 
     odds: float
     lines: Lines
-    is_broken: bool
+    margin: float
 
     @property
     def is_sound(self) -> bool:
@@ -105,10 +105,11 @@ class Doubt:
         """The score of a request's signs beside those of the service's other requests, with the lines that apply."""
         odds, others = self.log_odds(signs), usual.get(self.name, ())
         line = self.lines.broken if self.heard(signs) is None else self.sure
-        is_broken = line is not None and odds >= line
+        margin = -math.inf if line is None else odds - line
         if len(others) < USUAL:
-            return Level(odds, self.lines, is_broken)
-        return Level(odds + self.unusual * place_odds(odds, others), self.known, is_broken)
+            return Level(odds, self.lines, margin)
+        place = place_odds(round(odds, _DIGITS), others)  # as others are kept: what is alike ties
+        return Level(odds + self.unusual * place, self.known, margin)
 
 
 def place_odds(value: float, others: Sequence[float]) -> float:

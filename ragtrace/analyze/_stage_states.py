@@ -11,9 +11,9 @@ Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverag
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace as replaced
+from typing import Final, TypeAlias
 
 from ragtrace.analyze._doubt_model import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, Doubt, Level, Usual
 from ragtrace.analyze._signs import Signs
@@ -21,9 +21,32 @@ from ragtrace.coverage import SUPPORTED
 from ragtrace.coverage.miscitation import SURE
 from ragtrace.coverage.verifier import ENTAILMENT
 from ragtrace.registry.wording import probe_lines
-from ragtrace.types import Claim, FacetMatch, IndexProbe, LostChunk, Reference, Stage, StageFinding, StageState, replace
+from ragtrace.types import (
+    Citation,
+    Claim,
+    FacetMatch,
+    IndexProbe,
+    LostChunk,
+    Reference,
+    Stage,
+    StageFinding,
+    StageState,
+    replace,
+)
 
-__all__ = ["REASONS", "Case", "is_certain", "judge_stages"]
+__all__ = ["REASONS", "RULES", "Case", "Raised", "is_certain", "judge_stages", "proofs"]
+
+RULES: Final[Mapping[str, Stage]] = {
+    "rewrite": "retrieval",  # the rewritten query dropped a constraint that nothing meets
+    "ranking": "ranking",
+    "generation": "generation",
+    "miscited": "citation",
+    "uncited": "citation",  # no citation, or none that names a chunk of the prompt
+}
+"""What can prove a stage broken without gold evidence and without a probe, in the order of the path."""
+
+Raised: TypeAlias = Mapping[str, float | None]
+"""By how much, in log odds, a service's calibration raises the line of proof of each rule; None: it never proves."""
 
 REASONS: Final = (
     "corpus_gap",  # the same, and the whole index holds nothing better: a probe has asked it
@@ -70,7 +93,8 @@ class Case:
     (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks that are not whole in the prompt;
     facets: how the candidates meet each; terms: how they meet the question's key terms, which judge nothing and are
     named where retrieval is suspected; claims: of the answer; probe: what the index said when it was
-    asked once more; usual: the scores of the service's other requests.
+    asked once more; usual: the scores of the service's other requests; raised: the lines of its calibration, and
+    calibration: its id.
     """
 
     signs: Signs
@@ -90,6 +114,13 @@ class Case:
     claims: Sequence[Claim] = ()
     probe: IndexProbe | None = None
     usual: Usual = field(default_factory=dict)
+    raised: Raised = field(default_factory=dict)
+    calibration: str | None = None
+
+    def is_proven(self, rule: str, margin: float = 0.0) -> bool:
+        """Whether a margin above the line of a rule is a proof for this service."""
+        raised = self.raised.get(rule, 0.0)
+        return raised is not None and margin >= raised
 
     def level(self, doubt: Doubt) -> Level:
         """The score of the request's signs, beside what is usual."""
@@ -151,7 +182,8 @@ def _retrieval(case: Case) -> StageFinding:
         dropped = [f"the rewritten query dropped {_named(match)}" for match in case.facets if match.in_rewrite is False]
         return _finding("retrieval", "broken", None, *absent, *dropped) if absent else _finding("retrieval", "sound")
     unmet = [match for match in case.facets if is_certain(match) and match.match < FACET_MET and match.reason is None]
-    if gone := [match for match in unmet if match.in_rewrite is False]:
+    gone = [match for match in unmet if match.in_rewrite is False]
+    if gone and case.is_proven("rewrite"):
         lines = [
             f"the rewritten query dropped {_named(each)}, and no candidate meets it{_instead(each)}" for each in gone
         ]
@@ -203,10 +235,8 @@ def _ranking(case: Case) -> StageFinding:
         return _finding("ranking", "not_known", "undecided" if _has_texts(case) else "not_recorded")
     level = case.level(RANKING)
     lines = _ranking_lines(case)
-    by_model = RANKING.heard(signs)
-    is_judged = by_model is not None
-    is_better = _leads(signs) if by_model is None else by_model > 0.0
-    if level.is_broken and is_better and (is_judged or (signs.left_match >= SPEAKS and signs.asked >= WORDS)):
+    is_better = _is_better(signs)
+    if case.is_proven("ranking", _ranking_margin(case)):
         return _finding("ranking", "broken", None, *lines)
     if level.is_suspected and (is_better or signs.declined):
         return _finding("ranking", "suspected", "low_match" if is_better else "refused", *lines)
@@ -215,6 +245,58 @@ def _ranking(case: Case) -> StageFinding:
     if level.is_sound and not (signs.declined and not _is_behind(signs)):
         return _finding("ranking", "sound")
     return _finding("ranking", "not_known", "refused" if signs.declined else "undecided")
+
+
+def _is_better(signs: Signs) -> bool:
+    """Whether something outside of the prompt is better evidence than what it holds: by a model, else by words."""
+    by_model = RANKING.heard(signs)
+    return _leads(signs) if by_model is None else by_model > 0.0
+
+
+def _ranking_margin(case: Case) -> float:
+    """By how much ranking lies above its line of proof; -inf where what a proof needs besides is not there."""
+    signs = case.signs
+    if signs.left_match is None or not _is_better(signs):
+        return -math.inf
+    is_telling = RANKING.heard(signs) is not None or (signs.left_match >= SPEAKS and signs.asked >= WORDS)
+    return case.level(RANKING).margin if is_telling else -math.inf
+
+
+def proofs(case: Case) -> dict[str, float]:
+    """The margin of each rule that would prove its stage broken, were its line low enough, by the name of the rule.
+
+    A rule without a score has a margin of 0. None for requests with gold evidence, of which no line decides.
+    """
+    if case.reference == "oracle":
+        return {}
+    bare = replaced(case, raised=dict.fromkeys(RULES))  # nothing is proven: what is left are the other conditions
+    retrieval, ranking = _retrieval(bare), _ranking(bare)
+    found: dict[str, float] = {}
+    if _retrieval(replaced(case, raised={})).state == "broken":
+        found["rewrite"] = 0.0
+    if ranking.state != "sound" and math.isfinite(margin := _ranking_margin(case)):
+        found["ranking"] = margin
+    if _is_generation_judged(case) and _is_evident(case, retrieval, ranking) and not case.signs.hedged:
+        found["generation"] = case.level(GENERATION).margin
+    if case.cites and case.signs.cited is not None and case.signs.readable:
+        if _is_uncited(case):
+            found["uncited"] = 0.0
+        elif case.signs.miscited:
+            found["miscited"] = _odds_of(case.signs.miscited) - _odds_of(SURE)
+    return {rule: margin for rule, margin in found.items() if math.isfinite(margin)}
+
+
+def _is_generation_judged(case: Case) -> bool:
+    """Whether words can follow the answer and what it rests on."""
+    signs = case.signs
+    is_there = case.answered and case.packed and not signs.declined and signs.supported is not None
+    return is_there and signs.readable and case.unjudged not in ("language", "no_evidence_text")
+
+
+def _odds_of(share: float) -> float:
+    """The log odds of a share of less than 1."""
+    inside = min(share, 1 - 1e-9)
+    return math.log(inside / (1 - inside))
 
 
 def _is_evident(case: Case, retrieval: StageFinding, ranking: StageFinding) -> bool:
@@ -242,7 +324,7 @@ def _generation(case: Case, *, is_evident: bool) -> StageFinding:
     if signs.supported is None:
         return _finding("generation", "not_known", "undecided")
     level, lines = case.level(GENERATION), _claim_lines(case.claims)
-    is_invented = level.is_broken and not signs.hedged
+    is_invented = case.is_proven("generation", level.margin) and not signs.hedged
     if is_evident and (is_invented or (case.reference == "oracle" and _is_proven(signs))):
         return _finding("generation", "broken", None, *lines)
     if _is_altered(signs) or level.is_suspected:
@@ -272,22 +354,34 @@ def _citation(case: Case) -> StageFinding:
         return _finding("citation", "not_known", "language")
     uncited = [claim for claim in case.claims if claim.factual and not any(mark.chunk_id for mark in claim.citations)]
     lines = [f"{_uncited(claim)}: “{claim.text}”" for claim in uncited]
-    marks = [mark for claim in case.claims for mark in claim.citations]
-    if case.resolves and marks and not any(mark.chunk_id for mark in marks):
-        return _finding("citation", "broken", None, *lines)
-    is_bare = signs.cited == 0 and signs.citable >= CLAIMS and not marks
-    if is_bare and not signs.hedged:  # who says what is not in the documents has nothing to cite for it
-        return _finding("citation", "broken", None, *lines, _UNCITED)
+    if _is_uncited(case):
+        told = lines if _marks(case) else [*lines, _UNCITED]
+        if case.is_proven("uncited"):
+            return _finding("citation", "broken", None, *told)
+        return _finding("citation", "suspected", "undecided", *told)
     miscited = signs.miscited or 0.0
     if miscited >= MISCITED and signs.wrong_citation:
         lines = [signs.wrong_citation, *lines]
-    if miscited >= SURE:
+    if miscited and case.is_proven("miscited", _odds_of(miscited) - _odds_of(SURE)):
         return _finding("citation", "broken", None, *lines)
     if signs.cited < FEW_CITED or miscited >= MISCITED:
         return _finding("citation", "suspected", "unsupported" if signs.cited >= FEW_CITED else "undecided", *lines)
     if signs.cited >= CITED and miscited < RIGHT:
         return _finding("citation", "sound")
     return _finding("citation", "not_known", "undecided", *lines)
+
+
+def _marks(case: Case) -> list[Citation]:
+    return [mark for claim in case.claims for mark in claim.citations]
+
+
+def _is_uncited(case: Case) -> bool:
+    """Whether the answer cites nothing at all, or nothing that is a chunk of the prompt."""
+    signs, marks = case.signs, _marks(case)
+    if marks:
+        return case.resolves and not any(mark.chunk_id for mark in marks)
+    # who says what is not in the documents has nothing to cite for it
+    return signs.cited == 0 and signs.citable >= CLAIMS and not signs.hedged
 
 
 def _is_matched(signs: Signs) -> bool:

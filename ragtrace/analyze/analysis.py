@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace as dataclass_replace
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ from ragtrace.types import (
     replace,
 )
 
+if TYPE_CHECKING:
+    from ragtrace.store import ServiceCalibration
+
 __all__ = ["ServiceView", "analyze_record", "examine", "flags_of", "judge_id", "judged_answer", "screen", "with_probe"]
 
 THERE: Final = 0.25  # evidence presence from which a name that no candidate holds is taken to be written otherwise
@@ -54,21 +57,31 @@ FLAGS: Final = tuple(dict.fromkeys(one.flag for one in _FLAGGING if one.flag))
 @dataclass(frozen=True, slots=True)
 class ServiceView:
     """What other requests of a service tell: whether its answers cite (None: not known yet), how usual words are in
-    what it returns, and how much its stages usually are in doubt (`doubts.log_odds_of`)."""
+    what it returns, how much its stages usually are in doubt (`doubts.log_odds_of`), and the calibrations by whose
+    lines it is judged: one at most for each judge."""
 
     cites: bool | None = None
     background: coverage.Background | None = None
     usual: Usual = field(default_factory=dict)
+    calibrations: Sequence[ServiceCalibration] = ()
+
+    def calibration(self, verified_by: VerifiedBy | None) -> ServiceCalibration | None:
+        """The calibration of what judges a request."""
+        judge = judge_id(verified_by)
+        return next((each for each in self.calibrations if each.judge == judge), None)
 
 
 _UNKNOWN_SERVICE: Final = ServiceView()
 
 
-def judge_id(verified_by: VerifiedBy | None = None) -> str:
-    """A short digest of the rules, the model and the calibration that judge: the label `judge`."""
+def judge_id(verified_by: VerifiedBy | None = None, calibration: str | None = None) -> str:
+    """A short digest of the rules, the model with its calibration, and the service's calibration that judge: the label
+    `judge`."""
     parts = [ANALYZER_VERSION]
     if verified_by is not None:
         parts += [verified_by.name, verified_by.weights, verified_by.calibration or ""]
+    if calibration is not None:
+        parts += ["service", calibration]
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=4).hexdigest()
 
 
@@ -174,6 +187,7 @@ def examine(
         verified_by=verified_by if judged else None,
         computed_at=computed_at,
     )
+    calibration = service.calibration(verified_by)
     signs = signs_of(record, kept, table, judged, service.background, relevance=analysis.score(ANSWER_RELEVANCE.id),
                      prompt=prompt, relevances=heard)  # fmt: skip
     before = signs.before_answer()
@@ -197,6 +211,8 @@ def examine(
         terms=terms,
         claims=claims,
         usual=service.usual,
+        raised=calibration.raised if calibration else {},
+        calibration=calibration.calibration_id if calibration else None,
     )
     return replace(analysis, diagnosis=_diagnosis(record, analysis, case, releases, verified_by)), case
 
@@ -381,7 +397,7 @@ def _diagnosis(
         contradicted=bool(case.signs.contradicted),
         versions=record.versions,
         releases=releases,
-        judge=judge_id(verified_by),
+        judge=judge_id(verified_by, case.calibration),
     )
     error = record.error
     if diagnosis.stage is None and error:

@@ -15,7 +15,7 @@ from typing import Final
 from ragtrace.analyze.analysis import ServiceView
 from ragtrace.coverage import Background
 from ragtrace.registry.instruments import STAGES
-from ragtrace.store import Citing, Sampled, ServiceTraffic, Store
+from ragtrace.store import CalibrationState, Citing, Sampled, ServiceCalibration, ServiceTraffic, Store
 from ragtrace.store.populations import REPLAY
 from ragtrace.types import Analysis, Claim, RequestRecord, Stage
 
@@ -39,11 +39,14 @@ class Services:
         self._traffic: dict[str, ServiceTraffic] = {}
         self._kept: dict[str, int] = {}  # requests behind what the store has of each service
         self._citing: dict[str, Citing] = {}
+        self._calibrations: dict[str, list[ServiceCalibration]] = {}
 
     def load(self, services: Iterable[str]) -> None:
         """Read what the store knows by now of these services."""
         names = sorted(set(services))
         self._citing.update(self._store.citing(names))
+        calibrations = self._store.calibrations(names)
+        self._calibrations |= {name: [each for each in calibrations if each.service == name] for name in names}
         made = self._store.traffic_made(names)
         for name in names:
             if name in self._kept and name not in made:
@@ -62,13 +65,25 @@ class Services:
     def view(self, record: RequestRecord) -> ServiceView:
         """What is known of a record's service."""
         cites, traffic = self._citing.get(record.service, Citing()).cites, self._traffic.get(record.service)
+        calibrations = self._in_state(record.service, "active")
         if traffic is None:
-            return ServiceView(cites=cites)
+            return ServiceView(cites=cites, calibrations=calibrations)
         return ServiceView(
             cites=cites,
+            calibrations=calibrations,
             background=Background(len(traffic.seen), traffic.counts),
             usual={} if _is_replayed(record) else traffic.doubts.get(self._judge, {}),
         )
+
+    def in_shadow(self, record: RequestRecord, judge: str) -> ServiceCalibration | None:
+        """The calibration that runs beside a judge on a record's service, and changes nothing yet.
+
+        judge: the digest of rules and models, without a calibration.
+        """
+        return next((each for each in self._in_state(record.service, "shadow") if each.judge == judge), None)
+
+    def _in_state(self, service: str, state: CalibrationState) -> tuple[ServiceCalibration, ...]:
+        return tuple(each for each in self._calibrations.get(service, ()) if each.state == state)
 
     def note(self, results: Iterable[tuple[RequestRecord, Analysis, Mapping[str, float]]]) -> None:
         """Take up what analyzed requests tell of their services, and keep it where it has grown enough.

@@ -11,14 +11,16 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from ragtrace.analyze._doubt_model import log_odds_of
+from ragtrace.analyze._stage_states import Case, judge_stages
 from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.analyze._verification import AnswerVerifier, ModelJudgments, Models, judge
 from ragtrace.analyze.analysis import examine, flags_of, judge_id
+from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
 from ragtrace.analyze.services import Services
@@ -27,7 +29,17 @@ from ragtrace.coverage.verifier import AnswerJudge, RelevanceJudge
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.probe import Probe, load_probe
 from ragtrace.record import active
-from ragtrace.store import ATTRIBUTION, ChunkSeen, Finished, FollowUp, Job, Release, Store
+from ragtrace.store import (
+    ATTRIBUTION,
+    ChunkSeen,
+    Finished,
+    FollowUp,
+    Job,
+    Release,
+    ServiceCalibration,
+    ShadowCounts,
+    Store,
+)
 from ragtrace.store.drift import INDEX
 from ragtrace.types import Analysis, Fault, Gold, RequestRecord, content_hash, replace as with_changes
 
@@ -172,6 +184,7 @@ def _work(
     renew_at = time.monotonic() + lease_seconds / 2
     held = {job.id for job in jobs}
     odds: dict[str, dict[str, float]] = {}
+    shadows: dict[str, dict[str, ShadowCounts]] = {}
     for job in jobs:
         if time.monotonic() > renew_at:
             held = {kept.id for kept in store.heartbeat(jobs, lease_seconds)}
@@ -183,7 +196,7 @@ def _work(
         said = judged.get(job.request_id, _BY_WORDS)
         analyzed = _analyze(store, job, record, golds, releases, said, models, services, prober)
         if analyzed:
-            outcome, odds[job.request_id] = analyzed
+            outcome, odds[job.request_id], shadows[job.request_id] = analyzed
             flagged = _add_flags(store, records[job.request_id], outcome.analysis, settings.low_score)
             finished.append(replace(outcome, follow_up=None if depths is None else _follow_up(flagged, depths)))
         else:
@@ -193,7 +206,9 @@ def _work(
     summary.done += done
     summary.lost += len(finished) - done
     services.note((records[each.job.request_id], each.analysis, odds[each.job.request_id]) for each in finished)
-    for each in finished if done == len(finished) else _committed(store, finished):
+    committed = finished if done == len(finished) else _committed(store, finished)
+    store.note_shadow(_added(shadows[each.job.request_id] for each in committed))
+    for each in committed:
         yield records[each.job.request_id], each.analysis
 
 
@@ -245,8 +260,9 @@ def _analyze(
     models: Models,
     services: Services,
     prober: IndexProber | None,
-) -> tuple[Finished, dict[str, float]] | None:
-    """The outcome of a job, and how much its request's stages are in doubt; None where the job failed."""
+) -> tuple[Finished, dict[str, float], dict[str, ShadowCounts]] | None:
+    """The outcome of a job, how much its request's stages are in doubt, and what a calibration in shadow says of it;
+    None where the job failed."""
     if record is None:
         store.fail(job, "the request is no longer in the store")
         return None
@@ -274,11 +290,36 @@ def _analyze(
             analysis = prober.with_probe(record, analysis, case, view, releases[record.service], said.by)
         deltas = analysis_deltas(record, analysis, now=now)
         odds = log_odds_of(case.signs) if is_usual else {}
-        return Finished(job, analysis, deltas, seconds=time.perf_counter() - started), odds
+        shadow = (
+            _shadowed(record, case, services.in_shadow(record, judge_id(said.by))) if analysis.diagnosis.stages else {}
+        )
+        return Finished(job, analysis, deltas, seconds=time.perf_counter() - started), odds, shadow
     except Exception as error:  # one request must not stop the others
         _log.exception("request %s cannot be analyzed", job.request_id)
         store.fail(job, f"{type(error).__name__}: {error}")
         return None
+
+
+def _shadowed(record: RequestRecord, case: Case, calibration: ServiceCalibration | None) -> dict[str, ShadowCounts]:
+    """What a calibration in shadow says of a request of the random stratum, by its id; gold and the probe apart."""
+    if calibration is None or not record.head_sampled or case.reference == "oracle":
+        return {}
+    own, other = (
+        first_broken(judge_stages(each)) is not None for each in (case, replace(case, raised=calibration.raised))
+    )
+    return {calibration.calibration_id: ShadowCounts(1, int(own), int(other))}
+
+
+def _added(counts: Iterable[Mapping[str, ShadowCounts]]) -> dict[str, ShadowCounts]:
+    """The sums by id."""
+    sums: dict[str, ShadowCounts] = {}
+    for each in counts:
+        for name, more in each.items():
+            so_far = sums.get(name, ShadowCounts())
+            sums[name] = ShadowCounts(
+                so_far.requests + more.requests, so_far.named + more.named, so_far.shadow_named + more.shadow_named
+            )
+    return sums
 
 
 def _configured() -> Probe | None:

@@ -19,6 +19,7 @@ from typer.main import get_command
 from ragtrace.cli import (
     align,
     analyze,
+    calibrate,
     changes,
     db,
     demo,
@@ -80,6 +81,7 @@ app.command("drift")(changes.drift)
 app.add_typer(triage.app, name="triage")
 app.command("postmortem")(triage.postmortem)
 app.add_typer(label.app, name="label")
+app.command("calibrate")(calibrate.calibrate)
 app.command("replay")(gate.replay)
 app.add_typer(gate.app, name="gate")
 app.add_typer(align.app, name="align")

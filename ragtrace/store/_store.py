@@ -6,7 +6,7 @@ Each method is one transaction; `analyses` is one for every page, and what write
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +14,7 @@ from ragtrace.errors import CorruptStore
 from ragtrace.store import (
     _assembly as assembly,
     _audit as audit,
+    _calibrations as calibrations,
     _compaction as compaction,
     _erasure as erasure,
     _feedback as feedback,
@@ -71,7 +72,9 @@ from ragtrace.store.rows import (
     RequestLabel,
     RequestRow,
     Sampled,
+    ServiceCalibration,
     ServiceTraffic,
+    ShadowCounts,
     SourceState,
     SpanPart,
     StoredPart,
@@ -607,6 +610,35 @@ class Store:
         """Keep the corrected rates of a drawing for the exporter, in place of those before."""
         with self._database.write() as connection:
             labels.save_rates(connection, drawing_id, rates)
+
+    # calibrations of services
+
+    def calibrations(self, services: Collection[str] | None = None) -> list[ServiceCalibration]:
+        """The calibrations of these services, or of all, newest first."""
+        with self._database.read() as connection:
+            return calibrations.find(connection, services)
+
+    def propose_calibration(self, calibration: ServiceCalibration) -> None:
+        """Put a calibration into shadow, in place of another one of its service and judge."""
+        with self._database.write() as connection:
+            calibrations.propose(connection, calibration)
+
+    def accept_calibration(self, calibration_id: str, at: int) -> bool:
+        """Let a calibration in shadow judge from now on, and retire the one before; at: nanoseconds. False where none
+        of this id is in shadow."""
+        with self._database.write() as connection:
+            return calibrations.accept(connection, calibration_id, at)
+
+    def reject_calibration(self, calibration_id: str) -> bool:
+        """Delete a calibration in shadow. False where none of this id is."""
+        with self._database.write() as connection:
+            return calibrations.reject(connection, calibration_id)
+
+    def note_shadow(self, counts: Mapping[str, ShadowCounts]) -> None:
+        """Add to what calibrations in shadow would have said, by their ids."""
+        if counts:
+            with self._database.write() as connection:
+                calibrations.note(connection, counts)
 
     # sources of documents
 

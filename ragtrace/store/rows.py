@@ -15,6 +15,7 @@ __all__ = [
     "UNANSWERED",
     "Assembled",
     "Backlog",
+    "CalibrationState",
     "ChunkSeen",
     "Citing",
     "CorrectedRate",
@@ -25,6 +26,7 @@ __all__ = [
     "Drift",
     "DueTrace",
     "Exemplar",
+    "FaultFigures",
     "Finished",
     "FollowUp",
     "GateRun",
@@ -43,7 +45,9 @@ __all__ = [
     "RequestRow",
     "Sampled",
     "SchemaState",
+    "ServiceCalibration",
     "ServiceTraffic",
+    "ShadowCounts",
     "SourceState",
     "SpanPart",
     "StoredPart",
@@ -599,3 +603,60 @@ class RequestLabel:
     verdict: str | None = None
     judge: str | None = None
     analyzer_version: str | None = None
+
+
+CalibrationState: TypeAlias = Literal["shadow", "active", "retired"]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultFigures:
+    """What a judge says of requests that were broken on purpose at one stage. injected: how many; named: as what they
+    are; misnamed: as broken at another stage first; suspected: their stage is, and none is named."""
+
+    stage: Stage
+    injected: int
+    named: int
+    misnamed: int
+    suspected: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowCounts:
+    """What a calibration in shadow would have said: of so many requests, how many the judge at work named as broken,
+    and how many the one in shadow."""
+
+    requests: int = 0
+    named: int = 0
+    shadow_named: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceCalibration:
+    """The lines of proof of one service and judge, and what they were fitted on; frozen once it is made.
+
+    judge: the digest of rules and models, without a calibration; models: their names, "" for words alone. since, until:
+    the window, in nanoseconds, in which `requests` were judged as they are. raised: by how much, in log odds, the line
+    of each rule is raised (None: it proves nothing). blamed: the share of these requests that is named, weighted by
+    the sample, and the upper end of its interval: an upper bound of false blame, or false blame itself where
+    `labeled_sound` requests that people call sound were enough to measure it. faults: by stage, of injected ones.
+    suspected: of the untouched requests, the share in which a stage is suspected or broken.
+    """
+
+    calibration_id: str
+    service: str
+    judge: str
+    models: str = ""
+    state: CalibrationState = "shadow"
+    created_at: int = 0
+    accepted_at: int | None = None
+    since: int = 0
+    until: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+    raised: dict[str, float | None] = field(default_factory=dict)
+    requests: int = 0
+    blamed: float = 0.0
+    blamed_high: float = 1.0
+    suspected: float = 0.0
+    labeled_sound: int = 0
+    faults: tuple[FaultFigures, ...] = ()
+    shadow: ShadowCounts = ShadowCounts()

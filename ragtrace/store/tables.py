@@ -26,6 +26,7 @@ __all__ = [
     "audit",
     "background",
     "bundle",
+    "calibration",
     "chunk_identity",
     "citing",
     "content",
@@ -606,4 +607,20 @@ request_label: Final = sa.Table(
     sa.Column("verdict", sa.Text),  # these three as they were then
     sa.Column("judge", sa.Text),
     sa.Column("analyzer_version", sa.Text),
+)
+
+calibration: Final = sa.Table(  # by which lines a service is judged: one in use and one in shadow for each judge
+    "calibration",
+    metadata,
+    sa.Column("calibration_id", sa.Text, primary_key=True),
+    sa.Column("service", sa.Text, nullable=False),
+    sa.Column("judge", sa.Text, nullable=False),  # of rules and models alone
+    sa.Column("state", sa.Text, nullable=False),  # shadow, active, retired
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    sa.Column("accepted_at", sa.BigInteger),
+    sa.Column("fitted", sa.Text, nullable=False),  # JSON: the lines, and what they were fitted on
+    sa.Column("shadow_requests", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("named", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("shadow_named", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Index(None, "service", "judge"),
 )

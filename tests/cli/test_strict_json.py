@@ -19,7 +19,7 @@ from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
 from ragtrace.cli import app
 from ragtrace.errors import RagtraceError
 from ragtrace.safe_text import dumps
-from ragtrace.store import Store
+from ragtrace.store import ServiceCalibration, Store
 from ragtrace.triage import Window
 from ragtrace.triage.labels import draw_labels, read_labels
 from ragtrace.types import Feedback, SourceReport
@@ -103,6 +103,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "gate compare": ("main.jsonl", "other.jsonl"),
     "gate list": (),
     "gate show": ("{run}",),
+    "calibrate": ("--list",),
     "label draw": (*WINDOW, "--labels", "20"),
     "label extend": ("30",),
     "label list": (),
@@ -164,6 +165,12 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
         drawing = draw_labels(store, SERVICE, Window(START, END, START), 120)
         drawn = [each.request_id for each in store.drawn_requests(drawing.drawing_id)]
         rows = "".join(json.dumps({"request_id": each, "first_broken": "none"}) + "\n" for each in drawn)
+        moved: dict[str, float | None] = {"ranking": NAN}
+        store.propose_calibration(
+            ServiceCalibration(
+                calibration_id="c", service=SERVICE, judge="j", blamed=NAN, blamed_high=INFINITE, raised=moved
+            )
+        )
         for labeler in ("ann", "bob"):
             store.put_labels(read_labels(rows, labeler=labeler))
     return file

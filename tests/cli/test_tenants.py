@@ -33,7 +33,7 @@ from ragtrace.receive._assembly import Assembler
 from ragtrace.receive._otlp import parse_json, split
 from ragtrace.record import conventions as names
 from ragtrace.registry.instruments import INSTRUMENTS
-from ragtrace.store import GateRun, PageJudgment, SpanPart, Store
+from ragtrace.store import GateRun, PageJudgment, ServiceCalibration, SpanPart, Store
 from ragtrace.store.tables import metadata
 from ragtrace.triage import Window
 from ragtrace.triage.labels import draw_labels, read_labels
@@ -72,6 +72,7 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
     "gate selfcheck": [("--baseline", BEFORE, "--runs", "20", *OF, "--json")],
     "gate compare": [(BEFORE, AFTER, *OF, "--json")],
     "gate list": [(*OF, "--json")],
+    "calibrate": [(*OF, "--list", "--json"), (*OF, "--list")],
     "label draw": [(*OF, "--since", MINUTES[0], "--until", MINUTES[2], "--labels", "4", "--json")],
     "label list": [(*OF, "--json")],
     "label agreement": [(*OF, "--json")],
@@ -167,6 +168,7 @@ def fill(store: Store, tenant: str, answer: str, version: str) -> None:
         said = "none" if place or tenant == ONE else "generation"
         rows = json.dumps({"request_id": each.request_id, "first_broken": said})
         store.put_labels([*read_labels(rows, labeler="ann", now=AT), *read_labels(rows, labeler="bob", now=AT)])
+    store.propose_calibration(ServiceCalibration(calibration_id=f"c-{tenant}", service=service, judge="j"))
     store.add_gate_run(GateRun(f"run-{tenant}", service, AT, "pass", BEFORE, AFTER), b"{}")
     explain(store, request(f"{tenant}:explained", service=service, started_at=AT - MINUTE), parts=("generator",))
     with store._database.write() as connection:

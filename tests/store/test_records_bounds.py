@@ -83,7 +83,7 @@ def test_what_older_versions_stored_begins_at_the_upgrade(tmp_path: Path, make_r
         connection.exec_driver_sql("ALTER TABLE request DROP COLUMN stated_at")
         for view in ("v_label", "v_feedback"):
             connection.exec_driver_sql(f"DROP VIEW {view}")
-        for table in ("audit", "request_label", "drawn", "drawing"):
+        for table in ("audit", "request_label", "drawn", "drawing", "calibration"):
             connection.exec_driver_sql(f"DROP TABLE {table}")
         connection.exec_driver_sql("UPDATE ragtrace_version SET version_num = '0015'")
     database.close()

@@ -1,0 +1,146 @@
+"""A calibration is proposed from calm traffic alone, is frozen, and never hides a release that breaks much."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ragtrace.analyze import judge_id
+from ragtrace.analyze.worker import WorkerSettings, run
+from ragtrace.errors import ConfigurationError
+from ragtrace.store import RequestLabel, ServiceCalibration, Store
+from ragtrace.triage import Window
+from ragtrace.triage.calibration import (
+    DAY,
+    accept_calibration,
+    active_calibration,
+    calibration_words,
+    propose_calibration,
+    stage_words,
+)
+from tests.triage.calibrated import MINUTE, SERVICE, START, requests
+
+COUNT = 220
+CALM = Window.of(START, START + COUNT * MINUTE)
+RELEASE = START + COUNT * MINUTE
+RELEASED = Window.of(RELEASE + 10 * MINUTE, RELEASE + (COUNT + 10) * MINUTE)
+NOW = RELEASE + 2 * DAY
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Requests of a service in which nothing is wrong, analyzed, and a calibration proposed from them."""
+    file = tmp_path_factory.mktemp("calibration") / "calm.db"
+    with Store.open(f"sqlite:///{file}") as store:
+        store.write(list(requests(COUNT)))
+        run(store, WorkerSettings(batch=64))
+        propose_calibration(store, SERVICE, CALM, copies=15, now=RELEASE)
+    return file
+
+
+@pytest.fixture
+def calm(traffic: Path, tmp_path: Path) -> Iterator[Store]:
+    """A copy of it."""
+    copy = tmp_path / "copy.db"
+    shutil.copy(traffic, copy)
+    with Store.open(f"sqlite:///{copy}") as store:
+        yield store
+
+
+def _named(store: Store, version: str) -> float:
+    """The share of the broken requests of a version whose ranking is named."""
+    ids = [row.request_id for row in store.find_requests(service=SERVICE, limit=1000)]
+    broken = [id_ for id_ in ids if id_.startswith(version) and id_.endswith("broken")]
+    found = [store.get_analysis(id_, "coverage") for id_ in broken]
+    return sum(each is not None and each.diagnosis.stage == "ranking" for each in found) / len(broken)
+
+
+def test_a_release_that_breaks_two_fifths_is_still_named_after_calibrate(calm: Store) -> None:
+    """By the frozen calibration as before it, and no other one is proposed from the time of the release or after."""
+    _shadowed(calm)
+    accepted = accept_calibration(calm, calm.calibrations()[0].calibration_id, now=NOW)
+    calm.write(list(requests(COUNT, start=RELEASE + 10 * MINUTE, version="r-2", broken=0.4)))
+    run(calm, WorkerSettings(batch=64))
+    before = _named(calm, "r-2")
+    for window in (Window.of(START, RELEASED.until), RELEASED):
+        with pytest.raises(ConfigurationError, match="no calibration is proposed") as refused:
+            propose_calibration(calm, SERVICE, window, now=NOW)
+        assert "ranking is over its objective" in str(refused.value)
+        assert f"when calibration {accepted.calibration_id} was fitted" in str(refused.value)
+    assert {each.state for each in calm.calibrations()} == {"active"}
+    calm.write(list(requests(30, start=RELEASED.until, version="r-2", broken=0.4)))
+    run(calm, WorkerSettings(batch=64))
+    assert _named(calm, "r-2") >= before >= 0.9
+
+
+def _shadowed(store: Store) -> None:
+    """Let ten requests be judged while the proposal is in shadow."""
+    store.write(list(requests(10, start=RELEASE)))
+    run(store, WorkerSettings())
+
+
+def test_a_release_in_the_window_is_a_reason_by_itself(calm: Store) -> None:
+    """Even one that breaks nothing: what is sound now may be sound otherwise."""
+    calm.write(list(requests(40, start=RELEASE, version="r-2")))
+    run(calm, WorkerSettings(batch=64))
+    with pytest.raises(ConfigurationError, match="reranker=r-2 was released in it"):
+        propose_calibration(calm, SERVICE, Window.of(START, RELEASE + 40 * MINUTE), now=NOW)
+
+
+def test_it_changes_nothing_for_a_day_and_is_accepted_after_it(calm: Store) -> None:
+    """In shadow the judge stays who it was, and what it would have said is counted; later its id is in the digest."""
+    proposed = calm.calibrations()[0]
+    with pytest.raises(ConfigurationError, match="in shadow until"):
+        accept_calibration(calm, proposed.calibration_id, now=RELEASE + DAY - 1)
+    with pytest.raises(ConfigurationError, match="no request was judged"):
+        accept_calibration(calm, proposed.calibration_id, now=NOW)
+    _shadowed(calm)
+    assert calm.calibrations()[0].shadow.requests == 10
+    assert _judges(calm) == {judge_id()}
+    accepted = accept_calibration(calm, proposed.calibration_id[:6], now=NOW)
+    assert active_calibration(calm, SERVICE, judge_id()) == accepted
+    calm.redo(service=SERVICE, since=RELEASE, again=True)
+    run(calm, WorkerSettings())
+    assert _judges(calm) == {judge_id(), judge_id(calibration=accepted.calibration_id)}
+    with pytest.raises(ConfigurationError, match="is active"):
+        accept_calibration(calm, proposed.calibration_id, now=NOW)
+
+
+def _judges(store: Store) -> set[str | None]:
+    rows = store.find_requests(service=SERVICE, limit=1000)
+    found = [store.get_analysis(row.request_id, "coverage") for row in rows]
+    return {each.diagnosis.judge for each in found if each is not None}
+
+
+def test_what_it_promises_is_said_of_injected_losses(calm: Store) -> None:
+    """Never of natural ones, whose share is not known; a stage that words cannot name is said to need a model."""
+    proposed = calm.calibrations()[0]
+    words = calibration_words(proposed)
+    assert "injected losses" in words
+    assert "blames at most 0.0% of sound requests" in words
+    assert "retrieval cannot be named without a probe" in words
+    assert stage_words(proposed).startswith("retrieval 0 of ")
+    few = ServiceCalibration(calibration_id="x", service=SERVICE, judge="j")
+    assert "no loss could be injected" in calibration_words(few)
+
+
+def test_too_few_requests_are_no_traffic_to_calibrate_on(calm: Store) -> None:
+    """A share as small as the bound takes two hundred."""
+    with pytest.raises(ConfigurationError, match="can be told from 200 on"):
+        propose_calibration(calm, SERVICE, Window.of(START, START + 50 * MINUTE), now=NOW)
+
+
+def test_lines_come_down_only_where_labels_say_so(calm: Store) -> None:
+    """With as many requests that people call sound as tell the bound, false blame is measured on them."""
+    proposed = calm.calibrations()[0]
+    assert all(line is None or line >= 0 for line in proposed.raised.values())
+    ids = [row.request_id for row in calm.find_requests(service=SERVICE, limit=1000)]
+    calm.put_labels([RequestLabel(id_, "ada", "none", labeled_at=START) for id_ in ids])
+    labeled = propose_calibration(calm, SERVICE, CALM, copies=15, now=RELEASE)
+    assert labeled.labeled_sound == COUNT
+    assert labeled.blamed_high <= 0.015
+    assert any(line is not None and line < 0 for line in labeled.raised.values())
+    assert sum(each.named for each in labeled.faults) > sum(each.named for each in proposed.faults)
