@@ -194,6 +194,7 @@ def examine(
     if answer and facets:  # it may have told which of them count
         rows = trusted(presence=_presence(record, reference, facets, relevances=heard))
         before = with_facets(before, record, [facets[row] for row in rows], matrix[rows])
+    gone = coverage.superseded(record) if reference == "proxy" else frozenset[str]()  # a later round took their place
     case = Case(
         signs=signs,
         before_answer=before,
@@ -206,7 +207,7 @@ def examine(
         resolves=service.cites is True,
         unjudged=source.unjudged,
         reference=reference,
-        lost=lost,
+        lost=[loss for loss in lost if loss.chunk_id not in gone],
         facets=matches,
         terms=terms,
         claims=claims,

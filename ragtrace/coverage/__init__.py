@@ -14,6 +14,7 @@ from ragtrace.coverage._evidence import (
     evidence_token_share,
     lost_evidence,
     rank_shift,
+    superseded,
     truncated_tokens,
     united,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "score_answer",
     "split_claims",
     "standings",
+    "superseded",
     "truncated_tokens",
     "undetermined",
     "united",

@@ -38,6 +38,7 @@ __all__ = [
     "lost_evidence",
     "rank_shift",
     "rounds_of",
+    "superseded",
     "truncated_tokens",
     "united",
 ]
@@ -262,6 +263,22 @@ def united(record: RequestRecord) -> RequestRecord:
     packing = _joined([last.packing, *(run.packing for run in reversed(earlier))])
     whole = replace(last, packing=packing)
     return replace(record, stages=tuple(whole if run is last else run for run in record.stages))
+
+
+def superseded(record: RequestRecord) -> frozenset[str]:
+    """Candidates of earlier rounds of retrieval alone, where the prompt was made of what the last one returned.
+
+    A round is earlier if it ended before the last one began; what the reranker was given is in the last round as well.
+    """
+    runs = [run for run in record.stages if isinstance(run, RetrieveRun)]
+    if len(runs) < 2 or record.packing is None:
+        return frozenset()
+    earlier = [run for run in runs[:-1] if 0 < run.ended_at <= runs[-1].started_at]
+    kept = {candidate.chunk_id for run in runs if run not in earlier for candidate in run.candidates}
+    kept |= {move.chunk_id for move in record.moves}
+    if not all(chunk.chunk_id in kept for chunk in record.packing.chunks):
+        return frozenset()
+    return frozenset(candidate.chunk_id for run in earlier for candidate in run.candidates) - kept
 
 
 def asked(record: RequestRecord) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.coverage import asked, lost_evidence, united
+from ragtrace.coverage import asked, lost_evidence, superseded, united
 from ragtrace.coverage._evidence import rounds_of
 from ragtrace.types import (
     Candidate,
@@ -173,3 +173,16 @@ def test_a_run_that_is_not_known_gives_nothing() -> None:
     """A packing that could not be read is none."""
     unread = replace(pack("cd"), unread=True)
     assert given(found("ab"), pack("ab"), G, found("cd"), unread, G) == "ab"
+
+
+def test_what_a_later_round_took_the_place_of_is_superseded() -> None:
+    """Where the prompt is made of the last round alone, and only of rounds that ended before it began."""
+    first = replace(found("abc"), started_at=1, ended_at=2)
+    last = replace(found("cd"), started_at=3, ended_at=4)
+    assert superseded(record(first, last, pack("cd"))) == {"a", "b"}
+    assert superseded(record(first, last, kept("acd", "cda"), pack("cd"))) == {"b"}  # the reranker was given a
+    assert superseded(record(first, last, pack("ad"))) == set()  # so both rounds made the prompt
+    assert superseded(record(replace(first, ended_at=4), last, pack("cd"))) == set()  # side by side
+    assert superseded(record(found("ab"), found("cd"), pack("cd"))) == set()  # no clock
+    assert superseded(record(first, pack("a"))) == set()
+    assert superseded(record(first, last)) == set()
