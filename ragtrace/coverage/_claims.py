@@ -23,6 +23,7 @@ __all__ = [
     "claim_weight",
     "is_abstention",
     "mentions_blanked",
+    "negated_items",
     "shared_citations",
     "split_claims",
 ]
@@ -55,12 +56,17 @@ def split_claims(
     parts = sentences(answer)
     heads = _table_heads(parts)
     declines = _is_abstention(answer)
+    is_silent = not declines and abstains_somewhere(answer)
     return tuple(
         Claim(
             start=part.start,
             end=part.end,
             text=part.text,
-            factual=not declines and part.start < body and place not in heads and _states_something(part.text),
+            factual=not declines
+            and part.start < body
+            and place not in heads
+            and _states_something(part.text)
+            and not (is_silent and _only_advises(part.text)),
             citations=tuple(mark for mark in marks if part.start <= (mark.start or 0) < part.end),
         )
         for place, part in enumerate(parts)
@@ -144,6 +150,25 @@ def abstains_somewhere(answer: str) -> bool:
     return any(_abstains(sentence.text) for sentence in sentences(answer))
 
 
+_ITEM: Final = re.compile(r"^[ \t]*(?:[-*•–]|\(?\w{1,2}[.)])[ \t]*$")
+_NEGATED: Final = re.compile(
+    r"\b(?:not|no|never|nothing|cannot|without|except\w*|exclu\w+|refus\w+|prohibit\w*|forbid\w*)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+
+
+def negated_items(answer: str, claims: Sequence[Claim]) -> frozenset[int]:
+    """The places of claims that are items of a list under a negation: "Not covered are:"."""
+    found, is_negated = [], False
+    for place, claim in enumerate(claims):
+        if _ITEM.match(answer[answer.rfind("\n", 0, claim.start) + 1 : claim.start]):
+            found += [place] if is_negated else []
+        else:
+            text = without_citations(claim.text).rstrip("*_ .")
+            is_negated = text.endswith(":") and _NEGATED.search(text) is not None
+    return frozenset(found)
+
+
 def _table_heads(parts: Sequence[Sentence]) -> frozenset[int]:
     """The places of table rows that a line of dashes follows."""
     return frozenset(
@@ -163,6 +188,12 @@ def _states_something(sentence: str) -> bool:
         and not (is_refusal and _describes_evidence(clause, goes_on=True))
         for clause in parts
     )
+
+
+def _only_advises(sentence: str) -> bool:
+    """Whether a sentence only tells where else to ask, without any figure."""
+    parts = _clauses(sentence)
+    return bool(parts) and all(_advises(part) and _CALLS.search(part) for part in parts) and not values(sentence)
 
 
 FULL: Final = 8
@@ -200,6 +231,13 @@ _CHATTER: Final = re.compile(
          \s+(?:\w+\s+)?(?:help|assist|explain)\b.*
         |(?:i['’]?\s?a?m\s+)?(?:so\s+|very\s+|really\s+)?sorry(?:\s+(?:about|for|to\s+hear)\b[^,;:]*)?
         |(?:my\s+|our\s+|we\s+)?apologi(?:es|ze|se)\b[^,;:]*|(?:happy|glad)\s+to\s+help\b[^,;:]*|no\s+problem|absolutely|sounds\s+good
+        |(?:good\s?bye|bye|see\s+you|take\s+care)\b[^.;:]{0,40}|have\s+an?\s+(?:nice|good|great|lovely)\b[^.;:]*
+        |thanks?(?:\s+you)?\s+for\b[^,;:.]*,?\s+and\s+i(?:['’]?m|\s+am)\s+sorry\b[^,;:.]*
+        |(?:i['’]?\s?a?m\s+)?sorry,?\s+(?:that\s+)?i\s+can(?:['’]t|not)\s+be\s+(?:\w+\s+)?(?:more|of)\s+\w+(?:\s+help)?
+        |(?:i['’]?\s?a?m\s+)?(?:so\s+)?sorry\s+(?:that\s+)?this\s+happened\b[^,;:.]*|how\s+about\s+this
+        |(?:that|it)\s+depends\s+on\s+(?:what|which|how)\b[^,;:.]*\byou\b[^,;:.]*
+        |(?:haha|lol)?[,!]?\s*(?:thanks?|thank\s+you)(?:\s+so\s+much|\s+for\b[^,;:.]*)?[,!]\s*(?:that['’]s\s+(?:very\s+)?(?:kind|nice)\b[^,;:.]*|and\s+see\s+you\b[^,;:.]*)
+        |welcome\s+to\b[^,;:.]*|(?:no,?\s+)?i(?:['’]?m|\s+am)\s+(?:an?|the|your|just\s+an?)\s+(?:\w+\s+){0,2}(?:chat\s?bot|bot|assistant|ai)\b[^;:.]*
         |i\s+hope\s+(?:this|that|you)\b.*|(?:good|glad|nice|great)\s+(?:that|to)\b[^.]*!|let\s+me\s+know\b.*|please\s+(?:let|feel|contact)\b.*|in\s+summary|sources?|answer)
         [\s,.!:]*$""",
     re.IGNORECASE | re.VERBOSE,
@@ -222,10 +260,16 @@ _FIELD: Final = re.compile(r"""["']\s*:""")
 
 def mentions_blanked(text: str) -> str:
     """`text` with what states nothing of the matter blanked out, every character in its place: names of pieces of
-    evidence ("passages 1 and 3"), and fields of JSON in which an answer says how sure it is."""
+    evidence ("passages 1 and 3"), "as far as I can tell", and fields of JSON in which an answer says how sure it is."""
     if len(_FIELD.findall(text)) > 1 or not text.lstrip().startswith("{"):  # the only field is the answer
         text = _CONFIDENCE.sub(_blank, text)
-    return _MENTION.sub(_blank, text)
+    return _HEDGE.sub(_blank, _MENTION.sub(_blank, text))
+
+
+_HEDGE: Final = re.compile(
+    r",?\s*\bas\s+far\s+as\s+(?:i|we)\s+(?:can|could)\s+(?:tell|see|judge|say|work\s+(?:it\s+)?out|make\s+out)\b",
+    re.IGNORECASE,
+)
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -432,6 +476,9 @@ _TURN: Final = re.compile(r"[,;]?\s+(?:but|however|though|although|yet)[,]?\s+|;
 def _sentence_clauses(sentence: str) -> list[str]:
     """A sentence parted where it turns: at a semicolon, a "but", a "however", an "although" in its middle."""
     return [part for part in _TURN.split(sentence) if any(map(str.isalnum, part))]
+
+
+_CALLS: Final = re.compile(rf"\b{_CALL}(?:ing)?\b", re.IGNORECASE)
 
 
 def _advises(clause: str) -> bool:

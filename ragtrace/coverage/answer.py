@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace as dataclass_replace
 from typing import Final, NamedTuple
 
-from ragtrace.coverage._claims import claim_weight, is_abstention, shared_citations, split_claims
+from ragtrace.coverage._claims import claim_weight, is_abstention, negated_items, shared_citations, split_claims
 from ragtrace.coverage.citations import SUPPORTED, without_citations
 from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, Vocabulary, opposition
 from ragtrace.coverage.support.contradiction import containment, rarities_of
@@ -83,10 +84,16 @@ def judge_claims(
     claims = [replace(each, weight=claim_weight(each.text, asked)) for each in found_claims]
     placeless = [_resolved(mark, chosen) for mark in citations if mark.start is None]
     loose = [(*placeless, *shared) for shared in shared_citations(answer, claims)]
-    statements = [Statement.read(claim) for claim in claims if claim.factual]
+    turned = negated_items(answer, claims)
+    statements = [
+        dataclass_replace(Statement.read(claim), is_turned=place in turned)
+        for place, claim in enumerate(claims)
+        if claim.factual
+    ]
+    said = "\n".join(statement.placed.text for statement in statements)
     found = iter(zip(statements, evidence.judge(statements), strict=True))
     judged = [
-        _judged(claim, *next(found), evidence, marks) if claim.factual else (claim, {})
+        _judged(claim, *next(found), evidence, marks, said) if claim.factual else (claim, {})
         for claim, marks in zip(claims, loose, strict=True)
     ]
     judged = _with_question(judged, selected, others, query or "")
@@ -147,6 +154,7 @@ def _judged(
     support: tuple[float, Sequence[Support]],
     evidence: Lexical,
     loose: Sequence[Citation],
+    answer: str,
 ) -> tuple[Claim, dict[str, float]]:
     together, supports = support
     by_chunk = {chunk_support.chunk_id: chunk_support.support for chunk_support in supports}
@@ -158,7 +166,7 @@ def _judged(
     against, contradiction, reason = _against(
         [chunk_support for chunk_support in supports if chunk_support.chunk_id in cited], supports
     )
-    if together < SUPPORTED and reason is None and (missing := evidence.lacks(statement)):
+    if together < SUPPORTED and reason is None and (missing := evidence.lacks(statement, answer)):
         reason = f"{missing} stands nowhere in the prompt"
     elsewhere = evidence.elsewhere(statement) if together < SUPPORTED else None
     deciding = against or best

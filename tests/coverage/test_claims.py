@@ -216,6 +216,11 @@ def test_an_address_is_no_citation_where_none_is_known_or_a_chunk_holds_it() -> 
         "Passages 1 and 3 provide additional information.",
         "It is difficult to say how well they work.",
         "Good luck!",
+        "Goodbye, and enjoy the game!",
+        "Thanks for clarifying, and I'm sorry this happened on your trip.",
+        "Sorry I can't be more definite.",
+        "No, I'm an automated assistant.",
+        "Welcome to the bank's chat.",
         "Sure, I can help you with that!",
         "An accurate answer cannot be provided based solely on these passages.",
         "---",
@@ -281,3 +286,22 @@ def test_tables_lists_and_code_are_split_into_what_they_state() -> None:
 def test_a_claim_weighs_by_what_it_says_beyond_the_question(text: str, asked: str, weight: float) -> None:
     """An eighth for each word of its own, at least one and at most eight; what has a number or a date weighs 1."""
     assert claim_weight(text, content_words(asked)) == weight
+
+
+def test_where_else_to_ask_states_nothing_beside_a_refusal() -> None:
+    """Advice to ask goes with saying that the evidence is silent; beside an answer, or with a figure, it is a claim."""
+    silent = (
+        "I couldn't find anything on missed visits. The rule comes from another supplier. I'd suggest asking Orvane."
+    )
+    assert [claim.factual for claim in split_claims(silent)] == [False, True, False]
+    number = silent.replace("asking Orvane", "calling 555 880 170")
+    assert [claim.factual for claim in split_claims(number)] == [False, True, True]
+    assert [claim.factual for claim in split_claims("It is free. I'd suggest asking Orvane.")] == [True, True]
+
+
+def test_how_far_one_can_tell_is_no_part_of_a_claim() -> None:
+    """A hedge has no words that the evidence could lack."""
+    plain, hedged = (
+        Statement.read(split_claims(text)[0]) for text in ("It is 60 euros.", "It is 60 euros, as far as I can tell.")
+    )
+    assert plain.words == hedged.words

@@ -42,7 +42,7 @@ BEFORE: Final = 2  # words before one of a pair of opposites among which a negat
 SHORTEST: Final = 3  # letters of a word of a name
 BOUND: Final = 4  # words from a bound to its value: "at least the first 5"
 _BREAKS: Final = re.compile(
-    r"""[;:!?\n|()–—]|[,.](?!\d)|\b(?=[abhistuw])
+    r"""[;:!?|()–—]|\n(?!\s*(?-i:[a-z]))|[,.](?!\d)|\b(?=[abhistuw])
         (?:and|but|while|whereas|although|though|however|unless|if|when|because|so|that|which|who)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -72,7 +72,9 @@ _HEADLESS: Final = frozenset(
     map(stem, "within per via upon without among towards since anyone anything someone something until".split())
 )
 _PARTIAL: Final = frozenset("all every always necessarily entirely yet quite everyone only".split())
-_CONDITIONS: Final = frozenset("if unless when whenever whether who whoever anyone where".split())
+_CONDITIONS: Final = frozenset(
+    "if unless when whenever whether who whoever anyone where provided providing assuming".split()
+)
 _DETERMINERS: Final = frozenset("the a an each every our your their its this that these those any".split())
 _AGENT: Final = re.compile(r"[a-z]{3,}(?:er|or|ee|ant|ist)s")  # suppliers, tenants
 _VERBAL: Final = re.compile(r"\w+(?:ed|s|ing)")  # "the tenant pays": a verb behind its subject, or a plural
@@ -275,8 +277,11 @@ class Placed:
     @cached_property
     def _conditions(self) -> frozenset[int]:
         pairs = enumerate(zip(self.words, self.clauses, strict=True))
-        begins = (at for at, (_, clause) in pairs if not at or self.clauses[at - 1] != clause)
-        return frozenset(self.clauses[at] for at in begins if self.words[at].written in _CONDITIONS)
+        begins = [at for at, (_, clause) in pairs if not at or self.clauses[at - 1] != clause]
+        led = [at for at in begins if at and self.words[at].written == "that"]  # "provided that you buy"
+        found = {at for at in begins if self.words[at].written in _CONDITIONS}
+        found |= {at for at in led if self.words[at - 1].written in ("provided", "providing", "assuming", "condition")}
+        return frozenset(self.clauses[at] for at in found)
 
     @cached_property
     def head_terms(self) -> frozenset[str]:
@@ -310,6 +315,10 @@ class Placed:
             if (root := stem(word.written)) in _TURNS:
                 found[clause] = found.get(clause, frozenset()) | {root}
         return found
+
+    def is_exclusive(self, switch: Switch) -> bool:
+        """Whether an "only" stands right before one of a pair of opposites: "only if" is "not unless"."""
+        return switch.first > 0 and self.words[switch.first - 1].written == "only"
 
     def turned(self, switch: Switch) -> bool:
         """Whether a negation turns a word of a pair: right before it ("not included"), of a comparison anywhere before

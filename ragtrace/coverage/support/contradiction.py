@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support._placement import NearbyWords, Placed, Relation, likeness, relations
+from ragtrace.coverage.support._placement import NearbyWords, Placed, Relation, Switch, likeness, relations
 from ragtrace.coverage.support.readings import Reading, SentenceWindow, Statement, Vocabulary
 from ragtrace.coverage.text import is_content, stem
 from ragtrace.coverage.values import Value, same_kind, says
@@ -36,7 +36,7 @@ MOST: Final = 20  # values, words of pairs of opposites, and places of one word,
 FEWEST_AROUND: Final = 2  # words in common around two values, of which the claim's is one that the evidence states
 CROWDED: Final = 6  # values of a sentence from which it is a table, and all of them alternatives
 NEEDED: Final[Mapping[str, float]] = {
-    "unit": 0.4, "unknown": 0.4, "unproven": 0.4, "computed": 0.45, "stated": 0.7, "turn": 0.55, "exchange": 0.35,
+    "unit": 0.4, "unknown": 0.4, "unproven": 0.4, "computed": 0.7, "stated": 0.7, "turn": 0.55, "exchange": 0.35,
     "only": 0.55,
 }  # fmt: skip
 """The likeness from which a thing of this kind contradicts, chosen on the domains that the verdict is fitted on."""
@@ -139,7 +139,8 @@ def compare(
     """
     placed = statement.placed
     near = [list(_near(statement, reading, rarities)) for reading in readings]
-    spoken = [[_joined(_spoken(placed, sentence, origin_of)) for sentence in sentences] for sentences in near]
+    turned = statement.is_turned
+    spoken = [[_joined(_spoken(placed, sentence, origin_of, is_turned=turned)) for sentence in each] for each in near]
     doubted = {key for sentences in spoken for said in sentences for key, each in said.items() if each.is_close}
     for sentences, found in zip(near, spoken, strict=True):  # what agrees matters only where something does not
         for sentence, said in zip(sentences, found, strict=True):
@@ -174,12 +175,13 @@ def _own(statement: Statement, sentence: SentenceWindow) -> float:
     return len(sentence.words & statement.words) / count if count >= FEWEST else 0.0
 
 
-def _spoken(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterator[tuple[str, Said]]:
+def _spoken(claimed: Placed, sentence: _Near, origin_of: _OriginOf, *, is_turned: bool) -> Iterator[tuple[str, Said]]:
     _, given, held, related = sentence
     if claimed.values and given.values:
         yield from _of_values(claimed, sentence, origin_of)
-    yield from _of_opposites(claimed, given, held)
-    if claimed.heads or given.heads:
+    if not is_turned:
+        yield from _of_opposites(claimed, given, held)
+    if not is_turned and (claimed.heads or given.heads):
         yield from _of_negations(claimed, given, held)
     if "only" in claimed.text:
         yield from _of_only(claimed, given, held)
@@ -331,6 +333,8 @@ def _agrees(claimed: Placed, own: int, given: Placed, there: int) -> bool | None
         return None
     if switch.kind in IN_FRONT and claimed.next_term(switch.last) != given.next_term(other.last):
         return None
+    if switch.kind == "condition" and _is_put_otherwise(claimed, switch, given, other):
+        return None
     if switch.kind == "modality" and (claimed.is_negated(switch.first) or given.is_negated(other.first)):
         return None  # "must not" and "may not" say the same
     if switch.kind != "limit":
@@ -338,6 +342,14 @@ def _agrees(claimed: Placed, own: int, given: Placed, there: int) -> bool | None
         if is_table or claimed.is_other_case(switch.first, given, other.first):
             return None
     return False
+
+
+def _is_put_otherwise(claimed: Placed, switch: Switch, given: Placed, other: Switch) -> bool:
+    """Whether "if" and "unless" may say the same, since what depends on them is negated in one of both: "paid only if",
+    "not paid unless"."""
+    if claimed.is_exclusive(switch) or given.is_exclusive(other):
+        return True
+    return len(claimed.negations) % 2 != len(given.negations) % 2
 
 
 def _of_negations(claimed: Placed, given: Placed, held: float) -> Iterator[tuple[str, Said]]:

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property, lru_cache
-from itertools import combinations, islice, pairwise
+from itertools import combinations, islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
@@ -80,8 +80,21 @@ _GROUPED: Final = re.compile(r"\d{1,3}(?:[, \u00a0\u202f’]\d{3})+(?!\d)")
 _DIGITS: Final = re.compile(r"\D")
 _TERM: Final = re.compile(r"(?<![\w.,])(\d[\d.,]*\d|\d)")
 _SIGNS: Final = {"+": "+", "-": "-", "−": "-", "–": "-", "×": "*", "x": "*", "*": "*", "·": "*", "÷": "/", "/": "/",
-                 "plus": "+", "minus": "-", "times": "*", "divided by": "/"}  # fmt: skip
-_SIGN: Final = re.compile(r"[^\d.;=]{0,14}?(plus|minus|times|divided by|[-+−–×x*·÷/])[^\d.;=]{0,6}", re.IGNORECASE)
+                 "plus": "+", "minus": "-", "times": "*", "divided by": "/", "less": "-"}  # fmt: skip
+_SIGN: Final = re.compile(
+    r"[^\d.;=]{0,14}?(plus|minus|(?<![a-z])less(?!\s+than)|times|divided by|[-+−–×x*·÷/])[^\d.;=]{0,6}", re.IGNORECASE
+)
+_OF: Final = re.compile(r"\s?(?:%|per\s?cent)\s+(?:of|on)\s[^\d.;=%]{0,30}", re.IGNORECASE)
+_SHARE: Final = re.compile(r"\s?(?:%|per\s?cent\b)", re.IGNORECASE)
+_PENCE: Final = re.compile(r"\b(?:pence|pennies|cents?|ct)\b|\bp\s?(?:/|per\b)|\d\s?p\b", re.IGNORECASE)
+_PARTS: Final = {
+    50: r"half|halves|halv\w+",
+    25: r"quarter",
+    75: r"three[\s-]quarters",
+    33: r"third",
+    67: r"two[\s-]thirds",
+}
+"""Shares in words, in per cent."""
 _EXACT: Final = 1e-6
 _PERCENT: Final = frozenset(("%", "percentage point"))
 _CALENDAR: Final = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
@@ -138,6 +151,14 @@ class Figures:
     def _exact(self) -> list[float]:
         return sorted(_numbers(value for part in self._parts for value in part.values))
 
+    def _says(self, words: str) -> bool:
+        return any(re.search(rf"\b(?:{words})\b", part.text, re.IGNORECASE) for part in self._parts)
+
+    @cached_property
+    def _has_pence(self) -> bool:
+        """Whether the evidence has amounts in hundredths of a currency: "24.88 p per kWh", "40 cents"."""
+        return any(_PENCE.search(part.text) for part in self._parts)
+
     @cached_property
     def _figures(self) -> list[tuple[int, Figure]]:
         return [(number, figure) for number, part in enumerate(self._parts) for figure in part.figures]
@@ -176,6 +197,8 @@ class Figures:
         number = abs(value.number)
         if _has(self._exact, number):
             return True
+        if value.unit == "%" and (words := _PARTS.get(round(number))) and self._says(words):
+            return True
         if len(_DIGITS.sub("", value.raw).strip("0")) < 2:
             return _SCALED.search(value.raw) is not None and _has(self._scaled, number)
         if _SCALED.search(value.raw):
@@ -196,9 +219,13 @@ class Figures:
         if self.states(value):
             return "stated"
         wording = _wording(claim, self._asked, answer or claim)
+        has_pence = value.unit in CODES and self._has_pence
+        if has_pence:
+            wording = wording._replace(cues=wording.cues | {"pence"}, told=wording.told | {"pence"})
         slack = max(_rounding(value, is_rough=wording.is_rough), _EXACT * max(1.0, abs(value.number)))
-        found = (abs(number - abs(value.number)) <= slack for number in self._results(value, claim, wording))
-        if any(found):
+        parts = (1.0, 0.01) if has_pence else (1.0,)
+        results = self._results(value, claim, wording)
+        if any(abs(part * number - abs(value.number)) <= slack for number in results for part in parts):
             return "computed"
         return "unproven" if wording.computes else "unknown"
 
@@ -325,7 +352,8 @@ def _combined(unit: str, one: _Operand, two: _Operand, operations: Set[str]) -> 
         if number is None or not other.number:
             continue
         is_apart = not unit or not other.unit or other.unit != unit
-        is_counted = other.unit != unit and (unit or not of.unit) and of.unit == unit
+        is_price = of.unit == unit or ("pence" in operations and not of.unit)  # "24.88 p per kWh" has no unit
+        is_counted = other.unit != unit and (unit or not of.unit) and is_price
         if "product" in operations and is_apart and other.unit not in _PERCENT and (is_counted or both_named):
             yield number * other.number
         if other.unit == "%" and unit != "%":
@@ -381,18 +409,37 @@ def _spans(value: Value, dates: Sequence[DateRange]) -> Iterator[float]:
 def _expressions(claim: str) -> Iterator[float]:
     """What each row of numbers with signs between them comes to: "2 × 11.50 + 2 × 5"."""
     terms = list(_TERM.finditer(claim))
+    shares = [_SHARE.match(claim, term.end()) is not None for term in terms]
     for start in range(len(terms)):
-        total, product, sign = 0.0, _number(terms[start].group(1)), 1.0
-        for one, two in pairwise(terms[start : start + LONGEST]):
-            between = _SIGN.fullmatch(claim, one.end(), two.start())
-            if between is None:
+        total, product, sign = 0.0, _number(terms[start].group(1)) * (0.01 if shares[start] else 1.0), 1.0
+        for place in range(start, min(start + LONGEST, len(terms) - 1)):
+            one, two, is_share = terms[place], terms[place + 1], shares[place + 1]
+            operation = _operation(claim, one.end(), two.start())
+            if not operation:
                 break
-            number, operation = _number(two.group(1)), _SIGNS[between.group(1).casefold()]
+            number = _number(two.group(1))
             if operation in "*/":
+                number = number / 100 if is_share else number
                 product = product * number if operation == "*" else product / number if number else 0.0
+            elif (
+                is_share and not shares[start] and not _OF.match(claim, two.end())
+            ):  # "2 x 114 less 10 %": of what is there
+                whole = total + sign * product
+                total, product, sign = whole, abs(whole) * number / 100, 1.0 if operation == "+" else -1.0
             else:
+                number = number / 100 if is_share else number
                 total, product, sign = total + sign * product, number, 1.0 if operation == "+" else -1.0
             yield total + sign * product
+            if shares[start]:
+                yield 100 * (total + sign * product)
+
+
+def _operation(claim: str, start: int, end: int) -> str:
+    """The operation that stands between two numbers of an expression; "" for none."""
+    if _OF.fullmatch(claim, start, end):
+        return "*"  # "1.60 % on the first EUR 25,000"
+    between = _SIGN.fullmatch(claim, start, end)
+    return _SIGNS[between.group(1).casefold()] if between else ""
 
 
 def _number(written: str) -> float:

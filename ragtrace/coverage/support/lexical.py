@@ -70,6 +70,7 @@ __all__ = [
 
 LEAST: Final = 0.3  # share of a claim's words, by rarity, that a chunk must hold to be worth a closer look
 UNSTATED: Final = 0.4  # the most support of a claim with a value or a name that the evidence does not state
+MOST_COMPUTED: Final = 20  # values of one claim that are computed anew
 LOOKED_AT: Final = 3  # unselected candidates that one claim is compared with
 
 
@@ -109,20 +110,24 @@ class Lexical:
         self._ground = Ground([chunk.reading for chunk in selected], self._question)
 
     def judge(self, statements: Sequence[Statement]) -> list[tuple[float, list[Support]]]:
-        """For each claim its support by all selected chunks together, and that by each of them, in their order.
+        """For each claim of one answer its support by all selected chunks together, and that by each, in their order.
 
-        The support by all is at least the largest by one. A sentence that contradicts a claim lends it no words.
+        The support by all is at least the largest by one. A sentence that contradicts a claim lends it no words. A
+        value that figures of the prompt or of the answer give by arithmetic is as good as one that stands there.
         """
-        return [self._judge(*each) for each in zip(statements, around(statements, self._ground), strict=True)]
+        answer = "\n".join(statement.placed.text for statement in statements)
+        known = [self._ground.computed(statement, answer) for statement in statements]
+        beside = around(statements, self._ground, known)
+        return [self._judge(*each, answer) for each in zip(statements, beside, known, strict=True)]
 
     @property
     def vocabulary(self) -> Vocabulary:
         """How rare words are among all chunks."""
         return self._vocabulary
 
-    def lacks(self, statement: Statement) -> str | None:
-        """The first value or name of a claim that no selected chunk states."""
-        return self._ground.lacks(statement)
+    def lacks(self, statement: Statement, answer: str = "") -> str | None:
+        """The first value or name of a claim that no selected chunk states, nor their figures give by arithmetic."""
+        return self._ground.lacks(statement, self._ground.computed(statement, answer))
 
     def elsewhere(self, statement: Statement) -> Support | None:
         """The best support of a claim by a candidate that was not selected; None where none holds much of it."""
@@ -133,38 +138,42 @@ class Lexical:
         found = [self._by_chunk(statement, one, AdjacentPairs()) for (one,) in compared]
         return max(found, key=lambda support: support.support, default=None)
 
-    def _judge(self, statement: Statement, beside: AdjacentPairs) -> tuple[float, list[Support]]:
+    def _judge(
+        self, statement: Statement, beside: AdjacentPairs, known: frozenset[int], answer: str
+    ) -> tuple[float, list[Support]]:
         rarities = rarities_of(statement, self._vocabulary)
         held = [(containment(statement, chunk.words, rarities), chunk) for chunk in self._selected]
-        compared = self._compared(statement, held, rarities)
-        each = [self._by_chunk(statement, one, beside) for one in compared]
+        compared = self._compared(statement, held, rarities, answer)
+        each = [self._by_chunk(statement, one, beside, known) for one in compared]
         if any(one.finding.sentences for one in compared):
             ground = Ground([part for one in compared for part in _lent(one)], self._question)
         else:
             ground = self._ground
-        together = _support(measure(statement, ground, beside))
+        together = _support(measure(statement, ground, beside, known))
         return max([together, *(support.support for support in each)]), each
 
     def _compared(
-        self, statement: Statement, held: Sequence[tuple[float, Evidence]], rarities: Rarities
+        self, statement: Statement, held: Sequence[tuple[float, Evidence]], rarities: Rarities, answer: str = ""
     ) -> list[_Compared]:
         """Chunks that hold enough of a claim, compared with it."""
         origins: dict[Value, Origin] = {}
 
         def origin_of(value: Value) -> Origin:
             if value not in origins:
-                origins[value] = self._ground.origin(value, statement)
+                origins[value] = self._ground.origin(value, statement, answer)
             return origins[value]
 
         close = [chunk.reading for share, chunk in held if share >= LEAST]
         found = iter(compare(statement, close, rarities, origin_of))
         return [_Compared(chunk, share, next(found) if share >= LEAST else Finding()) for share, chunk in held]
 
-    def _by_chunk(self, statement: Statement, compared: _Compared, beside: AdjacentPairs) -> Support:
+    def _by_chunk(
+        self, statement: Statement, compared: _Compared, beside: AdjacentPairs, known: frozenset[int] = frozenset()
+    ) -> Support:
         chunk, finding = compared.evidence, compared.finding
         if compared.held < LEAST:
             return Support(chunk.chunk_id, 0.0)
-        support = _support(measure(statement, Ground(_lent(compared), self._question), beside))
+        support = _support(measure(statement, Ground(_lent(compared), self._question), beside, known))
         return Support(chunk.chunk_id, support, finding)
 
 
@@ -233,25 +242,42 @@ class Ground:
         known = name.stem in self.vocabulary or name.stem in self.question
         return known or any(name.letters in part.folded for part in self._parts)
 
-    def lacks(self, statement: Statement) -> str | None:
+    def computed(self, statement: Statement, answer: str = "") -> frozenset[int]:
+        """The places, among a claim's values, of those that no part states and that its figures, or those of the
+        question and of the whole answer, give by arithmetic."""
+        return frozenset(
+            place
+            for place, value in enumerate(statement.values[:MOST_COMPUTED])
+            if value.dates is None
+            and value.kind != "version"
+            and not statement.placed.named[place]
+            and not self.holds(value)
+            and self._figures.origin(value, statement.placed.text, answer) == "computed"
+        )
+
+    def lacks(self, statement: Statement, known: frozenset[int] = frozenset()) -> str | None:
         """The first value, else the first name of a claim that no part states; None where all are stated.
 
         A value of the question is what a claim is about and not what it states, where it states something else.
+        known: the places of values that are none the less (`computed`).
         """
-        for value in statement.stated:
-            if _is_exact(value) and not self.holds(value) and not self._is_topic(value, statement):
+        for place, value in enumerate(statement.values):
+            if place in known or statement.placed.named[place] or not _is_exact(value):
+                continue
+            if not self.holds(value) and not self._is_topic(value, statement):
                 return value.raw
         return next((name.written for name in statement.names if not self.names(name)), None)
 
-    def origin(self, value: Value, statement: Statement) -> Origin:
-        """Where a value of a claim comes from: the question, the evidence, its figures by arithmetic, or nowhere."""
+    def origin(self, value: Value, statement: Statement, answer: str = "") -> Origin:
+        """Where a value of a claim comes from: the question, the evidence, by arithmetic its figures or those of the
+        whole answer, or nowhere."""
         if any(says(value, other) for other in self._asked.values):
             return "asked"
         if self.holds(value):
             return "stated"
         if value.dates or value.kind == "version":
             return "unknown"
-        return self._figures.origin(value, statement.placed.text)
+        return self._figures.origin(value, statement.placed.text, answer)
 
     def _is_topic(self, value: Value, statement: Statement) -> bool:
         asked = self._asked.values
@@ -286,9 +312,11 @@ class AdjacentPairs:
     after: float = 0.0
 
 
-def measure(statement: Statement, ground: Ground, beside: AdjacentPairs) -> Measures:
-    """The measures of one claim against some evidence."""
-    held = [ground.holds(value) for value in statement.values]
+def measure(
+    statement: Statement, ground: Ground, beside: AdjacentPairs, known: frozenset[int] = frozenset()
+) -> Measures:
+    """The measures of one claim against some evidence. known: places of values that need not stand there."""
+    held = [place in known or ground.holds(value) for place, value in enumerate(statement.values)]
     new = _new_words(statement, ground, held)
     pairs = _new_pairs(statement, ground, held)
     length = len(new) + SMOOTHING
@@ -297,7 +325,7 @@ def measure(statement: Statement, ground: Ground, beside: AdjacentPairs) -> Meas
         clustered=_clustered(new),
         pairs=sum(pairs) / length,
         nearby=_densest(pairs, beside) / 20,
-        unstated=float(ground.lacks(statement) is not None),
+        unstated=float(ground.lacks(statement, known) is not None),
         held=sum(1 for value in new if value < 1.0) / len(new) if new else float(all(held)),
     )
 
@@ -307,9 +335,15 @@ def _is_exact(value: Value) -> bool:
     return value.kind != "number" or value.raw[:1].isdigit()
 
 
-def around(statements: Sequence[Statement], ground: Ground) -> list[AdjacentPairs]:
-    """What stands around each claim of an answer, all of its claims compared with the same evidence."""
-    rows = [_new_pairs(each, ground, [ground.holds(value) for value in each.values]) for each in statements]
+def around(
+    statements: Sequence[Statement], ground: Ground, known: Sequence[frozenset[int]] = ()
+) -> list[AdjacentPairs]:
+    """What stands around each claim of an answer, all of its claims compared with the same evidence. known: of each
+    claim the places of values that need not stand there."""
+    rows = []
+    for each, places in zip(statements, known or [frozenset[int]()] * len(statements), strict=True):
+        held = [place in places or ground.holds(value) for place, value in enumerate(each.values)]
+        rows.append(_new_pairs(each, ground, held))
     before = _carried(rows)
     after = _carried([row[::-1] for row in rows[::-1]])[::-1]
     return [AdjacentPairs(*both) for both in zip(before, after, strict=True)]

@@ -249,7 +249,8 @@ class Statement:
 
     `placed`: its terms and values in order. Without the words that only frame it: `terms`, its words and numbers in
     order; `places`, of each the index of the value that it is part of, or -1; `words`, those that are part of no value;
-    `names`, those that begin with a capital in the middle of a sentence, and codes.
+    `names`, those that begin with a capital in the middle of a sentence, and codes. `is_turned`: it is an item of a
+    list under a negation ("Not covered are:"), so that it alone does not tell what the answer says of it.
     """
 
     placed: Placed
@@ -257,6 +258,7 @@ class Statement:
     places: tuple[int, ...]
     words: frozenset[str]
     names: tuple[Name, ...]
+    is_turned: bool = False
 
     @classmethod
     def read(cls, claim: Claim) -> Statement:

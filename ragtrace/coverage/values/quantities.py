@@ -102,6 +102,8 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _TAIL_TOKEN: Final = re.compile(rf"[{_SIGNS}]|{_UNIT}", re.IGNORECASE)
+_RATE: Final = frozenset(("a", "an", "each", "every", "per"))
+_PER_CENT: Final = re.compile(r"per\s?cent\b", re.IGNORECASE)
 _POINTS: Final = re.compile(r"[\s-]points?\b", re.IGNORECASE)
 _TO: Final = re.compile(r"\s*(?:-|–|—|\bto\b)\s*")
 _EITHER: Final = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # 2.500: two thousand five hundred, or two and a half
@@ -175,6 +177,8 @@ def _tail(tail: str, money: bool) -> tuple[float, str, int]:
             continue
         if money:
             break  # "$300 next month"
+        if name in _RATE and not _PER_CENT.match(tail, token.start()):
+            break  # "60 calls a minute" are no minutes, "24.88 p per kWh" no energy
         if unit := unit_of(token.group()):
             points = _POINTS.match(tail, token.end()) if unit == "%" else None
             return (scale, "percentage point", points.end()) if points else (scale, unit, token.end())

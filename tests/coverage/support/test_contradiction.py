@@ -313,3 +313,50 @@ def test_one_thing_exchanged_in_its_place_is_found_in_a_paraphrase(evidence: str
 def test_two_numbers_among_shared_words_and_other_cases_contradict_nothing(claim: str, evidence: str) -> None:
     """Another line's value, the number of a section, the other case of a condition, a negation in other words."""
     assert judge(claim, evidence).contradiction == 0.0
+
+
+FENCES = "We do not pay for damage to fences and gates unless the house itself was damaged by the same event."
+
+
+def test_only_if_is_not_unless() -> None:
+    """What depends on a condition may be negated in one of both; the condition exchanged alone contradicts."""
+    said = "Damage to fences and gates is paid {} the house itself was damaged by the same event."
+    assert judge(said.format("only if"), FENCES).contradiction == 0.0
+    assert judge(said.format("if"), FENCES).contradiction == 0.0
+    assert (judge(said.format("unless"), said.format("if")).contradiction or 0.0) >= 0.5
+
+
+def test_a_line_that_goes_on_in_small_letters_is_no_end_of_a_clause() -> None:
+    """Plain text is wrapped anywhere, also behind a negation."""
+    wrapped = "The permit does not\ncover parking at employees' homes or on private journeys."
+    assert judge("Parking at employees' homes is not covered by the permit.", wrapped).contradiction == 0.0
+    assert (
+        judge("The permit does cover parking at employees' homes or on private journeys.", wrapped).contradiction or 0
+    ) > 0.5
+
+
+def test_items_of_a_negated_list_are_no_opposites() -> None:
+    """ "Not covered are: … above 1,500 pounds" is "up to 1,500 pounds"; without the negation it is the opposite."""
+    evidence = PackedChunk(chunk_id="1", position=1, text="PumpCare covers repair costs up to 1,500 pounds a year.")
+    item = "- repair costs above 1,500 pounds a year"
+    negated, plain = (
+        judge_claims(f"{head}:\n{item}", [evidence])[0][-1] for head in ("Not covered are", "Covered are")
+    )
+    assert negated.contradiction == 0.0
+    assert (plain.contradiction or 0.0) >= 0.5
+
+
+def test_a_figure_that_arithmetic_gives_is_as_good_as_one_that_is_stated() -> None:
+    """In support, and in place of another one; one that it does not give is neither."""
+    evidence = PackedChunk(
+        chunk_id="1", position=1, text="The tax is EUR 84 for the first dog and EUR 150 for each further dog."
+    )
+    asked = "We have two dogs. What is the tax in total?"
+    right, wrong = (
+        judge_claims(f"The tax is EUR {total} (EUR 84 + EUR 150).", [evidence], query=asked)[0][0]
+        for total in (234, 243)
+    )
+    assert (right.support or 0.0) > 0.5
+    assert right.contradiction == 0.0
+    assert (wrong.support or 0.0) <= 0.4
+    assert wrong.reason == "EUR 243 stands nowhere in the prompt"

@@ -82,3 +82,37 @@ def test_a_figure_that_some_operation_happens_to_give_is_not_computed(claim: str
 def test_what_a_claim_says_that_it_computes_and_no_operation_gives_is_unproven() -> None:
     """One of its operands may stand nowhere."""
     assert origin("In total the store holds 999 pieces.", STOCK) == "unproven"
+
+
+PRICES = """Item | Price
+Electricity unit price | 24.88 p per kWh
+Electricity daily charge | 57.40 p"""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "0.6 % × EUR 350,000 = EUR 2,100",
+        "2 × EUR 114 less 10 % makes EUR 205.20",
+        "1.60 % on the first EUR 25,000 plus 0.80 % on the other EUR 5,000 is EUR 440",
+        "50 x 1.02264 x 39.4 / 3.6 is about 559.6 kWh",
+    ],
+)
+def test_an_expression_with_shares_is_computed(claim: str) -> None:
+    """ "10 %" behind a sum is ten per cent of what stands before it."""
+    assert origin(claim, STOCK) == "computed"
+    assert origin(f"{claim}. In all EUR 2,345.67", STOCK) != "computed"
+
+
+def test_a_price_in_hundredths_is_computed_in_the_whole_currency() -> None:
+    """ "24.88 p per kWh" for 2,900 kWh is 721.52 pounds, and no energy."""
+    asked = "What do 2,900 kWh come to in a year, in total?"
+    assert origin("The units are 721.52 pounds.", PRICES, asked) == "computed"
+    assert origin("The units are 731.52 pounds.", PRICES, asked) != "computed"
+    assert origin("The units are 721.52 pounds.", PRICES.replace(" p", ""), asked) != "computed"
+
+
+def test_a_share_is_stated_in_words() -> None:
+    """Half of it is 50 %."""
+    assert origin("They get 50 % off.", "Hunting dogs: half the tax.") == "stated"
+    assert origin("They get 40 % off.", "Hunting dogs: half the tax.") != "stated"

@@ -24,6 +24,10 @@ from tests.coverage.values.quantities import quantity_of
         ("120 mg/dl", 120.0, "mg/dl"),
         ("30 mL/min", 30.0, "ml/min"),
         ("15 ppb", 15.0, "ppb"),
+        ("60 calls a minute", 60.0, ""),
+        ("24.88 p per kWh", 24.88, ""),
+        ("5 pages per minute", 5.0, "page"),
+        ("20 per cent of it", 20.0, "%"),
     ],
 )
 def test_marks_are_read_as_they_are_meant(text: str, number: float, unit: str) -> None:
