@@ -87,16 +87,26 @@ _PERIODS: Final = frozenset(("second", "minute", "hour", "day", "week", "month",
 
 _COURTESY: Final = re.compile(
     r"""\b(?:hi|hello|hey|hiya|greetings|good\s+(?:morning|afternoon|evening|day|night)|guten\s+(?:morgen|tag|abend)
-        |hallo|hola|bonjour|ciao|salut|thanks?(?:\s+you)?|thx|ty|cheers|merci|danke|gracias|grazie|bye|goodbye|see\s+you
+        |hallo|hola|bonjour|ciao|salut|thanks?(?:\s+you)?|thx|ty|cheers|merci|danke|gracias|grazie|bye|goodbye
         |have\s+a\s+(?:nice|good|great)\s+\w+|ok(?:ay)?|perfect|great|super|cool|nice|awesome|wonderful|got\s+it|understood
         |no\s+problem|never\s?mind|that['’]?s\s+all|all\s+good|yes|no|sure|fine|please|there|everyone|all|so\s+much
+        |(?:for\s+)?(?:the|your|all\s+your)\s+(?:quick\s+|kind\s+|fast\s+)?(?:help|info|information|patience|time|reply|answers?|support)
+        |(?:that|this)\s+(?:answers|answered|solves|solved)\s+(?:my\s+question|it|that)|you(?:['’]ve|\s+have)\s+been\s+(?:\w+\s+)?helpful
+        |(?:very|so|really|super)\s+(?:helpful|kind|useful)|helpful|good\s+(?:job|one|to\s+know)|well\s+done|nice\s+one|brilliant|excellent
+        |lovely|amazing|(?:i\s+)?(?:really\s+)?appreciate\s+(?:it|that|this|your\s+help)|(?:much\s+)?appreciated|no\s+worries|you\s+too
+        |same\s+to\s+you|(?:talk\s+to|see)\s+(?:you|ya)(?:\s+(?:later|soon|tomorrow|around))?|that['’]?s\s+(?:it|everything|great|perfect|fine|what\s+i\s+needed
+        |exactly\s+what\s+i\s+needed)|that\s+was\s+(?:quick|fast|easy|all|helpful|great)|wow|is\s+any(?:one|body)\s+(?:there|here)|are\s+you\s+there(?=\W*$)
+        |can\s+you\s+help(?:\s+me)?|i\s+(?:have|had)\s+a\s+question|i\s+need\s+(?:some\s+)?help
         |very\s+much|a\s+lot|again|for\s+your\s+help|for\s+now|that\s+helps?(?:ed)?|how\s+are\s+you|how['’]s\s+it\s+going
         |wie\s+geht['’]?s|haha+|lol)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 _ABOUT_TALK: Final = re.compile(
     r"""^\W*(?:(?:are|am)\s+(?:you|i\s+talking\s+to)\s+(?:\w+\s+){0,3}?(?:human|robot|machine|bot|person|ai)\b
-        |(?:who|what)\s+are\s+you\b\W*$ | do\s+you\s+remember\s+my\b | tell\s+me\s+a\s+joke\b
+        |(?:haha+\W+|lol\W+|wow\W+)*you(?:\s+are|['’]re)\s+(?:\w+\s+){0,2}?(?:faster|quicker|smarter|nicer|better|friendlier|funnier)\s+than\b
+        |(?:who|what)\s+are\s+you\b\W*$ | what(?:['’]s|\s+is)\s+your\s+name\W*$ | what\s+can\s+you\s+do\W*$
+        |who\s+(?:made|built|created|programmed)\s+you\W*$ | how\s+old\s+are\s+you\W*$
+        | do\s+you\s+remember\s+my\b | tell\s+me\s+a\s+joke\b
         |(?:write|compose)\s+(?:me\s+)?a\s+(?:[\w-]+\s+)?(?:poem|haiku|joke|limerick)\b
         |you(?:\s+are|['’]re)\s+(?:so\s+|very\s+)?(?:useless|great|funny|helpful|wrong|awesome|the\s+best)\b
         |what\s+is\s+[\d.,\s%+*/×÷x-]{1,40}(?:of\s+[\d.,]+)?\W*$

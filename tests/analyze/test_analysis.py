@@ -48,10 +48,13 @@ def test_analysis_is_a_function_of_the_request() -> None:
 
 def test_a_request_that_asks_for_nothing_needs_no_retrieval() -> None:
     """A courtesy is counted apart, and never a break, whatever was retrieved for it."""
-    for asked in ("hello!", "thanks a lot, bye", "are you a real person?"):
+    for asked in ("hello!", "thanks a lot, bye", "are you a real person?", "see you tomorrow", "no, that's everything"):
         chat = replace(request(answer="You are welcome!"), query=Query(original=asked))
         diagnosis = analyze_record(chat).diagnosis
         assert (diagnosis.verdict, diagnosis.stages) == ("no_retrieval_needed", ())
+    for asked in ("tomorrow?", "later", "what can you do about my refund?", "is anyone insured?"):
+        chat = replace(request(), query=Query(original=asked))
+        assert analyze_record(chat).diagnosis.verdict != "no_retrieval_needed"
     greeted = replace(request(), query=Query(original=f"hello! {QUESTION}", facets=request().query.facets))
     assert analyze_record(greeted).diagnosis.stages
 
