@@ -250,7 +250,7 @@ RANKING: Final = Doubt(
         "declined": 1.22,
         "answered": -0.69,
     },
-    lines=Lines(sound=0.44, suspected=0.44, broken=2.38),
+    lines=Lines(sound=0.44, suspected=0.44, broken=3.0),
     unusual=1.0,
     known=Lines(sound=2.47, suspected=2.47),
     heard=_heard_of_ranking,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace as replaced
 from typing import Final, TypeAlias
 
-from ragtrace.analyze._doubt_model import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, Doubt, Level, Usual
+from ragtrace.analyze._doubt_model import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, Doubt, Level, Usual, usable
 from ragtrace.analyze._signs import Signs
 from ragtrace.coverage import SUPPORTED
 from ragtrace.coverage.miscitation import SURE
@@ -71,8 +71,8 @@ MISCITED: Final = 0.93  # sureness that a claim cites the wrong chunk, from whic
 RIGHT: Final = 0.5  # sureness below which no citation is held to be wrong
 CLAIMS: Final = 2  # supported claims of an answer, from which the lack of any citation is no matter of style
 DOUBTED: Final = 0.0  # log odds of retrieval by question and candidates alone, from which it is in doubt
+UNEVEN: Final = 0.7  # log odds of generation, from which it is in doubt whatever is usual
 LEAD: Final = 0.1  # share of the question's words, or of its facets, that a chunk must have more to have the better
-SPEAKS: Final = 0.4  # share of the question's words in a chunk outside of the prompt, from which its lead proves a loss
 WORDS: Final = 3  # content words of a question, from which shares of them tell that much
 
 
@@ -147,7 +147,8 @@ def _with_doubt(found: StageFinding, case: Case) -> StageFinding:
     elif found.stage == "ranking":
         doubted = case.reference != "oracle" and _is_ranking_doubted(case)
     else:
-        doubted = found.state == "suspected" or found.reason == "refused"
+        is_uneven = found.stage == "generation" and _is_generation_doubted(case, found)
+        doubted = found.state == "suspected" or found.reason == "refused" or is_uneven
     return replace(found, doubted=doubted)
 
 
@@ -163,6 +164,12 @@ def _is_ranking_doubted(case: Case) -> bool:
     if not (case.packed and case.left_out) or signs.left_match is None or signs.packed_match is None:
         return False
     return RANKING.level(signs, {}).is_suspected
+
+
+def _is_generation_doubted(case: Case, found: StageFinding) -> bool:
+    if found.reason in ("language", "not_recorded") or "GENERATION" not in usable(case.signs):
+        return False
+    return GENERATION.log_odds(case.signs) >= UNEVEN
 
 
 def _finding(stage: Stage, state: StageState, reason: str | None = None, *evidence: str) -> StageFinding:
@@ -258,7 +265,7 @@ def _ranking_margin(case: Case) -> float:
     signs = case.signs
     if signs.left_match is None or not _is_better(signs):
         return -math.inf
-    is_telling = RANKING.heard(signs) is not None or (signs.left_match >= SPEAKS and signs.asked >= WORDS)
+    is_telling = RANKING.heard(signs) is not None or signs.asked >= WORDS
     return case.level(RANKING).margin if is_telling else -math.inf
 
 
