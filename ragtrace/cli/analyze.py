@@ -37,12 +37,12 @@ def analyze(
     store: StoreOption = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for new jobs until Ctrl-C or SIGTERM.")] = False,
     redo: Annotated[
-        bool, typer.Option("--redo", help="Analyze again what another version of ragtrace's analyzer has scored.")
+        bool, typer.Option("--redo", help="Analyze again what another version of ragtrace has analyzed.")
     ] = False,
     again: Annotated[
         bool,
         typer.Option(
-            "--again", help="Analyze again what has been scored, whoever did: by today's gold sets and models."
+            "--again", help="Analyze again all that was analyzed before, with the gold sets and models of now."
         ),
     ] = False,
     service: Annotated[

@@ -114,16 +114,16 @@ def vacuum(
         bool,
         typer.Option(
             "--compact",
-            help="Then rewrite a SQLite file without its free pages (takes twice its size of disk, and writers wait), "
-            "or let PostgreSQL vacuum and analyze the tables.",
+            help="Give free space back afterwards. SQLite: the file is written anew; it needs twice its size on disk, and "
+            "writers wait. PostgreSQL: VACUUM and ANALYZE.",
         ),
     ] = False,
     full: Annotated[
         bool,
         typer.Option(
             "--full",
-            help="As --compact, but rewrite PostgreSQL's tables, so that no copy of a deleted row is left in them "
-            "(takes the size of the largest; nobody reads or writes a table while it is rewritten).",
+            help="As --compact, and write PostgreSQL's tables anew (VACUUM FULL), so that no copy of a deleted row is "
+            "left. That needs as much free disk as the largest table takes; a table is locked while it is written.",
         ),
     ] = False,
     dry_run: DryRunOption = False,
@@ -181,8 +181,8 @@ def erase(
         bool,
         typer.Option(
             "--rewrite/--no-rewrite",
-            help="Write a SQLite file, or PostgreSQL's tables, anew at the end, so that no copy of a row is left; "
-            "whoever needs them waits meanwhile.",
+            help="At the end, write the SQLite file or PostgreSQL's tables anew, so that no copy of a deleted row "
+            "is left. Others wait until that is done.",
         ),
     ] = True,
     dry_run: DryRunOption = False,
@@ -247,7 +247,7 @@ def _print_subject(erased: Erased, of: Mapping[str, Any], what: str) -> None:
     console().print(f"{erased.requests:,} request{'' if erased.requests == 1 else 's'}{shown}")
     _print_rows(what, erased.rows)
     if erased.exemplars:
-        console().print(f"{erased.exemplars:,} totals had a pointer to their traces")
+        console().print(f"{erased.exemplars:,} series of /metrics had one of their traces as the example")
 
 
 def _named(of: Mapping[str, Any]) -> str:
@@ -262,7 +262,7 @@ def _print_erased(erased: Erased, remaining: Erased, of: Mapping[str, Any]) -> N
     _print_subject(erased, of, "deleted")
     if not _is_something(erased):
         if erased.rows:
-            _print_rows("deleted, which nobody used any more", erased.rows)
+            _print_rows("deleted, since no request uses it any more", erased.rows)
         console().print(
             "look whether the name and the database are right; what was erased before is not found again, and the "
             "output of that run is its proof",
@@ -333,7 +333,7 @@ def audit(store: StoreOption = None, as_json: JsonOption = False) -> None:
         rows = ", ".join(f"{number:,} {name}" for name, number in deed.rows.items())
         console().print(f"{shown_time(deed.at)} {deed.actor}: {deed.action} of {of}: {rows}", soft_wrap=True)
     if not deeds:
-        console().print("nobody had anything erased or forgotten yet")
+        console().print("nothing was erased or forgotten yet")
 
 
 def _print_found(revision: str, rows: Mapping[str, int], space: Space, read: int, problems: Sequence[str]) -> None:

@@ -72,7 +72,7 @@ def draw(
         typer.Option(
             "--version",
             metavar="COMPONENT=VERSION",
-            help="Only requests with it; may be repeated.  [default: the versions with the most requests]",
+            help="Only requests of this version; may be repeated.  [default: the versions with the most requests]",
             show_default=False,
         ),
     ] = None,
@@ -93,7 +93,7 @@ def draw(
 
 @app.command("extend")
 def extend(
-    labels: Annotated[int, typer.Argument(metavar="LABELS", min=1, help="How many requests it shall have in all.")],
+    labels: Annotated[int, typer.Argument(metavar="LABELS", min=1, help="How many requests the drawing has then.")],
     drawing: DrawingOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -362,7 +362,7 @@ def _answer(question: str, read: Callable[[str], str | None]) -> str:
         found = read(said)
         if found is not None:
             return found
-        console().print("not understood; once more")
+        console().print("that is no answer to the question; try again")
 
 
 def _line(question: str) -> str:
@@ -415,7 +415,9 @@ def import_labels(
 @app.command("export")
 def export_labels(
     drawing: DrawingOption = None,
-    labeler: Annotated[str | None, typer.Option("--labeler", help="Of this labeler alone.", show_default=False)] = None,
+    labeler: Annotated[
+        str | None, typer.Option("--labeler", help="Only labels of this labeler.", show_default=False)
+    ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values in place of JSON lines.")] = False,
     todo: Annotated[
         bool, typer.Option("--todo", help="With --csv: an empty row for each drawn request without a label.")

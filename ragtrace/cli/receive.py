@@ -107,7 +107,7 @@ ColumnOption = Annotated[
     typer.Option(
         "--column",
         metavar="WHAT=NAME",
-        help="Under which name a file holds something, e.g. answer=reply; numbered columns: 'contexts=Passage *'.",
+        help="The file's own name of a column, e.g. answer=reply; of numbered columns: 'contexts=Passage *'.",
     ),
 ]
 

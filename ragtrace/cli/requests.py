@@ -104,7 +104,9 @@ def _judgeable(judgeability: Judgeability) -> Iterator[RenderableType]:
         yield Text(f"{judgeability.service}: {judgeability.outdated:,} requests are {NOT_JUDGED}")
     if not judgeability.requests:
         return
-    table = plain_table(f"last {judgeability.requests:,} requests of {judgeability.service}", "judged", "else mostly")
+    table = plain_table(
+        f"last {judgeability.requests:,} requests of {judgeability.service}", "judged", "main reason for the rest"
+    )
     remedies = []
     for stage in judgeability.stages:
         judged = stage.states["sound"] + stage.states["broken"]

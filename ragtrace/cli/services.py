@@ -46,7 +46,7 @@ def list_totals(store: StoreOption = None, as_json: JsonOption = False) -> None:
         shown = ({**row, "name": "its own" if row["has_place"] else "shared"} for row in rows)
         print_table(_TOTALS_COLUMNS, [tuple(_cell(row[name]) for name in _TOTALS_COLUMNS) for row in shown])
     else:
-        console().print("nothing has counted yet: record requests")
+        console().print("no totals yet: they begin with the first request that is recorded")
 
 
 def _services(opened: Store) -> Iterable[dict[str, Any]]:

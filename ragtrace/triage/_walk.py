@@ -357,11 +357,12 @@ def _too_few(evidence: JudgedSample, report: Report) -> str:
         of = f"{len(sample.rows)} of {sample.drawn} requests in the time looked at are analyzed"
         return f"not enough data: {of}; at least {ENOUGH} are needed (ragtrace analyze)"
     if sample.outdated >= ENOUGH:
-        return f"nothing can be told: {sample.outdated:,} of {len(sample.rows):,} requests are {NOT_JUDGED}"
+        return f"no stage can be judged: {sample.outdated:,} of {len(sample.rows):,} requests are {NOT_JUDGED}"
     unneeded = report.range.no_retrieval if report.range else 0
-    if unneeded:
-        return f"nothing can be told: {unneeded:,} of {len(sample.rows):,} requests needed no retrieval"
+    if unneeded == len(sample.rows):
+        return f"no stage can be judged: {unneeded:,} of {len(sample.rows):,} requests needed no retrieval"
     told = f"{len(evidence.requests)} requests {by_gold(evidence.has_gold)} in the time looked at"
+    told += f" ({unneeded:,} more needed no retrieval)" if unneeded else ""
     return f"not enough data: {told}; at least {ENOUGH} are needed: look further back with an earlier --since"
 
 

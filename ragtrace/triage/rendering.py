@@ -283,9 +283,8 @@ def looked_at(report: Report) -> str:
             f"; kept at rates from {percent(examined.least_sampled)} to {percent(examined.most_sampled)}, "
             "so shares and means are weighted to be those of the traffic"
         )
-    times = (
-        f"{clock(examined.since)} to {clock(examined.until)}, compared with before, from {clock(examined.before_since)}"
-    )
+    since = clock(examined.since)
+    times = f"{since} to {clock(examined.until)}, compared with {clock(examined.before_since)} to {since}"
     return f"{times}; {read}; {judged}"
 
 

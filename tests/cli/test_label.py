@@ -68,7 +68,7 @@ def test_ask_keeps_each_answer_and_goes_on_another_day(cli: Cli, url: str) -> No
     assert "What is the fee of case" in shown
     assert "So it is." in shown
     assert "1 other candidates: m shows them" in shown
-    assert "not understood; once more" in shown
+    assert "that is no answer to the question; try again" in shown
     assert "3 of 10 labeled by ada" in shown
     for word in ("suspected", "recall failure", "healthy", "no break"):
         assert word not in shown

@@ -56,7 +56,7 @@ def test_forgetting_asks_first(url: str) -> None:
     said, code, _ = run("totals", "forget", "--service", "made-up-*", "--store", url, answer="n\n")
     assert said.startswith(f"2 services of {url}: made-up-1, made-up-2\n")
     assert (code, names(url)) == (1, ["shop", "made-up-1", "made-up-2", "other"])
-    assert run("db", "audit", "--store", url)[0] == "nobody had anything erased or forgotten yet\n"
+    assert run("db", "audit", "--store", url)[0] == "nothing was erased or forgotten yet\n"
     said, code, _ = run("totals", "forget", "--service", "made-up-*", "--store", url, answer="y\n")
     assert "deleted: 4 exposed, 1 release, 2 total; ragtrace db audit shows it\n" in said
     assert (code, names(url)) == (0, ["shop", "other"])

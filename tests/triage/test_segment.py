@@ -567,7 +567,8 @@ def test_requests_that_an_earlier_version_judged_do_not_count(fill: Fill) -> Non
     report = walk(store)
     assert report.stage is None
     assert report.conclusion == (
-        "nothing can be told: 100 of 100 requests are not judged by these rules (ragtrace analyze --redo judges anew)."
+        "no stage can be judged: 100 of 100 requests are not judged by these rules "
+        "(ragtrace analyze --redo judges anew)."
     )
     report = walk(fill(start=START + 1))
     assert report.range is not None
@@ -606,6 +607,15 @@ def test_kinds_of_requests_are_counted_and_are_no_break(fill: Fill) -> None:
     assert report.stage is None
     assert "40 needed no retrieval, 200 declined" in looked_at(report)
     assert "40 of 40 requests needed no retrieval" in walk(fill(count=0), "hello").conclusion
+
+
+def test_a_greeting_is_not_why_few_requests_tell_nothing(fill: Fill) -> None:
+    """What is missing is named: requests that can be judged, and what to do."""
+    fill(count=5, segments=("asked",))
+    store = fill(count=1, inapplicable=tuple(OWNERS), start=START + 1, segments=("hello",))
+    conclusion = walk(store).conclusion
+    assert conclusion.startswith("not enough data: 5 requests ")
+    assert "(1 more needed no retrieval); at least 10 are needed: look further back" in conclusion
 
 
 def test_a_component_that_is_new_to_the_service_is_suspected(fill: Fill) -> None:
