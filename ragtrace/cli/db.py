@@ -114,8 +114,8 @@ def vacuum(
         bool,
         typer.Option(
             "--compact",
-            help="Give free space back afterwards. SQLite: the file is written anew; it needs twice its size on disk, and "
-            "writers wait. PostgreSQL: VACUUM and ANALYZE.",
+            help="Give free space back afterwards. SQLite: the file is written anew; it needs twice its size on disk, "
+            "and writers wait. PostgreSQL: VACUUM and ANALYZE.",
         ),
     ] = False,
     full: Annotated[

@@ -72,7 +72,7 @@ def report(
             show_default=False,
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="About the most requests that are read.")] = 2_000,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many requests are read at most, about.")] = 2_000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the intervals.")] = 0,
     store: StoreOption = None,
     as_json: JsonOption = False,
