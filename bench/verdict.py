@@ -28,6 +28,7 @@ from bench.verdicts.handwritten import DOMAINS, DomainError, read_domains
 from bench.verdicts.measurement import Plan, Result, injectors, measured, read_result
 from bench.verdicts.model import Domain
 from bench.verdicts.report import report, show_errors
+from bench.verdicts.service_calibration import promises, show_promises
 
 
 def main() -> None:
@@ -48,6 +49,9 @@ def main() -> None:
         return
     if not domains:
         sys.exit("no domain was found; give --domains a name that --list shows")
+    if options.calibrate:
+        show_promises(list(promises(domains, services=options.services, seed=options.seed)))
+        return
     started = time.perf_counter()
     plan = Plan(options.seed, tuple(options.injectors), options.services, options.faults, options.gold, options.noise)
     results: list[Result] = []
@@ -122,6 +126,11 @@ def _options() -> Any:
                         help="ask a judge that knows the labels, and errs so often in each role")  # fmt: skip
     parser.add_argument(
         "--fit", action="store_true", help="fit the doubt scores and print ragtrace/analyze/_doubt_model.py's"
+    )
+    parser.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="calibrate on half of each domain's questions, and measure false blame on the others; words alone",
     )
     parser.add_argument("--detail", action="store_true", help="show each fault of each domain")
     parser.add_argument("--examples", type=int, default=0, help="errors of each sort to show")

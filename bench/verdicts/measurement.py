@@ -31,10 +31,12 @@ __all__ = [
     "Finding",
     "Plan",
     "Result",
+    "begin",
     "injectors",
     "measured",
     "read_analysis",
     "read_result",
+    "view_of",
 ]
 
 STAGES: Final[tuple[Stage, ...]] = ("retrieval", "ranking", "generation", "citation")
@@ -129,11 +131,11 @@ def measured(domains: Sequence[Domain], plan: Plan, *, jobs: int = 1) -> Iterato
         index_of(domain)  # embedded once, here, and kept on disk
     work = [(row, start) for row, domain in enumerate(domains) for start in range(0, len(domain.questions), _CHUNK)]
     if jobs <= 1:
-        _begin(domains, plan)
+        begin(domains, plan)
         for each in work:
             yield from _results_of(each)
         return
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (domains, plan)) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), begin, (domains, plan)) as pool:
         for results in pool.map(_results_of, work):
             yield from results
 
@@ -154,7 +156,8 @@ def read_analysis(analysis: Analysis, *, cites: bool) -> dict[Stage, Finding]:
 _BEGUN: Final[dict[str, Any]] = {}
 
 
-def _begin(domains: Sequence[Domain], plan: Plan) -> None:
+def begin(domains: Sequence[Domain], plan: Plan) -> None:
+    """Let this process know what is measured."""
     _BEGUN.update(domains=domains, plan=plan, injectors=injectors(plan.injectors))
 
 
@@ -210,7 +213,7 @@ def _result(
     domain: Domain, path: Path, service: Service, plan: Plan, injector: str, fault: str | None, truth: Stage | None
 ) -> Result:
     record = record_of(path, domain)
-    view = replace(_view(domain, service, plan.seed), cites=True if path.setup.cites else None)
+    view = view_of(domain, service, plan.seed, cites=path.setup.cites)
     judged, relevances = _judged(record, domain, plan)
     analysis, case = examine(
         record, _gold(path) if plan.gold else None, service=view, judged=judged, relevances=relevances
@@ -258,6 +261,11 @@ def _judged(record: RequestRecord, domain: Domain, plan: Plan) -> tuple[JudgedAn
 
 
 _VIEWS: Final[dict[tuple[str, str, int], ServiceView]] = {}
+
+
+def view_of(domain: Domain, service: Service, seed: int, *, cites: bool) -> ServiceView:
+    """What a worker knows of an application by now."""
+    return replace(_view(domain, service, seed), cites=True if cites else None)
 
 
 def _view(domain: Domain, service: Service, seed: int) -> ServiceView:

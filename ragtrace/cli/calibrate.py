@@ -106,13 +106,14 @@ def _next(found: ServiceCalibration) -> str:
 
 
 def _document(found: ServiceCalibration) -> dict[str, Any]:
-    from ragtrace.triage.calibration import calibration_words
+    from ragtrace.triage import calibration_words
 
     return {**asdict(found), "promise": calibration_words(found)}
 
 
 def _print_one(found: ServiceCalibration, what: str, as_json: bool) -> None:
-    from ragtrace.triage.calibration import calibration_words, share_words, stage_words
+    from ragtrace.analyze.service_calibration import ENOUGH_SOUND
+    from ragtrace.triage import calibration_words, share_words, stage_words
 
     if as_json:
         print_json(_document(found))
@@ -122,7 +123,7 @@ def _print_one(found: ServiceCalibration, what: str, as_json: bool) -> None:
         f"calibration {found.calibration_id} of {found.service}, judged by {found.models or 'words alone'}: {what}",
         f"on this service: {calibration_words(found)}",
         f"named of injected losses: {stage_words(found) or 'none'}",
-        f"share of broken requests: {share_words(found)}",
+        f"share of broken requests: {share_words(found, ENOUGH_SOUND)}",
         f"lines: {_lines(found)}",
     ):
         out.print(line, soft_wrap=True)
@@ -149,7 +150,8 @@ def _print_all(found: list[ServiceCalibration], as_json: bool) -> None:
 
 
 def _row(found: ServiceCalibration, now: int) -> tuple[str, ...]:
-    from ragtrace.triage.calibration import DAY, stage_words
+    from ragtrace.triage import stage_words
+    from ragtrace.triage.calibration import DAY
 
     is_ripe = found.state == "shadow" and now >= found.created_at + DAY
     shadow = found.shadow

@@ -7,10 +7,12 @@ import platform
 import re
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from importlib import metadata
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
@@ -129,7 +131,28 @@ def _judged(store: Store) -> dict[str, Any]:
     pages = page_answers(store)
     return {
         "pages": None if pages is None else to_builtins(pages),
-        "services": [_service(judgeability(store, service)) for service in store.services()],
+        "services": [_service(judgeability(store, service)) | _quality(store, service) for service in store.services()],
+    }
+
+
+def _quality(store: Store, service: str) -> dict[str, Any]:
+    """What the service's calibrations promise, those in shadow too, and its rates as corrected by labels."""
+    from ragtrace.triage import calibration_words, corrected_shares
+    from ragtrace.types import to_builtins
+
+    calibrations = [each for each in store.calibrations([service]) if each.state != "retired"]
+    return {
+        "calibrations": [
+            {
+                "id": each.calibration_id,
+                "models": each.models,
+                "state": each.state,
+                "created_at": each.created_at,
+                "promise": calibration_words(each),
+            }
+            for each in calibrations
+        ],
+        "corrected": [to_builtins(each) for each in corrected_shares(store, service, time.time_ns())],
     }
 
 
@@ -233,6 +256,22 @@ def _service_lines(found: dict[str, Any]) -> Iterator[_Line]:
         yield _Line(f"{name} {stage}", f"{shares}{why} of {states['requests']} requests", remedy)
     if found["requests"] or found["citing"]["answers"]:
         yield _Line(f"{name} citations", *_citing(name, found["citing"]))
+    for each in found["calibrations"]:
+        is_at_work = each["state"] == "active"
+        state = "" if is_at_work else "in shadow, changes nothing yet: "
+        remedy = "" if is_at_work else f"ragtrace calibrate --accept {each['id']}, after a day"
+        yield _Line(f"{name} by {each['models'] or 'words'}", f"{state}{each['promise']}", remedy)
+    if found["requests"] and not found["calibrations"]:
+        yield _Line(f"{name} calibration", "none: judged by the lines that all services have", _calibrate(name))
+    if found["corrected"]:
+        from ragtrace.triage import CorrectedShare, corrected_text
+
+        told = "; ".join(corrected_text(CorrectedShare(**each)) for each in found["corrected"])
+        yield _Line(f"{name} by labels", f"broke first: {told}")
+
+
+def _calibrate(service: str) -> str:
+    return f"ragtrace calibrate --service {quote(service)}"
 
 
 def _pages(answers: dict[str, Any]) -> str:

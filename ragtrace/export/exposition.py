@@ -28,7 +28,18 @@ from ragtrace.registry.instruments import (
     INSTRUMENTS,
     STAGES,
 )
-from ragtrace.store import ATTRIBUTION, COVERAGE, Backlog, Drawing, Exemplar, Release, SourceState, Store, Total
+from ragtrace.store import (
+    ATTRIBUTION,
+    COVERAGE,
+    Backlog,
+    Drawing,
+    Exemplar,
+    Release,
+    ServiceCalibration,
+    SourceState,
+    Store,
+    Total,
+)
 from ragtrace.store.label_budget import OTHER
 from ragtrace.store.totals import bound
 from ragtrace.types import Fault
@@ -119,6 +130,7 @@ class Snapshot(NamedTuple):
     faults: Sequence[Fault] = ()
     sources: Sequence[SourceState] = ()
     drawings: Sequence[Drawing] = ()
+    calibrations: Sequence[ServiceCalibration] = ()
     exposed: Mapping[tuple[str, str], Sequence[str]] = {}
     forgotten: Mapping[str, float] = {}
     at: float = 0.0
@@ -142,6 +154,7 @@ def snapshot(store: Store) -> Snapshot:
         faults=store.faults(),
         sources=store.sources(),
         drawings=store.drawings(),
+        calibrations=store.calibrations(),
         exposed=store.exposed(),
         forgotten=store.forgotten(now - _FORGOTTEN),
         at=now,
@@ -177,6 +190,7 @@ def _gauges(held: Snapshot, budget: SeriesBudget) -> dict[str, dict[_Labels, flo
         instruments.BUILD_INFO.id: {(_version(),): 1},
         **_sources(held.sources, budget),
         **_corrected(held, budget),
+        **_calibrated(held, budget),
     }
 
 
@@ -266,6 +280,28 @@ def _corrected(held: Snapshot, budget: SeriesBudget) -> dict[str, dict[_Labels, 
             for bound, name in bounds.items()
         },
         instruments.CORRECTED_RATE_TIMESTAMP.id: {(service,): each.until / 1e9 for service, each in last.items()},
+    }
+
+
+def _calibrated(held: Snapshot, budget: SeriesBudget) -> dict[str, dict[_Labels, float]]:
+    """What the calibration of each service promises that was accepted last. Several services that count as `other` have
+    none."""
+    last: dict[str, ServiceCalibration] = {}
+    for found in sorted(held.calibrations, key=lambda each: each.accepted_at or 0):
+        if found.state == "active" and budget.service(found.service) == found.service:
+            last[found.service] = found
+    named: dict[_Labels, float] = {}
+    for service, found in last.items():
+        known = [each for each in found.faults if each.injected]
+        named |= {(service, each.stage): each.named / each.injected for each in known}
+        if known:
+            named[service, "any"] = sum(each.named for each in known) / sum(each.injected for each in known)
+    bounds = {"estimate": "blamed", "high": "blamed_high"}
+    return {
+        instruments.CALIBRATION_NAMED.id: named,
+        instruments.CALIBRATION_BLAMED.id: {
+            (service, bound): getattr(found, name) for service, found in last.items() for bound, name in bounds.items()
+        },
     }
 
 

@@ -21,6 +21,8 @@ __all__ = [
     "ATTRIBUTION_JOBS",
     "BUDGETS",
     "BUILD_INFO",
+    "CALIBRATION_BLAMED",
+    "CALIBRATION_NAMED",
     "CANDIDATE_AGE",
     "CANDIDATE_RECALL",
     "CHUNK_DRIFT",
@@ -699,6 +701,28 @@ CORRECTED_RATE_TIMESTAMP: Final = Instrument(
     attributes=("service",),
 )
 
+CALIBRATION_NAMED: Final = Instrument(
+    id="calibration_named",
+    name="ragtrace_calibration_named_ratio",
+    kind="gauge",
+    unit="1",
+    brief="Share of injected losses that a service's calibration names right, by the stage that was broken on purpose.",
+    owner="platform",
+    attributes=("service", "stage"),
+    source="Of injected losses, never of natural ones; by the calibration that was accepted last (ragtrace calibrate).",
+)
+
+CALIBRATION_BLAMED: Final = Instrument(
+    id="calibration_blamed",
+    name="ragtrace_calibration_blamed_ratio",
+    kind="gauge",
+    unit="1",
+    brief="Upper bound of the share of sound requests that a service's calibration blames, and its interval's upper end.",
+    owner="platform",
+    attributes=("service", "bound"),
+    source="The share of untouched requests that was named where it was fitted; of labeled sound ones where there are enough.",
+)
+
 RECEIVER_REQUESTS: Final = Instrument(
     id="receiver_requests",
     name="ragtrace_receiver_requests_total",
@@ -1178,6 +1202,8 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "outcomes": OUTCOMES,
     "corrected_rate": CORRECTED_RATE,
     "corrected_rate_timestamp": CORRECTED_RATE_TIMESTAMP,
+    "calibration_named": CALIBRATION_NAMED,
+    "calibration_blamed": CALIBRATION_BLAMED,
     "receiver_requests": RECEIVER_REQUESTS,
     "receiver_items": RECEIVER_ITEMS,
     "receiver_bytes": RECEIVER_BYTES,

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from ragtrace.triage._alerts import Alert, Payload, judge_alert, read_payload, triage_alert
 from ragtrace.triage._evidence import Window, draw, hardly_judged
-from ragtrace.triage._report import PageAnswers, Report
+from ragtrace.triage._report import CorrectedShare, PageAnswers, Report
+from ragtrace.triage._verdict_quality import calibration_words, corrected_shares, share_words, stage_words
 from ragtrace.triage._walk import page_answers, triage_request, triage_segment
-from ragtrace.triage.rendering import markdown, pages_text, render
+from ragtrace.triage.rendering import corrected_text, markdown, pages_text, render
 
 __all__ = [
     "Alert",
+    "CorrectedShare",
     "PageAnswers",
     "Payload",
     "Report",
     "Window",
+    "calibration_words",
+    "corrected_shares",
+    "corrected_text",
     "draw",
     "hardly_judged",
     "judge_alert",
@@ -22,6 +27,8 @@ __all__ = [
     "pages_text",
     "read_payload",
     "render",
+    "share_words",
+    "stage_words",
     "triage_alert",
     "triage_request",
     "triage_segment",

@@ -16,6 +16,7 @@ __all__ = [
     "AlertFacts",
     "Check",
     "CheckState",
+    "CorrectedShare",
     "ExemplarRequest",
     "Judgeable",
     "MetricChange",
@@ -306,6 +307,20 @@ class PageAnswers(_Part, frozen=True, kw_only=True):
     precision: float
 
 
+class CorrectedShare(_Part, frozen=True, kw_only=True):
+    """The share of requests in which a stage (`any`: one of them) is the first that broke, corrected by people's
+    labels, with its 95 % interval; of the last window with labels, which ended at `until`. by_verdict: the share that
+    the tool named there."""
+
+    stage: str
+    by_verdict: float
+    share: float
+    low: float
+    high: float
+    labels: int
+    until: str
+
+
 class AlertFacts(_Part, frozen=True, kw_only=True):
     """The alert that was answered. agrees: whether the stage that it names is the one found to be broken, or where none
     is, the one at which a rise of doubt began; null where that stage does not rise.
@@ -327,7 +342,8 @@ class Report(_Part, frozen=True, kw_only=True):
     first broken stage; null where no break is confirmed. rises: stages that are in doubt or not known more often than
     before, which proves no break. judgeable: how much can be judged at all. gate_note: what the release gate had said
     of the suspected release. causes: of the broken requests, the most frequent first. pages: null where on-call has
-    judged none of the service's."""
+    judged none of the service's. calibration: what its calibrations promise, null where it has none; corrected: rates
+    by people's labels, none where there are too few."""
 
     schema: str = SCHEMA
     subject: Literal["request", "segment", "alert"]
@@ -355,3 +371,5 @@ class Report(_Part, frozen=True, kw_only=True):
     tenants: Tenants | None = None
     exemplars: tuple[ExemplarRequest, ...] = ()
     pages: PageAnswers | None = None
+    calibration: str | None = None
+    corrected: tuple[CorrectedShare, ...] = ()

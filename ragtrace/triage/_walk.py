@@ -59,6 +59,7 @@ from ragtrace.triage._report import (
     Tenants,
     Unjudged,
 )
+from ragtrace.triage._verdict_quality import corrected_shares, promise
 from ragtrace.triage.rendering import by_gold, clock, joined, percent, plain, written
 from ragtrace.types import Analysis, Reference, RequestRecord, Stage, StageFinding, replace
 
@@ -112,6 +113,8 @@ def triage_segment(
         checks=chosen.checks,
         rises=rises,
         pages=page_answers(store, service),
+        calibration=promise(store, service),
+        corrected=corrected_shares(store, service, window.until),
     )
     found = _unbroken(store, report, chosen)
     if chosen.broken is not None:

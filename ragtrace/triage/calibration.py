@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
@@ -28,12 +28,12 @@ from ragtrace.analyze.service_calibration import (
 from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.bounds import is_weighable
 from ragtrace.errors import ConfigurationError
-from ragtrace.label_statistics import FEWEST_LABELS
-from ragtrace.store import FaultFigures, MeasuredRequest, ServiceCalibration, Store, Wanted
+from ragtrace.store import MeasuredRequest, ServiceCalibration, Store, Wanted
 from ragtrace.times import shown_time
 from ragtrace.triage._evidence import Window
 from ragtrace.triage._releases import rollouts
 from ragtrace.triage._statistics import has_risen
+from ragtrace.triage._verdict_quality import active_calibration
 from ragtrace.triage._walk import triage_segment
 from ragtrace.triage.labels import CANNOT_TELL, NONE
 
@@ -41,23 +41,17 @@ __all__ = [
     "DAY",
     "MOST",
     "accept_calibration",
-    "active_calibration",
-    "calibration_words",
     "find_calibration",
     "propose_calibration",
     "reasons_against",
     "reject_calibration",
-    "share_words",
-    "stage_words",
 ]
 
 DAY: Final = 86_400 * 10**9
 """Nanoseconds that a calibration runs in shadow before it can be accepted."""
 MOST: Final = 500
 """Requests that are judged as they are."""
-_SOME: Final = 0.1  # of the faults of a stage, below which it counts as one that cannot be named
 _BURNING: Final = ("broken", "recovered", "worse", "unclear")
-_MODELS_HELP: Final = ("ranking", "generation")
 
 
 def propose_calibration(
@@ -222,12 +216,6 @@ def _versions(measured: Sequence[MeasuredRequest]) -> dict[str, str]:
     return found
 
 
-def active_calibration(store: Store, service: str, judge: str | None = None) -> ServiceCalibration | None:
-    """The calibration at work of a service, for a judge (the digest of rules and models) or the newest of any."""
-    found = (each for each in store.calibrations([service]) if each.state == "active")
-    return next((each for each in found if judge is None or each.judge == judge), None)
-
-
 def find_calibration(store: Store, beginning: str) -> ServiceCalibration:
     """The calibration whose id begins so. Raises: ConfigurationError for none, or several."""
     found = [each for each in store.calibrations() if each.calibration_id.startswith(beginning)]
@@ -269,39 +257,3 @@ def reject_calibration(store: Store, beginning: str) -> ServiceCalibration:
             "name what judged them"
         )
     return found
-
-
-def share_words(calibration: ServiceCalibration) -> str:
-    """What is known of how many requests are broken: without labels, nothing."""
-    if calibration.labeled_sound:
-        return "by labels (ragtrace label rates)"
-    needed = f"{FEWEST_LABELS} labels (ragtrace label), and false blame {ENOUGH_SOUND} of sound requests"
-    return f"not estimated; it needs {needed}"
-
-
-def calibration_words(calibration: ServiceCalibration) -> str:
-    """What a calibration promises, in a sentence."""
-    injected = sum(each.injected for each in calibration.faults)
-    named = sum(each.named for each in calibration.faults)
-    share = f"names {named / injected:.0%} of {injected} injected losses" if injected else "no loss could be injected"
-    blame = f"blames at most {calibration.blamed:.1%} of sound requests (upper end {calibration.blamed_high:.1%})"
-    return "; ".join([f"{share}, {blame}", *_unnamed(calibration)])
-
-
-def _unnamed(calibration: ServiceCalibration) -> Iterator[str]:
-    by_words = not calibration.models
-    for each in calibration.faults:
-        if each.injected and each.named < _SOME * each.injected:
-            remedy = _remedy(each, by_words=by_words)
-            yield f"{each.stage} cannot be named {remedy}"
-
-
-def _remedy(figures: FaultFigures, *, by_words: bool) -> str:
-    if figures.stage == "retrieval":
-        return "without a probe, gold evidence or facets"
-    return "without a model" if by_words and figures.stage in _MODELS_HELP else "by this judge"
-
-
-def stage_words(calibration: ServiceCalibration) -> str:
-    """How much a calibration names at each stage, with the numbers."""
-    return ", ".join(f"{each.stage} {each.named} of {each.injected}" for each in calibration.faults if each.injected)

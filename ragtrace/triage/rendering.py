@@ -22,6 +22,7 @@ from ragtrace.triage._report import (
     AlertFacts,
     CauseCount,
     Check,
+    CorrectedShare,
     ExemplarRequest,
     MetricChange,
     Onset,
@@ -45,6 +46,7 @@ __all__ = [
     "cause_text",
     "clock",
     "code",
+    "corrected_text",
     "counted",
     "escaped",
     "joined",
@@ -231,6 +233,10 @@ def _facts(report: Report, store: str | None) -> Iterator[tuple[str, RenderableT
         yield "looked at", Text(looked_at(report), style="dim")
     if report.pages:
         yield "pages", Text(pages_text(report.pages), style="dim")
+    if report.calibration:
+        yield "on this service", Text(report.calibration, style="dim")
+    for number, each in enumerate(report.corrected):
+        yield "by labels" if not number else "", Text(corrected_text(each), style="dim")
     if report.alert and report.alert.judge:
         yield "right?", Text(_answer(report.alert, store))
 
@@ -245,6 +251,13 @@ def _answer(alert: AlertFacts, store: str | None) -> str:
     said = f"judged {_JUDGMENTS.get(alert.judgment, alert.judgment)}; to change that: " if alert.judgment else ""
     where = f" --store {quote(store)}" if store else ""
     return f"{said}{alert.judge}{where}\n(wrong-stage or false in place of right)"
+
+
+def corrected_text(share: CorrectedShare) -> str:
+    """One corrected rate: what broke first in how many requests, by the labels and by the verdict."""
+    what = "any stage" if share.stage == "any" else share.stage
+    bounds = f"{share.low:.1%} to {share.high:.1%}"
+    return f"{what} {share.share:.1%} ({bounds}; by the verdict {share.by_verdict:.1%}, {share.labels} labels)"
 
 
 def pages_text(pages: PageAnswers) -> str:
@@ -563,6 +576,10 @@ def _markdown_facts(report: Report) -> Iterator[str]:
         yield f"- looked at: {escaped(looked_at(report))}"
     if report.pages:
         yield f"- pages: {escaped(pages_text(report.pages))}"
+    if report.calibration:
+        yield f"- on this service: {escaped(report.calibration)}"
+    if report.corrected:
+        yield f"- broke first, corrected by labels: {escaped('; '.join(map(corrected_text, report.corrected)))}"
     yield f"- made at {clock(report.made_at)}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,7 +15,7 @@ from typer.testing import CliRunner, Result
 from ragtrace.cli import app
 from ragtrace.collect import Spool, default_folder
 from ragtrace.collect.spool import encode_entry
-from ragtrace.store import Finished, Judgment, Store
+from ragtrace.store import CorrectedRate, Drawing, FaultFigures, Finished, Judgment, ServiceCalibration, Store
 from ragtrace.triage import judge_alert
 from ragtrace.types import Analysis, Diagnosis, Feedback, RequestRecord, Stage, StageFinding, StageState
 
@@ -47,6 +48,31 @@ def test_reports_a_healthy_store(doctor: Doctor, store_url: str) -> None:
     assert store["rows"]["request"] == 2
     assert store["queue"]["pending"] == 2
     assert store["error"] is None
+
+
+def test_says_what_a_calibration_promises_and_what_labels_correct(doctor: Doctor, cli: Cli, store_url: str) -> None:
+    """Without one, the command that makes one; in shadow, that it changes nothing yet; and rates by people's labels."""
+    cli("analyze", "--store", store_url)
+    with Store.open(store_url) as store:
+        (service,) = store.services()
+    assert f"ragtrace calibrate --service {service}" in doctor("--store", store_url).stdout
+    now = time.time_ns()
+    with Store.open(store_url) as store:
+        faults = (FaultFigures("ranking", 100, 71, 2, 9), FaultFigures("generation", 100, 4, 0, 30))
+        store.propose_calibration(
+            ServiceCalibration(calibration_id="c1", service=service, judge="j", blamed=0.012, faults=faults)
+        )
+        store.draw(Drawing("d", service, now - 10**9, now, {}, "j", now, 0.5), ())
+        store.save_rates("d", [CorrectedRate("any", 0.12, 0.09, 0.15, 0.1, 150)])
+    told = doctor("--store", store_url).stdout
+    assert "in shadow, changes nothing yet: names 38% of 200 injected losses, blames at most 1.2%" in told
+    assert "generation cannot be named without a model" in told
+    assert "broke first: any stage 12.0% (9.0% to 15.0%; by the verdict 10.0%, 150 labels)" in told
+    with Store.open(store_url) as store:
+        store.accept_calibration("c1", now)
+    (found,) = json.loads(doctor("--store", store_url, "--json").stdout)["store"]["services"]
+    assert [(each["id"], each["state"]) for each in found["calibrations"]] == [("c1", "active")]
+    assert found["corrected"][0]["labels"] == 150
 
 
 def test_says_what_waits_for_models(doctor: Doctor, cli: Cli, store_url: str) -> None:

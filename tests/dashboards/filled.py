@@ -6,8 +6,18 @@ import time
 from typing import Final
 
 from ragtrace.registry import Instrument
-from ragtrace.registry.instruments import DROPPED, INSTRUMENTS, INTERNAL_ERRORS
-from ragtrace.store import CorrectedRate, Delta, Drawing, Exemplar, Finished, Store, histogram_deltas
+from ragtrace.registry.instruments import DROPPED, INSTRUMENTS, INTERNAL_ERRORS, STAGES
+from ragtrace.store import (
+    CorrectedRate,
+    Delta,
+    Drawing,
+    Exemplar,
+    FaultFigures,
+    Finished,
+    ServiceCalibration,
+    Store,
+    histogram_deltas,
+)
 from ragtrace.types import Analysis, Fault, RequestRecord, SourceReport
 from tests.dashboards.history import SEGMENTS, SERVICE, labelings
 
@@ -40,6 +50,11 @@ def add_round(store: Store, number: int) -> None:
         store.forget_totals("gone")
         store.draw(Drawing("drawing", SERVICE, now - 10**9, now, {}, "judge", now, 0.5), ())
         store.save_rates("drawing", [CorrectedRate("retrieval", 0.06, 0.04, 0.09, 0.05, 120)])
+        faults = tuple(FaultFigures(stage.name, 9, 5, 1, 2) for stage in STAGES)  # type: ignore[arg-type]
+        store.propose_calibration(
+            ServiceCalibration(calibration_id="c", service=SERVICE, judge="j", blamed=0.01, faults=faults)
+        )
+        store.accept_calibration("c", now)
     store.write(
         [
             *records,

@@ -321,6 +321,10 @@ def _gauges(course: _Course, drawn: random.Random) -> None:
     for stage, share in (("retrieval", 0.06), ("ranking", 0.03), ("generation", 0.08), ("any", 0.16)):
         for bound, by in (("estimate", 1.0), ("low", 0.6), ("high", 1.5)):
             course.set(counted["corrected_rate"], share * by, service=SERVICE, stage=stage, bound=bound)
+    for stage, share in (("retrieval", 0.0), ("ranking", 0.62), ("generation", 0.21), ("citation", 0.7), ("any", 0.38)):
+        course.set(counted["calibration_named"], share, service=SERVICE, stage=stage)
+    for bound, share in (("estimate", 0.006), ("high", 0.012)):
+        course.set(counted["calibration_blamed"], share, service=SERVICE, bound=bound)
     if course.is_bad:
         for segment in BAD_SEGMENTS:
             names = {"alertname": "RagtraceRankingPage", "owner": "ranking-context", "stage": "ranking"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -19,7 +20,18 @@ from prometheus_client.samples import Sample
 from ragtrace.analyze import judge_id
 from ragtrace.export.exposition import DROPS, Snapshot, families
 from ragtrace.registry.instruments import BUDGETS, INSTRUMENTS, QUERY_COVERAGE
-from ragtrace.store import Backlog, CorrectedRate, Delta, Drawing, Exemplar, Release, SourceState, Total
+from ragtrace.store import (
+    Backlog,
+    CorrectedRate,
+    Delta,
+    Drawing,
+    Exemplar,
+    FaultFigures,
+    Release,
+    ServiceCalibration,
+    SourceState,
+    Total,
+)
 from ragtrace.store.totals import histogram_deltas
 from ragtrace.types import Fault
 
@@ -344,3 +356,21 @@ def test_label_values_survive_both_formats(service: str, segment: str) -> None:
     for parsed in (_from_text(registry), _from_openmetrics(registry)):
         samples = [s for metric in parsed for s in metric.samples if s.name == "ragtrace_late_evaluations_total"]
         assert [(sample.labels, sample.value) for sample in samples] == [(dict(labels), 1.0)]
+
+
+def test_what_the_last_accepted_calibration_promises() -> None:
+    """Of injected losses by stage and of all, and the bound of false blame; one in shadow or retired says nothing."""
+    faults = (
+        FaultFigures("ranking", 40, 30, 2, 4),
+        FaultFigures("generation", 10, 0, 0, 5),
+        FaultFigures("citation", 0, 0, 0, 0),
+    )
+    at_work = ServiceCalibration(calibration_id="a", service="shop", judge="j", state="active", accepted_at=5,
+                                 blamed=0.01, blamed_high=0.02, faults=faults)  # fmt: skip
+    before = replace(at_work, calibration_id="b", accepted_at=4, blamed=0.5)
+    shadow = replace(at_work, calibration_id="c", state="shadow", accepted_at=None, blamed=0.7)
+    held = Snapshot(calibrations=[at_work, before, shadow])
+    named = {s.labels["stage"]: s.value for s in _samples(held, "ragtrace_calibration_named_ratio")}
+    assert named == {"ranking": 0.75, "generation": 0.0, "any": 0.6}
+    blamed = {s.labels["bound"]: s.value for s in _samples(held, "ragtrace_calibration_blamed_ratio")}
+    assert blamed == {"estimate": 0.01, "high": 0.02}

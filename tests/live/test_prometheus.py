@@ -12,7 +12,18 @@ import pytest
 from ragtrace.export import exposition, serve
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import INSTRUMENTS
-from ragtrace.store import CorrectedRate, Delta, Drawing, Exemplar, Finished, Labels, Store, histogram_deltas
+from ragtrace.store import (
+    CorrectedRate,
+    Delta,
+    Drawing,
+    Exemplar,
+    FaultFigures,
+    Finished,
+    Labels,
+    ServiceCalibration,
+    Store,
+    histogram_deltas,
+)
 from ragtrace.types import Analysis, Fault, RequestRecord, SourceReport
 from tests.live.prometheus import Prometheus, await_, program
 
@@ -50,6 +61,9 @@ def url(tmp_path: Path) -> str:
         now = time.time_ns()
         store.draw(Drawing("drawing", "shop", now - 10**9, now, {}, "judge", now, 0.5), ())
         store.save_rates("drawing", [CorrectedRate("retrieval", 0.06, 0.04, 0.09, 0.05, 120)])
+        faults = (FaultFigures("ranking", 9, 5, 1, 2),)
+        store.propose_calibration(ServiceCalibration(calibration_id="c", service="shop", judge="j", faults=faults))
+        store.accept_calibration("c", now)
     return url
 
 

@@ -12,14 +12,12 @@ from ragtrace.analyze import judge_id
 from ragtrace.analyze.worker import WorkerSettings, run
 from ragtrace.errors import ConfigurationError
 from ragtrace.store import RequestLabel, ServiceCalibration, Store
-from ragtrace.triage import Window
+from ragtrace.triage import Window, calibration_words, stage_words
+from ragtrace.triage._verdict_quality import active_calibration
 from ragtrace.triage.calibration import (
     DAY,
     accept_calibration,
-    active_calibration,
-    calibration_words,
     propose_calibration,
-    stage_words,
 )
 from tests.triage.calibrated import MINUTE, SERVICE, START, requests
 

@@ -12,11 +12,13 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.store import RequestLabel, Store
+from ragtrace.store import CorrectedRate, RequestLabel, Store
 from ragtrace.store.tables import request
+from ragtrace.triage import Window, corrected_text, markdown, triage_segment
 from ragtrace.triage.labels import (
     CANNOT_TELL,
     agreement,
+    compared_rates,
     draw_labels,
     extend_drawing,
     find_drawing,
@@ -26,7 +28,7 @@ from ragtrace.triage.labels import (
     unlabeled,
     written_labels,
 )
-from tests.triage.labeled import WINDOW, fill, is_broken, label, record
+from tests.triage.labeled import SECOND, WINDOW, fill, is_broken, label, record
 
 
 @pytest.fixture(scope="module")
@@ -319,3 +321,25 @@ def test_a_file_that_cannot_be_used_names_the_line(text: str, message: str) -> N
     """And what would do."""
     with pytest.raises(ConfigurationError, match=message):
         read_labels(text)
+
+
+def test_corrected_rates_stand_in_a_report_and_beside_each_other_where_both_sides_have_them(labeled: Store) -> None:
+    """A report has those of the last window with labels; two sets of versions are compared where both have labels."""
+    drawing = draw_labels(labeled, "shop", WINDOW, 300)
+    labeled.put_labels(label(each.request_id) for each in labeled.drawn_requests(drawing.drawing_id))
+    assert triage_segment(labeled, "shop", None, WINDOW).corrected == ()
+    rate = label_rates(labeled, drawing).stages[0].correction
+    report = triage_segment(labeled, "shop", None, WINDOW)
+    found = {each.stage: each for each in report.corrected}
+    assert rate is not None
+    assert (found["retrieval"].share, found["retrieval"].low) == (rate.rate, rate.low)
+    assert f"retrieval {rate.rate:.1%} (" in markdown(report)
+    assert f"retrieval {rate.rate:.1%} (" in corrected_text(found["retrieval"])
+    later = Window.of(WINDOW.until + 31 * 86_400 * SECOND - 1, WINDOW.until + 31 * 86_400 * SECOND)
+    assert triage_segment(labeled, "shop", None, later).corrected == ()
+    assert compared_rates(labeled, "shop", {"model": "m-1"}, {"model": "m-2"}) == {}
+    other = draw_labels(labeled, "shop", WINDOW, 40, versions={"model": "m-2"})
+    labeled.save_rates(other.drawing_id, [CorrectedRate("retrieval", 0.3, 0.2, 0.4, 0.1, 120)])
+    both = compared_rates(labeled, "shop", {"model": "m-1"}, {"model": "m-2"})
+    assert [each.rate for each in both["retrieval"]] == [rate.rate, 0.3]
+    assert both.keys() == {"retrieval"}

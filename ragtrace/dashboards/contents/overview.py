@@ -22,8 +22,10 @@ from ragtrace.dashboards._panels import (
     state_shares,
     steps_of,
 )
-from ragtrace.dashboards.promql import KNOWN_RELEASES, RANGE, WINDOW, gained, increase, share
+from ragtrace.dashboards.promql import KNOWN_RELEASES, RANGE, WINDOW, gained, increase, selector, share
 from ragtrace.registry.instruments import (
+    CALIBRATION_BLAMED,
+    CALIBRATION_NAMED,
     DIAGNOSES,
     PAGE_JUDGMENTS,
     RELEASE_TIMESTAMP,
@@ -215,6 +217,29 @@ _HARDLY_JUDGED: Final = Panel(
     empty=f"Each stage is sound or broken in {HARDLY_JUDGED:.0%} of the requests or more, or nothing was analyzed.",
 )
 
+_PROMISED: Final = Panel(
+    title="What is named of injected losses, and blamed of sound requests",
+    kind="table",
+    description=f"{CALIBRATION_NAMED.brief} Natural losses are others. Blamed: {CALIBRATION_BLAMED.brief.lower()}",
+    unit="percentunit",
+    targets=(
+        *(
+            Target(f"max by (service) ({selector(CALIBRATION_NAMED, stage=stage.name)})", stage.name)
+            for stage in STAGES
+        ),
+        Target(f"max by (service) ({selector(CALIBRATION_NAMED, stage='any')})", "named of all"),
+        Target(f"max by (service) ({selector(CALIBRATION_BLAMED, bound='estimate')})", "blamed, at most"),
+        Target(f"max by (service) ({selector(CALIBRATION_BLAMED, bound='high')})", "upper end"),
+    ),
+    width=24,
+    height=6,
+    minimum=0,
+    maximum=1,
+    decimals=1,
+    key=("service",),
+    empty="It fills once a calibration is accepted: `ragtrace calibrate --service S` (docs/how-to/calibrate.md).",
+)
+
 _SINCE: Final = Panel(
     title="Requests in which each stage is sound, over time",
     kind="timeseries",
@@ -287,7 +312,7 @@ OVERVIEW: Final = Dashboard(
         PanelSection("Which stage is failing?", (_BY_STAGE, _VERDICTS)),
         PanelSection("Everywhere, or in one segment?", (_BY_SEGMENT, _ALERTS, _PAGES)),
         PanelSection("Since when, and since which rollout?", (_SINCE, _RELEASES, _FIRST_BREAKS)),
-        PanelSection("How much can be judged?", (_KNOWN, _HARDLY_JUDGED, _REASONS)),
+        PanelSection("How much can be judged?", (_KNOWN, _HARDLY_JUDGED, _REASONS, _PROMISED)),
         commands(),
     ),
 )
