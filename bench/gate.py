@@ -1,4 +1,4 @@
-"""What the release gate promises, tried out: false blocks, power, a small segment's loss, speed and memory.
+"""What the release gate promises, tried out: who passes, false blocks, power, a small segment's loss, speed and memory.
 
 Scores are drawn from the requests of a store; without --store the demo is run and its requests are taken. Of a paired
 comparison the candidate repeats the baseline's request, and 3 in 10 are drawn anew, as generators that vary would do.
@@ -31,8 +31,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate._judgment import decide, judge
-from ragtrace.gate._population import load
+from ragtrace.gate._judgment import decide, first_broken, judge
+from ragtrace.gate._population import METRICS, load
 from ragtrace.gate._selfcheck import worsen
 from ragtrace.gate.policy import default_policy
 from ragtrace.gate.selection import parse
@@ -40,9 +40,16 @@ from ragtrace.gate.types import Comparison, Policy, Population
 from ragtrace.wilson import wilson
 
 AGAIN: Final = 0.3
+ALIKE: Final = 0.05
 EIGHT: Final = tuple(f"segment {number}" for number in range(1, 9))
 LOST: Final = ("candidate_recall", "evidence_recall", "answer_coverage", "broken_generation")
-PARTS: Final = ("false-blocks", "power", "segment", "speed")
+PARTS: Final = ("passes", "false-blocks", "power", "segment", "speed")
+QUESTIONS: Final = 204
+CANDIDATES: Final = ("identical", "10 % of answers anew", "deeper", "other chunker", "worse by the margin", "off-topic")
+"""Who asks to go out: a version again; one of whose answers a tenth are drawn anew from like questions; one that finds
+more, with nine of ten prompts the same; one whose every prompt differs, with the same evidence and a twentieth of the
+answers anew; one that breaks generation in exactly as many more requests as the margin; one a fifth of whose answers in
+one segment are to other questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +134,60 @@ def equal_versions(source: Source, design: Design, seed: int) -> str:
     return "block" if any(cell.blocks for cell in cells) else decide(cells, source.policy)
 
 
+def asked_to_go_out(source: Source, name: str, seed: int) -> str:
+    """The decision about one of `CANDIDATES` with 204 questions in five segments, of which the largest has 60."""
+    chance = np.random.default_rng([seed, 5])
+    design = Design(name, True, QUESTIONS, EIGHT[:5], (0.3, 0.25, 0.2, 0.15, 0.1))
+    rows, segments = chance.integers(0, len(source.population), QUESTIONS), source._segments(design, chance)
+    if name == "off-topic":  # the demo's faults are no part of what is in use
+        rows = chance.choice(np.flatnonzero(source.population.scores["broken_generation"] == 0), QUESTIONS)
+    one = source.take(rows, design, segments, False)
+    comparison = _candidate(source, name, one, rows, chance)
+    cells = judge(comparison, source.policy)
+    decision = decide(cells, source.policy)
+    return f"block {first_broken(cells)}" if decision == "block" else decision
+
+
+def _candidate(
+    source: Source, name: str, one: Population, rows: NDArray[np.int64], chance: np.random.Generator
+) -> Comparison:
+    """A candidate beside its baseline. Only what the answer is judged by is drawn anew, among requests alike: those
+    with the same state of generation before, in as many as the state varies by chance (5 %)."""
+    count, scores = len(one), dict(one.scores)
+    anew = np.zeros(count, dtype=np.bool_)
+    same = {stage: np.ones(count, dtype=np.bool_) for stage in ("retrieval", "ranking", "generation", "citation")}
+    if name in ("10 % of answers anew", "other chunker"):
+        anew = chance.random(count) < (0.1 if name.startswith("10") else 0.05)
+        other = chance.integers(0, len(source.population), count)
+        states, drawn = source.population.scores["broken_generation"], chance.random(count) < ALIKE
+        alike = anew & (drawn | (states[rows] == states[other]))
+        for metric in scores:
+            if METRICS[metric].stage == "generation" and METRICS[metric].kind != "quantity":
+                scores[metric] = np.where(alike, source.population.scores[metric][other], scores[metric])
+    if name == "deeper":
+        anew = chance.random(count) < 0.1
+        for metric in ("candidate_recall", "evidence_recall", "query_coverage"):
+            if metric in scores:
+                scores[metric] = np.where(anew, np.minimum(1.0, scores[metric] + 0.1), scores[metric])
+        if "evidence_presence" in scores:
+            scores["evidence_presence"] = np.maximum(0.0, scores["evidence_presence"] - 0.016)
+    if name in ("worse by the margin", "off-topic"):
+        loss = next(rule.margin for rule in source.policy.rules if rule.metric == "broken_generation")
+        sound = scores["broken_generation"] == 0
+        share = loss / max(loss, float(np.mean(source.population.scores["broken_generation"] == 0)))
+        largest = np.array([segment == EIGHT[0] for segment in one.segments])
+        anew = sound & (chance.random(count) < share) if name[0] == "w" else largest & (chance.random(count) < 0.2)
+        scores["broken_generation"] = np.where(anew, 1.0, scores["broken_generation"])
+        for metric in ("answer_coverage", "answer_relevance") if name == "off-topic" else ():
+            scores[metric] = np.where(anew, 0.05, scores[metric])
+    changed = np.ones(count, dtype=np.bool_) if name == "other chunker" else anew
+    touched = ("generation", "citation") if name not in ("deeper", "other chunker") else tuple(same)
+    for stage in touched:
+        same[stage] = ~changed
+    at = np.arange(count, dtype=np.int64)
+    return Comparison(one, replace(one, scores=scores), np.column_stack([at, at]), unchanged=same)  # type: ignore[arg-type]
+
+
 def announced(source: Source, metric: str, paired: bool, seed: int) -> tuple[int, bool] | None:
     """What a pilot of 300 says it takes to find a loss of the margin, and whether that many found it."""
     chance = np.random.default_rng([seed, 2])
@@ -195,6 +256,18 @@ def print_false_blocks(source: Source, runs: int, spread: Spread) -> None:
         rates = f"pass {found['pass'] / runs:.3f}, undecided {found['undecided'] / runs:.3f}"
         block = f"blocked {found['block'] / runs:.4f} ({low:.4f} to {high:.4f}) {kept}"
         print(f"  {design.name:28s} n {design.size:5d}  {block}; {rates}", flush=True)
+
+
+def print_passes(source: Source, runs: int, spread: Spread) -> None:
+    """How often each candidate passes with 204 questions, and at which stage it is blocked."""
+    print(f"{QUESTIONS} questions, 5 segments, {runs} comparisons each")
+    for name in CANDIDATES:
+        found = Counter(str(decision) for decision in spread(partial(asked_to_go_out, source, name), runs))
+        low, high = wilson(found["pass"], runs, 1.96)
+        rest = ", ".join(
+            f"{decision} {number / runs:.3f}" for decision, number in found.most_common() if decision != "pass"
+        )
+        print(f"  {name:22s} pass {found['pass'] / runs:.3f} ({low:.3f} to {high:.3f})  {rest}", flush=True)
 
 
 def print_power(source: Source, runs: int, spread: Spread) -> None:
@@ -266,6 +339,8 @@ def main() -> None:
     parts = given.part or PARTS
     with _store(given.store) as url, processes(given.processes, given.seed) as spread:
         source = Source.read(url)
+        if "passes" in parts:
+            print_passes(source, given.runs, spread)
         if "false-blocks" in parts:
             print_false_blocks(source, given.runs, spread)
         if "power" in parts:

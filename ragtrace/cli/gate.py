@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
@@ -421,12 +422,16 @@ def replay(
     import msgspec
 
     from ragtrace import config
+    from ragtrace.gate.policy import announcement, default_policy
     from ragtrace.gate.replay import run
     from ragtrace.gate.replay.questions import Fields, read_questions
 
     run.check_options(name, timeout)
     fields = Fields(id=id_field, question=question_field, segment=segment_field, gold=gold_field, session=session_field)
     asked = read_questions(questions, fields)
+    sizes = Counter(question.segment or "" for question in asked)
+    for line in announcement(sizes, default_policy()):
+        console(stderr=True).print(f"note: {line}", soft_wrap=True)
     how: run.Again = "no" if again is None else ("resume" if again else "restart")
     # what the application prints is none of the JSON document
     with progress() as bar, contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():

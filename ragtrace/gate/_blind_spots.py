@@ -1,5 +1,5 @@
 """Blind spots of a comparison, which its reader must know: requests that were left out, values and judgments that only
-the candidate lacks, segments that it has not, margins that cannot be detected, sides that mix versions."""
+the candidate lacks, segments that it has not, sides that mix versions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ragtrace.gate._population import METRICS, is_hint, is_state
 from ragtrace.gate.reports.content import enumerated
-from ragtrace.gate.types import Cell, Comparison, Policy, Population, Rule
+from ragtrace.gate.types import Comparison, Policy, Population, Rule
 
 __all__ = ["blind_spots"]
 
@@ -24,18 +24,16 @@ _Indices = NDArray[np.int64]
 _Loss = tuple[str, str | None, int, int]
 
 
-def blind_spots(
-    comparison: Comparison, policy: Policy, cells: Sequence[Cell] = (), left_out: Sequence[str] = ()
-) -> tuple[str, ...]:
+def blind_spots(comparison: Comparison, policy: Policy, left_out: Sequence[str] = ()) -> tuple[str, ...]:
     """What a reader must know of a comparison, in sentences. left_out: the metrics of rules that neither side defines.
 
     A request without a value counts nowhere, so a metric can stay as it was while half of the candidate's answers have
     none. That is told where more are missing than the metric's margin could hide.
     """
-    return (*_of_comparison(comparison, cells, left_out), *_unseen_losses(comparison, policy))
+    return (*_of_comparison(comparison, left_out), *_unseen_losses(comparison, policy))
 
 
-def _of_comparison(comparison: Comparison, cells: Sequence[Cell], left_out: Sequence[str]) -> Iterator[str]:
+def _of_comparison(comparison: Comparison, left_out: Sequence[str]) -> Iterator[str]:
     for side, population in (("baseline", comparison.baseline), ("candidate", comparison.candidate)):
         yield from _of_side(side, population)
     if comparison.paired and any(comparison.unmatched):
@@ -43,7 +41,6 @@ def _of_comparison(comparison: Comparison, cells: Sequence[Cell], left_out: Sequ
         yield f"Without a partner, and left out: {before} of the baseline's requests and {after} of the candidate's."
     if left_out:
         yield f"Neither side has them, so they are not judged: {', '.join(left_out)}."
-    yield from _undetectable(cells, "pairs" if comparison.paired else "requests a side")
 
 
 def _of_side(side: str, population: Population) -> Iterator[str]:
@@ -65,24 +62,6 @@ def _counted(counts: Mapping[str, int]) -> str:
     ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     more = ", ..." if len(ordered) > _SHOWN else ""
     return ", ".join(f"{version} ({number})" for version, number in ordered[:_SHOWN]) + more
-
-
-def _undetectable(cells: Sequence[Cell], unit: str) -> Iterator[str]:
-    """Rules over all requests that these data leave open, and whose own margin they could not show."""
-    open_cells = [cell for cell in cells if cell.family == "overall" and cell.outcome == "inconclusive"]
-    open_cells = [cell for cell in open_cells if not is_hint(cell.metric)]
-    weak = [
-        cell
-        for cell in open_cells
-        if cell.detectable is not None and cell.detectable > cell.margin and cell.unjudged is None
-    ]
-    if weak:
-        names = ", ".join(
-            METRICS[cell.metric].title + (f" ({cell.needed} {unit} would)" if cell.needed is not None else "")
-            for cell in sorted(weak, key=lambda cell: -(cell.needed or 0))[:_SHOWN]
-        )
-        more = f" and {len(weak) - _SHOWN} more" if len(weak) > _SHOWN else ""
-        yield f"With these data the policy cannot detect its own margin of {names}{more}."
 
 
 def _unseen_losses(comparison: Comparison, policy: Policy) -> Iterator[str]:
@@ -140,6 +119,9 @@ def _lost(comparison: Comparison, sides: tuple[_Indices, _Indices], rule: Rule) 
         _defined(population, metric)[rows]
         for population, rows in zip((comparison.baseline, comparison.candidate), sides, strict=True)
     ]
+    same = comparison.unchanged.get(rule.stage) if rule.stage is not None else None
+    if same is not None:
+        known[1] = known[1] | (same & known[0])
     tolerated = rule.margin if rule.relative or rule.kind != "quantity" else _IN_PART
     lack = _count_missing(known[0], known[1], tolerated)
     if lack is not None:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.analyze.diagnosis import CAUSE_COMPONENTS
-from ragtrace.gate._population import is_hint
+from ragtrace.gate._population import is_hint, is_state
+from ragtrace.gate._sizes import OTHER
 from ragtrace.gate.types import (
     NOWHERE,
     STATES,
@@ -84,26 +85,33 @@ class _BreakGrowth(NamedTuple):
     unsound: float
 
 
-def find_breaks(comparison: Comparison, cells: Sequence[Cell]) -> tuple[Break, ...]:
+def find_breaks(comparison: Comparison, cells: Sequence[Cell], small: Sequence[str] = ()) -> tuple[Break, ...]:
     """One break for each stage and segment with a failed cell: earlier stages first, all requests before segments.
+    small: the segments that were judged together.
 
-    What only points to a break (a rise of suspected requests) makes none.
+    What only points to a break (a rise of suspected requests) makes none, and neither does what only explains one.
     """
     failed: dict[tuple[Stage, str | None], list[Cell]] = {}
     for cell in cells:
         if cell.outcome == "fail" and cell.stage is not None and not is_hint(cell.metric):
             failed.setdefault((cell.stage, cell.segment), []).append(cell)
+    failed = {where: own for where, own in failed.items() if any(_is_proof(cell) for cell in own)}
     if not failed:
         return ()
     sides = _sides(comparison)
     changes = version_changes(comparison.baseline, comparison.candidate)
     breaks = []
     for (stage, segment), own in failed.items():
-        place, parts = _PLACES[stage], _in_segment(sides, segment)
+        place, parts = _PLACES[stage], _in_segment(sides, segment, small)
         found_break = _make_break(comparison.paired, parts, changes, STAGES[place], segment, own)
         breaks.append(_BreakGrowth(found_break, _growth(parts, place, _BROKEN), _growth(parts, place, *_UNSOUND)))
     breaks.sort(key=lambda each: (_PLACES[each.break_.stage], each.break_.segment is not None, -each.broken))
     return tuple(msgspec.structs.replace(each.break_, follows=_followed(each, breaks)) for each in breaks)
+
+
+def _is_proof(cell: Cell) -> bool:
+    """Whether a failed cell blocks, or tells that its stage is broken in more requests."""
+    return cell.action == "block" or is_state(cell.metric)
 
 
 def stage_shares(comparison: Comparison) -> tuple[StageShares, ...]:
@@ -154,7 +162,11 @@ def _sides(comparison: Comparison) -> tuple[_ComparedSide, _ComparedSide]:
     if comparison.pairs is None:
         return _compared_side(baseline, np.arange(len(baseline))), _compared_side(candidate, np.arange(len(candidate)))
     before = _compared_side(baseline, comparison.pairs[:, 0])
-    return before, _compared_side(candidate, comparison.pairs[:, 1])._replace(segments=before.segments)
+    after = _compared_side(candidate, comparison.pairs[:, 1])
+    states = after.states.copy()
+    for stage, same in comparison.unchanged.items():  # as the cells are judged: nothing changed there
+        states[_PLACES[stage], same] = before.states[_PLACES[stage], same]
+    return before, after._replace(segments=before.segments, states=states)
 
 
 def _compared_side(population: Population, rows: NDArray[np.int64]) -> _ComparedSide:
@@ -163,11 +175,14 @@ def _compared_side(population: Population, rows: NDArray[np.int64]) -> _Compared
     return _ComparedSide(population, rows, states[:, rows], np.array(population.segments, dtype=object)[rows])
 
 
-def _in_segment(sides: tuple[_ComparedSide, _ComparedSide], segment: str | None) -> tuple[_ComparedSide, _ComparedSide]:
+def _in_segment(
+    sides: tuple[_ComparedSide, _ComparedSide], segment: str | None, small: Sequence[str]
+) -> tuple[_ComparedSide, _ComparedSide]:
     if segment is None:
         return sides
     before, after = sides
-    return before.within(before.segments == segment), after.within(after.segments == segment)
+    names = small if segment == OTHER else (segment,)
+    return before.within(np.isin(before.segments, names)), after.within(np.isin(after.segments, names))
 
 
 def _make_break(

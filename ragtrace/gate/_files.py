@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ragtrace.errors import InputError, RecordError
+from ragtrace.gate._sameness import MOST, Trace, trace_of
 from ragtrace.gate.selection import ALLOWED, Selection
 from ragtrace.registry.instruments import ANSWER_COVERAGE
 from ragtrace.store import MeasuredRequest, Store
@@ -45,14 +46,17 @@ def measured(
     metrics: Sequence[str],
     service: str | None,
     views: Mapping[str, ServiceView] | None = None,
+    traces: dict[str, Trace] | None = None,
 ) -> Iterator[MeasuredRequest]:
     """The requests of a file that the selection's other parts allow. golds: a store whose gold sets are the reference
-    of the questions that have one. views: of `service_views`.
+    of the questions that have one. views: of `service_views`. traces: gets what each of the first `MOST` requests did.
 
     Raises: InputError naming the line.
     """
     page: list[tuple[RequestRecord, Analysis | None]] = []
     for read in _selected(side, selection, service):
+        if traces is not None and len(traces) <= MOST:
+            traces[read[0].request_id] = trace_of(read[0])
         page.append(read)
         if len(page) == _PAGE:
             yield from _measured(page, golds, metrics, views or {})

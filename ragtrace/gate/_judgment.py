@@ -8,23 +8,44 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 import numpy as np
 
-from ragtrace.gate._population import METRICS
-from ragtrace.gate.statistics.estimates import CellEstimate, Floor, against_floor, detectable, estimate, needed
+from ragtrace.gate._population import METRICS, is_hint, is_state
+from ragtrace.gate._sizes import OTHER, least_questions, too_small
+from ragtrace.gate.statistics.estimates import (
+    CellEstimate,
+    Floor,
+    against_floor,
+    decides,
+    detectable,
+    estimate,
+    needed,
+)
 from ragtrace.gate.statistics.means import Floats, Rows, Sample, rows_of, side_of
 from ragtrace.gate.types import Action, Cell, Comparison, Decision, Family, Outcome, Policy, Rule
 from ragtrace.registry.instruments import STAGES
 from ragtrace.types import Stage
 from ragtrace.wilson import ONE_SIDED_95
 
-__all__ = ["FEWEST", "alpha_shares", "decide", "first_broken", "holm", "judge"]
+__all__ = [
+    "FEWEST",
+    "alpha_shares",
+    "decide",
+    "first_broken",
+    "holm",
+    "is_doubt",
+    "judge",
+    "questions",
+    "small_segments",
+]
 
 FEWEST: Final = 10
 """Requests, or clusters where requests share one, below which there is no verdict, whatever a rule's minimum is."""
 
+_ROUNDING: Final = 1e-6
 _OPEN: Final = ("inconclusive", "not_enough_data")
 _WEIGHTS: Final[Mapping[Family, float]] = {"overall": 1.0, "segments": 3.0, "floors": 1.0}
 """Segments get three times the share, since they hold the most cells and the fewest requests."""
@@ -39,6 +60,7 @@ class _CellDraft:
     family: Family
     n: tuple[int, int]
     units: int  # what is independent of each other: clusters with a value, of the smaller side
+    least: int = 0  # with fewer it can be found worse, and never to be no worse
     estimate: CellEstimate | Floor | None = None
     adjusted: float | None = None
     level: float = 1.0  # what the smallest p-value of its family is held against
@@ -64,7 +86,8 @@ def judge(comparison: Comparison, policy: Policy) -> tuple[Cell, ...]:
     The same requests in another order give the same cells.
     Raises: MissingExtraError without SciPy.
     """
-    drafts = list(_drafts(rows_of(comparison), policy))
+    rows = rows_of(comparison)
+    drafts = list(_drafts(rows, small_segments(rows, policy), policy))
     open_ones = [draft for draft in drafts if draft.enough]
     _set_levels(open_ones, policy)
     by_rows: dict[int, list[_CellDraft]] = defaultdict(list)
@@ -78,20 +101,28 @@ def judge(comparison: Comparison, policy: Policy) -> tuple[Cell, ...]:
 
 def decide(cells: Sequence[Cell], policy: Policy) -> Decision:
     """Block for a cell that fails and blocks; for a required segment without enough data by `on_missing`; else stay
-    undecided where the policy says so, and wherever nothing had data enough to be judged; else pass."""
+    undecided where the policy says so (open verdicts, more doubt), and wherever nothing had data enough to be judged;
+    else pass."""
     if any(cell.blocks for cell in cells):
         return "block"
     blocking = [cell for cell in cells if cell.action == "block"]
-    missing = [cell for cell in blocking if cell.required and cell.outcome == "not_enough_data"]
+    missing = [cell for cell in blocking if cell.required and cell.outcome == "not_enough_data" and cell.low is None]
     if missing and policy.on_missing == "block":
         return "block"
     overall = [cell for cell in blocking if cell.family != "segments"]
     segments = [cell for cell in blocking if cell.family == "segments"]
+    if policy.on_suspected == "block" and any(is_doubt(cell) for cell in cells):
+        return "undecided"
     if policy.on_inconclusive == "block" and any(cell.outcome in _OPEN for cell in overall):
         return "undecided"
     if policy.on_inconclusive_segment == "block" and any(cell.outcome == "inconclusive" for cell in segments):
         return "undecided"
     return "pass" if any(cell.outcome != "not_enough_data" for cell in cells) else "undecided"
+
+
+def is_doubt(cell: Cell) -> bool:
+    """Whether a stage is suspected or not known in certainly more requests, over all of them."""
+    return cell.outcome == "fail" and cell.family == "overall" and is_state(cell.metric) and is_hint(cell.metric)
 
 
 def first_broken(cells: Sequence[Cell]) -> Stage | None:
@@ -100,17 +131,39 @@ def first_broken(cells: Sequence[Cell]) -> Stage | None:
     return next((stage.name for stage in STAGES if stage.name in blocked), None)
 
 
-def _drafts(rows: Rows, policy: Policy) -> Iterator[_CellDraft]:
+def small_segments(rows: Rows, policy: Policy) -> tuple[str, ...]:
+    """The segments that are too small to be judged alone."""
+    return too_small({name: rows.within(name).size for name in rows.segments(())}, policy)
+
+
+def questions(cells: Sequence[Cell], policy: Policy, asked: int) -> int | None:
+    """How many pairs (or requests per side) decide what is open over all requests, rounded up to tens; None where
+    nothing is open, or no number would help. asked: how many there are; as large a share of more would have a value."""
+    open_ = [cell for cell in cells if cell.family == "overall" and cell.action == "block" and cell.outcome in _OPEN]
+    known = [(cell.decides, min(cell.n)) for cell in open_ if cell.decides is not None]
+    wanted = [number * max(1.0, asked / defined) for number, defined in known if defined]
+    return 10 * ceil(max(wanted) / 10 - _ROUNDING) if wanted and policy.on_inconclusive == "block" else None
+
+
+def _drafts(rows: Rows, small: Sequence[str], policy: Policy) -> Iterator[_CellDraft]:
     for rule in policy.rules:
-        yield _CellDraft(rule, rows, "overall", *_counts(rows.columns(rule), rows))
-    for name in rows.segments(policy.required_segments):
-        segment = rows.within(name)
+        yield _draft(rule, rows, "overall", policy)
+    parts = [rows.within(name) for name in rows.segments(policy.required_segments)]
+    other = rows.union(OTHER, small)
+    if len(small) > 1 and len(other.baseline.places) < len(rows.baseline.places):
+        parts.append(other)
+    for segment in parts:
         for rule in policy.rules:
-            yield _CellDraft(rule, segment, "segments", *_counts(segment.columns(rule), segment))
+            yield _draft(rule, segment, "segments", policy)
     for rule in policy.rules:
         if rule.floor is not None:
             own, alone = rows.candidate.column(rule.metric), Rows(None, rows.candidate, rows.candidate, paired=True)
             yield _CellDraft(rule, rows, "floors", *_counts((own, own), alone))
+
+
+def _draft(rule: Rule, rows: Rows, family: Family, policy: Policy) -> _CellDraft:
+    least = least_questions(rule, rows.segment, policy.alpha)
+    return _CellDraft(rule, rows, family, *_counts(rows.columns(rule), rows), least)
 
 
 def _counts(columns: tuple[Floats, Floats], rows: Rows) -> tuple[tuple[int, int], int]:
@@ -170,6 +223,8 @@ def _cell(draft: _CellDraft, policy: Policy) -> Cell:
             action=draft.action,
             reason=_lacking(draft),
             n=draft.n,
+            least=draft.least,
+            decides=draft.least if draft.family == "overall" else None,
             margin=0.0 if draft.family == "floors" or rule.relative else rule.margin_of(segment),
             required=required,
         )
@@ -191,6 +246,8 @@ def _compared_cell(draft: _CellDraft, result: CellEstimate, policy: Policy, *, r
     unjudged = _unjudged(draft) if kept and not harmed else None
     kept = kept and unjudged is None
     outcome: Outcome = "fail" if harmed and (rule.guardrail or not kept) else "pass" if kept else "inconclusive"
+    is_small = outcome == "inconclusive" and unjudged is None and draft.units < draft.least
+    outcome = "not_enough_data" if is_small else outcome
     wanted = needed(result.spread, result.margin, draft.level, policy.power)
     wanted = None if wanted is None or unjudged is not None else max(wanted, rule.minimum)
     turned = (result.low, result.high) if rule.direction == "higher" else (-result.high, -result.low)
@@ -205,7 +262,9 @@ def _compared_cell(draft: _CellDraft, result: CellEstimate, policy: Policy, *, r
         action=draft.action,
         reason=_unjudged_reason(unjudged, result.margin)
         if unjudged is not None
-        else _compared_reason(result, outcome, adjusted, wanted, draft.n, policy, rule, paired=draft.rows.paired),
+        else _too_few(draft.n, draft.least, paired=draft.rows.paired)
+        if is_small
+        else _compared_reason(result, outcome, adjusted, policy, rule),
         n=draft.n,
         baseline=result.baseline,
         candidate=result.candidate,
@@ -218,10 +277,25 @@ def _compared_cell(draft: _CellDraft, result: CellEstimate, policy: Policy, *, r
         p_inferior=result.p_inferior,
         detectable=detectable(result.spread, result.size, draft.level, policy.power),
         needed=wanted,
+        decides=None if unjudged is not None else _decides(draft, result, wanted, policy),
+        least=draft.least,
         method=result.method,
         required=required,
         unjudged=unjudged,
     )
+
+
+def _decides(draft: _CellDraft, result: CellEstimate, needed: int | None, policy: Policy) -> int | None:
+    """With how many requests the cell passes where the candidate is no worse and all goes on as here; where the margin
+    is reached already, with how many the loss is found."""
+    equal = decides(result.spread, result.margin, policy.alpha, policy.power)
+    loss = -result.difference
+    if result.is_same and not draft.rule.relative:
+        return draft.least
+    if equal is None or loss >= result.margin:
+        return needed
+    shrunk = (-result.low - loss) / (result.margin - loss)
+    return max(draft.least, equal, ceil(min(draft.n) * max(1.0, shrunk) ** 2))
 
 
 def _unjudged(draft: _CellDraft) -> float | None:
@@ -235,6 +309,8 @@ def _unjudged(draft: _CellDraft) -> float | None:
     rows = draft.rows
     both = (rows.baseline, rows.candidate)
     before, after = ((~np.isnan(side.column(draft.rule.metric))).astype(np.float64) for side in both)
+    same = rows.same(draft.rule)
+    after = after if same is None else np.where(same, before, after)
     if rows.paired:
         change = Sample((side_of([after - before], rows.baseline.weights, rows.baseline.clusters),), (1,)).student
     else:
@@ -297,18 +373,8 @@ def _unjudged_reason(lost: float, margin: float) -> str:
     )
 
 
-def _compared_reason(
-    result: CellEstimate,
-    outcome: Outcome,
-    adjusted: float,
-    wanted: int | None,
-    n: tuple[int, int],
-    policy: Policy,
-    rule: Rule,
-    *,
-    paired: bool,
-) -> str:
-    """The interval against the margin, and what it would take to know more."""
+def _compared_reason(result: CellEstimate, outcome: Outcome, adjusted: float, policy: Policy, rule: Rule) -> str:
+    """The interval against the margin."""
     margin, span = _figure(result.margin), _span(result.low, result.high)
     if outcome == "fail":
         text = f"{_worse_or_better(result.difference)} ({span}); chance is ruled out (adjusted p {_p(adjusted)})."
@@ -319,16 +385,7 @@ def _compared_reason(
     if outcome == "pass":
         text = f"{span.capitalize()}, within the margin of {margin}."
         return f"{text} It is worse for certain, by less than the margin." if adjusted <= policy.alpha else text
-    text = f"{span.capitalize()}: neither within the margin of {margin} for certain, nor certainly worse."
-    if rule.kind == "quantity" and result.low == result.high:
-        return text
-    if wanted is None:
-        return f"{text} There is less than the margin to lose."
-    have = n[0] if paired else min(n)
-    kind = "pair" if paired else "request"
-    where = "" if paired else " on each side"
-    more = f"A loss of the margin takes {_number_of(wanted, kind)}{where} to be found; here are {have}."
-    return f"{text} {more}" if wanted > have else text
+    return f"{span.capitalize()}: neither within the margin of {margin} for certain, nor certainly worse."
 
 
 def _floor_reason(floor: Floor, outcome: Outcome, rule: Rule) -> str:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ragtrace.bounds import is_weighable, sampling_weight
 from ragtrace.errors import InputError
 from ragtrace.gate import _files as files
+from ragtrace.gate._sameness import MOST, Trace, trace_of, unchanged
 from ragtrace.gate.selection import Selection, refuse_two_rollouts
 from ragtrace.gate.types import NOWHERE, STATES, Comparison, Direction, Kind, Population
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
@@ -143,6 +144,8 @@ ReferenceKind: TypeAlias = Literal["oracle", "proxy"]
 
 _SIDES: Final = ("baseline", "candidate")
 _NAMED: Final = 5
+_READ: Final = 200  # records at once
+_NOTHING: Final = Trace()
 _LOOKED_AT: Final = 50  # requests of each judge whose analyses are read whole
 _SECOND: Final = 1_000_000_000
 _ENOUGH: Final = 0.5  # of the requests of each side, from which two sides are taken to have asked the same questions
@@ -181,8 +184,13 @@ def load(
         with ThreadPoolExecutor(len(sides)) as pool:  # the databases work meanwhile, outside of Python's lock
             columns = list(pool.map(lambda side: side.gathered(metrics, views), sides))
         judges = [side.judges(found) for side, found in zip(sides, columns, strict=True)]
-    kind = _reference(columns, reference)
-    populations = tuple(column.population(kind, judge) for column, judge in zip(columns, judges, strict=True))
+        kind = _reference(columns, reference)
+        populations = tuple(column.population(kind, judge) for column, judge in zip(columns, judges, strict=True))
+        if len(sides) == 2 and all(len(population) <= MOST for population in populations):
+            populations = tuple(
+                replace(population, traces=side.traces(population.request_ids))
+                for side, population in zip(sides, populations, strict=True)
+            )
     for side, population in zip(_SIDES, populations, strict=False):
         if not len(population):
             raise InputError(
@@ -204,6 +212,7 @@ class _SelectedSide:
         self.service = selection.service or service
         self.url = selection.url or store
         self._store: Store | None = None
+        self._traces: dict[str, Trace] = {}
         if selection.url is not None and check(selection.url).current is None:  # opening it would make one
             raise InputError(f"the {name} {selection.text!r} is no store of ragtrace yet; look for a slip in its URL")
         if self.url is not None:
@@ -257,10 +266,20 @@ class _SelectedSide:
             return columns.judges
         return self._opened.judges([request_id for ids in columns.judged.values() for request_id in ids])
 
+    def traces(self, request_ids: Sequence[str]) -> tuple[Trace, ...]:
+        """What these requests did."""
+        known = self._traces
+        if self.selection.file is None:
+            known = {}
+            for start in range(0, len(request_ids), _READ):
+                records = self._opened.get_records(request_ids[start : start + _READ])
+                known.update((request_id, trace_of(record)) for request_id, record in records.items())
+        return tuple(known.get(request_id, _NOTHING) for request_id in request_ids)
+
     def _measured(self, scores: Sequence[str], views: Mapping[str, ServiceView]) -> Iterable[MeasuredRequest]:
         chosen = self.selection
         if chosen.file is not None:
-            return files.measured(self.name, chosen, self._store, scores, self.service, views)
+            return files.measured(self.name, chosen, self._store, scores, self.service, views, self._traces)
         wanted = Wanted(self.service or "", chosen.since, chosen.until, chosen.replay, chosen.versions)
         return self._opened.measured(wanted, scores)
 
@@ -483,6 +502,7 @@ class Columns:
             judges=frozenset(judges),
             stateless=int(np.frombuffer(self._is_stateless, dtype=np.int8)[rows].sum()),
             excluded={reason: number for reason, number in excluded.items() if number},
+            reference=reference,
             since=int(times.min()) if len(times) else None,
             until=int(times.max()) if len(times) else None,
         )
@@ -540,6 +560,7 @@ def compared(
     if pairing == "unpaired":
         return Comparison(baseline, candidate, None)
     pairs = _pairs(baseline.questions, candidate.questions)
+    traced = bool(baseline.traces and candidate.traces)
     forced = expected or pairing == "paired"
     if forced and not len(pairs):
         raise InputError(
@@ -549,7 +570,8 @@ def compared(
         )
     if not forced and len(pairs) < _ENOUGH * max(len(baseline), len(candidate)):
         return Comparison(baseline, candidate, None)
-    return Comparison(baseline, candidate, pairs, (len(baseline) - len(pairs), len(candidate) - len(pairs)))
+    same = unchanged(baseline.traces, candidate.traces, pairs) if traced else {}
+    return Comparison(baseline, candidate, pairs, (len(baseline) - len(pairs), len(candidate) - len(pairs)), same)
 
 
 def _pairs(baseline: Sequence[str], candidate: Sequence[str]) -> NDArray[np.int64]:

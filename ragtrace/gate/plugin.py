@@ -6,6 +6,7 @@ fixture `ragtrace_gate` runs it from within a test. What neither says comes from
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -31,6 +32,7 @@ _OPTIONS: Final = {
     "reports": ("FOLDER", "write the report of each gate there, as HTML, Markdown, JSON and JUnit XML"),
 }
 _WRITTEN: Final[tuple[Format, ...]] = ("html", "markdown", "json", "junit")
+_FLAGS: Final = re.compile(r"--(baseline|candidate|policy|store|service)\b")
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 
 _Arguments: TypeAlias = dict[str, Any]
@@ -119,13 +121,30 @@ def _run_gate(item: pytest.Item, options: _Arguments) -> GateReport:
         require_analyzer()
         from ragtrace.gate.runs import run
 
+        arguments["store"] = arguments["store"] or _usual_store()
         arguments.pop("reports")
         report = run(arguments.pop("baseline"), arguments.pop("candidate"), **arguments)
         _write(report, item)
     except RagtraceError as error:
-        pytest.fail(f"the release gate cannot judge: {error}", pytrace=False)
+        told = _FLAGS.sub(r"--ragtrace-\1", str(error))  # as pytest calls them
+        pytest.fail(f"the release gate cannot judge: {told}", pytrace=False)
     _record_verdict(report, item)
     return report
+
+
+def _usual_store() -> str | None:
+    """The store that the environment names; the default one where it is there. Raises: ConfigurationError, InputError
+    for one that is named and is no store yet."""
+    from ragtrace.config import load
+    from ragtrace.errors import InputError
+    from ragtrace.store import check
+
+    url = load().store
+    if check(url).current is not None:
+        return url
+    if os.environ.get(variable("store"), "").strip():
+        raise InputError(f"{variable('store')} {url!r} is no store of ragtrace yet; name another, or give --store URL")
+    return None
 
 
 def _arguments(item: pytest.Item, options: _Arguments) -> _Arguments:

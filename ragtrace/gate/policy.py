@@ -17,12 +17,13 @@ import yaml
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate._population import METRICS, is_hint, state_metrics
+from ragtrace.gate._sizes import announcement
 from ragtrace.gate.types import Action, Policy, Rule
 from ragtrace.registry import GateRule
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.store.rows import UNANSWERED
 
-__all__ = ["DEFAULTS", "check_policy", "default_policy", "default_rule", "example", "read_policy"]
+__all__ = ["DEFAULTS", "announcement", "check_policy", "default_policy", "default_rule", "example", "read_policy"]
 
 _SHARE: Final = 0.03  # of a score in [0, 1], or of the requests
 _HINT: Final = 0.1  # of the requests: what points to a break without proof is told where it may have grown by more
@@ -36,19 +37,21 @@ def _of_stage(stage: str) -> dict[str, dict[str, Any]]:
         metric: {"margin": _HINT, **_WARNS} if is_hint(metric) else {} for metric in state_metrics(stage).values()
     }
     judged = (one for one in INSTRUMENTS.values() if one.stage == stage and one.gate is not None)
-    scores = {one.id: (_WARNS if one.hint else {}) | _changed(one.gate) for one in judged}
+    scores = {one.id: (_WARNS if one.hint else {}) | _changed(one.gate or GateRule()) for one in judged}
     return states | scores | {metric: rule for metric, rule in _OTHERS.items() if METRICS[metric].stage == stage}
 
 
-def _changed(rule: GateRule | None) -> dict[str, Any]:
-    return {name: value for name, value in msgspec.structs.asdict(rule or GateRule()).items() if value}
+def _changed(rule: GateRule) -> dict[str, Any]:
+    differs = {name: value for name, value in msgspec.structs.asdict(rule).items() if value and name != "blocks"}
+    by_default: dict[str, dict[str, Any]] = {"always": {}, "gold": {"gold": True}, "never": dict(_WARNS)}
+    return by_default[rule.blocks] | differs
 
 
 _OTHERS: Final[dict[str, dict[str, Any]]] = {
     UNANSWERED: {},
     "errors": {"margin": 0.02},
     "latency": {"margin": 0.2, **_WARNS},
-    "output_tokens": {"margin": 0.2, "segment_action": "warn"},
+    "output_tokens": {"margin": 0.2, **_WARNS},
 }
 DEFAULTS: Final = {metric: rule for stage in STAGES for metric, rule in _of_stage(stage.name).items()} | _OTHERS
 """The metrics that are judged by default, and how their rules differ from `default_rule` of any metric."""
@@ -82,6 +85,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_missing: Action | None = None
     on_inconclusive: Action | None = None
     on_inconclusive_segment: Action | None = None
+    on_suspected: Action | None = None
     reference: Literal["auto", "oracle", "proxy"] | None = None
     pairing: Literal["auto", "paired", "unpaired"] | None = None
     resamples: int | None = None
@@ -197,6 +201,8 @@ def _rule(where: str, metric: str, authored: _Authored) -> Rule:
     for segment, (_, relative) in margins.items():
         if relative != changes["relative"]:
             raise ConfigurationError(f"{where}.segments.{segment}: margins of one metric are all in percent, or none")
+    if rule.gold and authored.action is not None:
+        changes["gold"] = False
     changes["segment_margins"] = {segment: margin for segment, (margin, _) in margins.items()}
     return msgspec.structs.replace(rule, **changes)
 
@@ -276,6 +282,8 @@ on_missing: {on_missing}
 # What to do where harm can neither be shown nor be ruled out: "block" ends with exit code 3, "warn" passes.
 on_inconclusive: {on_inconclusive}
 on_inconclusive_segment: {on_inconclusive_segment}
+# What to do where a stage is suspected or not known in certainly more requests: "block" ends with exit code 3.
+on_suspected: {on_suspected}
 # Requests are judged by gold sets (oracle) or without (proxy); auto: by what more of them have.
 reference: {reference}
 # auto: by question where both sides have the same ones.
@@ -289,7 +297,8 @@ seed: {seed}
 #   floor            what the candidate's own mean must reach (must not exceed, where lower is better)
 #   minimum          the fewest requests that a verdict is drawn from
 #   action           block or warn; segment_action: the same within segments. What is suspected or not known, and
-#                    evidence_presence and answer_relevance, can only warn: they point to a break and prove none
+#                    evidence_presence, can only warn: they point to a break and prove none. candidate_recall and
+#                    evidence_recall block where there is gold evidence, unless an action is given
 #   guardrail        a certain worsening fails, even within the margin
 #   guardrail_after  components; the metric is a guardrail when one of them changed
 #   optional         left out where neither side has the metric

@@ -15,12 +15,14 @@ from ragtrace.errors import ConfigurationError, InputError
 from ragtrace.gate._blind_spots import blind_spots
 from ragtrace.gate._breaks import find_breaks, stage_shares, version_changes
 from ragtrace.gate._changes import find_changes
-from ragtrace.gate._judgment import decide, first_broken, judge
+from ragtrace.gate._judgment import decide, first_broken, judge, questions, small_segments
 from ragtrace.gate._population import METRICS, compared, load
+from ragtrace.gate._sizes import announcement
 from ragtrace.gate.policy import check_policy, read_policy
 from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.selection import parse
+from ragtrace.gate.statistics.means import rows_of
 from ragtrace.gate.types import Comparison, GateReport, Policy, Population, Rule, SideSummary
 from ragtrace.store import GateRun, Store
 
@@ -126,8 +128,10 @@ def compare(
     comparison = compared(baseline, candidate, policy.pairing, expected=same_questions)
     resolved, left_out = _resolved(policy, comparison)
     cells = judge(comparison, resolved)
+    asked = min(len(baseline), len(candidate)) if comparison.pairs is None else len(comparison.pairs)
+    decision, small = decide(cells, resolved), small_segments(rows_of(comparison), resolved)
     report = GateReport(
-        decision=decide(cells, resolved),
+        decision=decision,
         baseline=_summary(baseline, comparison.unmatched[0]),
         candidate=_summary(candidate, comparison.unmatched[1]),
         paired=comparison.paired,
@@ -135,12 +139,15 @@ def compare(
         alpha=policy.alpha,
         cells=cells,
         stages=stage_shares(comparison),
-        breaks=find_breaks(comparison, cells),
+        breaks=find_breaks(comparison, cells, small),
         changes=find_changes(comparison, cells),
-        warnings=blind_spots(comparison, resolved, cells, left_out),
+        warnings=(*blind_spots(comparison, resolved, left_out), *_announced(comparison, resolved)),
         policy=resolved,
         service=service,
         first_broken=first_broken(cells),
+        needed=questions(cells, resolved, asked) if decision == "undecided" else None,
+        small=small,
+        unchanged={stage: int(marks.sum()) for stage, marks in comparison.unchanged.items()},
         run_id=uuid.uuid4().hex,
         created_at=time.time_ns(),
     )
@@ -193,6 +200,13 @@ def _judge_names(side: Population) -> str:
     return " and ".join(judge.name for judge in sorted(side.judges)) or "nothing to judge"
 
 
+def _announced(comparison: Comparison, policy: Policy) -> tuple[str, ...]:
+    """What the numbers of questions alone decide."""
+    rows = rows_of(comparison)
+    sizes = {name: rows.within(name).size for name in {*rows.baseline.segments, *rows.candidate.segments}}
+    return announcement(sizes, policy, "questions" if comparison.paired else "requests on each side")
+
+
 def _resolved(policy: Policy, comparison: Comparison) -> tuple[Policy, list[str]]:
     """The policy with the rules that these sides call for, and the metrics of the rules that were left out."""
     sides = (comparison.baseline, comparison.candidate)
@@ -200,14 +214,17 @@ def _resolved(policy: Policy, comparison: Comparison) -> tuple[Policy, list[str]
     left_out = [
         rule.metric for rule in policy.rules if rule.optional and all(_is_undefined(side, rule) for side in sides)
     ]
-    rules = tuple(_guarded(rule, changed) for rule in policy.rules if rule.metric not in left_out)
+    is_proxy = any(side.reference == "proxy" for side in sides)
+    rules = tuple(_suited(rule, changed, is_proxy) for rule in policy.rules if rule.metric not in left_out)
     if not rules:
         raise InputError("neither side defines any metric of the policy; analyze the requests, or name other metrics")
     return msgspec.structs.replace(policy, rules=rules), left_out
 
 
-def _guarded(rule: Rule, changed: set[str]) -> Rule:
-    return msgspec.structs.replace(rule, guardrail=rule.guardrail or bool(changed & set(rule.guardrail_after)))
+def _suited(rule: Rule, changed: set[str], is_proxy: bool) -> Rule:
+    """A guardrail after a change that makes it one; a warning where gold evidence is wanted and there is none."""
+    rule = msgspec.structs.replace(rule, guardrail=rule.guardrail or bool(changed & set(rule.guardrail_after)))
+    return msgspec.structs.replace(rule, action="warn", segment_action="warn") if rule.gold and is_proxy else rule
 
 
 def _is_undefined(population: Population, rule: Rule) -> bool:

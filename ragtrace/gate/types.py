@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.gate._sameness import Trace
 from ragtrace.store.rows import Judge
 from ragtrace.types import Stage, StageState
 
@@ -77,7 +78,8 @@ class Population:
     scores: metric id -> float64 values, NaN where undefined. states: stage -> (n,) int8 places in `STATES`, or
     `NOWHERE`. causes: of the first broken stage. versions: component -> version -> number of requests. judges: what
     judged the requests, as far as it was looked up. stateless: how many requests were judged before stages had states.
-    excluded: reason -> number of requests that were selected and cannot be judged.
+    excluded: reason -> number of requests that were selected and cannot be judged. traces: what each request did, where
+    that was looked up. reference: what tells whether evidence was found.
     """
 
     name: str
@@ -94,6 +96,8 @@ class Population:
     judges: frozenset[Judge] = frozenset()
     stateless: int = 0
     excluded: Mapping[str, int] = field(default_factory=dict)
+    traces: Sequence[Trace] = ()
+    reference: Literal["oracle", "proxy"] | None = None
     since: int | None = None  # nanoseconds since the epoch, of the first and the last request
     until: int | None = None
 
@@ -107,12 +111,15 @@ class Comparison:
 
     pairs: (n, 2) rows of baseline and candidate that asked the same question, each row at most once; None where the
     sides are compared as independent samples. unmatched: rows of baseline and of candidate without a partner.
+    unchanged: stage -> (n,) whether the candidate is known to be no worse in a pair, since all that the stage works
+    with and gives is the same.
     """
 
     baseline: Population
     candidate: Population
     pairs: NDArray[np.int64] | None
     unmatched: tuple[int, int] = (0, 0)
+    unchanged: Mapping[Stage, NDArray[np.bool_]] = field(default_factory=dict)
 
     @property
     def paired(self) -> bool:
@@ -132,7 +139,7 @@ class Rule(_Strict, frozen=True, kw_only=True):
     not exceed, where lower is better), whatever the baseline was. minimum: fewest defined values (pairs, or requests of
     each side) that a verdict is drawn from. guardrail: a significant worsening fails even within the margin.
     guardrail_after: components; a change of any of them makes the rule a guardrail. optional: left out where neither
-    side defines the metric.
+    side defines the metric. gold: only warns where the reference is no gold evidence, but the component's own finds.
     """
 
     metric: str
@@ -149,6 +156,7 @@ class Rule(_Strict, frozen=True, kw_only=True):
     guardrail: bool = False
     guardrail_after: tuple[str, ...] = ()
     optional: bool = False
+    gold: bool = False
 
     def margin_of(self, segment: str | None) -> float:
         """The margin in a segment; None: over all."""
@@ -161,6 +169,7 @@ class Policy(_Strict, frozen=True, kw_only=True):
     alpha: the familywise share of false blocks, in (0, 0.5). power: what a detectable effect is announced for.
     required_segments: segments that must have enough data. on_missing: what a required segment without enough data
     does. on_inconclusive: what an inconclusive cell over all requests does (`block` ends with "undecided").
+    on_suspected: the same of a stage that is certainly suspected or not known in more requests than before.
     """
 
     rules: tuple[Rule, ...]
@@ -170,6 +179,7 @@ class Policy(_Strict, frozen=True, kw_only=True):
     on_missing: Action = "block"
     on_inconclusive: Action = "block"
     on_inconclusive_segment: Action = "warn"
+    on_suspected: Action = "block"
     reference: Literal["auto", "oracle", "proxy"] = "auto"
     pairing: Literal["auto", "paired", "unpaired"] = "auto"
     resamples: int = 2000
@@ -179,14 +189,16 @@ class Policy(_Strict, frozen=True, kw_only=True):
 class Cell(_Strict, frozen=True, kw_only=True):
     """One metric in one segment (None: over all), judged.
 
-    n: defined pairs, or defined requests of (baseline, candidate). baseline, candidate: weighted means; difference:
+    n: pairs that are defined or known to be the same, or defined requests of (baseline, candidate). baseline,
+    candidate: weighted means; difference:
     candidate - baseline with its interval [low, high] of confidence 1 - 2 alpha (per cell, not adjusted); all in the
     metric's unit. margin: in the metric's unit (a relative one is resolved). p_harm: of "not worse"; p_adjusted: the
     same after Holm over the family; p_inferior: of "worse by the margin or more". detectable: the smallest worsening
     that this cell finds with the policy's power; needed: how many pairs (or requests per side) would find one of the
-    margin. method: the interval's and the test's names. unjudged: of a stage's broken share, by how much the share of
-    requests in which it is sound or broken fell, where so many may be broken unseen that it cannot pass. None stands
-    for: not defined here.
+    margin; decides: how many would pass a candidate that is no worse with that power; least: fewer can never pass, even
+    without any difference. method: the interval's and the test's names. unjudged: of a stage's broken share, by how
+    much the share of requests in which it is sound or broken fell, where so many may be broken unseen that it cannot
+    pass. None stands for: not defined here.
     """
 
     metric: str
@@ -210,6 +222,8 @@ class Cell(_Strict, frozen=True, kw_only=True):
     p_inferior: float | None = None
     detectable: float | None = None
     needed: int | None = None
+    decides: int | None = None
+    least: int = 0
     method: str = ""
     required: bool = False
     unjudged: float | None = None
@@ -374,10 +388,12 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     """What the gate decided, and why. `created_at` is in nanoseconds since the epoch.
 
     headline, next_steps: the verdict in a sentence and what to do now, for people who read it through other programs.
-    stages: their states over all requests. first_broken: the earliest stage with a blocking cell. warnings: sentences
-    about the comparison itself (unmatched rows, a policy that cannot detect its own margin, mixed versions).
-    changes: the questions that got worse in each cell that did not pass. questions: the same with their texts, read
-    when the report is made or shown; the store keeps a report without them.
+    stages: their states over all requests. first_broken: the earliest stage with a blocking cell. needed: how many
+    pairs (or requests per side) would decide an undecided run. small: segments that are too small to be judged alone.
+    unchanged: stage -> pairs in which the candidate is known to be no worse. warnings: sentences about the comparison
+    itself (unmatched rows, small segments, mixed versions). changes: the questions that got worse in each cell that did
+    not pass. questions: the same with their texts, read when the report is made or shown; the store keeps a report
+    without them.
     """
 
     decision: Decision
@@ -395,6 +411,9 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     policy: Policy
     service: str | None = None
     first_broken: Stage | None = None
+    needed: int | None = None
+    small: tuple[str, ...] = ()
+    unchanged: dict[str, int] = {}
     run_id: str = ""
     created_at: int = 0
     changes: tuple[CellChanges, ...] = ()

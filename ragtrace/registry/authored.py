@@ -326,5 +326,6 @@ def _check_gate(where: str, metric: _Metric, stages: tuple[StageInfo, ...]) -> N
     known = dict.fromkeys(component for stage in stages for component in stage.components)
     unknown = [component for component in after if component not in known]
     _require(not unknown, where, f"gate: guardrail_after {unknown} is none of stages.yaml: {', '.join(known)}")
-    blocks = metric.gate.guardrail or after
-    _require(not (metric.hint and blocks), where, "gate: a hint warns and never blocks; it cannot be a guardrail")
+    guards = metric.gate.guardrail or after
+    _require(not (guards and metric.gate.blocks == "never"), where, "gate: a guardrail blocks; remove blocks: never")
+    _require(not (metric.hint and guards), where, "gate: a hint warns and never blocks; it cannot be a guardrail")

@@ -315,7 +315,7 @@ QUERY_COVERAGE: Final = Instrument(
     analysis="coverage",
     computed_by="ragtrace.analyze.scores:query_coverage",
     better="higher",
-    gate=GateRule(),
+    gate=GateRule(blocks="never"),
     triage=True,
     flag="low_coverage",
 )
@@ -337,7 +337,7 @@ JOINT_QUERY_COVERAGE: Final = Instrument(
     analysis="coverage",
     computed_by="ragtrace.analyze.scores:joint_query_coverage",
     better="higher",
-    gate=GateRule(),
+    gate=GateRule(blocks="never"),
     triage=True,
     flag="low_coverage",
 )
@@ -359,7 +359,7 @@ CANDIDATE_RECALL: Final = Instrument(
     analysis="coverage",
     computed_by="ragtrace.analyze.scores:candidate_recall",
     better="higher",
-    gate=GateRule(),
+    gate=GateRule(blocks="gold"),
     triage=True,
 )
 
@@ -438,7 +438,7 @@ EVIDENCE_RECALL: Final = Instrument(
     analysis="coverage",
     computed_by="ragtrace.analyze.scores:evidence_recall",
     better="higher",
-    gate=GateRule(),
+    gate=GateRule(blocks="gold"),
     triage=True,
     flag="low_coverage",
 )
@@ -589,8 +589,7 @@ ANSWER_RELEVANCE: Final = Instrument(
     analysis="coverage",
     computed_by="ragtrace.analyze.scores:answer_relevance",
     better="higher",
-    hint=True,
-    gate=GateRule(),
+    gate=GateRule(margin=0.1),
     triage=True,
 )
 

@@ -32,10 +32,13 @@ class Objective(msgspec.Struct, frozen=True):
 class GateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the release gate judges a score by default, where it differs from the rule of any score.
 
+    blocks: `always`; with `gold` evidence only, where the reference is otherwise found by the component that is judged;
+    `never` of what moves with depth, length or the component itself: it explains, and a policy may say otherwise.
     margin: the share by which the candidate may be worse; None: as for any score. guardrail: any proven harm blocks.
     guardrail_after: components of which a change makes it a guardrail.
     """
 
+    blocks: Literal["always", "gold", "never"] = "always"
     margin: float | None = None
     guardrail: bool = False
     guardrail_after: tuple[str, ...] = ()

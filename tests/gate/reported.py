@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from ragtrace.gate._breaks import find_breaks, stage_shares
+from ragtrace.gate._judgment import questions
 from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.types import Cell, Comparison, Decision, GateReport, Policy, Population, Rule, SideSummary
 from tests.gate.populations import pair, population
@@ -88,7 +89,7 @@ def failed(metric: str = "answer_coverage", segment: str | None = None, harm: fl
 def unclear(metric: str = "answer_coverage", segment: str | None = None, **other: Any) -> Cell:
     """A cell that proves nothing."""
     given = {"outcome": "inconclusive", "difference": -0.011, "low": -0.034, "high": 0.012, "detectable": 0.045,
-             "needed": 1900, "reason": "neither worse nor surely within the margin"}  # fmt: skip
+             "needed": 1900, "decides": 1900, "reason": "neither worse nor surely within the margin"}  # fmt: skip
     return cell(metric, segment, **(given | other))
 
 
@@ -155,6 +156,7 @@ def report(decision: Decision, cells: Sequence[Cell], **other: Any) -> GateRepor
         "breaks": find_breaks(found, cells),
         "warnings": (),
         "policy": Policy(rules=RULES),
+        "needed": questions(cells, Policy(rules=RULES), 200) if decision == "undecided" else None,
         "first_broken": blocking[0].stage if blocking else None,
         "run_id": "0199",
         "created_at": 1_763_003_700_000_000_000,

@@ -64,12 +64,14 @@ def test_a_loss_within_the_margin_passes_and_is_told() -> None:
 
 
 def test_few_requests_are_inconclusive_and_say_how_many_it_takes() -> None:
-    """Forty noisy pairs."""
-    cell = verdict(scores(6, 40), scores(7, 40))
+    """Eighty noisy pairs; with forty the margin cannot be shown at all, and the least number is said."""
+    cell = verdict(scores(6, 80), scores(7, 80))
     assert cell.outcome == "inconclusive"
-    assert cell.needed is not None
-    assert cell.needed > 40
-    assert f"{cell.needed:,} pairs" in cell.reason
+    assert sure(cell.needed) > 80
+    assert sure(cell.decides) > 80
+    few = verdict(scores(6, 40), scores(7, 40))
+    assert (few.outcome, few.least) == ("not_enough_data", 59)
+    assert "a verdict takes 59" in few.reason
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -108,8 +110,8 @@ def test_requests_of_few_sessions_are_no_verdict() -> None:
 
 @pytest.mark.parametrize("paired", [True, False])
 def test_no_variance_has_a_verdict(paired: bool) -> None:
-    """All the same: 30 pairs leave room for a rare loss, 300 do not; the same loss everywhere fails."""
-    assert verdict([0.7] * 30, [0.7] * 30, paired=paired).outcome == "inconclusive"
+    """All the same: 50 pairs leave room for a rare loss, 300 do not; the same loss everywhere fails."""
+    assert verdict([1.0] * 50, [1.0] * 50, paired=paired).outcome == "not_enough_data"
     assert verdict([0.7] * 300, [0.7] * 300, paired=paired).outcome == "pass"
     lost = verdict([0.7] * 300, [0.5] * 300, paired=paired)
     assert lost.outcome == "fail"

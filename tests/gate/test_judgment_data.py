@@ -81,7 +81,7 @@ def test_every_cell_is_consistent(data: st.DataObject, paired: bool, kind: Any, 
     rule = Rule(metric="m", kind=kind, direction=direction, margin=0.1, minimum=2)
     cell = verdict(before, after, rule, paired=paired, resamples=200)
     if cell.outcome == "not_enough_data":
-        assert min(cell.n) < 10
+        assert min(cell.n) < (10 if cell.low is None else 29)
         return
     figures = (cell.low, cell.difference, cell.high, cell.p_harm, cell.p_adjusted, cell.p_inferior)
     low, difference, high, p_harm, p_adjusted, p_inferior = (np.nan if x is None else x for x in figures)
@@ -196,7 +196,7 @@ def test_a_metric_that_few_of_many_requests_have_is_judged_as_few(paired: bool) 
     many = [population({"m": [0.9] * 30 + [np.nan] * 2_970}, name=name) for name in "bc"]
     policy = Policy(rules=(msgspec.structs.replace(SCORE, margin=0.03, floor=0.85),))
     found = [judge((pair if paired else unpaired)(*sides), policy) for sides in (few, many)]
-    assert [cell.outcome for cell in found[1]] == ["inconclusive", "pass"]
+    assert [cell.outcome for cell in found[1]] == ["not_enough_data", "pass"]
     assert [cells[0].low for cells in found] == [pytest.approx(-0.09, abs=0.01)] * 2
 
 

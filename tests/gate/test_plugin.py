@@ -13,6 +13,7 @@ import pytest
 import ragtrace
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate import runs
+from ragtrace.store import Store
 from tests.gate import reported
 
 pytest_plugins = ["pytester"]
@@ -130,7 +131,10 @@ def test_options_fill_what_is_not_said(pytester: pytest.Pytester, asked: list[di
     ("marker", "message"),
     [
         ("(baseline='a')", "no candidate is named: give candidate=... to ragtrace_gate, or --ragtrace-candidate"),
-        ("(baseline='a', candidate='nonsense')", "the release gate cannot judge: --candidate 'nonsense' is not usable"),
+        (
+            "(baseline='a', candidate='nonsense')",
+            "the release gate cannot judge: --ragtrace-candidate 'nonsense' is not usable",
+        ),
         ("(baseline='a', candidate='b', polcy='c')", "the marker ragtrace_gate takes baseline, *, not polcy"),
         ("('a', 'b')", "the marker ragtrace_gate takes baseline, *, not a value without a name"),
     ],
@@ -203,3 +207,27 @@ def test_the_plugin_is_light() -> None:
     loaded = set(done.stdout.split())
     assert {"ragtrace", "pytest"} <= loaded
     assert loaded & HEAVY == set()
+
+
+def test_the_environment_names_the_store(
+    pytester: pytest.Pytester, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RAGTRACE_STORE counts as on the command line of ragtrace, and `--ragtrace-store` before it."""
+    url = f"sqlite:///{pytester.path}/gate.db"
+    Store.open(url).close()
+    monkeypatch.setenv("RAGTRACE_STORE", url)
+    _suite(pytester, MARKED)
+    _suite(pytester, MARKED, "--ragtrace-store=sqlite:///other.db")
+    assert [call["store"] for call in asked] == [url, "sqlite:///other.db"]
+
+
+def test_errors_name_the_options_of_pytest(
+    pytester: pytest.Pytester, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What pytest does not take is no remedy."""
+    _suite(pytester, MARKED.replace("version:model=gpt-y", "nonsense")).stdout.fnmatch_lines(
+        ["*cannot judge: --ragtrace-candidate 'nonsense' is not usable*"]
+    )
+    monkeypatch.setenv("RAGTRACE_STORE", f"sqlite:///{pytester.path}/none.db")
+    _suite(pytester, MARKED).stdout.fnmatch_lines(["*RAGTRACE_STORE*none.db'* is no store*give --ragtrace-store URL*"])
+    assert len(asked) == 1

@@ -38,14 +38,23 @@ def test_the_default_policy_holds() -> None:
 
 
 def test_every_stage_is_judged_by_its_state() -> None:
-    """Broken blocks; suspected and not known, and estimates of presence and relevance, can only warn."""
+    """Broken blocks, and so do answers to another question; suspected and not known can only warn. What moves with
+    depth, length or the component itself explains; evidence is proof where it is gold."""
     rules = {rule.metric: rule for rule in default_policy().rules}
     for stage in ("retrieval", "ranking", "generation", "citation"):
         assert (rules[f"broken_{stage}"].action, rules[f"broken_{stage}"].segment_action) == ("block", "block")
         for hint in (f"suspected_{stage}", f"not_known_{stage}"):
             assert (rules[hint].action, rules[hint].segment_action, rules[hint].stage) == ("warn", "warn", stage)
-    for estimate in ("evidence_presence", "answer_relevance"):
+    for estimate in ("evidence_presence", "query_coverage", "joint_query_coverage", "latency", "output_tokens"):
         assert rules[estimate].action == rules[estimate].segment_action == "warn"
+    assert rules["answer_relevance"].action == "block"
+    assert {metric for metric, rule in rules.items() if rule.gold} == {"candidate_recall", "evidence_recall"}
+
+
+def test_an_action_is_the_last_word(written: Any) -> None:
+    """Whoever writes one has weighed what the metric moves with."""
+    policy = written("metrics: {evidence_recall: {action: block}, query_coverage: {action: block}, candidate_recall: }")
+    assert [(rule.action, rule.gold) for rule in policy.rules] == [("block", False), ("block", False), ("block", True)]
 
 
 def test_the_example_is_the_default(written: Any) -> None:

@@ -79,16 +79,16 @@ def test_a_seed_makes_a_report_again() -> None:
 
 def test_an_optional_rule_without_data_is_left_out() -> None:
     """Where neither side has the metric; with data on one side it stays, and lacks the other's."""
-    undefined, rules = [float("nan")] * COUNT, _policy("answer_coverage", "output_tokens")
+    undefined, rules = [float("nan")] * COUNT, _policy("answer_coverage", "citation_coverage")
     optional = msgspec.structs.replace(rules.rules[1], optional=True)
     policy = msgspec.structs.replace(rules, rules=(rules.rules[0], optional))
-    before, after = (_side(name, scores={"output_tokens": undefined}) for name in ("m1", "m2"))
+    before, after = (_side(name, scores={"citation_coverage": undefined}) for name in ("m1", "m2"))
     found = compare(before, after, policy)
     assert (found.decision, [rule.metric for rule in found.policy.rules]) == ("pass", ["answer_coverage"])
-    assert "Neither side has them, so they are not judged: output_tokens." in found.warnings
-    half = compare(_side("m1", scores={"output_tokens": [9.0] * COUNT}), after, policy)
+    assert "Neither side has them, so they are not judged: citation_coverage." in found.warnings
+    half = compare(_side("m1", scores={"citation_coverage": [1.0] * COUNT}), after, policy)
     assert {cell.metric: cell.outcome for cell in half.cells if cell.family == "overall"}[
-        "output_tokens"
+        "citation_coverage"
     ] == "not_enough_data"
     assert half.decision == "undecided"
     strict = compare(before, after, rules)

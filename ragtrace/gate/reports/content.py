@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.gate._judgment import FEWEST
+from ragtrace.gate._judgment import FEWEST, is_doubt
 from ragtrace.gate._population import METRICS, is_hint
 from ragtrace.gate.types import Break, Cell, GateReport, Kind, Policy, VersionChange
 from ragtrace.registry.instruments import STAGES
@@ -154,6 +154,8 @@ def worst(cells: Sequence[Cell]) -> Result:
 
 def stays_open(cell: Cell, policy: Policy) -> bool:
     """Whether a cell alone leaves the gate undecided."""
+    if is_doubt(cell):
+        return policy.on_suspected == "block"
     if cell.action != "block":
         return False
     if cell.family == "segments":
@@ -163,12 +165,13 @@ def stays_open(cell: Cell, policy: Policy) -> bool:
 
 def is_missing(cell: Cell) -> bool:
     """Whether it lacks the data that the policy requires; what only warns is not held to that."""
-    return cell.required and cell.action == "block" and cell.outcome == "not_enough_data"
+    return cell.required and cell.action == "block" and cell.outcome == "not_enough_data" and cell.low is None
 
 
 def minimum(cell: Cell, report: GateReport) -> int:
     """The fewest requests that a verdict on its metric takes."""
-    return max(FEWEST, *(rule.minimum for rule in report.policy.rules if rule.metric == cell.metric), 0)
+    least = cell.least if cell.low is not None else 0
+    return max(FEWEST, least, *(rule.minimum for rule in report.policy.rules if rule.metric == cell.metric), 0)
 
 
 def floor_of(cell: Cell, report: GateReport) -> float | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil
 from typing import Final
 
 from ragtrace.gate._breaks import version_changes
+from ragtrace.gate._judgment import is_doubt
 from ragtrace.gate._population import is_hint, is_state
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import floor_of, harm_in_margins, is_missing, minimum, place, stays_open
@@ -105,6 +105,10 @@ def _missing_data(report: GateReport) -> str:
 def _undecided(report: GateReport) -> str:
     open_ = [cell for cell in report.cells if stays_open(cell, report.policy)]
     unclear = [cell for cell in open_ if cell.outcome == "inconclusive"]
+    doubts = [cell for cell in open_ if is_doubt(cell)]
+    if doubts:
+        lead = max(doubts, key=harm_in_margins)
+        return f"{cell_sentence(lead, report)}, and what is not judged may be broken"
     if not open_:
         return _missing_data(report) or "nothing could be judged"
     if not unclear:
@@ -156,9 +160,14 @@ def _segments_proven(report: GateReport) -> str:
 def _more(cell: Cell, report: GateReport) -> str:
     if cell.margin == 0 and cell.family != "floors":
         return "its margin is a share of the baseline's mean, which is 0: give one without a percent sign"
-    if cell.needed is None:
-        return f"more than {min(cell.n):,} {_asked(report)} are needed"
-    return f"about {cell.needed:,} {_asked(report)} would tell, there are {min(cell.n):,}"
+    if report.needed is None or report.needed <= _size(report):
+        return f"more than {_size(report):,} {_asked(report)} are needed"
+    return f"about {report.needed:,} {_asked(report)} would tell, there are {_size(report):,}"
+
+
+def _size(report: GateReport) -> int:
+    """How many pairs were compared, or requests of the smaller side."""
+    return report.pairs if report.pairs is not None else min(report.baseline.requests, report.candidate.requests)
 
 
 def next_steps(report: GateReport) -> tuple[str, ...]:
@@ -181,18 +190,15 @@ def _steps(report: GateReport) -> Iterator[str]:
                 f"See why no request of segment {place(cell)} has a value for {name}, or take the metric out of the "
                 "policy."
             )
-    open_ = [
-        cell for cell in report.cells if (cell.outcome, cell.segment, cell.action) == ("inconclusive", None, "block")
-    ]
+    overall = [cell for cell in report.cells if cell.segment is None and stays_open(cell, report.policy)]
+    open_ = [cell for cell in overall if cell.outcome == "inconclusive" or is_doubt(cell)]
     if report.decision != "block":
         yield from _enlarge(open_, report)
-        few = [cell for cell in report.cells if cell.segment is None and cell.outcome == "not_enough_data"]
-        yield from _ask_more([cell for cell in few if stays_open(cell, report.policy)], report)
+        yield from _ask_more([cell for cell in overall if cell.outcome == "not_enough_data"], report)
     if report.decision == "pass":
         open_parts = [cell for cell in report.cells if cell.segment and not is_hint(cell.metric)]
-        unsure = dict.fromkeys(
-            place(cell) for cell in open_parts if cell.outcome in ("inconclusive", "not_enough_data")
-        )
+        blocking = [cell for cell in open_parts if cell.action == "block" and cell.segment not in report.small]
+        unsure = dict.fromkeys(place(cell) for cell in blocking if cell.outcome == "inconclusive")
         if unsure:
             names = ", ".join(list(unsure)[:_NAMED]) + (" ..." if len(unsure) > _NAMED else "")
             yield f"The candidate may go out. Ask more questions of {names} to judge them as well."
@@ -231,45 +237,20 @@ def _ask_more(few: Sequence[Cell], report: GateReport) -> Iterator[str]:
             f"{_HELP.get(cell.stage or '', 'see why the others do not')}."
         )
     short = [cell for cell in few if 0 < min(cell.n) < minimum(cell, report) and cell not in unjudged]
-    if short:
-        least = max(minimum(cell, report) for cell in short)
-        fewest = min(min(cell.n) for cell in short)
-        yield f"Ask at least {least:,} {_asked(report)}; {fewest:,} could be judged."
-
-
-def _enough(open_: Sequence[Cell]) -> int | None:
-    """With how many requests all intervals would lie within their margins, if those to come are like those that are
-    here; None where a loss shows already. An interval shrinks with the root of their number, and with the number itself
-    where no request differs, so that the interval has one end at 0."""
-    sizes = [_size_without_loss(cell) for cell in open_]
-    known = [size for size in sizes if size is not None]
-    return 10 * ceil(max(known) / 10) if known and len(known) == len(sizes) else None
-
-
-def _size_without_loss(cell: Cell) -> float | None:
-    low, high, loss = cell.low, cell.high, content.harm(cell)
-    if cell.difference is None or low is None or high is None or loss > 0 or not cell.margin > 0:
-        return None
-    end = -low if cell.direction == "higher" else high
-    power = 1 if 0.0 in (low, high) else 2
-    return min(cell.n) * max(1.0, (end - loss) / (cell.margin - loss)) ** power
+    if short and report.needed is not None and report.needed > compared:
+        yield f"Ask about {report.needed:,} {_asked(report)} ({compared:,} now), then run the gate again."
 
 
 def _enlarge(open_: Sequence[Cell], report: GateReport) -> Iterator[str]:
     for cell in open_:
-        if cell.unjudged is not None:
+        if cell.unjudged is not None or is_doubt(cell):
             yield (
                 f"See why {cell.stage} is suspected or not known in more of the candidate's requests; to tell more of "
                 f"them, {_HELP.get(cell.stage or '', 'give them what the analysis lacks')}."
             )
-    open_ = [cell for cell in open_ if cell.unjudged is None]
-    known = [cell for cell in open_ if cell.needed is not None]
-    if known:
-        lead = max(known, key=lambda cell: cell.needed or 0)
-        yield f"Ask about {lead.needed:,} {_asked(report)} ({min(lead.n):,} now), then run the gate again."
-        enough = _enough(open_)
-        if enough is not None and enough < (lead.needed or 0):
-            yield f"If all goes on as here, without a loss, about {enough:,} {_asked(report)} are enough to pass."
+    open_ = [cell for cell in open_ if cell.unjudged is None and not is_doubt(cell)]
+    if open_ and report.needed is not None and report.needed > _size(report):
+        yield f"Ask about {report.needed:,} {_asked(report)} ({_size(report):,} now), then run the gate again."
     coarse = [cell for cell in open_ if cell.detectable is not None and cell.detectable > cell.margin]
     for cell in coarse[:_NAMED]:
         size = content.amount(cell, cell.detectable or 0.0)

@@ -1,19 +1,24 @@
-"""Tests and intervals of shares: McNemar's and Fisher's mid-p, and Newcombe's intervals of a difference; SciPy, that is
-imported when the first figure is asked for.
+"""Tests and intervals of shares: McNemar's and Fisher's mid-p, the exact score test of pairs, Newcombe's interval of
+independent samples; SciPy, that is imported when the first figure is asked for.
 
 Sources: Fagerland, Lydersen and Laake (2013), "The McNemar test for binary matched-pairs data: mid-p and asymptotic
-are better than exact conditional"; Newcombe (1998), "Interval estimation for the difference between independent
-proportions" and "Improved confidence intervals for the difference between binomial proportions based on paired data",
-method 10 of each.
+are better than exact conditional"; Tango (1998), "Equivalence test and confidence interval for the difference in
+proportions for the paired-sample design", whose score orders the tables of an exact unconditional test as by Hsueh, Liu
+and Chen (2001), "Unconditional exact tests for equivalence or noninferiority for paired binary endpoints"; Berger and
+Boos (1994), "P values maximized over a confidence set for the nuisance parameter"; Newcombe (1998), "Interval
+estimation for the difference between independent proportions", method 10.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import sqrt
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragtrace.engines.models import load_package
 from ragtrace.wilson import wilson
@@ -79,18 +84,91 @@ class PairTable:
         """The candidate's share of good minus the baseline's."""
         return (self.gained - self.lost) / self.pairs
 
-    def interval(self, z: float) -> tuple[float, float]:
-        """Newcombe's interval for paired shares (method 10: Wilson's bounds, phi with continuity correction)."""
-        after, before = self.both + self.gained, self.both + self.lost
-        return _hybrid((after, self.pairs), (before, self.pairs), z, self._phi())
+    def inferiority(self, margin: float) -> float:
+        """The p-value of "worse by the margin or more"."""
+        return _worse_by(self.lost, self.gained, self.pairs, margin)
 
-    def _phi(self) -> float:
-        before, after = self.both + self.lost, self.both + self.gained
-        margins = before * (self.pairs - before) * after * (self.pairs - after)
-        if not margins:
-            return 0.0
-        cross = self.both * self.neither - self.lost * self.gained
-        return (max(cross - self.pairs / 2, 0.0) if cross > 0 else float(cross)) / sqrt(margins)
+    def interval(self, alpha: float, margin: float) -> tuple[float, float]:
+        """Bounds of the difference, each with confidence 1 - alpha: what `inferiority` does not rule out. The lower one
+        is above -margin exactly where `inferiority(margin)` is at most alpha."""
+        worst = _largest(self.lost, self.gained, self.pairs, alpha, margin)
+        return -worst, _largest(self.gained, self.lost, self.pairs, alpha, margin)
+
+
+_COUNTED: Final = 1_000  # pairs up to which the test is exact; with more the score is as good as normal
+_GAMMA: Final = 1e-6  # what the p-value pays for a confidence set of the share of discordant pairs
+_SHARES: Final = 24  # discordant shares at which the probability is taken, closer together where few pairs differ
+_FURTHEST: Final = 8.0  # standard deviations: no count is further than this
+
+
+@lru_cache(maxsize=1 << 16)
+def _worse_by(lost: int, gained: int, pairs: int, margin: float) -> float:
+    """The largest probability of a table that speaks as strongly against "worse by the margin", over all shares of
+    discordant pairs that these data allow. margin: in (-1, 1)."""
+    if lost == gained == 0 and margin > 0:
+        return float((1 - margin) ** pairs)  # least where only losses can be: the exact binomial
+    seen = float(_score(np.array([lost]), np.array([gained]), pairs, margin)[0])
+    if seen >= 0:
+        return 1.0
+    known = special()
+    if pairs > _COUNTED:
+        return float(known.ndtr(seen))
+    changed = lost + gained
+    most = 1.0 if changed == pairs else float(known.betaincinv(changed + 1, pairs - changed, 1 - _GAMMA / 2))
+    least = 0.0 if not changed else float(known.betaincinv(changed, pairs - changed + 1, _GAMMA / 2))
+    if most <= abs(margin):
+        return _GAMMA
+    from_, steps = max(abs(margin), least), np.linspace(0.0, 1.0, _SHARES) ** 2
+    discordant = from_ + (most - from_) * steps
+    losing, gaining = (discordant + margin) / 2, (discordant - margin) / 2
+    reach = float(gaining.max())
+    gains = np.arange(min(pairs, int(pairs * reach + _FURTHEST * sqrt(pairs * reach) + 10)) + 1)
+    losses = np.arange(min(pairs, len(gains) + max(0, int(pairs * margin)) + 1) + 1)
+    scores = _score(losses[:, None], gains[None, :], pairs, margin)
+    fits = losses[:, None] + gains[None, :] <= pairs
+    allowed = ((scores <= seen + 1e-9) & fits).sum(axis=0) - 1  # the score rises with the losses
+    gains, allowed = gains[allowed >= 0], allowed[allowed >= 0]
+    ways = known.gammaln(pairs + 1) - known.gammaln(gains + 1) - known.gammaln(pairs - gains + 1)
+    point = np.exp(ways + known.xlogy(gains, gaining[:, None]) + known.xlog1py(pairs - gains, -gaining[:, None]))
+    among = np.minimum(1.0, losing / np.maximum(1 - gaining, 1e-300))
+    below = np.where(
+        allowed >= pairs - gains, 1.0, known.bdtr(allowed[None, :], (pairs - gains)[None, :], among[:, None])
+    )
+    return float(min(1.0, (point * below).sum(axis=1).max() + _GAMMA))
+
+
+def _score(lost: NDArray[np.int64], gained: NDArray[np.int64], pairs: int, margin: float) -> NDArray[np.float64]:
+    """Tango's: how far the losses are from what a worsening by the margin would give, in standard errors."""
+    twice = 2.0 * pairs
+    linear = -lost - gained + (twice - lost + gained) * margin
+    constant = -gained * margin * (1 - margin)
+    gaining = (np.sqrt(np.maximum(linear**2 - 4 * twice * constant, 0.0)) - linear) / (2 * twice)
+    gaining = np.maximum(gaining, max(0.0, -margin))
+    spread = pairs * (2 * gaining + margin * (1 - margin))
+    gap = lost - gained - pairs * margin
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(spread > 0, gap / np.sqrt(np.maximum(spread, 1e-300)), np.sign(gap) * np.inf))
+
+
+@lru_cache(maxsize=1 << 16)
+def _largest(lost: int, gained: int, pairs: int, alpha: float, margin: float) -> float:
+    """The largest worsening that is not ruled out at alpha."""
+    if lost == gained == 0:
+        return float(1 - alpha ** (1 / pairs))
+    seen = (lost - gained) / pairs
+    if lost == pairs:
+        return 1.0
+    low, high = (
+        (seen, min(margin, 1.0)) if _worse_by(lost, gained, pairs, margin) <= alpha else (max(seen, margin), 1.0)
+    )
+    near = -float(special().ndtri(alpha)) * sqrt(lost + gained) / pairs  # about as far as the bound is
+    while high - low > _WIDTH:
+        middle = min((low + high) / 2, low + near)
+        low, high = (low, middle) if _worse_by(lost, gained, pairs, middle) <= alpha else (middle, high)
+    return high
+
+
+_WIDTH: Final = 2e-4  # of a bound: far less than a report shows
 
 
 @dataclass(frozen=True, slots=True)

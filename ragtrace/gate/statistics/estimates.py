@@ -48,6 +48,7 @@ __all__ = [
     "Floor",
     "Spread",
     "against_floor",
+    "decides",
     "detectable",
     "estimate",
     "generator",
@@ -101,6 +102,16 @@ def detectable(spread: Spread, size: float, alpha: float, wanted: float) -> floa
     if power(spread, size, least, alpha) >= wanted:
         return least
     return float(optimize().brentq(lambda loss: power(spread, size, loss, alpha) - wanted, least, most, xtol=least))
+
+
+def decides(spread: Spread, margin: float, alpha: float, wanted: float) -> int | None:
+    """How many requests pass a candidate that is no worse with the wanted power, if the noise stays what it is; None
+    where there is no margin."""
+    if not 0 < margin < inf:
+        return None
+    known = special()
+    reach = float(known.ndtri(1 - alpha) + known.ndtri(wanted))
+    return ceil(spread.noise * reach * reach / margin**2)
 
 
 def needed(spread: Spread, loss: float, alpha: float, wanted: float) -> int | None:
@@ -171,6 +182,7 @@ class CellEstimate:
     spread: Spread
     size: float
     method: str
+    is_same: bool = False  # no request differs from another, or from its partner
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,6 +242,7 @@ def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float
                 spread=spread,
                 size=size,
                 method=f"{interval}; {tests[at]}",
+                is_same=sample.values[at] == 0.0 == sample.student.errors[at],
             )
         )
     return estimates
@@ -333,6 +346,7 @@ class _Bounds:
 
     def __init__(self, contrast: Sample, columns: Sequence[_Column], rows: Rows, policy: Policy) -> None:
         self._columns, self._rows, self._contrast = columns, rows, contrast
+        self._alpha = policy.alpha
         self._z = float(special().ndtri(1 - policy.alpha))
         self._plain = _plain(rows)
         # What is bounded is the difference plus the share of the baseline that a relative margin is.
@@ -357,9 +371,12 @@ class _Bounds:
         column = self._columns[at]
         if column.rule.kind != "boolean" or column.share or (self._rows.paired and not self._plain):
             return float(self._low[at]), float(self._high[at]), float(self._p[at]), self.method
-        shares = _table(column) if self._rows.paired else self._halves(at)
+        if self._rows.paired:
+            table = _table(column)
+            return *table.interval(self._alpha, column.margin), table.inferiority(column.margin), "exact score interval"
+        shares = self._halves(at)
         low, high = shares.interval(self._z)
-        name = "Newcombe's paired interval" if self._rows.paired else "Newcombe-Wilson interval"
+        name = "Newcombe-Wilson interval"
         return low, high, inferiority(shares.interval, shares.difference, column.margin), name
 
     def _halves(self, at: int) -> IndependentShares:

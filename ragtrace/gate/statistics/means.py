@@ -18,16 +18,18 @@ the sides differ in more; Besag and Clifford (1991), "Sequential Monte Carlo p-v
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.gate._population import is_state
 from ragtrace.gate.statistics._shares import special
 from ragtrace.gate.types import Comparison, Population, Rule
+from ragtrace.types import Stage
 
 __all__ = [
     "EXCHANGE_LIMIT",
@@ -45,6 +47,7 @@ __all__ = [
     "side_of",
 ]
 
+_OF_THE_ANSWER: Final = ("generation", "citation")
 Indices = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -92,24 +95,56 @@ class Rows:
     baseline: SideRows
     candidate: SideRows
     paired: bool
+    unchanged: Mapping[Stage, NDArray[np.bool_]] = field(default_factory=dict)
 
     def columns(self, rule: Rule) -> tuple[Floats, Floats]:
-        """The metric's values of the baseline and the candidate; of pairs only where both are defined."""
+        """The metric's values of the baseline and the candidate; of pairs only where both are defined.
+
+        A pair in which nothing changed has the same state on both sides, whatever an estimate says, and the same answer
+        is as good; where it has no value it counts as no difference, in as large a share of such pairs as changed ones
+        have a value.
+        """
         one, two = self.baseline.column(rule.metric), self.candidate.column(rule.metric)
         if self.paired:
+            same = self.same(rule)
+            if same is not None and same.any():
+                is_estimate = is_state(rule.metric) or rule.stage in _OF_THE_ANSWER
+                two = np.where(same, one, two) if is_estimate else two
+                one, two = _counted(one, two, same, self.baseline.weights, rule)
             undefined = np.isnan(one) | np.isnan(two)
             one, two = np.where(undefined, np.nan, one), np.where(undefined, np.nan, two)
         return one, two
 
     def within(self, segment: str) -> Rows:
         """The requests of a segment."""
-        one, two = (_rows_in(side.segments, segment) for side in (self.baseline, self.candidate))
-        return Rows(segment, self.baseline.take(one), self.candidate.take(two), self.paired)
+        return self._part(segment, [segment])
+
+    def union(self, name: str, segments: Iterable[str]) -> Rows:
+        """The requests of several segments, under one name."""
+        return self._part(name, segments)
+
+    def _part(self, name: str, segments: Iterable[str]) -> Rows:
+        one, two = (_rows_in(side.segments, set(segments)) for side in (self.baseline, self.candidate))
+        return self._take(name, one, two)
+
+    def _take(self, name: str | None, one: Indices, two: Indices) -> Rows:
+        unchanged = {stage: marks[one] for stage, marks in self.unchanged.items()}
+        return Rows(name, self.baseline.take(one), self.candidate.take(two), self.paired, unchanged)
+
+    def same(self, rule: Rule) -> NDArray[np.bool_] | None:
+        """The pairs in which nothing changed that the rule's metric depends on; None where that is not known."""
+        bounded = rule.kind != "quantity"
+        return self.unchanged.get(rule.stage) if rule.stage is not None and bounded and self.paired else None
+
+    @property
+    def size(self) -> int:
+        """Pairs, or requests of the smaller side; of sessions only their number."""
+        return min(side.units(np.ones(len(side.places), dtype=np.bool_)) for side in (self.baseline, self.candidate))
 
     def known(self, rule: Rule) -> Rows:
         """The requests that have the metric; of pairs those in which both have it."""
         one, two = (np.flatnonzero(~np.isnan(column)) for column in self.columns(rule))
-        return Rows(self.segment, self.baseline.take(one), self.candidate.take(two), self.paired)
+        return self._take(self.segment, one, two)
 
     def segments(self, required: Iterable[str]) -> list[str]:
         """Those of either side and the required ones; one that holds every request is the whole again, and is left out
@@ -130,7 +165,8 @@ def rows_of(comparison: Comparison) -> Rows:
         )
     ranks = np.empty(len(baseline), dtype=np.int64)
     ranks[_order(baseline)] = np.arange(len(baseline))
-    pairs = comparison.pairs[np.argsort(ranks[comparison.pairs[:, 0]], kind="stable")]
+    order = np.argsort(ranks[comparison.pairs[:, 0]], kind="stable")
+    pairs = comparison.pairs[order]
     one = _side_rows(baseline, pairs[:, 0])
     weights = one.weights * candidate.weights[pairs[:, 1]]
     return Rows(
@@ -138,7 +174,25 @@ def rows_of(comparison: Comparison) -> Rows:
         SideRows(baseline, one.places, weights, one.clusters, one.segments),
         SideRows(candidate, pairs[:, 1], weights, one.clusters, one.segments),
         paired=True,
+        unchanged={stage: marks[order] for stage, marks in comparison.unchanged.items()},
     )
+
+
+def _counted(one: Floats, two: Floats, same: NDArray[np.bool_], weights: Floats, rule: Rule) -> tuple[Floats, Floats]:
+    """Both columns, in which unchanged pairs without a value have the baseline's mean on both sides.
+
+    They are as many as keep the share of changed pairs what it is among all pairs: were all of them counted, and few of
+    the changed ones judged, a loss would be thinned out.
+    """
+    known = ~np.isnan(one) & ~np.isnan(two)
+    changed, judged = int((~same).sum()), int((~same & known).sum())
+    unjudged = np.flatnonzero(same & ~known)
+    wanted = int(same.sum()) if not changed else int(same.sum()) * judged // changed
+    filled = unjudged[: max(0, wanted - int((same & known).sum()))]
+    usual = float(np.average(one[known], weights=weights[known])) if known.any() else float(rule.direction == "higher")
+    one, two = one.copy(), two.copy()
+    one[filled] = two[filled] = usual
+    return one, two
 
 
 def _order(population: Population) -> Indices:
@@ -153,8 +207,8 @@ def _side_rows(population: Population, places: Indices) -> SideRows:
     return SideRows(population, places, population.weights[places], np.array(clusters, dtype=np.int64), segments)
 
 
-def _rows_in(segments: Sequence[str], segment: str) -> Indices:
-    return np.array([at for at, name in enumerate(segments) if name == segment], dtype=np.int64)
+def _rows_in(segments: Sequence[str], wanted: Set[str]) -> Indices:
+    return np.array([at for at, name in enumerate(segments) if name in wanted], dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

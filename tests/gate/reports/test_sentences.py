@@ -103,9 +103,9 @@ def test_undecided_says_how_many_would_tell() -> None:
 
 def test_no_question_is_asked_for_what_only_warns() -> None:
     """What keeps the gate open says how many are needed; a metric that cannot block would ask for far more."""
-    found = report("undecided", [unclear(), unclear("latency", action="warn", needed=44_686)])
+    found = report("undecided", [unclear(), unclear("latency", action="warn", decides=44_686)])
     assert next_steps(found)[0] == "Ask about 1,900 questions (200 now), then run the gate again."
-    assert next_steps(report("pass", [unclear("latency", action="warn", needed=44_686)])) == (
+    assert next_steps(report("pass", [unclear("latency", action="warn", decides=44_686)])) == (
         "The candidate may go out.",
     )
 
@@ -123,17 +123,18 @@ def test_as_many_equal_questions_as_are_named_pass(count: int) -> None:
 
     found = decided(count)
     assert found.decision == "undecided"
-    (told,) = [step for step in next_steps(found) if step.startswith("If all goes on as here")]
-    named = int(re.findall(r"[\d,]+(?= questions)", told)[0].replace(",", ""))
-    assert named < 400
-    assert decided(named).decision == "pass"
+    named = {int(number) for text in (found.headline, *found.next_steps, *(cell.reason for cell in found.cells))
+             for number in re.findall(r"(\d+) questions", text.replace(",", ""))} - {count}  # fmt: skip
+    assert named == {found.needed}
+    assert (found.needed or 0) < 400
+    assert decided(found.needed or 0).decision == "pass"
 
 
 def test_undecided_without_data() -> None:
     """Too few values over all requests are named as such, with how many it takes."""
-    found = report("undecided", [empty("answer_coverage", None)])
+    found = report("undecided", [empty("answer_coverage", None, decides=30)])
     assert headline(found) == "Undecided: too few questions have a value for answer coverage: 12."
-    assert next_steps(found) == ("Ask at least 30 questions; 12 could be judged.",)
+    assert next_steps(found) == ("Ask about 500 questions (200 now), then run the gate again.",)
 
 
 def test_passed() -> None:
@@ -217,7 +218,7 @@ def test_pairs_that_are_not_judged_any_more_are_named() -> None:
 
 def test_a_stage_that_is_judged_less_is_no_question_of_number() -> None:
     """More questions would hide as much: the report says what cannot be told, and what would tell it."""
-    hidden = unclear("broken_generation", difference=0.0, unjudged=0.4, needed=None)
+    hidden = unclear("broken_generation", difference=0.0, unjudged=0.4, needed=None, decides=None)
     found = report("undecided", grid(hidden))
     assert headline(found) == (
         "Undecided: the share of requests in which generation is sound or broken fell by 40 points, and what is not "
@@ -238,8 +239,8 @@ def test_a_stage_that_cannot_be_judged_says_what_helps() -> None:
         "Of 200 questions only 12 tell whether generation is sound or broken: analyze with a model that verifies "
         "claims (--verifier).",
     )
-    few = report("undecided", [empty("broken_generation", None)], pairs=20)
-    assert next_steps(few) == ("Ask at least 30 questions; 12 could be judged.",)
+    few = report("undecided", [empty("broken_generation", None)], pairs=20, needed=100)
+    assert next_steps(few) == ("Ask about 100 questions (20 now), then run the gate again.",)
 
 
 def test_worse_within_the_margin_is_told() -> None:

@@ -1,4 +1,4 @@
-"""Shares: mid-p tests and Newcombe's intervals against published values and against counting everything out."""
+"""Shares: mid-p tests, the exact score test and Newcombe's interval against published values and counting out."""
 
 from __future__ import annotations
 
@@ -7,40 +7,26 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
-from ragtrace.gate.statistics._shares import IndependentShares, PairTable, fisher_mid_p, inferiority, mcnemar_mid_p
+from ragtrace.gate.statistics._shares import IndependentShares, PairTable, _score, fisher_mid_p, mcnemar_mid_p
 
 Z = 1.959964
 COUNTS = st.integers(0, 40)
 
 
-def test_paired_interval_as_published() -> None:
-    """Newcombe (1998), table II (a), method 10."""
-    assert PairTable(both=36, lost=2, gained=12, neither=0).interval(Z) == pytest.approx((0.0569, 0.3404), abs=1e-4)
+def test_paired_score_as_published() -> None:
+    """Tango (1998), section 4: of 44 pairs, 1 lost and 0 gained, a margin of 0.1 gives a score of -1.709."""
+    assert _score(np.array([1]), np.array([0]), 44, 0.1)[0] == pytest.approx(-1.709, abs=5e-4)
 
 
-@given(COUNTS, COUNTS, COUNTS, COUNTS)
-def test_paired_interval_from_wilson_bounds(both: int, lost: int, gained: int, neither: int) -> None:
-    """The same method once more, on SciPy's Wilson bounds."""
-    table = PairTable(both=both + 1, lost=lost, gained=gained, neither=neither)
-    assert table.interval(Z) == pytest.approx(_newcombe(table), abs=1e-6)
-
-
-def _newcombe(table: PairTable) -> tuple[float, float]:
-    """Method 10 once more, from SciPy's Wilson bounds."""
-    n = table.pairs
-    after, before = table.both + table.gained, table.both + table.lost
-    one = stats.binomtest(after, n).proportion_ci(0.95, "wilson")
-    two = stats.binomtest(before, n).proportion_ci(0.95, "wilson")
-    margins = after * (n - after) * before * (n - before)
-    cross = table.both * table.neither - table.lost * table.gained
-    phi = 0.0 if margins == 0 else (max(cross - n / 2, 0) if cross > 0 else cross) / margins**0.5
-    p, q = after / n, before / n
-    down, rise, up, deep = p - one.low, two.high - q, one.high - p, q - two.low
-    low = p - q - (down**2 - 2 * phi * down * rise + rise**2) ** 0.5
-    return low, p - q + (up**2 - 2 * phi * up * deep + deep**2) ** 0.5
+@given(st.integers(1, 400), st.floats(0.01, 0.3))
+def test_pairs_without_a_difference_count_out(pairs: int, margin: float) -> None:
+    """Only that no pair was lost can happen: the exact binomial."""
+    table = PairTable(both=pairs, lost=0, gained=0, neither=0)
+    assert table.inferiority(margin) == pytest.approx((1 - margin) ** pairs)
+    assert table.interval(0.05, margin)[0] == pytest.approx(0.05 ** (1 / pairs) - 1)
 
 
 def test_independent_interval_as_published() -> None:
@@ -86,36 +72,40 @@ def test_mcnemar_keeps_its_size_far_out(changed: float, alpha: float) -> None:
     assert size <= alpha * 1.001
 
 
-@pytest.mark.parametrize(("margin", "gained"), [(0.05, 0.0), (0.05, 0.05), (0.1, 0.02)])
-def test_non_inferiority_keeps_its_size(margin: float, gained: float) -> None:
-    """60 pairs that lose exactly the margin pass in about 5 % of all outcomes."""
-    lost, both, n = margin + gained, 0.9 - margin, 60
-    neither = 1 - lost - gained - both
-    size = 0.0
-    for a, b in product(range(16), range(16)):
-        share = stats.multinomial.pmf([a, b, n - a - b], n, [lost, gained, both + neither])
-        for c, weight in enumerate(stats.binom.pmf(np.arange(n - a - b + 1), n - a - b, both / (both + neither))):
-            if share * weight > 1e-7:
-                table = PairTable(both=c, lost=a, gained=b, neither=n - a - b - c)
-                size += share * weight * (table.interval(1.6449)[0] > -margin)
-    assert size < 0.06
+@pytest.mark.parametrize(
+    ("margin", "gained", "pairs"), [(0.03, 0.0, 99), (0.03, 0.01, 204), (0.05, 0.05, 204), (0.1, 0.02, 60)]
+)
+def test_non_inferiority_keeps_its_size(margin: float, gained: float, pairs: int) -> None:
+    """Pairs that lose exactly the margin pass in at most 5 % of all outcomes, whatever changes beside it."""
+    passed = 0.0
+    lost = margin + gained
+    for a, b in product(range(int(pairs * lost + 8)), range(int(pairs * gained + 8))):
+        table = PairTable(both=pairs - a - b, lost=a, gained=b, neither=0)
+        if a < pairs * margin and table.inferiority(margin) <= 0.05:
+            passed += stats.multinomial.pmf([a, b, pairs - a - b], pairs, [lost, gained, 1 - lost - gained])
+    assert 0.0 < passed <= 0.05
 
 
-@given(COUNTS, COUNTS, COUNTS, COUNTS, st.floats(0.01, 0.5))
-def test_p_value_agrees_with_the_interval(both: int, lost: int, gained: int, neither: int, margin: float) -> None:
-    """The p-value is below alpha where the interval at alpha excludes the margin."""
-    table = PairTable(both=both + 1, lost=lost, gained=gained, neither=neither)
-    p = inferiority(table.interval, table.difference, margin)
-    low = table.interval(1.6448536)[0]
-    if abs(low + margin) > 1e-6:
-        assert (p < 0.05) == (low > -margin)
+def test_few_changed_pairs_pass_and_many_do_not() -> None:
+    """204 pairs, a margin of 0.03: four lost and four gained pass, two lost alone do not."""
+    assert PairTable(196, 4, 4, 0).inferiority(0.03) < 0.05 < PairTable(202, 2, 0, 0).inferiority(0.03)
 
 
-@given(COUNTS, COUNTS, COUNTS, COUNTS)
-def test_interval_turns_with_the_sides(both: int, lost: int, gained: int, neither: int) -> None:
-    """Baseline and candidate exchanged: the same interval with the other sign, which holds the difference."""
-    table = PairTable(both=both + 1, lost=lost, gained=gained, neither=neither)
-    low, high = table.interval(Z)
-    turned = PairTable(both=both + 1, lost=gained, gained=lost, neither=neither).interval(Z)
-    assert (-turned[1], -turned[0]) == pytest.approx((low, high))
+@settings(max_examples=25, deadline=None)
+@given(COUNTS, st.integers(0, 8), st.integers(0, 8), st.floats(0.01, 0.5))
+def test_p_value_agrees_with_the_interval(both: int, lost: int, gained: int, margin: float) -> None:
+    """The p-value is below alpha where the interval at alpha excludes the margin; the interval holds the difference,
+    and turns with the sides."""
+    table = PairTable(both=both + 1, lost=lost, gained=gained, neither=0)
+    low, high = table.interval(0.05, margin)
+    if abs(low + margin) > 1e-3:
+        assert (table.inferiority(margin) <= 0.05) == (low > -margin)
     assert -1 <= low <= table.difference <= high <= 1
+    turned = PairTable(both=both + 1, lost=gained, gained=lost, neither=0).interval(0.05, margin)
+    assert (-turned[1], -turned[0]) == pytest.approx((low, high))
+
+
+def test_many_pairs_are_judged_by_the_score() -> None:
+    """Counted out for 1,000 pairs, normal for 1,001: the same verdict."""
+    some, more = (PairTable(both, 20, 20, 0).inferiority(0.02) for both in (960, 961))
+    assert some == pytest.approx(more, abs=0.003)
