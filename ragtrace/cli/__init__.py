@@ -27,6 +27,7 @@ from ragtrace.cli import (
     export,
     exposure,
     gate,
+    grade,
     label,
     monitoring,
     receive,
@@ -86,6 +87,7 @@ app.command("replay")(gate.replay)
 app.add_typer(gate.app, name="gate")
 app.add_typer(align.app, name="align")
 app.add_typer(exposure.app, name="exposure")
+app.add_typer(grade.app, name="grade")
 app.add_typer(changes.releases, name="release")
 app.add_typer(changes.sources, name="source")
 app.add_typer(services.citing, name="citing")

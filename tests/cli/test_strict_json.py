@@ -76,8 +76,16 @@ def _nothing_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtrace.cli.verifier._loaded", lambda *_, **__: verifier)
 
 
+def _words_grade(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that needs no model."""
+    judge = SimpleNamespace(name="words", digest="d", relevant=lambda pairs: [0.5 for _ in pairs])
+    monkeypatch.setattr("ragtrace.cli.grade._relevance", lambda _: judge)
+
+
 STUBS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "demo": _nothing_to_count,
+    "grade request": _words_grade,
+    "grade report": _words_grade,
     "verifier train": _nothing_to_train,
     "verifier calibrate": _nothing_to_train,
     "verifier evaluate": _nothing_to_train,
@@ -112,6 +120,8 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "label rates": (),
     "align report": (),
     "exposure report": WINDOW,
+    "grade request": ("r1",),
+    "grade report": WINDOW,
     "release list": (),
     "source list": (),
     "citing list": (),

@@ -85,6 +85,7 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
     "source report": [("wiki", *OF, "--documents", "9")],
     "source list": [(*OF, "--json")],
     "source forget": [("wiki", *OF)],
+    "grade report": [],  # it asks a model; it reads as `exposure report` does
     "dashboards preview": [],  # it asks Prometheus: a test of its own
     "citing forget": [(SERVICE,)],
     "totals forget": [(*OF, "--yes", "--json")],
@@ -97,7 +98,15 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
 
 BY_OTHERS = {
     *("demo", "export", "probe", "explain", "serve", "doctor", "citing list", "gate show", "gate policy"),
-    *("triage request", "triage alert", "triage serve", "alerts render", "alerts check", "alerts test"),
+    *(
+        "grade request",
+        "triage request",
+        "triage alert",
+        "triage serve",
+        "alerts render",
+        "alerts check",
+        "alerts test",
+    ),
     *("dashboards render", "verifier train", "verifier calibrate", "verifier evaluate"),
     *("db upgrade", "db prune", "db vacuum", "db erase", "db check", "db audit"),
     *("totals list", "totals admit"),

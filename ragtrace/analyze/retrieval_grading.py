@@ -1,0 +1,242 @@
+"""Grades of what a request retrieved, by a model of the role `relevant`; and over a window, what grades were worth.
+
+A candidate's grade is 2p − 1 of the probability that it holds what answers the question. The best one gives the
+request its action (`ragtrace.grading`); the documents that are not thrown away are cut into strips, graded alike, and
+the best strips stay. Whether an action was right is told by feedback where there is any, else by the verdict: right
+where generation was found sound, wrong where a stage is broken; requests of which neither tells count in no outcome.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ragtrace.coverage.text import sentences
+from ragtrace.coverage.verifier import RelevanceJudge
+from ragtrace.errors import ConfigurationError
+from ragtrace.grading import (
+    Action,
+    ActionOutcome,
+    FittedThreshold,
+    GradedRequest,
+    GradeThresholds,
+    action_of,
+    confidently_wrong,
+    document_action,
+    fit_upper,
+    grade_of,
+    outcomes,
+    refine,
+    strips,
+)
+from ragtrace.store import Sampled, Store
+from ragtrace.types import RequestRecord
+from ragtrace.wilson import wilson
+
+__all__ = ["ActionShare", "GradeReport", "GradedCandidate", "RequestGrades", "grade_report", "grade_request"]
+
+_TWO_SIDED_95: Final = 1.959963984540054
+_PAGE: Final = 20  # records at a time: they come with their texts
+
+
+@dataclass(frozen=True, slots=True)
+class GradedCandidate:
+    """One candidate with its grade in [−1, 1], what it alone would say, and the strips of it that stay."""
+
+    chunk_id: str
+    rank: int
+    grade: float
+    action: Action
+    is_packed: bool
+    strips: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestGrades:
+    """A request's grades, best first. left_out: candidates whose text was not recorded."""
+
+    request_id: str
+    question: str
+    action: Action
+    thresholds: GradeThresholds
+    judge: str
+    candidates: tuple[GradedCandidate, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ActionShare:
+    """How many requests of a segment got an action, and their share with its 95 % interval."""
+
+    segment: str
+    action: Action
+    requests: int
+    share: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class GradeReport:
+    """Actions of a window's requests, and what they were worth.
+
+    outcomes: by action; by_kind: by action and class of question. wrong_kinds: those trusted and answered worse.
+    fitted: the threshold from which CORRECT would be right as often as was wanted, None where nothing was. told_by: how
+    many outcomes feedback and verdicts told.
+    """
+
+    service: str
+    judge: str
+    thresholds: GradeThresholds
+    requests: int
+    left_out: dict[str, int]
+    told_by: dict[str, int]
+    actions: tuple[ActionShare, ...]
+    outcomes: tuple[ActionOutcome, ...]
+    by_kind: tuple[ActionOutcome, ...]
+    wrong_kinds: tuple[ActionOutcome, ...]
+    fitted: FittedThreshold | None = None
+
+
+def grade_request(record: RequestRecord, judge: RelevanceJudge, thresholds: GradeThresholds) -> RequestGrades:
+    """Grade each candidate of a request, and the strips of those that are not thrown away.
+
+    Raises: ConfigurationError where question or candidates were not recorded, ModelError, ServerError.
+    """
+    question = record.query.original
+    known = [each for each in record.candidates if each.text]
+    if not question or not known:
+        what = "the question" if not question else "the texts of the candidates"
+        raise ConfigurationError(f"{what} of request {record.request_id!r} were not recorded, so nothing can be graded")
+    grades = _grades(judge, [(question, each.text or "") for each in known])
+    packed = {chunk.chunk_id for chunk in record.packing.chunks} if record.packing is not None else set()
+    actions = [document_action(grade, thresholds) for grade in grades]
+    parts = {
+        place: [text[start:end] for start, end in strips([(each.start, each.end) for each in sentences(text)])]
+        for place, text in enumerate(each.text or "" for each in known)
+        if actions[place] != "INCORRECT"
+    }
+    said = iter(_grades(judge, [(question, part) for found in parts.values() for part in found]))
+    kept = {place: _kept(found, [next(said) for _ in found]) for place, found in parts.items()}
+    graded = [
+        GradedCandidate(each.chunk_id, each.rank, grade, action, each.chunk_id in packed, kept.get(place, ()))
+        for place, (each, grade, action) in enumerate(zip(known, grades, actions, strict=True))
+    ]
+    return RequestGrades(
+        request_id=record.request_id,
+        question=question,
+        action=action_of(grades, thresholds),
+        thresholds=thresholds,
+        judge=judge.name,
+        candidates=tuple(sorted(graded, key=lambda each: (-each.grade, each.rank))),
+        left_out=len(record.candidates) - len(known),
+    )
+
+
+def _grades(judge: RelevanceJudge, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    return [grade_of(float(each)) for each in judge.relevant(pairs)] if pairs else []
+
+
+def _kept(parts: Sequence[str], grades: Sequence[float]) -> tuple[str, ...]:
+    return tuple(parts[place] for place in refine(grades))
+
+
+def grade_report(
+    store: Store,
+    service: str,
+    judge: RelevanceJudge,
+    thresholds: GradeThresholds,
+    *,
+    since: int,
+    until: int,
+    segment: str | None = None,
+    wanted: float | None = None,
+    limit: int = 200,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> GradeReport:
+    """Grade a window's analyzed requests of the random stratum, thinned out evenly to about `limit`.
+
+    wanted: the share in which CORRECT shall be right, for which a threshold is fitted. It is fitted and told on the
+    same requests: judge it on others.
+    Raises: ConfigurationError, StoreError, ModelError, ServerError.
+    """
+    rows, _ = store.sample(service, segment, since, until, (), limit)
+    graded: list[tuple[Sampled, RequestRecord, float]] = []
+    left_out: Counter[str] = Counter()
+    for start in range(0, len(rows), _PAGE):
+        page = rows[start : start + _PAGE]
+        records = store.get_records([row.request_id for row in page])
+        known = [(row, records[row.request_id]) for row in page if row.request_id in records]
+        texts = [_texts(record) for _, record in known]
+        questions = [record.query.original for _, record in known]
+        pairs = [(asked, text) for asked, found in zip(questions, texts, strict=True) for text in found if asked]
+        said = iter(_grades(judge, pairs))
+        for (row, record), found in zip(known, texts, strict=True):
+            best = max((next(said) for _ in found), default=None) if record.query.original else None
+            if best is None:
+                left_out["its question or the texts of its candidates were not recorded"] += 1
+            else:
+                graded.append((row, record, best))
+        if on_progress is not None:
+            on_progress(min(start + _PAGE, len(rows)), len(rows))
+    return _reported(service, judge.name, thresholds, graded, dict(left_out), wanted)
+
+
+def _texts(record: RequestRecord) -> list[str]:
+    return [each.text for each in record.candidates if each.text]
+
+
+def _reported(
+    service: str,
+    judge: str,
+    thresholds: GradeThresholds,
+    graded: Sequence[tuple[Sampled, RequestRecord, float]],
+    left_out: dict[str, int],
+    wanted: float | None,
+) -> GradeReport:
+    actions = [action_of([best], thresholds) for _, _, best in graded]
+    told = [_is_right(row, record) for row, record, _ in graded]
+    known = [
+        (GradedRequest(action, right, record.query.query_class or ""), best)
+        for action, (right, _), (_, record, best) in zip(actions, told, graded, strict=True)
+        if right is not None
+    ]
+    requests = [each for each, _ in known]
+    with_kind = [each for each in requests if each.kind]
+    fitted = fit_upper([best for _, best in known], [each.is_right for each in requests], wanted) if wanted else None
+    return GradeReport(
+        service=service,
+        judge=judge,
+        thresholds=thresholds,
+        requests=len(graded),
+        left_out=left_out,
+        told_by=dict(Counter(by for right, by in told if right is not None)),
+        actions=tuple(_shares(actions, [row.segment for row, _, _ in graded])),
+        outcomes=tuple(outcomes(requests)),
+        by_kind=tuple(outcomes(with_kind, by_kind=True)),
+        wrong_kinds=tuple(confidently_wrong(with_kind)),
+        fitted=fitted,
+    )
+
+
+def _is_right(row: Sampled, record: RequestRecord) -> tuple[bool | None, str]:
+    """Whether the answer was right, and what tells."""
+    scores = [each.score for each in record.feedback if each.score is not None]
+    if scores:
+        return scores[-1] >= 0.5, "feedback"
+    if row.stage is not None:
+        return False, "verdict"
+    return (True, "verdict") if row.states.get("generation") == "sound" else (None, "")
+
+
+def _shares(actions: Sequence[Action], segments: Sequence[str]) -> list[ActionShare]:
+    """By segment, those with the most requests first."""
+    sizes, found = Counter(segments), []
+    counts = Counter(zip(segments, actions, strict=True))
+    for (segment, action), count in counts.items():
+        low, high = wilson(count, sizes[segment], _TWO_SIDED_95)
+        found.append(ActionShare(segment, action, count, count / sizes[segment], low, high))
+    order: tuple[Action, ...] = ("CORRECT", "AMBIGUOUS", "INCORRECT")
+    return sorted(found, key=lambda each: (-sizes[each.segment], each.segment, order.index(each.action)))

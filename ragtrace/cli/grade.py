@@ -1,0 +1,210 @@
+"""`ragtrace grade`: whether what was retrieved is good enough to answer from, and how often that was known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table, progress
+from ragtrace.cli.triage import ServiceOption, SinceOption, UntilOption
+
+if TYPE_CHECKING:
+    from ragtrace.analyze.retrieval_grading import GradeReport, RequestGrades
+    from ragtrace.coverage.verifier import RelevanceJudge
+    from ragtrace.grading import ActionOutcome, GradeThresholds
+
+__all__ = ["app"]
+
+_STRIP = 300  # characters of a strip that are shown
+
+app = typer.Typer(
+    help="Grade what was retrieved: CORRECT, AMBIGUOUS or INCORRECT, as corrective retrieval does.",
+    no_args_is_help=True,
+)
+
+JudgeOption: TypeAlias = Annotated[list[str] | None, option("judge", metavar="relevant=MODEL")]
+UpperOption: TypeAlias = Annotated[
+    float, typer.Option("--upper", metavar="SCORE", help="From this grade on, -1 to 1, a document is CORRECT.")
+]
+LowerOption: TypeAlias = Annotated[
+    float, typer.Option("--lower", metavar="SCORE", help="Below this grade every document is INCORRECT.")
+]
+
+
+@app.callback()
+def _group() -> None:
+    """Grade what was retrieved: CORRECT, AMBIGUOUS or INCORRECT, as corrective retrieval does."""
+
+
+@app.command("request")
+def request(
+    request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="A request's id, or its beginning.")],
+    judge: JudgeOption = None,
+    upper: UpperOption = 0.59,
+    lower: LowerOption = -0.99,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Grade each candidate of one request, and show the parts of it that are worth keeping."""
+    from ragtrace.analyze.retrieval_grading import grade_request
+    from ragtrace.cli.terminal import existing, find_record
+    from ragtrace.grading import GradeThresholds
+    from ragtrace.store import Store
+    from ragtrace.types import to_builtins
+
+    thresholds = GradeThresholds(upper, lower)
+    with Store.open(existing(store)) as opened:
+        record = find_record(opened, request_id)
+        found = grade_request(record, _relevance(judge), thresholds)
+    if as_json:
+        print_json(to_builtins(found))
+    else:
+        _print_request(found)
+
+
+@app.command("report")
+def report(
+    service: ServiceOption,
+    since: SinceOption,
+    until: UntilOption = "now",
+    segment: Annotated[str | None, typer.Option("--segment", help="Only this segment.", show_default=False)] = None,
+    judge: JudgeOption = None,
+    upper: UpperOption = 0.59,
+    lower: LowerOption = -0.99,
+    wanted: Annotated[
+        float | None,
+        typer.Option(
+            "--wanted",
+            metavar="SHARE",
+            help="Also find the grade from which CORRECT is right in this share of the requests, such as 0.9.",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="About the most requests that are graded.")] = 200,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """How often a window's retrieval was good, whether that was known, and which questions are confidently wrong."""
+    from ragtrace.analyze.retrieval_grading import grade_report
+    from ragtrace.cli.terminal import existing
+    from ragtrace.cli.triage import window_of
+    from ragtrace.grading import GradeThresholds
+    from ragtrace.store import Store
+    from ragtrace.types import to_builtins
+
+    window, thresholds = window_of(since, until), GradeThresholds(upper, lower)
+    with Store.open(existing(store)) as opened, progress() as bar:
+        task = bar.add_task("grading", total=None)
+        found = grade_report(
+            opened,
+            service,
+            _relevance(judge),
+            thresholds,
+            since=window.since,
+            until=window.until,
+            segment=segment,
+            wanted=wanted,
+            limit=limit,
+            on_progress=lambda done, of: bar.update(task, completed=done, total=of),
+        )
+    if as_json:
+        print_json(to_builtins(found))
+    else:
+        _print_report(found)
+
+
+def _relevance(given: list[str] | None) -> RelevanceJudge:
+    """The judge of relevance. Raises: ConfigurationError where none is named."""
+    from ragtrace.engines.model_names import as_judges, load_judges
+    from ragtrace.errors import ConfigurationError
+
+    models = as_judges(given or ())
+    if "relevant" not in models:
+        raise ConfigurationError("no model grades: name one by --judge relevant=MODEL (docs/how-to/judges.md)")
+    found = load_judges({"relevant": models["relevant"]}).relevant
+    assert found is not None
+    return found
+
+
+def _line(thresholds: GradeThresholds) -> str:
+    return f"CORRECT from {thresholds.upper:+.2f} on, INCORRECT below {thresholds.lower:+.2f}"
+
+
+def _print_request(found: RequestGrades) -> None:
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(f"question  {found.question}"))
+    out.print(Text(f"action    {found.action}  ({_line(found.thresholds)}, by {found.judge})"))
+    if found.left_out:
+        out.print(f"{found.left_out:,} candidates are left out: their texts were not recorded", highlight=False)
+    out.print()
+    print_table(
+        ("chunk", "rank", "grade", "alone", "in prompt"),
+        (
+            (each.chunk_id, str(each.rank), f"{each.grade:+.2f}", each.action, "yes" if each.is_packed else "")
+            for each in found.candidates
+        ),
+    )
+    for each in found.candidates:
+        for strip in each.strips:
+            words = " ".join(strip.split())
+            cut = words if len(words) <= _STRIP else f"{words[:_STRIP]}…"
+            out.print(Text(f"\n{each.chunk_id}: {cut}"))
+
+
+def _print_report(report: GradeReport) -> None:
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(f"{report.service}: {report.requests:,} requests graded by {report.judge}"))
+    out.print(f"  {_line(report.thresholds)}", highlight=False)
+    for reason, count in report.left_out.items():
+        out.print(f"  {count:,} are left out: {reason}", highlight=False)
+    if not report.requests:
+        return
+    out.print()
+    rows = (
+        (each.segment, each.action, f"{each.requests:,}", _share(each.share, each.low, each.high))
+        for each in report.actions
+    )
+    print_table(("segment", "action", "requests", "share"), rows)
+    told = " and ".join(f"{by} in {count:,}" for by, count in report.told_by.items())
+    out.print(f"\nWhether the answer was right is told by {told or 'nothing in these requests'}.", highlight=False)
+    if report.outcomes:
+        _print_outcomes("action", report.outcomes)
+    if report.by_kind:
+        out.print()
+        _print_outcomes("question", report.by_kind)
+    for each in report.wrong_kinds:
+        share = _share(each.right, each.low, each.high)
+        out.print(Text(f"\nconfidently wrong: {each.kind}: retrieval is trusted, and answers are right in {share}"))
+    _print_fitted(report)
+
+
+def _print_outcomes(first: str, cells: tuple[ActionOutcome, ...]) -> None:
+    rows = []
+    for cell in cells:
+        right = (f"{cell.requests:,}", _share(cell.right, cell.low, cell.high))
+        rows.append((cell.action, *right) if first == "action" else (cell.kind, cell.action, *right))
+    print_table((first, *(() if first == "action" else ("action",)), "requests", "answers right"), rows)
+
+
+def _print_fitted(report: GradeReport) -> None:
+    fitted = report.fitted
+    if fitted is None:
+        return
+    if fitted.threshold is None or fitted.share is None or fitted.low is None or fitted.high is None:
+        console().print(f"\n{fitted.reason}", highlight=False)
+        return
+    share = _share(fitted.share, fitted.low, fitted.high)
+    console().print(
+        f"\nfrom {fitted.threshold:+.2f} on, answers were right in {share} of {fitted.requests:,} requests:"
+        f" --upper {fitted.threshold:.2f}; judge it on other requests than these",
+        highlight=False,
+    )
+
+
+def _share(share: float, low: float, high: float) -> str:
+    return f"{100 * share:.0f}% [{100 * low:.0f}, {100 * high:.0f}]"

@@ -1,0 +1,46 @@
+"""Retrieval grading: what an evaluator's scores of retrieved documents say to do, and how often that is right.
+
+Everything here is arithmetic on scores; the evaluator is any model of the role `relevant`.
+"""
+
+from ragtrace.grading._actions import (
+    PARTS_KEPT,
+    POPQA,
+    STRIP_FLOOR,
+    STRIP_SENTENCES,
+    Action,
+    GradeThresholds,
+    action_of,
+    document_action,
+    grade_of,
+    refine,
+    strips,
+)
+from ragtrace.grading._outcomes import (
+    ActionOutcome,
+    FittedThreshold,
+    GradedRequest,
+    confidently_wrong,
+    fit_upper,
+    outcomes,
+)
+
+__all__ = [
+    "PARTS_KEPT",
+    "POPQA",
+    "STRIP_FLOOR",
+    "STRIP_SENTENCES",
+    "Action",
+    "ActionOutcome",
+    "FittedThreshold",
+    "GradeThresholds",
+    "GradedRequest",
+    "action_of",
+    "confidently_wrong",
+    "document_action",
+    "fit_upper",
+    "grade_of",
+    "outcomes",
+    "refine",
+    "strips",
+]

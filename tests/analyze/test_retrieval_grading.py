@@ -1,0 +1,125 @@
+"""Grades of requests, by a judge that knows which texts are relevant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from ragtrace.analyze.retrieval_grading import grade_report, grade_request
+from ragtrace.errors import ConfigurationError
+from ragtrace.grading import POPQA
+from ragtrace.store import Finished, Store
+from ragtrace.types import (
+    Analysis,
+    Candidate,
+    Diagnosis,
+    Feedback,
+    GenerateRun,
+    Generation,
+    PackedChunk,
+    Packing,
+    PackRun,
+    Query,
+    RequestRecord,
+    RetrieveRun,
+    StageFinding,
+)
+
+START = 1_700_000_000_000_000_000
+MINUTE = 60_000_000_000
+GOOD = "The tariff is 4 percent. It holds since May. It ends in June. Bees make honey. They fly far. They are many."
+
+
+@dataclass
+class WordJudge:
+    """Takes for relevant what holds the word `tariff`, and for doubtful what holds `fee`."""
+
+    name: str = "words"
+    digest: str = "d"
+    calibration: None = None
+
+    def relevant(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """One probability a pair."""
+        return [0.9 if "tariff" in text else 0.4 if "fee" in text else 0.001 for _, text in pairs]
+
+
+def record(number: int, *texts: str | None, kind: str | None = None, score: float | None = None) -> RequestRecord:
+    """A request with these candidates, of which the first stands in the prompt."""
+    request_id = f"r{number:04}"
+    candidates = tuple(Candidate(chunk_id=f"c{rank}", rank=rank, text=text) for rank, text in enumerate(texts, 1))
+    return RequestRecord(
+        request_id=request_id,
+        service="s",
+        query=Query(original="What is the tariff?", query_class=kind),
+        stages=(
+            RetrieveRun(candidates=candidates),
+            PackRun(packing=Packing(chunks=(PackedChunk(chunk_id="c1", position=1),))),
+            GenerateRun(generation=Generation(answer="4 percent.")),
+        ),
+        feedback=() if score is None else (Feedback(request_id=request_id, score=score, feedback_id="f"),),
+        started_at=START + number,
+        ended_at=START + number + 1,
+    )
+
+
+def test_one_request_by_hand() -> None:
+    """The best candidate decides; strips that speak of the question stay; texts that are missing count."""
+    found = grade_request(record(0, "Bees make honey.", GOOD, "A fee is due.", None), WordJudge(), POPQA)
+    assert found.action == "CORRECT"
+    assert [(each.chunk_id, each.action, each.is_packed) for each in found.candidates] == [
+        ("c2", "CORRECT", False),
+        ("c3", "AMBIGUOUS", False),
+        ("c1", "INCORRECT", True),
+    ]
+    assert found.candidates[0].strips == ("The tariff is 4 percent. It holds since May. It ends in June.",)
+    assert found.candidates[1].strips == ("A fee is due.",)
+    assert found.candidates[2].strips == ()
+    assert [each.grade for each in found.candidates] == pytest.approx([0.8, -0.2, -0.998])
+    assert found.left_out == 1
+
+
+def test_what_was_not_recorded_cannot_be_graded() -> None:
+    """With what is missing."""
+    with pytest.raises(ConfigurationError, match="texts of the candidates"):
+        grade_request(record(0, None), WordJudge(), POPQA)
+
+
+def analyzed(store: Store, records: list[RequestRecord], stage: str | None, state: str) -> None:
+    """Store requests whose generation has this state, and whose first broken stage is this one."""
+    store.write(records)
+    jobs = store.claim("test", limit=len(records))
+    diagnosis = Diagnosis(
+        verdict="grounding_failure" if stage else "no_break_found",
+        stage=stage,  # type: ignore[arg-type]
+        stages=(StageFinding(stage="generation", state=state),),  # type: ignore[arg-type]
+    )
+    store.finish(
+        [Finished(job, Analysis(request_id=job.request_id, analyzer_version="v", diagnosis=diagnosis)) for job in jobs]
+    )
+
+
+def test_a_window_by_hand(store: Store) -> None:
+    """Shares of actions, outcomes by action and kind, the confidently wrong kind, and who told."""
+    analyzed(store, [record(place, GOOD, kind="country") for place in range(60)], None, "sound")
+    analyzed(store, [record(100 + place, GOOD, kind="religion") for place in range(20)], "generation", "broken")
+    analyzed(store, [record(200 + place, "Bees.", kind="country") for place in range(20)], None, "not_known")
+    analyzed(store, [record(300, GOOD, score=0.0)], None, "sound")
+    analyzed(store, [record(301, None)], None, "sound")
+    found = grade_report(store, "s", WordJudge(), POPQA, since=START, until=START + MINUTE, wanted=0.5)
+    assert found.requests == 101
+    assert sum(found.left_out.values()) == 1
+    assert {(each.action, each.requests) for each in found.actions} == {("CORRECT", 81), ("INCORRECT", 20)}
+    assert found.told_by == {"verdict": 80, "feedback": 1}
+    (correct,) = found.outcomes
+    assert (correct.action, correct.requests, correct.right) == ("CORRECT", 81, 60 / 81)
+    assert [each.kind for each in found.wrong_kinds] == ["religion"]
+    assert found.fitted is not None
+    assert found.fitted.threshold == pytest.approx(0.8)
+
+
+def test_an_empty_window(store: Store) -> None:
+    """Has no figures."""
+    found = grade_report(store, "s", WordJudge(), POPQA, since=START, until=START + MINUTE)
+    assert (found.requests, found.actions, found.outcomes, found.fitted) == (0, (), (), None)

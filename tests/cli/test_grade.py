@@ -1,0 +1,63 @@
+"""`ragtrace grade` as a person and a program see it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ragtrace.cli import app
+from ragtrace.store import Store
+from tests.analyze.test_retrieval_grading import GOOD, WordJudge, analyzed, record
+
+WINDOW = ("--service", "s", "--since", "2023-11-14T22:00:00Z", "--until", "2023-11-14T23:00:00Z")
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store, and a judge in place of a model."""
+    monkeypatch.setattr("ragtrace.cli.grade._relevance", lambda given: WordJudge())
+    address = f"sqlite:///{tmp_path}/grades.db"
+    with Store.open(address) as store:
+        analyzed(store, [record(place, "Bees make honey.", GOOD, kind="country") for place in range(30)], None, "sound")
+        analyzed(store, [record(100 + place, GOOD, kind="religion") for place in range(15)], "generation", "broken")
+    return address
+
+
+def run(*words: str) -> str:
+    """What a command prints."""
+    done = CliRunner().invoke(app, ["grade", *words], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def test_one_request(url: str) -> None:
+    """Its action, its candidates best first, and what is worth keeping."""
+    shown = run("request", "r0000", "--store", url)
+    assert "action    CORRECT" in shown
+    lines = [line.split()[:4] for line in shown.splitlines() if line.startswith(("c1 ", "c2 "))]
+    assert lines == [["c2", "2", "+0.80", "CORRECT"], ["c1", "1", "-1.00", "INCORRECT"]]
+    assert "c2: The tariff is 4 percent. It holds since May. It ends in June." in shown
+    assert "honey" not in shown
+
+
+def test_a_window(url: str) -> None:
+    """The confidently wrong kind is said in one line, and the fitted threshold as the option that takes it."""
+    shown = run("report", *WINDOW, "--wanted", "0.5", "--store", url)
+    assert "s: 45 requests graded by words" in shown
+    assert "told by verdict in 45" in shown
+    assert "confidently wrong: religion: retrieval is trusted, and answers are right in 0%" in shown
+    assert "--upper 0.80; judge it on other requests" in shown
+    found = json.loads(run("report", *WINDOW, "--store", url, "--json"))
+    assert found["wrong_kinds"][0]["kind"] == "religion"
+
+
+def test_without_a_model_nothing_is_graded(tmp_path: Path) -> None:
+    """The error names the option."""
+    url = f"sqlite:///{tmp_path}/grades.db"
+    with Store.open(url) as store:
+        store.write([record(0, GOOD)])
+    done = CliRunner().invoke(app, ["grade", "request", "r0000", "--store", url])
+    assert "--judge relevant=MODEL" in str(done.exception)
